@@ -113,11 +113,6 @@ class Experiment(ExperimentFile):
         """What the user should know before trusting the results; one line each."""
         return self._warnings
 
-    def with_warnings(self, more: Iterable[str]) -> Experiment:
-        """The same with more warnings."""
-        self._warnings = (*self._warnings, *more)
-        return self
-
     @property
     def placed_jobs(self) -> list[tuple[int, Job]]:
         """The jobs that have hosts, with their numbers: without `arrivals`, all."""

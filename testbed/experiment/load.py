@@ -20,7 +20,6 @@ from testbed.config.yaml_document import MAX_BYTES, Document, read_yaml
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment import resolve_topology as topologies
 from testbed.experiment.experiment import Experiment
-from testbed.experiment.renamed_keys import with_new_names
 from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.unknown_keys import explain, unknown
@@ -67,8 +66,6 @@ def load_document(
             loader.chosen_system,
             servers_reserved,
         )
-        if experiment is not None:
-            experiment = experiment.with_warnings(loader.warnings)
         problems += more
     if problems or experiment is None:
         raise ExperimentError(file, _with_lines(problems, document))
@@ -119,8 +116,9 @@ class _Sections:
     """Checks each key of the file on its own. `parts`: the sound ones, by attribute name."""
 
     def __init__(self, document: Document, folder: Path) -> None:
-        self.data, self.warnings, self.problems = with_new_names(document)
+        self.data = document.data
         self.document = document
+        self.problems: list[Problem] = []
         self.folder = folder
         self.parts: dict[str, Any] = {}
         self.topology: Topology | None = None

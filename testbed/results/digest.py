@@ -2,7 +2,7 @@
 
 The digest covers values, not files: Parquet may write equal tables in different bytes. Tables come
 in the order of their names, columns as declared, rows by their keys; a null is no value. Columns
-and tables that came later are left out where they have no value and no row (`later`). Facts that
+and tables of things that few runs have are left out where they are empty (`OPTIONAL`). Facts that
 are in no table (when, where and for how long a run ran) are not in the digest.
 """
 
@@ -15,13 +15,19 @@ from typing import Any
 from testbed.results.reader import Results
 from testbed.results.schema import TABLES, Table
 
+OPTIONAL = {
+    *("flows", "measures"),
+    *("jobs.batch", "jobs.compute_ns", "links.refused", "links.down_drops"),
+    *("faults.entries", "faults.rate_bps"),
+}
+
 
 def digest(results: Results) -> str:
     """SHA-256 of all tables of a run, as 64 hexadecimal digits."""
     whole = hashlib.sha256()
     for name in sorted(TABLES):
         frame = results.table(name)
-        if len(frame) or not TABLES[name].later:
+        if len(frame) or name not in OPTIONAL:
             whole.update(name.encode() + b"\0" + _table(TABLES[name], frame))
     return whole.hexdigest()
 
@@ -39,7 +45,7 @@ def _table(table: Table, frame: Any) -> bytes:
     for column in table.columns:
         series = frame[column.name]
         missing = series.isna()
-        if column.later and missing.all():
+        if f"{table.name}.{column.name}" in OPTIONAL and missing.all():
             continue
         content.update(f"{column.name}:{column.dtype}:{len(frame)}\0".encode())
         content.update(missing.to_numpy(bool).tobytes())

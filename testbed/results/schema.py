@@ -80,9 +80,7 @@ class DeclaredFigure:
 
 @dataclass(frozen=True)
 class Column:
-    """One column. `minimum` bounds numbers from below, `allowed` lists the values of a string.
-    `later`: the column came after results had been published; where it has no value, digests leave
-    it out, so that theirs stay the same."""
+    """One column. `minimum` bounds numbers from below, `allowed` lists the values of a string."""
 
     name: str
     dtype: str
@@ -91,21 +89,18 @@ class Column:
     nullable: bool = False
     minimum: int | None = None
     allowed: tuple[str, ...] = ()
-    later: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
     """A table: `key` names the columns that identify a row, `ordered` lists pairs of columns of
-    which the first may not exceed the second (nulls are skipped). `later`: the table came after
-    results had been published; digests leave it out where it has no rows."""
+    which the first may not exceed the second (nulls are skipped)."""
 
     name: str
     meaning: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     ordered: tuple[tuple[str, str], ...] = ()
-    later: bool = False
     by_name: Mapping[str, Column] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -174,16 +169,11 @@ _DECLARED = (
                 "samples per iteration and worker, of the trace; null: not known",
                 nullable=True,
                 minimum=1,
-                later=True,
             ),
-            Column(
+            _time(
                 "compute_ns",
-                "int64",
-                "ns",
                 "what a worker of usual speed computes in all iterations, without waiting",
-                nullable=True,
-                minimum=0,
-                later=True,
+                True,
             ),
             _time("submitted_ns", "when it was submitted; its start if jobs do not wait", True),
             _time("start_ns", "the job's start, from which it has its hosts"),
@@ -440,25 +430,17 @@ _DECLARED = (
             _count("reordered", "delayed by the experiment's rate of reordering", True),
             _count("unmodelled_drops", "dropped where the experiment has no queue", True),
             _count("max_queue", "longest modelled queue in packets", True),
-            Column(
+            _count(
                 "refused",
-                "int64",
-                "count",
                 "packets that came in and claimed a job that may not send through this port:"
                 " dropped; null: egress, or the experiment admits everything",
                 True,
-                minimum=0,
-                later=True,
             ),
-            Column(
+            _count(
                 "down_drops",
-                "int64",
-                "count",
                 "lost because the link was down: sent meanwhile, or queued or on their way when it"
                 " failed; null: no link fails in the experiment",
                 True,
-                minimum=0,
-                later=True,
             ),
         ),
         key=("repetition", "node", "port", "direction"),
@@ -478,7 +460,6 @@ _DECLARED = (
             Column("value", "float64", "", "the number; null: not finite", True),
         ),
         key=("repetition", "job", "worker", "number", "name"),
-        later=True,
     ),
     Table(
         "flows",
@@ -513,7 +494,6 @@ _DECLARED = (
             _time("burst_max_ns", "the longest of these times", True),
         ),
         key=("repetition", "flow"),
-        later=True,
         ordered=(("begun_ns", "ended_ns"), ("burst_mean_ns", "burst_max_ns")),
     ),
     Table(
@@ -542,23 +522,16 @@ _DECLARED = (
             ),
             _time("ended_ns", "when it was over; at the latest the end of the run", True),
             Column("factor", "float64", "", "how many times as slow; null: not a slow-down", True),
-            Column(
+            _count(
                 "entries",
-                "int64",
-                "count",
                 "table entries that were written into all switches; null: no `reroute`",
                 True,
-                minimum=0,
-                later=True,
             ),
-            Column(
+            _count(
                 "rate_bps",
-                "int64",
-                "bit/s",
                 "rate of the job's slowest worker in the new plan; null: no `replan`",
                 True,
-                minimum=0,
-                later=True,
+                "bit/s",
             ),
         ),
         key=("repetition", "fault"),
