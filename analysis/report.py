@@ -131,7 +131,7 @@ def _composed(results: Results, frames: Frames, whole: list[Table], zeros: bool)
     shown = whole if zeros else [without_zeros(table) for table in whole]
     parts += ["", *(printed(table) for table in shown if table.rows)]
     if left_out := sum(len(table.rows) for table in whole) - sum(len(t.rows) for t in shown):
-        parts.append(f"rows of zeros that are left out: {left_out} (--all prints them)")
+        parts.append(f"rows of zeros omitted: {left_out} (--all prints them)")
     return Group(*parts)
 
 
@@ -289,4 +289,4 @@ def _write_page(console: Console, write: Callable[[Any], Path]) -> None:
         from testbed.analysis import html
 
         page = write(html)
-    console.print(f"to look at in a browser: {page}", soft_wrap=True, highlight=False)
+    console.print(f"open in a browser: {page}", soft_wrap=True, highlight=False)

@@ -1,5 +1,4 @@
-"""Which number explains which, in sentences: what limited a run, and why one finished sooner than
-another.
+"""Sentences that explain a run: its bottleneck, and why another run is faster or slower.
 
 A sentence says "because" only where the numbers bear it: the links' own bounds (docs/baselines.md)
 move in the same direction as the completion times. Where none does, it says so.
@@ -24,7 +23,7 @@ RESENT = 0.01  # of the gradient packets: worth a sentence
 
 
 def of_run(frames: Frames) -> list[str]:
-    """What limited the jobs of a run, and which numbers say so. frames: of `summary`; [] where no
+    """The bottleneck of a run, with the numbers that show it. frames: of `summary`; [] where no
     job has ended."""
     ended = _ended(frames)
     if not len(ended):
@@ -36,24 +35,23 @@ def of_run(frames: Frames) -> list[str]:
     ps_packets = _mean(run["ps_packets_per_fragment"])
     found = [_limit(jct, computing, bound, at_packets)]
     if ps_packets == ps_packets:
-        parts = f"each sum reached the parameter server in {units.ratio(ps_packets)} packets"
+        text = f"PS packets per fragment: {units.ratio(ps_packets)} (perfect aggregation: 1)."
         if at_packets > MORE * bound:
-            found.append(
-                f"On average {parts}. Perfect aggregation would be 1; for what was more, the links"
-                f" need {units.time(at_packets)} instead of {units.time(bound)}."
+            text += (
+                " The packets above 1 raise the least communication time from"
+                f" {units.time(bound)} to {units.time(at_packets)}."
             )
-        else:
-            found.append(f"On average {parts}; perfect aggregation is 1.")
+        found.append(text)
     found += _memory(run)
     resent = _resent(ended)
     if resent > RESENT:
-        found.append(f"{units.share(resent)} of the gradient packets were sent again.")
+        found.append(f"{units.share(resent)} of the gradient packets were retransmitted.")
     return found
 
 
 def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
-    """For runs of the same jobs: who finished first, by how much, and which number explains it. A
-    sentence for each of the others; [] where fewer than two have ended, or jobs differ."""
+    """For runs of the same jobs: the fastest run against each other one, with the number that
+    explains the difference. [] where fewer than two have ended, or jobs differ."""
     runs = [
         (title, _ended(each), each)
         for title, each in zip(titles, frames, strict=True)
@@ -77,34 +75,34 @@ def _mean(values: pd.Series) -> float:
 
 
 def _bounds(ended: pd.DataFrame) -> tuple[float, float]:
-    """What the links need at least for the gradients, and for the packets that there were; in ns,
-    NaN where that is not known."""
+    """The links' lower bounds in ns, for the gradients and for the packets that were sent; NaN
+    where unknown."""
     bound = _mean(ended["communication_bound_ns"])
     at_packets = _mean(ended["communication_bound_at_packets_ns"])
     return bound, at_packets if at_packets == at_packets else bound
 
 
 def _limit(jct: float, computing: float, bound: float, at_packets: float) -> str:
-    """The sentence about what took most of the jobs' time."""
-    head = f"The jobs took {units.time(jct)} on average."
+    """The mean JCT, and what took most of it."""
+    head = f"Mean JCT: {units.time(jct)}."
     if computing > MOST * jct:
-        return f"{head} Computation limited them: it alone takes {units.time(computing)}."
+        return f"{head} Computation was the bottleneck: it takes {units.time(computing)}."
     if at_packets > MOST * jct:
         return (
-            f"{head} The links limited them: they need {units.time(at_packets)} for the packets"
-            " that there were."
+            f"{head} The links were the bottleneck: these packets take at least"
+            f" {units.time(at_packets)}."
         )
-    known = [f"computation alone takes {units.time(computing)}"] if computing == computing else []
+    known = [f"computation takes {units.time(computing)}"] if computing == computing else []
     if bound == bound:
-        known.append(f"the links need at least {units.time(bound)} for the gradients")
+        known.append(f"the gradients take at least {units.time(bound)} on the links")
     if not known:
         return head
     both = computing + at_packets
-    why = "Neither alone limited them"
+    why = "Neither alone was the bottleneck"
     if both == both and both > MOST * jct:
-        why = "Computing and communicating, one after the other, limited them"
+        why = "Computation and communication together explain the JCT"
     elif both == both:
-        why = "Most of the rest was waiting: for slower workers, for timers, or for aggregators"
+        why = "The rest was mostly waiting: for slower workers, timers or aggregators"
     listed = ", and ".join(known)
     return f"{head} {listed[0].upper()}{listed[1:]}. {why}."
 
@@ -117,15 +115,15 @@ def _memory(run: pd.DataFrame) -> list[str]:
     used = filling + (held if held == held else 0.0)
     text = f"Aggregators were in use for {units.share(used)} of the time"
     if used > MOST:
-        return [f"{text}: switch memory was full most of the time, so fragments met one another."]
+        return [f"{text}: switch memory was full most of the time, so fragments collided."]
     evicted = _mean(run["filling_evicted_share"])
     if evicted > 0.01:
-        return [f"{text}, {units.share(evicted)} for sums that were evicted unfinished."]
+        return [f"{text}, {units.share(evicted)} for sums that were evicted incomplete."]
     return [f"{text}."]
 
 
 def _resent(ended: pd.DataFrame) -> float:
-    """The share of gradient packets that were sent again."""
+    """The share of gradient packets that were retransmitted."""
     packets = float(ended["gradient_packets"].sum())
     return float(ended["retransmissions"].sum()) / packets if packets else 0.0
 
@@ -138,32 +136,32 @@ def _compared(
     ended: pd.DataFrame,
     frames: Frames,
 ) -> str:
-    """One sentence about the run that was best and another one."""
+    """The fastest run against another one."""
     times = _mean(best["jct_ns"]), _mean(ended["jct_ns"])
     if times[1] < ALIKE * times[0]:
-        return f"{first} and {title} finished alike, after {units.time(times[0])} on average."
+        return f"{first} and {title} are equally fast (mean JCT {units.time(times[0])})."
     said = (
-        f"{first} finished {times[1] / times[0]:.2f} times sooner than {title}"
-        f" ({units.time(times[0])} against {units.time(times[1])} on average)"
+        f"{first} is {times[1] / times[0]:.2f}x faster than {title} (mean JCT"
+        f" {units.time(times[0])}, {title} {units.time(times[1])})"
     )
     packets = [_mean(each["run"]["ps_packets_per_fragment"]) for each in (best_frames, frames)]
     bounds = [_bounds(each)[1] for each in (best, ended)]
     if packets[1] > MORE * packets[0] and bounds[1] > ALIKE * bounds[0]:
         return (
-            f"{said} because its sums reached the parameter servers in {units.ratio(packets[0])}"
-            f" packets each, not {units.ratio(packets[1])}: the links need {units.time(bounds[0])}"
-            f" for that instead of {units.time(bounds[1])}."
+            f"{said} because it sends {units.ratio(packets[0])} PS packets per fragment, {title}"
+            f" {units.ratio(packets[1])}. They take at least {units.time(bounds[0])} on the links,"
+            f" those of {title} {units.time(bounds[1])}."
         )
     if packets[0] != packets[0] and packets[1] >= 1 and bounds[1] > ALIKE * bounds[0]:
         return (
-            f"{said} because it has no parameter server, so that the links need"
-            f" {units.time(bounds[0])}. The sums of {title} reached its servers in"
-            f" {units.ratio(packets[1])} packets each, for which they need {units.time(bounds[1])}."
+            f"{said} because it has no parameter server: its packets take at least"
+            f" {units.time(bounds[0])} on the links. {title} sends {units.ratio(packets[1])} PS"
+            f" packets per fragment, which take at least {units.time(bounds[1])}."
         )
     resent = [_resent(each) for each in (best, ended)]
     if resent[1] > RESENT and resent[1] > 2 * resent[0]:
         return (
-            f"{said}. It sent {units.share(resent[0])} of its gradient packets again, {title}"
+            f"{said}. It retransmitted {units.share(resent[0])} of its gradient packets, {title}"
             f" {units.share(resent[1])}."
         )
     if packets[0] != packets[0] or packets[1] != packets[1]:
@@ -172,9 +170,9 @@ def _compared(
         )
         return (
             f"{said}. {without} {'have' if ' and ' in without else 'has'} no parameter server, so"
-            " PS packets cannot explain it; see the communication times and the switch memory."
+            " PS packets cannot explain it. Compare communication times and switch memory."
         )
     return (
         f"{said}. PS packets per fragment do not explain it ({units.ratio(packets[0])} and"
-        f" {units.ratio(packets[1])}); see the communication times and the switch memory."
+        f" {units.ratio(packets[1])}). Compare communication times and switch memory."
     )

@@ -98,8 +98,8 @@ COMMUNICATION = (
     _time("communication_ns", "measured"),
     _time("communication_bound_ns", "bound"),
     _ratio("over_bound", "measured\n/ bound"),
-    _time("communication_bound_at_packets_ns", "bound at the\nPS packets"),
-    _ratio("over_bound_at_packets", "measured\n/ that"),
+    _time("communication_bound_at_packets_ns", "bound at\nPS packets"),
+    _ratio("over_bound_at_packets", "measured / bound\nat PS packets"),
 )
 THROUGHPUT = (
     JOB,
@@ -232,9 +232,7 @@ def exactness(run: pd.DataFrame, finished: bool = True) -> str:
         end = "all right" if finished else "all of these right"
         parts.append(f"{units.number(checked)} aggregated values checked, {end}")
     if summed:
-        parts.append(
-            f"{units.number(summed)} sums handed back to programs, which alone can check them"
-        )
+        parts.append(f"{units.number(summed)} sums returned to programs, which must check them")
     return "; ".join(parts)
 
 
@@ -416,7 +414,7 @@ def aggregation(results: Results, counts: pd.DataFrame) -> Table:
     for (switch, job), row in counts.iterrows():
         share = row["completions"] / fragments.get(job, 0) if fragments.get(job, 0) else math.nan
         rows.append(Row([switch, str(names.get(job, job)), *row, share]))
-    return Table("aggregation", "Who aggregates what", AGGREGATION, rows)
+    return Table("aggregation", "Aggregation by switch and job", AGGREGATION, rows)
 
 
 def fidelity(results: Results) -> Table:
@@ -424,7 +422,7 @@ def fidelity(results: Results) -> Table:
     measured = results.table("fidelity").sort_values("ok", kind="stable").head(_LONGEST)
     keys = [column.key for column in FIDELITY]
     rows = [Row(values) for values in measured[keys].itertuples(index=False, name=None)]
-    title = "What was measured to see whether the machine kept up"
+    title = "Fidelity checks"
     return Table("fidelity", title, FIDELITY, rows)
 
 

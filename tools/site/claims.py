@@ -8,7 +8,7 @@ made when the site is built. A section makes a claim by these paragraphs:
     Claim: a sentence.
         the command that checks it
     Minutes on 2 cores: a sentence.
-    Came out: a sentence. Or a table, and then a paragraph that begins with "So".
+    Result: a sentence. Or a table, and then a paragraph that begins with "So".
     Tolerance: a sentence. Where a section has none, that before the page's first section holds.
 """
 
@@ -62,7 +62,7 @@ def claims(page: str, text: str) -> list[Claim]:
                 command.group(1).strip() if command else "",
                 _sentence_after(section, "Minutes on 2 cores:"),
                 _sentence_after(section, "So")
-                or _sentence_after(section, "Came out:", anywhere=True),
+                or _sentence_after(section, "Result:", anywhere=True),
                 _sentence_after(section, "Tolerance:") or common,
             )
         )
@@ -86,11 +86,11 @@ def page(found: list[Claim]) -> str:
     lines = [
         "# Claims",
         "",
-        "What the testbed is to show or to refute, the command that checks it, how many minutes it",
-        "takes on two cores, what came out, and how far your own result may be from it. Each row",
+        "Claims to show or to refute, the command that checks each, how many minutes it",
+        "takes on two cores, the result, and how far your own result may differ. Each row",
         "is made of the section that it links to, where the numbers and their intervals are.",
         "",
-        "| where | claim | command | minutes | what came out | tolerance |",
+        "| where | claim | command | minutes | result | tolerance |",
         "|---|---|---|---|---|---|",
     ]
     for each in found:

@@ -37,7 +37,7 @@ Claim: It is so. Not more.
 
     python3 run.py figure first        # a remark
 
-Minutes on 2 cores: 8.1, of which 2 alone. Came out: not run yet. With more: not run yet.
+Minutes on 2 cores: 8.1, of which 2 alone. Result: not run yet. With more: not run yet.
 
 ## second
 
@@ -45,7 +45,7 @@ Claim: It is not so.
 
     sudo python3 run.py sweep experiments/loss.yaml
 
-Minutes on 2 cores: 3. Came out (means):
+Minutes on 2 cores: 3. Result (means):
 
 | a | b |
 

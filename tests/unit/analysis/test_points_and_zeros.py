@@ -61,7 +61,7 @@ def test_a_report_is_printed_without_zeros_and_kept_with_them(tmp_path, monkeypa
     after_run(results.folder, draw=False)
     shown = capsys.readouterr().out
     assert "s1      releases" not in shown
-    assert "rows of zeros that are left out: 1 (--all prints them)" in shown
+    assert "rows of zeros omitted: 1 (--all prints them)" in shown
     assert "s1      releases" in (results.folder / "report.txt").read_text()
     after_run(results.folder, draw=False, zeros=True)
     assert "s1      releases" in capsys.readouterr().out

@@ -68,8 +68,11 @@ def test_sums_of_programs_do_not_count_as_checked(tmp_path, console):
     results = read(write_run(tmp_path))
     small = {"name": "small", "command": "train.py"}
     for jobs, said in (
-        ([{"name": "big"}, small], "2 560 aggregated values checked, all right; 3 840 sums handed"),
-        ([{"command": "train.py"}, small], "exactness: 6 400 sums handed back to programs"),
+        (
+            [{"name": "big"}, small],
+            "2 560 aggregated values checked, all right; 3 840 sums",
+        ),
+        ([{"command": "train.py"}, small], "exactness: 6 400 sums returned to programs"),
     ):
         mixed = replace(results, experiment={"jobs": jobs})
         console.print(render(mixed))
