@@ -232,15 +232,17 @@ def _figure(options: Namespace) -> int | None:
     if options.json:
         raise UserError("--json is for the list of figures; `report --json` has a figure's numbers")
     _import_schemas()
-    from testbed.sweeps import figure_runner, planner_comparison
+    from testbed.sweeps import figure_list, figure_runner
 
-    if options.name in planner_comparison.FIGURES:
+    if options.name in figure_list.OF_PLANS:
         if options.scale is not None or options.seeds is not None or options.dask:
             raise UserError(f"{options.name} plans and runs nothing; it takes --quick, --processes")
-        return planner_comparison.run_figure(
+        from testbed.sweeps import planner_figures
+
+        return planner_figures.run_figure(
             options.name, options.results, options.quick, options.processes
         )
-    path = figure_runner.find(options.name, others=planner_comparison.FIGURES)
+    path = figure_runner.find(options.name, others=figure_list.OF_PLANS)
     size = figure_runner.size_of(path, options.scale, options.quick, options.seeds)
     return figure_runner.run_figure(path, size, options.results, options.processes, options.dask)
 

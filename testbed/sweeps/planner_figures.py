@@ -1,80 +1,216 @@
-"""The figures that compare planners: rate over workers, and memory over arrival skew."""
+"""`run.py figure grid-rate` and `grid-skew`: the planners compared on networks of data centres.
+
+A point is a scenario, a number of workers and a seed. Nothing of it is run: every planner makes its
+plan. Apart from that, points are those of a sweep: they are worked out side by side, each is kept
+as it ends, and a stopped command goes on where it was.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from rich.console import Console
 
 from testbed.analysis.data.run_summary import interval
 from testbed.analysis.figures import figure_files
 from testbed.analysis.style import plot_style
+from testbed.errors import UserError
 from testbed.results import hand_over
-from testbed.routing.planners import PLANNERS
-from testbed.sweeps.planner_scenarios import SCENARIOS
+from testbed.routing.plan import Plan
+from testbed.routing.planners import PLANNERS, make_plan
+from testbed.steps import step
+from testbed.sweeps.figure_list import OF_PLANS
+from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
+from testbed.sweeps.point_pool import executor, run_points
+from testbed.sweeps.sweep_runner import PointReporter
+
+SPREADS_NS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+SLOTS = 512  # of a switch, where memory limits what it aggregates
+SEEDS = (1, 2, 3)
 
 
-def rate(frame: pd.DataFrame, path: Path) -> list[Path]:
-    """The smallest worker's rate over the number of workers, a panel per scenario. Writes PDF, PNG
-    and the numbers drawn as CSV; returns the paths. `frame`: see
-    testbed/sweeps/planner_comparison.py."""
-    frame = frame[frame.host_spread_ns == 0].assign(gbps=frame.rate_bps / 1e9)
-    table = _table(frame, "workers", {"gbps": "rate_gbps"})
-    with rc_context(plot_style.RC):
-        figure, panels = _panels(frame)
-        for scenario, panel in panels.items():
-            _lines(panel, table[table.scenario == scenario], "workers", "rate_gbps")
-            panel.set(xlabel="workers", yscale="log", title=SCENARIOS[scenario].title)
-        next(iter(panels.values())).set_ylabel("rate of the slowest worker / Gbit/s")
-        return [*_legend_and_save(figure, panels, path), _csv(table, path)]
+@dataclass(frozen=True)
+class Point:
+    """One network, planned for by all planners. `key`: its file in the figure's folder."""
+
+    scenario: Scenario
+    workers: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.scenario.name}-{self.workers}-{self.seed}.csv"
+
+    @property
+    def label(self) -> str:
+        return f"{self.scenario.name}, {self.workers} workers, seed {self.seed}"
+
+    @property
+    def experiment(self) -> Point:
+        return self
 
 
-def skew(frame: pd.DataFrame, path: Path) -> list[Path]:
-    """Aggregators needed at the fullest switch, and what all switches aggregate with a memory of
-    fixed size, over the spread of the hosts. Returns the paths."""
-    frame = frame.assign(
+def _points(workers: Mapping[str, Sequence[int]], seeds: Sequence[int]) -> list[Point]:
+    return [
+        Point(SCENARIOS[scenario], count, seed)
+        for seed in seeds
+        for scenario, counts in workers.items()
+        for count in counts
+    ]
+
+
+POINTS = {
+    "grid-rate": _points(
+        {"leaf-spine": (40, 80, 120, 160, 200, 250), "fat-tree": (40, 80, 120, 160, 190)}, SEEDS
+    ),
+    "grid-rate-quick": _points({"leaf-spine": (40,), "fat-tree": (40,)}, (1,)),
+    "grid-skew": _points({"leaf-spine": (64,), "fat-tree": (64,)}, SEEDS),
+    "grid-skew-quick": _points({"fat-tree": (16,)}, (1,)),
+}
+
+
+def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> int:
+    """Plan what has not been planned yet, and draw. Returns the exit code: 1 if a point failed."""
+    version = f"{name}-quick" if quick else name
+    folder = results / version
+    try:
+        (folder / "figures").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made: {error.strerror}") from None
+    points = POINTS[version]
+    left = [point for point in points if not (folder / point.key).exists()]
+    console = Console()
+    console.print(f"{name}: {OF_PLANS[name]}\n{len(points)} points, {len(left)} left")
+    reporter: PointReporter[Point] = PointReporter(
+        len(left), processes or os.cpu_count() or 1, console
+    )
+    if left:
+        with executor(processes) as pool, step(console, reporter.state):
+            for point, failure in run_points(pool, left, folder, plan_point):
+                reporter.ended(point, failure)
+    done = [folder / point.key for point in points if (folder / point.key).exists()]
+    if done:
+        frame = pd.concat(map(pd.read_csv, done), ignore_index=True)
+        frame.to_csv(folder / "data.csv", index=False)
+        path = folder / "figures" / name
+        with rc_context(plot_style.RC):
+            titles = {point.scenario.name: point.scenario.title for point in points}
+            figure, table = (rate if name == "grid-rate" else skew)(frame, titles)
+            handles, labels = figure.axes[0].get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+            for drawn in figure_files.save(figure, path):
+                print(drawn)
+        table.to_csv(path.with_suffix(".csv"), index=False)
+        print(path.with_suffix(".csv"))
+    hand_over(folder, below=True)
+    return 1 if reporter.failed else 0
+
+
+def plan_point(point: Point, path: str) -> str:
+    """Write what each planner makes of a point, a row per planner and host spread. Returns "", as a
+    point that has not failed."""
+    network, jobs = draw(point.scenario, point.workers, point.seed)
+    rows = []
+    for planner in PLANNERS:
+        plan = make_plan(network, jobs, planner, seed=point.seed)
+        for spread_ns in SPREADS_NS:
+            slots, aggregated_bps = with_memory(plan, spread_ns, network.frame_bytes)
+            rows.append(
+                {
+                    "scenario": point.scenario.name,
+                    "workers": point.workers,
+                    "seed": point.seed,
+                    "planner": planner,
+                    "rate_bps": float(plan.rate_bps),
+                    "lp_bound_bps": None if plan.bound_bps is None else float(plan.bound_bps),
+                    "aggregates": sum(len(job.groups) for job in plan.jobs),
+                    "host_spread_ns": spread_ns,
+                    "slots": slots,
+                    "aggregated_bps": aggregated_bps,
+                }
+            )
+    pd.DataFrame(rows).to_csv(f"{path}.part", index=False)
+    os.rename(f"{path}.part", path)  # a stopped command leaves no half point
+    return ""
+
+
+def with_memory(plan: Plan, spread_ns: int, frame_bytes: int) -> tuple[int, float]:
+    """The cost of arrival skew: the aggregators in use at the fullest switch, and the sum of what
+    all switches aggregate in bit/s if each has SLOTS of them.
+
+    An aggregator is in use from a fragment's first copy to its last: for the difference of the
+    workers' path delays and `spread_ns`, by which hosts differ. By Little's law rate times that
+    time are in use; a switch with fewer takes in as much less. `plan`: of a network whose hosts do
+    not differ."""
+    needed: dict[str, float] = {}
+    for job in plan.jobs:
+        for group in job.groups:
+            hold_ns = group.hold_ns + (spread_ns if len(group.workers) > 1 else 0)
+            in_use = float(group.rate_bps) * hold_ns / (1e9 * 8 * frame_bytes)
+            needed[group.node] = needed.get(group.node, 0.0) + max(in_use, 1.0)
+    aggregated = sum(
+        float(plan.switches[name].load_bps) * min(1.0, SLOTS / count)
+        for name, count in needed.items()
+    )
+    return round(max(needed.values(), default=0.0)), aggregated
+
+
+# -- drawing
+
+
+def rate(frame: pd.DataFrame, titles: dict[str, str]) -> tuple[Figure, pd.DataFrame]:
+    """The smallest worker's rate over the number of workers, a panel per scenario, and the numbers
+    drawn. `frame`: rows of `plan_point`; `titles`: of its scenarios, by name."""
+    frame = frame[frame.host_spread_ns == 0].assign(rate_gbps=frame.rate_bps / 1e9)
+    table = _means(frame, "workers", "rate_gbps")
+    figure = Figure(figsize=(plot_style.PAGE, 2.6), layout="constrained")
+    panels = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0]
+    for (scenario, title), panel in zip(titles.items(), panels, strict=True):
+        _lines(panel, table[table.scenario == scenario], "workers", "rate_gbps")
+        panel.set(xlabel="workers", yscale="log", title=title)
+    panels[0].set_ylabel("rate of the slowest worker / Gbit/s")
+    return figure, table
+
+
+def skew(frame: pd.DataFrame, titles: dict[str, str]) -> tuple[Figure, pd.DataFrame]:
+    """Aggregators needed at the fullest switch, and the sum of what all switches aggregate with a
+    memory of fixed size, over the spread of the hosts; arguments and result as those of `rate`."""
+    frame = frame[frame.planner != "none"].assign(  # which aggregates nothing
         spread_us=frame.host_spread_ns / 1e3, aggregated_tbps=frame.aggregated_bps / 1e12
     )
-    frame = frame[frame.planner != "none"]  # aggregates nothing
-    table = _table(frame, "spread_us", {"slots": "slots", "aggregated_tbps": "aggregated_tbps"})
-    scenarios = list(dict.fromkeys(frame.scenario))
-    with rc_context(plot_style.RC):
-        size = (plot_style.PAGE, 2.4 * len(scenarios))
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(len(scenarios), 2, squeeze=False)
-        for row, scenario in zip(axes, scenarios, strict=True):
-            part = table[table.scenario == scenario]
-            for panel, column, label in (
-                (row[0], "slots", "aggregators in use\nat the fullest switch"),
-                (row[1], "aggregated_tbps", "aggregated by all switches\n/ Tbit/s"),
-            ):
-                _lines(panel, part, "spread_us", column)
-                panel.set(ylabel=label, xlabel="spread of the hosts / us")
-                panel.set_xscale("symlog", linthresh=1)
-            # An interval that goes below zero would fill the axis with powers of ten of nothing.
-            row[0].set_yscale("log")
-            row[0].set_ylim(bottom=max(part.slots.min(), 1) / 2)
-            row[0].set_title(SCENARIOS[scenario].title)
-        return [*_legend_and_save(figure, {"": axes[0][0]}, path), _csv(table, path)]
+    table = _means(frame, "spread_us", "slots", "aggregated_tbps")
+    figure = Figure(figsize=(plot_style.PAGE, 2.4 * len(titles)), layout="constrained")
+    rows = figure.subplots(len(titles), 2, squeeze=False)
+    for (scenario, title), row in zip(titles.items(), rows, strict=True):
+        part = table[table.scenario == scenario]
+        for panel, column, label in (
+            (row[0], "slots", "aggregators in use\nat the fullest switch"),
+            (row[1], "aggregated_tbps", "aggregated by all switches\n/ Tbit/s"),
+        ):
+            _lines(panel, part, "spread_us", column)
+            panel.set(ylabel=label, xlabel="spread of the hosts / us")
+            panel.set_xscale("symlog", linthresh=1)
+        # An interval that goes below zero would fill the axis with powers of ten of nothing.
+        row[0].set_yscale("log")
+        row[0].set_ylim(bottom=max(part.slots.min(), 1) / 2)
+        row[0].set_title(title)
+    return figure, table
 
 
-def _panels(frame: pd.DataFrame) -> tuple[Figure, dict[str, Axes]]:
-    scenarios = list(dict.fromkeys(frame.scenario))
-    figure = Figure(figsize=(plot_style.PAGE, 2.6), layout="constrained")
-    axes = figure.subplots(1, len(scenarios), sharey=True, squeeze=False)[0]
-    return figure, dict(zip(scenarios, axes, strict=True))
-
-
-def _table(frame: pd.DataFrame, x: str, columns: dict[str, str]) -> pd.DataFrame:
+def _means(frame: pd.DataFrame, x: str, *columns: str) -> pd.DataFrame:
     """Means over the seeds and the half widths of their 95 % confidence intervals."""
     rows = []
     for (scenario, planner, at), part in frame.groupby(["scenario", "planner", x], sort=False):
         row = {"scenario": scenario, "planner": planner, x: at, "seeds": part.seed.nunique()}
-        for column, name in columns.items():
-            row[name], row[f"{name}_half_width"] = interval(part[column])
+        for column in columns:
+            row[column], row[f"{column}_half_width"] = interval(part[column])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -95,16 +231,3 @@ def _lines(panel: Axes, table: pd.DataFrame, x: str, column: str) -> None:
                 linewidth=1,
                 capsize=2,
             )
-
-
-def _legend_and_save(figure: Figure, panels: dict[str, Axes], path: Path) -> list[Path]:
-    handles, labels = next(iter(panels.values())).get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
-    return figure_files.save(figure, path)
-
-
-def _csv(table: pd.DataFrame, path: Path) -> Path:
-    written = path.with_suffix(".csv")
-    table.to_csv(written, index=False)
-    hand_over(written)
-    return written

@@ -27,7 +27,7 @@ from testbed.linux.kernel import die_with_parent
 from testbed.sweeps.point_process import run_point
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    pass
 
 
 @contextlib.contextmanager
@@ -102,13 +102,17 @@ class _Spawning(SpawnContext):
 
 
 class Runnable(Protocol):
-    """What can be run: `key` is the name of its folder."""
+    """A point: `key` names its folder, `label` says which one it is, and `experiment` is handed to
+    the call that runs it."""
 
     @property
     def key(self) -> str: ...
 
     @property
-    def experiment(self) -> Experiment: ...
+    def label(self) -> str: ...
+
+    @property
+    def experiment(self) -> Any: ...
 
 
 AnyPoint = TypeVar("AnyPoint", bound=Runnable)
@@ -118,7 +122,7 @@ def run_points(
     pool: Executor,
     points: Iterable[AnyPoint],
     folder: Path,
-    call: Callable[[Experiment, str], str] | None = None,
+    call: Callable[[Any, str], str] | None = None,
 ) -> Iterator[tuple[AnyPoint, str]]:
     """Run points below `folder`; gives each with why it failed ("": it did not), as they end.
     call: what runs one; None: `run_point`."""

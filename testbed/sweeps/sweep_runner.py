@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from rich.console import Console
 
@@ -32,7 +32,7 @@ from testbed.runner import VIRTUAL, get_ready, run_experiment
 from testbed.runtimes.program import Program, prepare
 from testbed.steps import quiet_console, step
 from testbed.sweeps import result_reuse as known_points
-from testbed.sweeps.point_pool import executor, run_points
+from testbed.sweeps.point_pool import AnyPoint, executor, run_points
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -211,7 +211,7 @@ def _run_points(
         shutil.rmtree(folder / point.key, ignore_errors=True)
     virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
     at_once = min(processes or os.cpu_count() or 1, len(virtual)) if virtual and not dask else 1
-    teller = _PointReporter(len(todo), at_once, console)
+    teller: PointReporter[Point] = PointReporter(len(todo), at_once, console)
 
     def in_pool(
         points: list[Point],
@@ -249,12 +249,12 @@ def _run_points(
     return teller.failed
 
 
-class _PointReporter:
+class PointReporter(Generic[AnyPoint]):
     """Says which point begins and ends, and about how long the rest will take."""
 
     def __init__(self, count: int, at_once: int, console: Console) -> None:
         """count: of all points. at_once: how many run side by side."""
-        self.failed: list[tuple[Point, str]] = []
+        self.failed: list[tuple[AnyPoint, str]] = []
         self._count = count
         self._at_once = at_once
         self._console = console
@@ -274,10 +274,10 @@ class _PointReporter:
         left = each * (self._count - self._ended)
         return f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"
 
-    def begins(self, point: Point) -> None:
+    def begins(self, point: AnyPoint) -> None:
         self._say(f"point {self._ended + 1} of {self._count}: {point.label}")
 
-    def ended(self, point: Point, error: str) -> None:
+    def ended(self, point: AnyPoint, error: str) -> None:
         self._ended += 1
         if self._ended == self._at_once:
             self._warm_s = time.monotonic()

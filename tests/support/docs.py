@@ -247,7 +247,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (
         r"RUN figure grid-\w+( --quick)?",
         Elsewhere(
-            "tests/unit/sweeps/test_planner_comparison.py::test_a_figure_is_made_by_its_command"
+            "tests/unit/sweeps/test_planner_figures.py::test_a_figure_is_made_by_its_command"
         ),
     ),
     (

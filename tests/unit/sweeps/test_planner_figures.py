@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pandas as pd
 import pytest
 
 from testbed.cli import main as commands
 from testbed.routing.planners import PLANNERS, make_plan
-from testbed.sweeps import planner_comparison, planner_points
-from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario
+from testbed.sweeps import planner_figures
+from testbed.sweeps.figure_list import OF_PLANS
+from testbed.sweeps.planner_scenarios import Scenario
 from tests.support.matrix import first_of
 from tests.support.plan_networks import example
 
 LITTLE = Scenario("little", "little", "leaf_spine", {"leaves": 3, "spines": 2, "hosts": 3})
 
 
-@pytest.mark.parametrize("name", first_of(planner_comparison.FIGURES, 1))
+@pytest.mark.parametrize("name", first_of(OF_PLANS, 1))
 def test_a_figure_is_made_by_its_command(name, tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setitem(SCENARIOS, "little", LITTLE)
-    points = planner_points.points({"little": (3,)}, 1)
-    figure = replace(planner_comparison.FIGURES[name], quick=points)
-    monkeypatch.setitem(planner_comparison.FIGURES, name, figure)
-    command = ["figure", name, "--quick", "--results", str(tmp_path)]
+    points = [planner_figures.Point(LITTLE, 3, 1)]
+    monkeypatch.setitem(planner_figures.POINTS, f"{name}-quick", points)
+    command = ["figure", name, "--quick", "--results", str(tmp_path), "--processes", "1"]
     assert commands.main(command) == 0
     folder = tmp_path / f"{name}-quick"
     data = pd.read_csv(folder / "data.csv")
@@ -33,7 +30,6 @@ def test_a_figure_is_made_by_its_command(name, tmp_path, monkeypatch, capsys) ->
     for ending in (".pdf", ".png"):
         assert (folder / "figures" / f"{name}{ending}").stat().st_size > 5000
     # A second call plans nothing anew.
-    monkeypatch.setattr(planner_comparison, "rows_of", None)
     capsys.readouterr()
     assert commands.main(command) == 0
     assert "0 left" in capsys.readouterr().out
@@ -45,9 +41,9 @@ def test_memory_limits_what_is_aggregated() -> None:
     0.1 ms: 3e9 / 8 / 326 x 1e-4 = 115.0 aggregators; W4..W6 and W7, W8 as many at S2 and S3."""
     network, jobs = example()
     plan = make_plan(network, jobs, "grid-links")
-    assert planner_comparison.with_memory(plan, 0, network.frame_bytes) == (1, 24e9)
-    slots, aggregated = planner_comparison.with_memory(plan, 100_000, network.frame_bytes)
+    assert planner_figures.with_memory(plan, 0, network.frame_bytes) == (1, 24e9)
+    slots, aggregated = planner_figures.with_memory(plan, 100_000, network.frame_bytes)
     assert slots == 115 and aggregated == 24e9
-    slots, aggregated = planner_comparison.with_memory(plan, 10_000_000, network.frame_bytes)
+    slots, aggregated = planner_figures.with_memory(plan, 10_000_000, network.frame_bytes)
     assert slots == 11503
-    assert aggregated == pytest.approx(24e9 * planner_comparison.SLOTS / 11503, rel=1e-3)
+    assert aggregated == pytest.approx(24e9 * planner_figures.SLOTS / 11503, rel=1e-3)
