@@ -33,12 +33,12 @@ OF_JOBS = {
     "jct": _time("jct_ns", "job completion time"),
     "waiting": _time("waiting_ns", "of the JCT: waiting for hosts, with `arrivals`"),
     "iteration": _time("iteration_mean_ns", "an iteration, mean over workers and iterations"),
-    "computation": _time("computation_ns", "computing in one iteration"),
+    "computation": _time("computation_ns", "computation in one iteration"),
     "communication": _time(
-        "communication_ns", "communicating, from the first packet to the last sum, all iterations"
+        "communication_ns", "communication, from the first packet to the last sum, all iterations"
     ),
     "communication_bound": _time(
-        "communication_bound_ns", "the least time in which the links can carry it"
+        "communication_bound_ns", "the least communication time that the links allow"
     ),
     "ps_packets_per_fragment": TidyMeasure(
         "ps_packets_per_fragment", "", "gradient packets that reached the PS / fragments"
@@ -48,11 +48,11 @@ OF_JOBS = {
     ),
     "samples_per_s": TidyMeasure("samples_per_s", "1/s", "samples of all workers / time"),
     "scaling_efficiency": TidyMeasure(
-        "scaling_efficiency", "share", "samples/s / that of workers that never wait"
+        "scaling_efficiency", "share", "samples/s relative to workers that never wait"
     ),
     "fragments": TidyMeasure("fragments", "count", "fragments of all iterations"),
     "gradient_packets": TidyMeasure("gradient_packets", "count", "gradient packets sent"),
-    "retransmissions": TidyMeasure("retransmissions", "count", "gradient packets sent again"),
+    "retransmissions": TidyMeasure("retransmissions", "count", "gradient packets retransmitted"),
     "ps_packets": TidyMeasure("ps_packets", "count", "gradient packets that reached the PS"),
     "ps_link_bytes_in": TidyMeasure("ps_link_bytes_in", "bytes", "over the PS link, to the PS"),
     "ps_link_bytes_out": TidyMeasure("ps_link_bytes_out", "bytes", "over the PS link, from the PS"),
