@@ -1,5 +1,4 @@
-/* From a port's egress queue to the outside: the queue (several: tm_priority.c), the egress pipeline, the deparser,
- * the link. */
+/* From a port's egress queue to the outside: the egress pipeline, the deparser, the link. */
 #include "tm_state.h"
 
 /* ---- out ---- */
@@ -81,9 +80,9 @@ static void transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet)
     tm_frame_free(tm, f);
 }
 
-/* ---- the egress pipeline and its queue ---- */
+/* ---- the egress pipeline ---- */
 
-static void egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth) {
+void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth) {
     if (!tm_pass_allowed(tm)) return;
     p4_std *std = &packet->std;
     uint64_t now = tm_p4_time(tm, tm->now);
@@ -130,73 +129,3 @@ static void egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, u
     }
     transmit(tm, number, p, packet);
 }
-
-void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth) {
-    egress(tm, number, p, packet, qid, depth);
-}
-
-queued_packet *tm_packet_keep(tm_switch *tm, const p4_packet *packet) {
-    queued_packet *q = tm_packet_new(tm);
-    if (!q) return NULL;
-    p4_packet_copy(tm->program, &q->packet, packet);
-    if (tm_copy_bytes(tm, q)) return q;
-    tm_packet_free(tm, q);
-    return NULL;
-}
-
-/* Into the egress queue, or through it where nothing waits. With `keep` the caller still needs the packet.
- * A port that does not exist has an egress pipeline too (programs recirculate through such), but no link. */
-void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
-    port *p = number < TM_PORTS ? tm->ports[number] : NULL;
-    packet->std.enq_timestamp = (uint32_t)tm_p4_time(tm, tm->now);
-    if (p && p->queues) {
-        tm_to_queue(tm, number, p, packet, keep);
-        return;
-    }
-    packet->std.enq_qdepth = p ? (uint32_t)p->waiting : 0;
-    tm_link *link = p ? &p->link[TM_EGRESS] : NULL;
-    if (!p || (!p->waiting && (!link->limited || link->busy_until <= tm->now))) {
-        if (keep) {
-            p4_packet_copy(tm->program, tm->spare, packet);
-            packet = tm->spare;
-        }
-        egress(tm, number, p, packet, 0, 0);
-        return;
-    }
-    if (p->waiting >= link->shape.queue_packets ||
-        p->waiting_bytes + packet->length > link->shape.queue_bytes) {
-        link->counters.queue_drops++;
-        return;
-    }
-    queued_packet *q = tm_packet_keep(tm, packet);
-    if (!q) return;
-    if (p->waiting++)
-        p->last->next = q;
-    else {
-        p->first = q;
-        tm_event_set(tm, &p->dequeues, link->busy_until, tm->now);
-    }
-    p->last = q;
-    p->waiting_bytes += packet->length;
-    if (p->waiting > link->counters.max_queue) link->counters.max_queue = p->waiting;
-}
-
-void tm_dequeue(tm_switch *tm, port *p) {
-    if (p->queues) {
-        tm_dequeue_priority(tm, p);
-        return;
-    }
-    queued_packet *q = p->first;
-    p->first = q->next;
-    p->waiting--;
-    p->waiting_bytes -= q->packet.length;
-    egress(tm, p->dequeues.port, p, &q->packet, 0, p->waiting);
-    tm_packet_free(tm, q);
-    if (p->waiting) {
-        uint64_t free_at = p->link[TM_EGRESS].limited ? p->link[TM_EGRESS].busy_until : tm->now;
-        tm_event_set(tm, &p->dequeues, free_at > tm->now ? free_at : tm->now, tm->now);
-    } else {
-        tm_event_remove(tm, &p->dequeues);
-    }
-}
-

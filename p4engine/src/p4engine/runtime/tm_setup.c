@@ -77,22 +77,6 @@ void tm_destroy(tm_switch *tm) {
     free(tm);
 }
 
-/* Drops what waits for the egress pipeline; the port's queues count it, if there are several, and the caller. Returns
- * how much it was. */
-static uint64_t empty_queue(tm_switch *tm, port *p) {
-    uint64_t waiting = p->waiting;
-    if (p->queues) tm_queues_empty(tm, p);
-    if (!p->waiting) return waiting;
-    while (p->first) {
-        queued_packet *q = p->first;
-        p->first = q->next;
-        tm_packet_free(tm, q);
-    }
-    p->waiting = p->waiting_bytes = 0;
-    tm_event_remove(tm, &p->dequeues);
-    return waiting;
-}
-
 int tm_program_set(tm_switch *tm, const p4_program *program, p4_instance *instance) {
     if (!program || program->abi != P4_ABI_VERSION) return TM_BAD_VALUE;
     if (program->packet_size > tm->packet_room) {
@@ -111,7 +95,7 @@ int tm_program_set(tm_switch *tm, const p4_program *program, p4_instance *instan
     if (program != tm->program) {
         for (uint32_t i = 0; i < TM_PORTS; i++) {
             port *p = tm->ports[i];
-            if (p) p->link[TM_EGRESS].counters.queue_drops += empty_queue(tm, p);
+            if (p) p->link[TM_EGRESS].counters.queue_drops += tm_queues_empty(tm, p);
         }
         memset(tm->scratch, 0, program->packet_size);
         memset(tm->spare, 0, program->packet_size);
@@ -191,7 +175,7 @@ int tm_port_up_set(tm_switch *tm, uint32_t number, int up) {
     if (in->down == !up) return TM_OK;
     if (!up) {
         in->counters.down_drops += empty_link(tm, &p->arrivals);
-        out->counters.down_drops += empty_queue(tm, p) + empty_link(tm, &p->departures);
+        out->counters.down_drops += tm_queues_empty(tm, p) + empty_link(tm, &p->departures);
         p->ingress_queue.count = 0;
         p->ingress_queue.bytes = 0;
     }

@@ -1,7 +1,7 @@
-/* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm.c (arrivals,
- * events, ingress and its copies), tm_egress.c (from a port's queue to the outside), tm_priority.c (several queues of a
- * port), tm_passes.c (packets that begin another pass), tm_link.c, tm_store.c (where packets are kept, and their events). tm_setup.c makes and frees a switch.
- * Nothing outside of them includes this. */
+/* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm_setup.c (makes
+ * and frees a switch), tm.c (arrivals, events, ingress and its copies), tm_queues.c (egress queues), tm_egress.c (from a
+ * queue to the outside), tm_passes.c (packets that begin another pass), tm_link.c, tm_store.c (the memory of packets,
+ * and their events). Nothing outside of them includes this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
 
@@ -153,29 +153,24 @@ int tm_session_exists(const tm_switch *tm, uint32_t session);
 void tm_shorten(const tm_switch *tm, uint32_t session, p4_packet *clone, uint32_t bytes);
 void tm_clone_from_egress(tm_switch *tm, const p4_packet *packet);
 
-/* ---- tm_priority.c ---- */
-
-int tm_queues_new(tm_switch *tm, port *p); /* the queues of a port; 0: out of memory */
-void tm_queues_free(tm_switch *tm, port *p);
-void tm_queues_empty(tm_switch *tm, port *p); /* drops what waits */
-/* Into the queue of the packet's priority, or through it; arguments of tm_to_port. */
-void tm_to_queue(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int keep);
-void tm_dequeue_priority(tm_switch *tm, port *p);
-/* Shapes the egress link, and with `depth` and `rate` sets the limit and the rate of all queues. */
-int tm_egress_shape(tm_switch *tm, port *p, const tm_shape *shape, int depth, int rate);
-tm_shape tm_egress_shape_get(const port *p);
-
 /* ---- tm_egress.c ---- */
 
 /* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
 void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
-/* A copy of a packet, with its bytes, that can wait in a queue; NULL: out of memory, counted. */
-queued_packet *tm_packet_keep(tm_switch *tm, const p4_packet *packet);
+void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f); /* to the sink */
 
+/* ---- tm_queues.c ---- */
+
+int tm_queues_new(tm_switch *tm, port *p); /* the queues of a port; 0: out of memory */
+void tm_queues_free(tm_switch *tm, port *p);
+/* Drops what waits and returns how much it was. Several queues count it themselves, one leaves that to the caller. */
+uint64_t tm_queues_empty(tm_switch *tm, port *p);
 /* Into the egress queue of a port, or through it where nothing waits. With `keep` the caller still needs the
  * packet. */
 void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);
 void tm_dequeue(tm_switch *tm, port *p); /* the first packet of the egress queue leaves it */
-void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f); /* to the sink */
+/* Shapes the egress link, and with `depth` and `rate` sets the limit and the rate of all queues. */
+int tm_egress_shape(tm_switch *tm, port *p, const tm_shape *shape, int depth, int rate);
+tm_shape tm_egress_shape_get(const port *p);
 
 #endif

@@ -1,7 +1,7 @@
-/* Several egress queues of a port, of which the highest that may send is served first.
+/* Egress queues. A port has one, or several, of which the highest that may send is served first.
  *
- * A queue may send when its rate lets it and the port's link is free. So a rate in packets/s limits each queue on
- * its own, as on BMv2, and the link's rate in bits/s is what the queues share. The port's one event stands for the
+ * One of several may send when its rate lets it and the port's link is free. So a rate in packets/s limits each queue
+ * on its own, as on BMv2, and the link's rate in bits/s is what the queues share. The port's one event stands for the
  * first moment at which any queue may send. */
 #include <stdlib.h>
 
@@ -25,15 +25,22 @@ static queued_packet *take_first(priority_queue *q) {
     return first;
 }
 
-void tm_queues_empty(tm_switch *tm, port *p) {
-    if (!p->waiting) return;
-    for (uint32_t i = 0; i < tm->queue_count; i++) {
+uint64_t tm_queues_empty(tm_switch *tm, port *p) {
+    uint64_t waiting = p->waiting;
+    if (!waiting) return 0;
+    for (uint32_t i = 0; p->queues && i < tm->queue_count; i++) {
         priority_queue *q = &p->queues[i];
         q->seen.queue_drops += q->seen.queue;
         while (q->first) tm_packet_free(tm, take_first(q));
     }
-    p->waiting = 0;
+    while (p->first) {
+        queued_packet *q = p->first;
+        p->first = q->next;
+        tm_packet_free(tm, q);
+    }
+    p->waiting = p->waiting_bytes = 0;
     tm_event_remove(tm, &p->dequeues);
+    return waiting;
 }
 
 void tm_queues_free(tm_switch *tm, port *p) {
@@ -42,7 +49,17 @@ void tm_queues_free(tm_switch *tm, port *p) {
     free(p->queues);
 }
 
-/* ---- a packet's way ---- */
+/* A copy of a packet, with its bytes, that can wait in a queue; NULL: out of memory, counted. */
+static queued_packet *packet_keep(tm_switch *tm, const p4_packet *packet) {
+    queued_packet *q = tm_packet_new(tm);
+    if (!q) return NULL;
+    p4_packet_copy(tm->program, &q->packet, packet);
+    if (tm_copy_bytes(tm, q)) return q;
+    tm_packet_free(tm, q);
+    return NULL;
+}
+
+/* ---- several queues ---- */
 
 static uint64_t free_at(const port *p) {
     return p->link[TM_EGRESS].limited ? p->link[TM_EGRESS].busy_until : 0;
@@ -85,7 +102,7 @@ static void leave(tm_switch *tm, uint32_t number, port *p, priority_queue *q, p4
     q->seen.bytes += link->bytes - bytes;
 }
 
-void tm_to_queue(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int keep) {
+static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int keep) {
     tm_link *link = &p->link[TM_EGRESS];
     if (packet->std.priority >= tm->queue_count) {
         link->counters.queue_drops++;
@@ -109,7 +126,7 @@ void tm_to_queue(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int
         q->seen.queue_drops++;
         return;
     }
-    queued_packet *kept = tm_packet_keep(tm, packet);
+    queued_packet *kept = packet_keep(tm, packet);
     if (!kept) return;
     if (q->first)
         q->last->next = kept;
@@ -122,7 +139,7 @@ void tm_to_queue(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int
     schedule(tm, p);
 }
 
-void tm_dequeue_priority(tm_switch *tm, port *p) {
+static void dequeue_priority(tm_switch *tm, port *p) {
     priority_queue *q = ready(tm, p);
     if (q) {
         queued_packet *first = take_first(q);
@@ -133,6 +150,64 @@ void tm_dequeue_priority(tm_switch *tm, port *p) {
     /* The event is a new one even at the same time: others of this moment have their turn before. */
     if (p->dequeues.place >= 0) tm_event_remove(tm, &p->dequeues);
     schedule(tm, p);
+}
+
+/* ---- one queue, or several ---- */
+
+/* Into the egress queue, or through it where nothing waits. With `keep` the caller still needs the packet.
+ * A port that does not exist has an egress pipeline too (programs recirculate through such), but no link. */
+void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
+    port *p = number < TM_PORTS ? tm->ports[number] : NULL;
+    packet->std.enq_timestamp = (uint32_t)tm_p4_time(tm, tm->now);
+    if (p && p->queues) {
+        to_priority(tm, number, p, packet, keep);
+        return;
+    }
+    packet->std.enq_qdepth = p ? (uint32_t)p->waiting : 0;
+    tm_link *link = p ? &p->link[TM_EGRESS] : NULL;
+    if (!p || (!p->waiting && (!link->limited || link->busy_until <= tm->now))) {
+        if (keep) {
+            p4_packet_copy(tm->program, tm->spare, packet);
+            packet = tm->spare;
+        }
+        tm_egress(tm, number, p, packet, 0, 0);
+        return;
+    }
+    if (p->waiting >= link->shape.queue_packets ||
+        p->waiting_bytes + packet->length > link->shape.queue_bytes) {
+        link->counters.queue_drops++;
+        return;
+    }
+    queued_packet *q = packet_keep(tm, packet);
+    if (!q) return;
+    if (p->waiting++)
+        p->last->next = q;
+    else {
+        p->first = q;
+        tm_event_set(tm, &p->dequeues, link->busy_until, tm->now);
+    }
+    p->last = q;
+    p->waiting_bytes += packet->length;
+    if (p->waiting > link->counters.max_queue) link->counters.max_queue = p->waiting;
+}
+
+void tm_dequeue(tm_switch *tm, port *p) {
+    if (p->queues) {
+        dequeue_priority(tm, p);
+        return;
+    }
+    queued_packet *q = p->first;
+    p->first = q->next;
+    p->waiting--;
+    p->waiting_bytes -= q->packet.length;
+    tm_egress(tm, p->dequeues.port, p, &q->packet, 0, p->waiting);
+    tm_packet_free(tm, q);
+    if (p->waiting) {
+        uint64_t free_at = p->link[TM_EGRESS].limited ? p->link[TM_EGRESS].busy_until : tm->now;
+        tm_event_set(tm, &p->dequeues, free_at > tm->now ? free_at : tm->now, tm->now);
+    } else {
+        tm_event_remove(tm, &p->dequeues);
+    }
 }
 
 /* ---- settings ---- */
@@ -146,7 +221,7 @@ int tm_queues_set(tm_switch *tm, uint32_t count) {
 }
 
 static int find(const tm_switch *tm, uint32_t number, uint32_t priority) {
-    if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
+    if (number >= TM_PORTS || !tm->ports[number]) return TM_NO_SUCH_PORT;
     if (priority != TM_ALL_QUEUES && priority >= tm->queue_count) return TM_NO_SUCH_QUEUE;
     return TM_OK;
 }
