@@ -9,51 +9,205 @@ fragments have the same priority.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from testbed.protocols import esa, pool_worker, server_store
+from testbed.protocols import flow, pool_worker, positions, priority, send_scoreboard, wire
+from testbed.protocols import server_store as store
 from testbed.protocols.floats import WorkerFloats, new_server_floats
 from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
+from testbed.protocols.jit import njit
 from testbed.protocols.positions import Positions, new_positions
+from testbed.protocols.records import new_record, record
+from testbed.protocols.values import mix2
+
+REHASH_DRAWS = 8  # to find an index that no other window position of the job has
+
+# WorkerRules.state; places are those of `Positions`
+WINDOW = record(
+    "gap",  # so many places behind the furthest result a fragment is sent again; 0: never
+    "oldest",  # the first fragment without a result
+    "furthest",  # the last one with a result
+    "next_place",  # that is sent for the first time
+    "seen",  # `furthest` when gaps were last looked for
+)
+
+
+class WorkerWindow(NamedTuple):
+    state: np.ndarray  # WINDOW[1]
+    positions: Positions
+    gap_place: np.ndarray  # int64[G], the result of which place shows that this one got lost: of
+    #                        place p in p modulo G; G: the window, or all fragments where more
+    #                        places than the window are in use
+
+
+class WorkerRules(WorkerWindow, pool_worker.Rules):
+    """Indices of window positions, and loss recovery by gaps in the results."""
+
+    @staticmethod
+    @njit(cache=True)
+    def begin(worker):
+        window = worker.rules.state[0]
+        window.oldest = 0
+        window.furthest = -1
+        window.next_place = 0
+        window.seen = -1
+        positions.begin(worker.rules.positions)
+
+    @staticmethod
+    @njit(cache=True)
+    def index_for(worker, scoreboard, fragment):
+        rules, window = worker.rules, worker.rules.state[0]
+        place = np.int64(rules.positions.place[fragment])
+        shown_by = max(place, window.next_place - 1) + window.gap
+        rules.gap_place[place % rules.gap_place.size] = shown_by
+        return rules.positions.index[
+            positions.position_of(rules.positions, scoreboard.state[0].iteration, fragment)
+        ]
+
+    @staticmethod
+    @njit(cache=True)
+    def sent(worker, fragment):
+        worker.rules.state[0].next_place = worker.rules.positions.place[fragment] + 1
+
+    @staticmethod
+    @njit(cache=True)
+    def heard(worker, scoreboard, now, row):
+        pass  # it names the position's index, not the result before it
+
+    @staticmethod
+    @njit(cache=True)
+    def taken(worker, scoreboard, fragment, row):
+        """The position may have another index from now on, and the window moves on."""
+        window, places = worker.rules.state[0], worker.rules.positions
+        position = positions.position_of(places, scoreboard.state[0].iteration, fragment)
+        positions.announce(places, position, wire.extra(row))
+        window.furthest = max(window.furthest, places.place[fragment])
+        while (
+            window.oldest < places.order.size
+            and scoreboard.status[places.order[window.oldest]] & send_scoreboard.RECEIVED
+        ):
+            window.oldest += 1
+
+    @staticmethod
+    @njit(cache=True)
+    def resend_early(worker, scoreboard, now, packets, lengths, filled):
+        """Send again what has no result while results of fragments sent later are here: once per
+        gap.
+
+        A fragment that was sent again counts as missing again when results are here of fragments
+        that were sent for the first time after that."""
+        rules, window = worker.rules, worker.rules.state[0]
+        if window.gap == 0 or window.furthest <= window.seen:
+            return filled
+        for place in range(window.oldest, window.furthest - window.gap + 1):
+            fragment = rules.positions.order[place]
+            if (
+                scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
+                != send_scoreboard.SENT
+                or rules.gap_place[place % rules.gap_place.size] > window.furthest
+            ):
+                continue
+            if filled == packets.shape[0]:
+                return filled
+            send_scoreboard.mark_sent_again(scoreboard, fragment, now, flow.retry_ns(worker))
+            filled = pool_worker.send_again(
+                worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND
+            )
+            worker.counters[0].gap_resends += 1
+        window.seen = window.furthest
+        return filled
+
+
+class Indices(NamedTuple):
+    state: np.ndarray  # int64[1], how many indices have been drawn
+    positions: Positions
+    taken: np.ndarray  # int32[pool], window positions with this index; empty without re-hash
+
+
+class ServerRules(Indices, store.Rules):
+    """Indices of window positions, of which one that collided gets another."""
+
+    @staticmethod
+    @njit(cache=True)
+    def begin(server):
+        positions.begin(server.rules.positions)
+
+    @staticmethod
+    @njit(cache=True)
+    def index_for(server, iteration, fragment):
+        places = server.rules.positions
+        position = positions.position_of(places, iteration, fragment)
+        return places.index[position], positions.announced(places, position)
+
+    @staticmethod
+    @njit(cache=True)
+    def completed(server, row, place):
+        """If the fragment collided, its window position gets another index, which all workers learn
+        from the result and use from then on (see positions.py)."""
+        config, rules = server.config[0], server.rules
+        if rules.taken.size == 0 or server.flags[place] & wire.COLLISION == 0:
+            return
+        position = positions.position_of(
+            rules.positions, server.iteration[place], place % config.fragments
+        )
+        index = rules.positions.index[position]
+        if positions.announced(rules.positions, position) != index:
+            return  # it has one already, from the next iteration on
+        rules.taken[index] -= 1
+        for _ in range(REHASH_DRAWS):
+            rules.state[0] += 1
+            index = mix2(mix2(config.job, 0x2E4A5), rules.state[0]) % rules.taken.size
+            if rules.taken[index] == 0:
+                break
+        rules.taken[index] += 1
+        positions.announce(rules.positions, position, index)
+        server.counters[0].rehashes += 1
+        wire.set_extra(row, index)
 
 
 def new_worker(
     spec: HostSpec,
-    gradients: esa.Gradients | None = None,
+    gradients: pool_worker.Gradients | None = None,
     floats: WorkerFloats | None = None,
+    rules: type[WorkerRules] = WorkerRules,
 ) -> pool_worker.Worker:
-    """A worker machine. For a trace with values: `gradients` in fixed point, (own, sums), both
-    int32[I, F * V], and the same as `floats`."""
-    worker = esa.new_worker(spec, gradients)
-    worker.config[0].gap = positions_of(spec).gap
-    worker = worker._replace(positions=_new_positions(spec))
+    """A worker machine. For a trace with values: `gradients` in fixed point, as in
+    pool_worker.new_worker, and the same as `floats`."""
+    places = _new_positions(spec)
+    ahead = places.index.size if spec.options.window_rule == "positions" else places.order.size
+    own = rules(
+        state=new_record(WINDOW, gap=positions_of(spec).gap),
+        positions=places,
+        gap_place=np.zeros(ahead, np.int64),
+    )
+    policy = priority.POLICIES[spec.options_of(PoolSpec).priority]
+    worker = pool_worker.new_worker(spec, own, gradients, policy=policy)
     return worker if floats is None else worker._replace(floats=floats)
 
 
-def new_server(spec: HostSpec) -> server_store.Server:
+def new_server(spec: HostSpec) -> store.Server:
     """A parameter server machine."""
-    job = spec.job
-    server = esa.new_server(spec)
-    positions = _new_positions(spec)
-    server.config[0].rehash = int(positions_of(spec).rehash)
+    job, places = spec.job, _new_positions(spec)
+    pool = spec.options_of(PoolSpec).pool if positions_of(spec).rehash else 0
+    taken = np.bincount(places.index, minlength=pool).astype(np.int32)[:pool]
+    rules = ServerRules(np.zeros(1, np.int64), places, taken)
+    as_floats = 0
     # A program's int32 may leave int32; its float32 cannot (given.most_steps).
     if job.value_bits == 32:
-        server.config[0].floats = 1 if job.gradients is not None else 2 if job.fixed_scale else 0
-    rows = 2 * job.fragments if server.config[0].floats else 0
-    pool = spec.options_of(PoolSpec).pool
-    return server._replace(
-        positions=positions,
-        taken=np.bincount(positions.index, minlength=pool).astype(np.int32),
-        floats=new_server_floats(rows, job.values),
-    )
+        as_floats = 1 if job.gradients is not None else 2 if job.fixed_scale else 0
+    server = store.new_server(spec, rules, floats=as_floats)
+    rows = 2 * job.fragments if as_floats else 0
+    return server._replace(floats=new_server_floats(rows, job.values))
 
 
 def positions_of(spec: HostSpec) -> WindowPositions:
     """The options of window positions, which the specification must have."""
-    positions = spec.options_of(PoolSpec).positions
-    if positions is None:
+    options = spec.options_of(PoolSpec).positions
+    if options is None:
         raise ValueError(f"{spec.title}: system {spec.job.system} has no window positions")
-    return positions
+    return options
 
 
 def _new_positions(spec: HostSpec) -> Positions:

@@ -11,24 +11,45 @@ from __future__ import annotations
 from testbed.protocols import atp, esa, pool_worker, server_store, stripes, worker_state
 from testbed.protocols.floats import WorkerFloats
 from testbed.protocols.host_spec import GridSpec, HostSpec, PlannedWorker, ServerStripes
+from testbed.protocols.jit import njit
 from testbed.protocols.progress import no_progress
+from testbed.protocols.sizes import NO_NODE
+
+
+class PerPacket:
+    """The published growth of the window: by a packet for each that was aggregated."""
+
+    @staticmethod
+    @njit(cache=True)
+    def widens(worker, fragment, once):
+        # A fragment that was sent again was not aggregated, nor was one that names no switch.
+        return once and worker.stripes.node[stripes.stripe_of(worker.stripes, fragment)] != NO_NODE
+
+
+class EsaPerPacket(PerPacket, esa.WorkerRules):
+    pass
+
+
+class AtpPerPacket(PerPacket, atp.WorkerRules):
+    pass
 
 
 def new_worker(
     spec: HostSpec,
-    gradients: esa.Gradients | None = None,
+    gradients: pool_worker.Gradients | None = None,
     floats: WorkerFloats | None = None,
 ) -> pool_worker.Worker:
     """A worker machine; `gradients` and `floats` as in esa.py and atp.py."""
     planned = spec.worker_part_of(PlannedWorker)
+    per_packet = spec.options_of(GridSpec).growth == "packet"
     if has_positions(spec):
-        worker = atp.new_worker(spec, gradients, floats)
+        rules = AtpPerPacket if per_packet else atp.WorkerRules
+        worker = atp.new_worker(spec, gradients, floats, rules)
     else:
-        worker = esa.new_worker(spec, gradients)
+        worker = esa.new_worker(spec, gradients, EsaPerPacket if per_packet else esa.WorkerRules)
     worker.config[0].pace_ps = planned.pace_ps
     worker.config[0].frame_bytes = 0  # what the plan adds up may be longer than what is sent
-    if spec.options_of(GridSpec).growth == "packet":
-        worker.config[0].growth = worker_state.PER_PACKET
+    if per_packet:
         worker.state[0].credit = worker_state.UNIT
     return worker._replace(stripes=stripes.of_worker(planned.stripes))
 

@@ -192,7 +192,7 @@ class PoolSpec(ServerSpec):
     """Options of a system with a shared pool of aggregators and parameter servers."""
 
     pool: int = positive()  # aggregators
-    index: str  # how a fragment gets the index of its aggregator (testbed.protocols.index.MODES)
+    index: str  # how a fragment gets the index of its aggregator (testbed.protocols.esa.MODES)
     priority: str  # of a fragment (testbed.protocols.priority.POLICIES)
     positions: WindowPositions | None = None  # with index "position"
 

@@ -1,4 +1,5 @@
-"""`njit` of numba, for this package's functions: compiled once for each content of the sources.
+"""`njit` of numba, for this package's functions: compiled once for each content of the sources; and
+functions that are chosen by the type of an argument.
 
 numba's file cache does not notice a change in an imported module, and it keys a function by the
 path and the modification time of its source, so that every checkout, virtual environment and clone
@@ -11,16 +12,18 @@ Compiled functions of this package take `njit` from here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 from numba import config, njit
 from numba.core.caching import UserProvidedCacheLocator
+from numba.extending import overload
 
 from testbed.protocols import cache_directory
 
-__all__ = ["njit"]
+__all__ = ["by_type", "njit"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 LOCATORS = (  # asked in this order; those after the first are numba's own
@@ -55,6 +58,27 @@ class ByContent(UserProvidedCacheLocator):
         if PACKAGE not in Path(py_file).resolve().parents:
             return None
         return super().from_function(py_func, py_file)
+
+
+def by_type(member: str, name: str) -> Callable:
+    """A function that calls the static method `name` of the class of its first argument's `member`.
+
+    numba chooses it when it compiles, so the call costs nothing at run time, and what one class
+    does is not part of another one's code."""
+
+    def call(owner: Any, *arguments: Any) -> Any:
+        return getattr(type(getattr(owner, member)), name)(owner, *arguments)
+
+    @overload(call)
+    def compiled(owner, *arguments):
+        chosen = getattr(owner.types[owner.fields.index(member)].instance_class, name)
+
+        def run(owner, *arguments):
+            return chosen(owner, *arguments)
+
+        return run
+
+    return call
 
 
 def _folder(py_file: str) -> str:

@@ -17,13 +17,11 @@ import numpy as np
 from testbed.protocols import (
     floats,
     heap,
-    positions,
     progress,
     server_losses,
     server_store,
     wire,
 )
-from testbed.protocols.index import POSITION
 from testbed.protocols.jit import njit
 
 
@@ -33,7 +31,7 @@ def _begin(server, iteration):
     state = server.state[0]
     state.iteration = iteration
     progress.begin(server.progress)
-    positions.begin(server.positions)
+    server_store.begin(server)
     server.status[0].iterations = iteration
     size = state.timers
     state.timers = 0
@@ -248,10 +246,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             server.stage[place] = server_store.COMPLETE
             state.completed += 1
             out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT, place)
-            if config.index_mode == POSITION:
-                server_store.rehash(server, out[filled], place)
-            else:
-                server_store.name_previous(server, out[filled])
+            server_store.completed(server, out[filled], place)
             destinations[filled] = server_store.TO_WORKERS
             counters.results += 1
             filled += 1

@@ -1,8 +1,8 @@
 """The worker of a system with a shared pool of aggregators and a parameter server.
 
 It sends the fragments that its scoreboard selects, paced at the link's rate and within a window. It
-checks every result, retransmits unanswered fragments, and answers the server's requests. The
-systems differ in a fragment's priority and index, and in how they retransmit.
+checks every result, retransmits unanswered fragments, and answers the server's requests. What a
+system does its own way is in the class of `Worker.rules` (see `Rules`).
 
 `receive` takes a batch of packets, `send` fills one; `deadline` says when to call again although
 nothing has arrived. Times are int64 ns since the run's start.
@@ -10,7 +10,7 @@ nothing has arrived. Times are int64 ns since the run's start.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from testbed.protocols import (
     given,
     lag,
     payload,
-    positions,
     priority,
     send_scoreboard,
     stripes,
@@ -28,12 +27,16 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
-from testbed.protocols.index import POSITION, index_of
-from testbed.protocols.jit import njit
-from testbed.protocols.sizes import NO_NODE
+from testbed.protocols.counters import new_counters
+from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.jit import by_type, njit
+from testbed.protocols.records import new_record
+from testbed.protocols.status import new_status
 
 TO_SERVER = 0  # the only destination
 DROPPED = 1 << 40  # added to a fragment in Worker.retransmit_requests
+
+Gradients = tuple[np.ndarray, np.ndarray]  # of a trace: a worker's own, and the sums of all workers
 
 
 class Worker(NamedTuple):
@@ -46,13 +49,103 @@ class Worker(NamedTuple):
     #                   f + DROPPED, a switch has dropped it and may take it next time
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
-    positions: positions.Positions
+    rules: Any  # of the system's class, see `Rules`
     stripes: stripes.Stripes
     floats: floats.WorkerFloats
     given: given.Given
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see status.py
     lag: np.ndarray  # int64, see lag.py
+
+
+def new_worker(
+    spec: HostSpec, rules: tuple, gradients: Gradients | None = None, **fields: int
+) -> Worker:
+    """A worker machine with its system's rules and fields of `worker_state.CONFIG`.
+
+    `gradients`, for a trace with values: (own, sums), both int32[I, F * V]."""
+    nothing = np.zeros((0, 0), np.int32)
+    own, sums = gradients if gradients is not None else (nothing, nothing)
+    return Worker(
+        config=worker_state.configuration(
+            spec,
+            communication_ns=max(1, spec.job.communication_ns),
+            computation_ns=max(1, spec.job.computation_ns),
+            **{"policy": priority.CONSTANT, **fields},
+        ),
+        state=new_record(worker_state.STATE, credit=spec.options.window * worker_state.UNIT),
+        priority=np.zeros(len(spec.job.tensors), np.int64),
+        retransmit_requests=np.zeros(4096, np.int64),
+        recorded=own,
+        sums=sums,
+        rules=rules,
+        stripes=stripes.one_stripe(),
+        floats=floats.no_worker_floats(),
+        given=given.no_values(),
+        counters=new_counters(),
+        status=new_status(),
+        lag=lag.new_lag(),
+    )
+
+
+class Stateless(NamedTuple):
+    """Rules without a state."""
+
+
+class Rules:
+    """What a system may do its own way, and what most do. A system's class (esa.WorkerRules,
+    atp.WorkerRules...) derives from this one and is a named tuple, with the system's own state."""
+
+    @staticmethod
+    @njit(cache=True)
+    def begin(worker):
+        """An iteration begins."""
+
+    @staticmethod
+    @njit(cache=True)
+    def index_for(worker, scoreboard, fragment):
+        """The index that a gradient packet of the fragment carries; asked once per packet."""
+        return 0
+
+    @staticmethod
+    @njit(cache=True)
+    def sent(worker, fragment):
+        """The fragment has been sent for the first time."""
+
+    @staticmethod
+    @njit(cache=True)
+    def heard(worker, scoreboard, now, row):
+        """A result of this iteration has come, perhaps not for the first time."""
+        if wire.kind(row) == wire.RESULT:
+            _miss_previous(worker, scoreboard, now, wire.extra(row) - 1)
+
+    @staticmethod
+    @njit(cache=True)
+    def taken(worker, scoreboard, fragment, row):
+        """A result has come for the first time."""
+
+    @staticmethod
+    @njit(cache=True)
+    def widens(worker, fragment, once):
+        """Whether this result makes the window wider by a whole fragment. `once`: the fragment was
+        sent only once."""
+        return False
+
+    @staticmethod
+    @njit(cache=True)
+    def resend_early(worker, scoreboard, now, packets, lengths, filled):
+        """Fill rows from `filled` on with what is to be sent again before its timer; returns the
+        new count."""
+        return filled
+
+
+_begin = by_type("rules", "begin")
+_index_for = by_type("rules", "index_for")
+_sent = by_type("rules", "sent")
+_heard = by_type("rules", "heard")
+_taken = by_type("rules", "taken")
+_widens = by_type("rules", "widens")
+_resend_early = by_type("rules", "resend_early")
 
 
 @njit(cache=True)
@@ -64,11 +157,7 @@ def begin(worker, scoreboard, iteration):
     state.factor = values.factor(config.seed, config.job, iteration, config.number)
     state.factor_sum = values.factor_sum(config.seed, config.job, iteration, config.workers)
     state.retransmit_requests = 0
-    state.window_base = 0
-    state.furthest = -1
-    state.next_place = 0
-    state.seen = -1
-    positions.begin(worker.positions)
+    _begin(worker)
     for t in range(worker.priority.size):
         _set_priority(worker, iteration, t, t)
 
@@ -137,8 +226,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if iteration > scoreboard.state[0].iteration:
             counters.foreign += 1
             continue
-        if kind == wire.RESULT and config.index_mode != POSITION:
-            _miss_previous(worker, scoreboard, now, wire.extra(row) - 1)
+        _heard(worker, scoreboard, now, row)
         if scoreboard.status[fragment] & send_scoreboard.RECEIVED:
             counters.duplicate_results += 1
             continue
@@ -160,15 +248,10 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             state.recovered_ns = now
         elif once and send_scoreboard.sent_ns(scoreboard, fragment) > state.recovered_ns:
             flow.measure_round_trip(state, now - send_scoreboard.sent_ns(scoreboard, fragment))
-        whole_step = False
-        if config.growth == worker_state.PER_PACKET:
-            # A fragment that was sent again was not aggregated, nor was one that names no switch.
-            node = worker.stripes.node[stripes.stripe_of(worker.stripes, fragment)]
-            whole_step = once and node != NO_NODE
         flow.adapt_window(
             worker,
             flags & wire.ECN != 0,
-            whole_step,
+            _widens(worker, fragment, once),
             send_scoreboard.sent_ns(scoreboard, fragment),
             now,
         )
@@ -176,13 +259,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             finished = True
         elif once:
             _miss_earlier(worker, scoreboard, now, fragment)
-        if config.index_mode == POSITION:
-            positions.announce(
-                worker.positions,
-                positions.position_of(worker.positions, iteration, fragment),
-                wire.extra(row),
-            )
-            _slide(worker, scoreboard, fragment)
+        _taken(worker, scoreboard, fragment, row)
     return finished
 
 
@@ -253,18 +330,6 @@ def _miss_earlier(worker, scoreboard, now, fragment):
 
 
 @njit(cache=True)
-def _slide(worker, scoreboard, fragment):
-    """A result moves the window on: up to the first fragment that has none."""
-    state, window_positions = worker.state[0], worker.positions
-    state.furthest = max(state.furthest, window_positions.place[fragment])
-    while (
-        state.window_base < window_positions.order.size
-        and scoreboard.status[window_positions.order[state.window_base]] & send_scoreboard.RECEIVED
-    ):
-        state.window_base += 1
-
-
-@njit(cache=True)
 def _write_gradient(worker, scoreboard, row, fragment, flags):
     """Returns the bytes of the payload."""
     config = worker.config[0]
@@ -273,17 +338,7 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     level = worker.priority[tensor]
     if config.policy == priority.RANDOM:
         level = priority.random_priority(config.job, whole)
-    if config.index_mode == POSITION:
-        window_positions = worker.positions
-        index = window_positions.index[
-            positions.position_of(window_positions, scoreboard.state[0].iteration, fragment)
-        ]
-        place = np.int64(window_positions.place[fragment])
-        window_positions.gap_place[place % window_positions.gap_place.size] = (
-            max(place, worker.state[0].next_place - 1) + config.gap
-        )
-    else:
-        index = index_of(config.index_mode, config.pool, config.job, whole)
+    index = _index_for(worker, scoreboard, fragment)
     as_floats = payload.goes_as_floats(worker, scoreboard, fragment)
     if as_floats:
         flags |= wire.FLOAT
@@ -308,37 +363,13 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
 
 
 @njit(cache=True)
-def _fill_gaps(worker, scoreboard, now, packets, lengths, filled):
-    """Send again what has no result while results of fragments sent later are here: once per gap.
-
-    A fragment that was sent again counts as missing again when results are here of fragments that
-    were sent for the first time after that."""
-    config, state, counters, window_positions = (
-        worker.config[0],
-        worker.state[0],
-        worker.counters[0],
-        worker.positions,
-    )
-    for place in range(state.window_base, state.furthest - config.gap + 1):
-        fragment = window_positions.order[place]
-        if (
-            scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
-            != send_scoreboard.SENT
-            or window_positions.gap_place[place % window_positions.gap_place.size] > state.furthest
-        ):
-            continue
-        if filled == packets.shape[0]:
-            return filled
-        send_scoreboard.mark_sent_again(scoreboard, fragment, now, flow.retry_ns(worker))
-        lengths[filled] = _write_gradient(
-            worker, scoreboard, packets[filled], fragment, wire.RESEND
-        )
-        flow.take_pace(state, config, now, lengths[filled])
-        counters.retransmissions += 1
-        counters.gap_resends += 1
-        filled += 1
-    state.seen = state.furthest
-    return filled
+def send_again(worker, scoreboard, now, packets, lengths, filled, fragment, flags):
+    """Write a fragment that has been sent before into the batch's next row; returns the new
+    count."""
+    lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
+    flow.take_pace(worker.state[0], worker.config[0], now, lengths[filled])
+    worker.counters[0].retransmissions += 1
+    return filled + 1
 
 
 @njit(cache=True)
@@ -359,27 +390,20 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             else:
                 send_scoreboard.mark_sent_again(scoreboard, fragment, now, retry)
                 flags = wire.RESEND
-            lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
-            flow.take_pace(state, config, now, lengths[filled])
-            counters.retransmissions += 1
+            filled = send_again(worker, scoreboard, now, packets, lengths, filled, fragment, flags)
             if 0 <= entry < DROPPED:
                 counters.answered_asks += 1
             elif entry < 0:
                 counters.gap_resends += 1
-            filled += 1
-    if config.gap > 0 and state.furthest > state.seen:
-        filled = _fill_gaps(worker, scoreboard, now, packets, lengths, filled)
+    filled = _resend_early(worker, scoreboard, now, packets, lengths, filled)
     timeout = flow.timeout_ns(worker)
     while filled < capacity:
         fragment = send_scoreboard.resend(scoreboard, now, timeout, retry)
         if fragment < 0:
             break
-        lengths[filled] = _write_gradient(
-            worker, scoreboard, packets[filled], fragment, wire.RESEND
+        filled = send_again(
+            worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND
         )
-        flow.take_pace(state, config, now, lengths[filled])
-        counters.retransmissions += 1
-        filled += 1
     window = state.credit // worker_state.UNIT
     waited = state.pacing == 1
     state.pacing = 0
@@ -397,8 +421,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
         flow.take_pace(state, config, now, lengths[filled])
         send_scoreboard.mark_sent(scoreboard, fragment, now, timeout)
-        if config.index_mode == POSITION:
-            state.next_place = worker.positions.place[fragment] + 1
+        _sent(worker, fragment)
         filled += 1
     state.more = 1 if filled == capacity else 0
     for i in range(filled):

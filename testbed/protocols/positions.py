@@ -25,40 +25,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols.index import MODES, index_of
+from testbed.protocols.esa import MODES, index_of
 from testbed.protocols.jit import njit
 from testbed.protocols.sizes import sending_order
 
 
 class Positions(NamedTuple):
-    """F fragments per iteration, a window of N fragments. Empty for systems that have none."""
+    """F fragments per iteration, a window of N fragments."""
 
     order: np.ndarray  # int32[F], fragments in the order in which they are sent
     place: np.ndarray  # int32[F], the reverse
     index: np.ndarray  # type: ignore[assignment]  # int64[N]
     next_index: np.ndarray  # int64[N], from the next iteration on; int64[0] with rule `positions`
-    gap_place: np.ndarray  # int64[G], the result of which place shows that this one got lost: of
-    #                        place p in p modulo G; G: N, or F where more than N places are in use
-
-
-def no_positions() -> Positions:
-    nothing = np.zeros(0, np.int32)
-    empty = np.zeros(0, np.int64)
-    return Positions(nothing, nothing, empty, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def new_positions(
     first: np.ndarray, window: int, mode: str, pool: int, job: int, rule: str = "positions"
 ) -> Positions:
-    """`first`: first fragment of each tensor and their number, int64[T + 1]; `mode`: an index mode;
-    `pool`: the number of indices; `rule`: of the window, "positions" or "in_flight"."""
+    """`first`: first fragment of each tensor and their number, int64[T + 1]; `mode`: an index mode
+    of esa.py; `pool`: the number of indices; `rule`: of the window, "positions" or "in_flight"."""
     order = sending_order(first)
     place = np.empty_like(order)
     place[order] = np.arange(order.size, dtype=np.int32)
     index = np.array([index_of(MODES[mode], pool, job, p) for p in range(window)], np.int64)
     if rule == "positions":
-        return Positions(order, place, index, np.zeros(0, np.int64), np.zeros(window, np.int64))
-    return Positions(order, place, index, index.copy(), np.zeros(order.size, np.int64))
+        return Positions(order, place, index, np.zeros(0, np.int64))
+    return Positions(order, place, index, index.copy())
 
 
 @njit(cache=True)

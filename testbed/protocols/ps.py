@@ -7,21 +7,31 @@ link that is W times the gradient each way, which bounds the time from below (do
 
 from __future__ import annotations
 
-from testbed.protocols import esa, pool_worker, ps_server, sizes, wire
+from testbed.protocols import pool_worker, ps_server, server_store, sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 
 
-def new_worker(spec: HostSpec, gradients: esa.Gradients | None = None) -> pool_worker.Worker:
+class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
+    """Those of most systems: no switch aggregates, so no index is needed."""
+
+
+class ServerRules(pool_worker.Stateless, server_store.Rules):
+    """The same."""
+
+
+def new_worker(
+    spec: HostSpec, gradients: pool_worker.Gradients | None = None
+) -> pool_worker.Worker:
     """A worker machine; its destinations are the servers' numbers once `shard` has seen them."""
-    return esa.worker_without_pool(spec, gradients)
+    return pool_worker.new_worker(spec, WorkerRules(), gradients)
 
 
 def new_server(spec: HostSpec) -> ps_server.Server:
     """A parameter server machine."""
     job = spec.job
     return ps_server.new_server(
-        esa.server_without_pool(spec),
+        server_store.new_server(spec, ServerRules()),
         sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
         sizes.frame_bytes(job.values, job.bitmap_width),
         job.burst_ns * 1000,

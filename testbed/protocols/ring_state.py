@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import esa, heap, pool_worker, sizes
+from testbed.protocols import heap, pool_worker, sizes
 from testbed.protocols.host_spec import HostSpec, RingSpec
 from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
@@ -76,10 +76,14 @@ class Ring(NamedTuple):
     own: np.ndarray  # uint32[V], scratch
 
 
-def new_ring(spec: HostSpec, gradients: esa.Gradients | None = None) -> Ring:
+class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
+    """Nothing of a pool: no switch aggregates, and no server answers."""
+
+
+def new_ring(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -> Ring:
     """A ring member of a worker's specification."""
     job, options = spec.job, spec.options_of(RingSpec)
-    worker = esa.worker_without_pool(spec, gradients)
+    worker = pool_worker.new_worker(spec, WorkerRules(), gradients)
     words = job.bitmap_width // 32
     rows = 2 * job.fragments
     config = new_record(

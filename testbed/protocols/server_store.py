@@ -7,20 +7,19 @@ an odd iteration. This module has the places of configuration and state, and wha
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.protocols import floats, positions, short_values, stripes, wire
+from testbed.protocols import floats, short_values, sizes, stripes, wire
+from testbed.protocols.counters import new_counters
 from testbed.protocols.floats import ServerFloats
-from testbed.protocols.index import POSITION, index_of
-from testbed.protocols.jit import njit
-from testbed.protocols.positions import Positions
-from testbed.protocols.progress import Progress, no_progress
+from testbed.protocols.host_spec import HostSpec, ServerSpec, ServerStripes
+from testbed.protocols.jit import by_type, njit
+from testbed.protocols.progress import Progress, new_progress, no_progress
 from testbed.protocols.records import new_record, record
 from testbed.protocols.status import new_status
 from testbed.protocols.stripes import Stripes
-from testbed.protocols.values import mix2
 
 # Destinations: the workers' multicast group, then each worker, then each switch of the job's tree.
 TO_WORKERS = 0
@@ -41,7 +40,6 @@ CONFIG = record(
     "max_delay_ns",
     "index_mode",
     "pool",
-    "rehash",  # 1: a window position that collided gets another index
     "floats",  # 1: what leaves int32 is summed as floating-point numbers; 2: what a worker sends as
     #            such is, and sums of whole numbers are modulo 2^32
     "omit_zeros",  # 1: a result that is all zeros goes without its values
@@ -57,7 +55,6 @@ STATE = record(
     "round_trip_ns",  # smoothed time from a reminder to its answer
     "iteration",  # latest that has been heard of
     "completed",  # fragments with a result, all iterations
-    "draws",  # indices drawn for window positions
     "next_request_ps",  # when the next reminder or request may go out
     "previous",  # the last result's whole fragment number + 1, 0: none yet
 )
@@ -67,7 +64,6 @@ EMPTY = 0
 PART = 1
 COMPLETE = 2
 
-REHASH_DRAWS = 8  # to find an index that no other window position of the job has
 RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | wire.RESEND
 
 
@@ -90,8 +86,7 @@ class Server(NamedTuple):
     due_ns: np.ndarray  # int64[2F], next reminder
     timers: np.ndarray  # int32[2F]
     progress: Progress
-    positions: Positions
-    taken: np.ndarray  # int32[pool], window positions with this index; empty where there are none
+    rules: Any  # of the system's class, see `Rules`
     floats: ServerFloats
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see status.py
@@ -105,34 +100,90 @@ def bitmap_of(workers: int, words: int) -> np.ndarray:
     )
 
 
-def new_server(config: np.ndarray, nodes: list[int], counters: np.ndarray) -> Server:
-    """A server of this CONFIG whose job's fragments the switches `nodes` aggregate."""
-    numbers = config[0]
-    rows = 2 * int(numbers.fragments)
-    words = int(numbers.bitmap_words)
-    return Server(
+class Rules:
+    """What a system may do its own way, and what most do. A system's class (esa.ServerRules,
+    atp.ServerRules) derives from this one and is a named tuple, with the system's own state."""
+
+    @staticmethod
+    @njit(cache=True)
+    def begin(server):
+        """An iteration begins."""
+
+    @staticmethod
+    @njit(cache=True)
+    def index_for(server, iteration, fragment):
+        """The index and the field `extra` of a packet about a fragment."""
+        return 0, 0
+
+    @staticmethod
+    @njit(cache=True)
+    def completed(server, row, place):
+        """The fragment in row `place` of the store is complete, and its result is in `row`."""
+        name_previous(server, row)
+
+
+begin = by_type("rules", "begin")
+_index_for = by_type("rules", "index_for")
+completed = by_type("rules", "completed")
+
+
+def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
+    """A server machine with its system's rules and fields of `CONFIG`."""
+    job, options = spec.job, spec.options_of(ServerSpec)
+    # An answer takes a frame's time on the link; at most half of it is for answers.
+    frame_ps = sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps)
+    config = new_record(
+        CONFIG,
+        job=job.number,
+        workers=job.workers,
+        fragments=job.fragments,
+        values=job.values,
+        bitmap_words=job.bitmap_width // 32,
+        iterations=job.iterations,
+        # Who begins an iteration has received all of the one before, and each server has a part of
+        # every iteration. Of a program's round it may have none.
+        ahead=job.iterations if job.program else 1,
+        remind=int(options.reminder),
+        delay_ns=options.reminder_delay_ns,
+        min_delay_ns=options.min_reminder_delay_ns,
+        max_delay_ns=options.max_reminder_delay_ns,
+        omit_zeros=int(job.omit_zeros),
+        short=int(job.value_bits == 16),
+        rounded_bits=sizes.rounded_bits(job.workers),
+        request_ps=2 * frame_ps,
+        **fields,
+    )
+    nodes = [switch.number for switch in options.switches]
+    rows, words = 2 * job.fragments, job.bitmap_width // 32
+    server = Server(
         config=config,
         state=new_record(STATE, iteration=-1),
         nodes=np.asarray(nodes, np.int64),
         stripes=stripes.one_stripe(len(nodes)),
-        everyone=bitmap_of(int(numbers.workers), words),
+        everyone=bitmap_of(job.workers, words),
         iteration=np.full(rows, -1, np.int32),
         stage=np.zeros(rows, np.uint8),
         flags=np.zeros(rows, np.uint16),
         bitmap=np.zeros((rows, words), np.uint32),
-        sums=np.zeros((rows, int(numbers.values)), np.int32),
+        sums=np.zeros((rows, job.values), np.int32),
         attempts=np.zeros(rows, np.uint8),
         first_ns=np.zeros(rows, np.int64),
         reminded_ns=np.zeros(rows, np.int64),
         due_ns=np.zeros(rows, np.int64),
         timers=np.zeros(rows, np.int32),
         progress=no_progress(),
-        positions=positions.no_positions(),
-        taken=np.zeros(0, np.int32),
+        rules=rules,
         floats=floats.new_server_floats(0, 0),
-        counters=counters,
+        counters=new_counters(),
         status=new_status(),
     )
+    if any(switch.later for switch in options.switches):
+        reached = tuple(int(not switch.later) for switch in options.switches)
+        planned = ServerStripes((job.fragments,), (reached,))
+        server = server._replace(stripes=stripes.of_server(planned))
+    if options.reminder and nodes:
+        server = server._replace(progress=new_progress(job.first_fragments, job.workers))
+    return server
 
 
 @njit(cache=True)
@@ -141,15 +192,9 @@ def write_header(server, row, kind, flags, node, place):
     config = server.config[0]
     fragment = place % config.fragments
     whole = server.iteration[place] * config.fragments + fragment
-    position = np.int64(0)
-    if config.index_mode == POSITION:
-        position = positions.position_of(server.positions, server.iteration[place], fragment)
-        index = server.positions.index[position]
-    else:
-        index = index_of(config.index_mode, config.pool, config.job, whole)
+    index, extra = _index_for(server, server.iteration[place], fragment)
     wire.write_header(row, kind, 255, flags, config.job, node, whole, index, 0x4000)
-    if config.index_mode == POSITION:
-        wire.set_extra(row, positions.announced(server.positions, position))
+    wire.set_extra(row, extra)
 
 
 @njit(cache=True)
@@ -177,31 +222,6 @@ def name_previous(server, row):
     """Let a result name the one before it, so that a worker knows that it has missed one."""
     wire.set_extra(row, server.state[0].previous)
     server.state[0].previous = wire.fragment(row) + 1
-
-
-@njit(cache=True)
-def rehash(server, row, place):
-    """The fragment is complete. If it collided, its window position gets another index, which all
-    workers learn from the result in `row` and use from then on (see positions.py)."""
-    config, state, window_positions = server.config[0], server.state[0], server.positions
-    if config.rehash == 0 or server.flags[place] & wire.COLLISION == 0:
-        return
-    position = positions.position_of(
-        window_positions, server.iteration[place], place % config.fragments
-    )
-    index = window_positions.index[position]
-    if positions.announced(window_positions, position) != index:
-        return  # it has one already, from the next iteration on
-    server.taken[index] -= 1
-    for _ in range(REHASH_DRAWS):
-        state.draws += 1
-        index = mix2(mix2(config.job, 0x2E4A5), state.draws) % config.pool
-        if server.taken[index] == 0:
-            break
-    server.taken[index] += 1
-    positions.announce(window_positions, position, index)
-    server.counters[0].rehashes += 1
-    wire.set_extra(row, index)
 
 
 @njit(cache=True)

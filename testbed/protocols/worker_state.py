@@ -36,14 +36,11 @@ CONFIG = record(
     "communication_ns",  # of one iteration, for the priority
     "computation_ns",
     "iterations",
-    "gap",  # so many places behind the furthest result a fragment is sent again; 0: never
     "min_patience_ns",
     "sets",  # of each slot, with SwitchML
-    "growth",  # of the window: PER_WINDOW or PER_PACKET
     "omit_zeros",  # 1: what is all zeros goes without its values
     "short",  # 1: values that fit go in 16 bits
 )
-PER_WINDOW, PER_PACKET = 0, 1
 
 # Worker.state
 STATE = record(
@@ -58,10 +55,6 @@ STATE = record(
     "cut_ns",  # when it was last halved
     "retransmit_requests",  # entries in Worker.retransmit_requests
     "more",  # 1: the batch was full, call again at once
-    "window_base",  # with window positions: place of the first fragment without a result
-    "furthest",  # and of the last one with a result
-    "next_place",  # that is sent for the first time
-    "seen",  # `furthest` when gaps were last looked for
     "longest_before_ns",  # the longest in the iteration before
     "recovered_ns",  # when something last arrived that had been lost on the way to its sum
 )

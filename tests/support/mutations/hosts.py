@@ -83,14 +83,8 @@ MUTATIONS = (
         "worker: retransmissions say so",
         "a retransmission claims an aggregator that can never fill",
         WORKER,
-        "        if fragment < 0:\n"
-        "            break\n"
-        "        lengths[filled] = _write_gradient(\n"
-        "            worker, scoreboard, packets[filled], fragment, wire.RESEND\n",
-        "        if fragment < 0:\n"
-        "            break\n"
-        "        lengths[filled] = _write_gradient(\n"
-        "            worker, scoreboard, packets[filled], fragment, 0\n",
+        "worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND\n",
+        "worker, scoreboard, now, packets, lengths, filled, fragment, 0\n",
         Histories("esa", options={"reminder": "false"}),
     ),
     Mutation(

@@ -88,8 +88,8 @@ def test_a_position_that_collides_finds_an_aggregator_of_its_own():
     assert 0 < once < always / 3, (once, always)
     servers = {server.spec.job.number: server for server in with_rehash.servers()}
     for worker in with_rehash.workers():
-        known = servers[worker.spec.job.number].machine.protocol.positions.index
-        assert (worker.machine.protocol.positions.index == known).all()
+        known = servers[worker.spec.job.number].machine.protocol.rules.positions.index
+        assert (worker.machine.protocol.rules.positions.index == known).all()
 
 
 @pytest.mark.parametrize("seed", first_of(range(4), 1))
@@ -134,7 +134,7 @@ def test_a_missing_result_stops_a_window_of_positions(rule):
 
     options = f", window_rule: {rule}, gap: 0, timeout: 1 s, reminder: false"
     fabric = run(schedule, aggregators=4096, options=options)
-    place = fabric.hosts["h6"].machine.protocol.positions.place
+    place = fabric.hosts["h6"].machine.protocol.rules.positions.place
     furthest = max(int(place[fragment % place.size]) for fragment in sent)
     assert furthest == 31 if rule == "positions" else furthest > 100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.protocols.index import CONSECUTIVE, HASH, POSITION, index_of
+from testbed.protocols.esa import CONSECUTIVE, HASH, index_of
 
 POOL = 97
 
@@ -43,4 +43,4 @@ def test_indices_are_the_same_in_every_version():
         2988215890,
     ]
     assert index_of(CONSECUTIVE, 1 << 32, 0, 0) == 2021333925
-    assert index_of(POSITION, 1 << 32, 0, 5) == 2021333930
+    assert index_of(CONSECUTIVE, 1 << 32, 0, 5) == 2021333930

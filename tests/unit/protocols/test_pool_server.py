@@ -557,13 +557,13 @@ def test_a_position_that_collided_gets_another_index():
 
 def test_indices_that_positions_have_left_are_free_for_others():
     server = new("atp", window=9)
-    pool = server.config.pool
+    pool = server.spec.options.pool
     for number in range(36):
         iteration, fragment = divmod(number, 9)
         server.step(number, server.gradient(fragment, 0, iteration=iteration, flags=wire.COLLISION))
         server.step(number, server.gradient(fragment, 1, 2, iteration=iteration))
-        counted = np.bincount(server.server.positions.index, minlength=pool)
-        np.testing.assert_array_equal(server.server.taken, counted)
+        counted = np.bincount(server.server.rules.positions.index, minlength=pool)
+        np.testing.assert_array_equal(server.server.rules.taken, counted)
     assert server.counters["rehashes"] == 36
 
 

@@ -540,6 +540,11 @@ def test_a_result_gives_its_position_another_index():
     assert sent[0].index != 77 and following.index == 77
 
 
+@pytest.mark.parametrize("rule, room", [("positions", 4), ("in_flight", 9)])
+def test_gaps_are_remembered_for_all_places_in_use(rule, room):
+    assert new("atp", window=4, window_rule=rule).worker.rules.gap_place.size == room
+
+
 def test_round_trips_of_filled_gaps_say_nothing():
     worker = new("atp", gap=2)
     worker.step(1000)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from testbed.protocols import positions
 
@@ -48,8 +47,3 @@ def test_a_window_of_one_has_one_index():
     assert positions.announced(p, 0) == 77 and p.index[0] == old
     positions.begin(p)
     assert p.index[0] == 77
-
-
-@pytest.mark.parametrize("rule, room", [("positions", 4), ("in_flight", 5)])
-def test_gaps_are_remembered_for_all_places_in_use(rule, room):
-    assert new(rule).gap_place.size == room
