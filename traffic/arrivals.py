@@ -4,19 +4,29 @@ Many independent users form a Poisson process: gaps between submissions are expo
 independent. Lengths of jobs in clusters are heavy-tailed: a few long jobs are most of the work.
 Times, kinds, lengths and sizes have separate random streams, so that other kinds of jobs do not
 change the times.
+
+Jobs may also come from a CSV file: one line per job, the columns named by the header like the keys
+of a job in an experiment file (`submit`, `model`, `workers`, `iterations`, `scale`, ...), in any
+order. A cell holds what would stand there: `1.5 ms`, `1 %`, `vgg16`. An empty cell is a key that is
+left out. This module only takes the file apart; the meaning of cells is the experiment's business.
 """
 
 from __future__ import annotations
 
+import csv
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from testbed.errors import UserError
 from testbed.traffic.draws import Stream
 
 GAPS = 0xA221  # what tells the streams from others of the same seed
 KINDS = 0xA222
 LENGTHS = 0xA223
 SIZES = 0xA224
+MAX_BYTES = 4 * 2**20
 
 
 def poisson(seed: int, jobs: int, interval_ns: int) -> list[int]:
@@ -46,3 +56,47 @@ def sizes(seed: int, choices: Sequence[Sequence[int]]) -> list[int]:
     stream = Stream(seed, SIZES)
     weights = [[1 << n for n in reversed(range(len(each)))] for each in choices]
     return [each[stream.weighted(weight)] for each, weight in zip(choices, weights, strict=True)]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One job: `number` is its line in the file, from 1; `cells` its filled cells by column."""
+
+    number: int
+    cells: dict[str, str]
+
+
+def read_mix(path: Path) -> list[Line]:
+    """The jobs of a file. Lines that are empty or begin with # are skipped. Raises UserError."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(f"{path}: too large for a job mix (over {MAX_BYTES} bytes)")
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    header: list[str] = []
+    lines: list[Line] = []
+    for number, row in enumerate(text.splitlines(), start=1):
+        if not row.strip(" ,;\t") or row.lstrip().startswith("#"):
+            continue
+        cells = [cell.strip() for cell in next(csv.reader([row], skipinitialspace=True))]
+        if not header:
+            header = cells
+            double = next((name for name in header if header.count(name) > 1), None)
+            if double is not None:
+                raise UserError(f"{path}, line {number}: two columns are called {double!r}")
+            continue
+        if len(cells) != len(header):
+            raise UserError(
+                f"{path}, line {number}: found {len(cells)} cells; the header has {len(header)}"
+                " columns (put a cell with a comma in double quotes)"
+            )
+        filled = {name: cell for name, cell in zip(header, cells, strict=True) if cell}
+        lines.append(Line(number, filled))
+    if not header:
+        raise UserError(f"{path}: the file is empty; its first line names the columns")
+    if not lines:
+        raise UserError(f"{path}: there are no jobs below the line with the columns' names")
+    return lines

@@ -479,7 +479,7 @@ def load_gradients(trace: Trace) -> Gradients:
     """
     import numpy as np
 
-    from testbed.config.damaged_zip import DAMAGED_ZIP
+    from testbed.config.data_files import DAMAGED_ZIP
 
     if trace.gradients is None:
         raise TraceError(

@@ -12,7 +12,7 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -23,7 +23,7 @@ from scapy.packet import Packet
 from testbed.labs.grader.box import CLOCK, Box, BoxDied, BoxError, NotJudged, Refused
 from testbed.labs.grader.failure import Failure
 from testbed.labs.grader.network import Wires
-from testbed.labs.grader.packets import differences
+from testbed.labs.grader.packets import differences, wrapped
 
 Frame = Packet | bytes
 Packets = list[tuple[int, bytes]]
@@ -431,3 +431,13 @@ class Bench:
 
 
 __all__ = ["Bench", "BoxError", "Broken", "Failure", "Packets", "Python", "Switch"]
+
+
+def numbers(t: Bench, count: int, bits: int = 24) -> list[int]:
+    """`count` random values below 2^bits in size."""
+    return [t.random.randrange(-(1 << bits), 1 << bits) for _ in range(count)]
+
+
+def total(parts: Iterable[Sequence[int]]) -> list[int]:
+    """The sum at each position, as int32."""
+    return [wrapped(sum(column)) for column in zip(*parts, strict=True)]

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench
+from testbed.labs.grader.bench import Bench, numbers, total
 from testbed.labs.grader.packets import GRADIENT, REMINDER, RESULT, Agg, agg
-from testbed.labs.grader.values import numbers, total
 
 PARTIAL, COLLISION, RESEND = 1, 2, 4
 VALUES, SLOTS = 8, 8

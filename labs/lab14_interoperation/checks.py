@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import struct
 
-from testbed.labs.grader.bench import Bench, Switch
+from testbed.labs.grader.bench import Bench, Switch, numbers
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import SWITCH_IP, SWITCH_MAC, as_number, host_ip, host_mac
-from testbed.labs.grader.values import numbers
 from testbed.labs.lab14_interoperation.network import (
     US,
     AnyHost,

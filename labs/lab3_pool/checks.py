@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch
+from testbed.labs.grader.bench import Bench, Switch, numbers, total
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import (
     GRADIENT,
@@ -21,7 +21,6 @@ from testbed.labs.grader.packets import (
     host_mac,
     rows,
 )
-from testbed.labs.grader.values import numbers, total
 
 VALUES, SLOTS, JOB, GROUP = 64, 16, 5, 9
 LAB = Lab(

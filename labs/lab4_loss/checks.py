@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, Switch
+from testbed.labs.grader.bench import Bench, Failure, Switch, numbers, total
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import (
     GRADIENT,
@@ -20,7 +20,6 @@ from testbed.labs.grader.packets import (
     host_mac,
     rows,
 )
-from testbed.labs.grader.values import numbers, total
 
 VALUES, SLOTS = 8, 8
 LAB = Lab(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import PACKET_GAP_NS, Bench, Switch
+from testbed.labs.grader.bench import PACKET_GAP_NS, Bench, Switch, total
 from testbed.labs.grader.jobs import (
     COLLISION,
     PORTS,
@@ -24,7 +24,6 @@ from testbed.labs.grader.jobs import (
     header,
 )
 from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.values import total
 
 LAB = Lab(
     title="Sharing",

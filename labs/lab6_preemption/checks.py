@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, Switch
+from testbed.labs.grader.bench import Bench, Failure, Switch, total
 from testbed.labs.grader.jobs import (
     COLLISION,
     PARTIAL,
@@ -25,7 +25,6 @@ from testbed.labs.grader.jobs import (
 )
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import GRADIENT, NOTHING, Agg
-from testbed.labs.grader.values import total
 
 LAB = Lab(
     title="Preemption",

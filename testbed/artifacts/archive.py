@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from testbed.config.damaged_zip import DAMAGED_ZIP
-from testbed.config.data_files import DataError, require
+from testbed.config.data_files import DAMAGED_ZIP, DataError, require
 from testbed.errors import UserError
 
 FORMAT = 1  # raised when this version's verify would misread the file, or an older one this file

@@ -70,7 +70,7 @@ def _found(what: Path, results: Path) -> Path:
     if what.name == str(what):
         if is_sweep(results / what):
             return results / what
-        from testbed.sweeps.figure_list import names
+        from testbed.sweeps.figures import names
 
         if what.name in names():
             first = command_line(f"figure {what}")

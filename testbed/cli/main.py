@@ -220,7 +220,7 @@ def _figure_arguments(parser: Parser) -> None:
 
 def _figure(options: Namespace) -> int | None:
     if options.name is None:
-        from testbed.sweeps.figure_list import claims, listing
+        from testbed.sweeps.figures import claims, listing
 
         if options.json:
             import json
@@ -232,9 +232,9 @@ def _figure(options: Namespace) -> int | None:
     if options.json:
         raise UserError("--json is for the list of figures; `report --json` has a figure's numbers")
     _import_schemas()
-    from testbed.sweeps import figure_list, figure_runner
+    from testbed.sweeps import figures
 
-    if options.name in figure_list.OF_PLANS:
+    if options.name in figures.OF_PLANS:
         if options.scale is not None or options.seeds is not None or options.dask:
             raise UserError(f"{options.name} plans and runs nothing; it takes --quick, --processes")
         from testbed.sweeps import planner_figures
@@ -242,9 +242,9 @@ def _figure(options: Namespace) -> int | None:
         return planner_figures.run_figure(
             options.name, options.results, options.quick, options.processes
         )
-    path = figure_runner.find(options.name, others=figure_list.OF_PLANS)
-    size = figure_runner.size_of(path, options.scale, options.quick, options.seeds)
-    return figure_runner.run_figure(path, size, options.results, options.processes, options.dask)
+    path = figures.find(options.name)
+    size = figures.size_of(path, options.scale, options.quick, options.seeds)
+    return figures.run_figure(path, size, options.results, options.processes, options.dask)
 
 
 def _check_arguments(parser: Parser) -> None:

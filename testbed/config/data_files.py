@@ -1,4 +1,4 @@
-"""JSON and YAML files that a program has written, read within limits.
+"""Files that a program has written, JSON and YAML, read within limits.
 
 Such a file may have been cut off, edited, or made by somebody else. What is read is plain data of
 a limited size and depth, so nothing that works with it can hang or run out of stack. Files that
@@ -8,6 +8,10 @@ people write, with lines in their errors, are read by `yaml_document`.
 from __future__ import annotations
 
 import json
+import lzma
+import struct
+import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,12 @@ from testbed.errors import UserError
 
 MAX_BYTES = 64 << 20
 MAX_DEPTH = 100
+# What reading a damaged zip archive (also an .npz file) raises, beside OSError. `zipfile` itself
+# reports only some of it.
+DAMAGED_ZIP = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, RuntimeError, ValueError),
+)
 
 
 class DataError(UserError):

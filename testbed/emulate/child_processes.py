@@ -49,7 +49,7 @@ def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
     """A BMv2 switch: this process becomes simple_switch. arguments: command, namespace (a process
     in the switch's namespaces)."""
     from testbed.linux import kernel
-    from testbed.linux.scheduling import wake_promptly
+    from testbed.linux.kernel import wake_promptly
 
     wake_promptly()
     # It looks at its interfaces in /sys, which is that of the mount namespace.
@@ -65,7 +65,7 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
     from p4engine.process.switch_process import serve
     from p4engine.switch.packet_loop import LONGEST_TRAIN
 
-    from testbed.linux.scheduling import wake_promptly
+    from testbed.linux.kernel import wake_promptly
 
     wake_promptly()
     # The runner has compiled it; the cache may have lost it when a switch starts again.

@@ -23,8 +23,8 @@ from testbed.experiment.schema_jobs import Job, JobShape
 from testbed.experiment.unknown_keys import explain
 from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS
 from testbed.topology import Topology
+from testbed.traffic.arrivals import read_mix
 from testbed.traffic.cluster_traces import TracedJob, read_cluster_trace
-from testbed.traffic.mix import read_mix
 
 if TYPE_CHECKING:
     from testbed.config.problems import Path as KeyPath

@@ -39,7 +39,7 @@ from testbed.hosts import progress_board
 from testbed.hosts.program_link import ProgramLink
 from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
 from testbed.hosts.sockets import Io, PacketSocket
-from testbed.linux.scheduling import wake_promptly
+from testbed.linux.kernel import wake_promptly
 from testbed.protocols import lag, wire
 from testbed.protocols.counters import as_dict
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,30 @@ class Identity:
             return False
         finally:
             os.close(descriptor)
+
+
+def identity(pid: int) -> dict[str, Any]:
+    """A process as a file names it: boot id, pid, start in clock ticks since boot."""
+    found = Identity.of(pid)
+    return {"boot": _boot(), "pid": pid, "start_ticks": found.start if found else None}
+
+
+def is_alive(process: dict[str, Any]) -> bool:
+    """Whether the process of `identity` still runs on this machine; after a reboot it does not."""
+    pid, start = process.get("pid"), process.get("start_ticks")
+    if process.get("boot") != _boot() or not isinstance(pid, int) or not isinstance(start, int):
+        return False
+    try:
+        return Identity(pid, start).alive()
+    except (OSError, ValueError):  # a number that no process can have
+        return False
+
+
+def _boot() -> str | None:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
 
 
 def stat_fields(pid: int, thread: int | None = None) -> list[str] | None:

@@ -9,9 +9,9 @@ docs/results.md describes the folder for people who read it with other tools.
 from testbed.linux.ownership import hand_over
 from testbed.results.digest import digest, table_digest
 from testbed.results.environment import checkout, describe
-from testbed.results.errors import ResultsError, SchemaError
-from testbed.results.reader import Results, find, read
+from testbed.results.reader import Results, ResultsError, find, read
 from testbed.results.schema import SWEEP_FILE, TABLES, Column, Table
+from testbed.results.schema_check import SchemaError
 from testbed.results.writer import Writer
 
 __all__ = [

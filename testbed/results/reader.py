@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.config.data_files import DataError, read_json, read_yaml, require
-from testbed.linux.process_identity import is_alive
-from testbed.results.errors import ResultsError
+from testbed.errors import UserError
+from testbed.linux.processes import is_alive
 from testbed.results.schema import FORMAT, TABLES, Table
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ STATUS: dict[str, type | tuple[type, ...]] = {
     "ended_utc": _MAYBE,
 }
 """What a report needs of status.json, beside its format."""
+
+
+class ResultsError(UserError):
+    """A folder that can't be read or created; the message names the place and the remedy."""
 
 
 @dataclass

@@ -12,11 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import did_you_mean, sentence
-from testbed.results.errors import SchemaError
 from testbed.results.schema import FORMAT, Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class SchemaError(ValueError):
+    """Rows that do not fit their declared table: a defect of the code that wrote them, never
+    corrected silently. The message names table, column and row."""
 
 
 def arrow_schema(table: Table) -> pa.Schema:

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import RunError, shortage
 from testbed.linux.ownership import hand_over
-from testbed.linux.process_identity import identity
-from testbed.results.errors import ResultsError, SchemaError
+from testbed.linux.processes import identity
 from testbed.results.fidelity import broken
+from testbed.results.reader import ResultsError
 from testbed.results.schema import FORMAT, TABLES
-from testbed.results.schema_check import check_key, to_arrow
+from testbed.results.schema_check import SchemaError, check_key, to_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,7 +26,7 @@ from testbed.results import hand_over
 from testbed.routing.plan import Plan
 from testbed.routing.planners import PLANNERS, make_plan
 from testbed.steps import step
-from testbed.sweeps.figure_list import OF_PLANS
+from testbed.sweeps.figures import OF_PLANS
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from testbed.sweeps.point_pool import executor, run_points
 from testbed.sweeps.sweep_runner import PointReporter

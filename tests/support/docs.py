@@ -90,9 +90,7 @@ _IMAGE = Elsewhere(
     "tests/unit/repository/test_set_up.py::test_the_image_is_set_up_by_the_same_script_as_a_machine"
 )
 _TOUR = Elsewhere("tests/switch/docs/test_tour.py::test_a_reader_gets_through")
-_FIGURE = Elsewhere(
-    "tests/switch/sweeps/test_figure_runner.py::test_a_figure_is_made_at_small_scale"
-)
+_FIGURE = Elsewhere("tests/switch/sweeps/test_figures.py::test_a_figure_is_made_at_small_scale")
 _EMULATED = Elsewhere(
     "tests/network/emulate/test_mininet_run.py::test_a_run_leaves_complete_results"
 )

@@ -25,8 +25,8 @@ from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.netfile.load_network import load_network
 from testbed.results import ResultsError, read
 from testbed.routing.graph_file import read_graph
+from testbed.traffic.arrivals import read_mix
 from testbed.traffic.cluster_traces import read_cluster_trace
-from testbed.traffic.mix import read_mix
 from testbed.traffic.recording import load_recording
 from testbed.traffic.trace import load_gradients, load_trace
 from tests.support import cluster_traces as traces

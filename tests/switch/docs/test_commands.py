@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from testbed.cli import main as commands
-from testbed.sweeps import figure_runner as figure_run
+from testbed.sweeps import figures as figure_run
 from tests.support import docs
 from tests.support.paths import ROOT
 from tests.support.synthetic_results import write_experiment_run, write_run

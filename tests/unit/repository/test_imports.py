@@ -13,8 +13,8 @@ import pytest
 
 import testbed
 from testbed.cli.main import COMMANDS, main
-from testbed.sweeps import figure_runner
-from testbed.sweeps.figure_list import OF_PLANS
+from testbed.sweeps import figures
+from testbed.sweeps.figures import OF_PLANS
 from tests.support.paths import ROOT
 
 HEAVY = ("numba", "matplotlib", "scipy", "scapy")
@@ -84,7 +84,7 @@ sys.exit(code)
 def test_every_figure_is_listed(capsys):
     assert main(["figure"]) == 0
     rows = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert set(rows) == {*figure_runner.names(), *OF_PLANS}
+    assert set(rows) == {*figures.names(), *OF_PLANS}
     assert {name: rows[name] for name in OF_PLANS} == OF_PLANS
 
 

@@ -8,7 +8,7 @@ import pytest
 from testbed.cli import main as commands
 from testbed.routing.planners import PLANNERS, make_plan
 from testbed.sweeps import planner_figures
-from testbed.sweeps.figure_list import OF_PLANS
+from testbed.sweeps.figures import OF_PLANS
 from testbed.sweeps.planner_scenarios import Scenario
 from tests.support.matrix import first_of
 from tests.support.plan_networks import example

@@ -6,9 +6,8 @@ import math
 
 import pytest
 
-from testbed.traffic.arrivals import kinds, lengths, poisson, sizes
+from testbed.traffic.arrivals import kinds, lengths, poisson, read_mix, sizes
 from testbed.traffic.draws import Stream
-from testbed.traffic.mix import read_mix
 
 
 def test_gaps_are_exponential():

@@ -1,33 +1,76 @@
 """`run.py figure`: the figures of folder experiments/figures, each a file with a sweep and what is
-drawn of it. The file's name is the figure's."""
+drawn of it. The file's name is the figure's. The list of figures and their claims appears at once:
+what a run needs is imported by the run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from testbed.config.yaml_document import read_yaml
 from testbed.errors import UserError, did_you_mean, sentence
-from testbed.experiment.figure import Figure, Size
-from testbed.experiment.sweep import Sweep, load_sweep
-from testbed.sweeps.figure_list import FOLDER, names
+from testbed.paths import EXPERIMENTS
 
+if TYPE_CHECKING:
+    from testbed.experiment.figure import Figure, Size
+    from testbed.experiment.sweep import Sweep
+
+FOLDER = EXPERIMENTS / "figures"
+# Figures without a file: planner_figures.py draws them.
+OF_PLANS = {
+    "grid-rate": "Choosing where to aggregate, with links in mind, keeps the slowest worker fast as"
+    " workers are added.",
+    "grid-skew": "The further apart a fragment's copies arrive, the more aggregators are held, and"
+    " the more memory limits what switches can add.",
+}
 MIN_SCALE, MAX_SCALE = 0.001, 100.0
 
 
-def find(name: str, folder: Path = FOLDER, others: Iterable[str] = ()) -> Path:
-    """The file of a figure. Raises UserError for an unknown name; `others`: figures without a file,
-    which may have been meant."""
+def names(folder: Path = FOLDER) -> list[str]:
+    """The figures that have a file, in alphabetical order."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def listing(folder: Path = FOLDER) -> str:
+    """A line per figure: its name and what it should show. Raises UserError for a file that cannot
+    be read or claims nothing."""
+    return "\n".join(f"{name:<12}{claim}" for name, claim in claims(folder).items())
+
+
+def claims(folder: Path = FOLDER) -> dict[str, str]:
+    """What each figure should show, by its name. Raises UserError as `listing` does."""
+    found = {name: _claim(folder / f"{name}.yaml") for name in names(folder)}
+    return found | OF_PLANS
+
+
+def _claim(path: Path) -> str:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    data = read_yaml(text, str(path)).data
+    figure = data.get("figure") if isinstance(data, dict) else None
+    claim = figure.get("claim") if isinstance(figure, dict) else None
+    if not isinstance(claim, str):
+        raise UserError(f"{path}: the key figure.claim is missing; it says what the figure shows")
+    return claim
+
+
+def find(name: str, folder: Path = FOLDER) -> Path:
+    """The file of a figure. Raises UserError for an unknown name."""
     known = names(folder)
     if name in known:
         return folder / f"{name}.yaml"
-    known += others
+    known += OF_PLANS
     remedy = did_you_mean(name, known) or f"figures are: {', '.join(known)}"
     raise UserError(sentence(f"there is no figure `{name}`", remedy))
 
 
 def declared(path: Path, size: Size | None = None) -> tuple[Sweep, Figure]:
     """A figure's sweep and what it draws. Raises UserError if the file is not sound."""
+    from testbed.experiment.sweep import load_sweep
+
     sweep = load_sweep(path, size)
     if sweep.figure is None:
         raise UserError(f"{path}: the key figure is missing; it says what is drawn")
@@ -39,6 +82,8 @@ def size_of(path: Path, scale: float | None, quick: bool, seeds: int | None = No
     most so many of them.
 
     Raises UserError."""
+    from testbed.experiment.figure import Size
+
     if quick and (scale is not None or seeds is not None):
         raise UserError("--quick and --scale or --seeds: give one of them")
     if seeds is not None and seeds < 1:

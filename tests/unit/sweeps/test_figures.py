@@ -12,7 +12,7 @@ from testbed.cli import main as commands
 from testbed.errors import UserError
 from testbed.experiment.figure import Size
 from testbed.experiment.sweep import load_sweep, system_titles
-from testbed.sweeps import figure_runner, sweep_runner
+from testbed.sweeps import figures, sweep_runner
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT
 
@@ -35,9 +35,7 @@ def file(tmp_path):
 @pytest.fixture(scope="module")
 def shipped():
     """The figures that there are: name -> (sweep, figure)."""
-    return {
-        name: figure_runner.declared(figure_runner.find(name)) for name in figure_runner.names()
-    }
+    return {name: figures.declared(figures.find(name)) for name in figures.names()}
 
 
 def test_every_figure_is_listed_and_has_its_place_in_the_docs(shipped, capsys):
@@ -97,7 +95,7 @@ def test_the_command_knows_near_names_and_its_options(capsys):
 )
 def test_a_wrong_declaration(file, text, said):
     with pytest.raises(UserError) as caught:
-        figure_runner.declared(file(SWEEP + text))
+        figures.declared(file(SWEEP + text))
     assert said in str(caught.value)
     if text:
         assert f"line {BASE.count(chr(10)) + 2}" in str(caught.value)
@@ -107,14 +105,14 @@ def test_sizes(file):
     path = file(SWEEP + FIGURE)
     plain = load_sweep(path)
     assert plain.name == "small" and plain.figure.panels == ("ps_packets_per_fragment", "jct")
-    assert figure_runner.size_of(path, 1.0, False) == Size("small")
-    few = figure_runner.size_of(path, 2.0, False, 3)
+    assert figures.size_of(path, 1.0, False) == Size("small")
+    few = figures.size_of(path, 2.0, False, 3)
     assert few == Size("small-seeds3-x2", 2.0, repetitions=3)
     assert load_sweep(path, few).points[0].experiment.repetitions == 3
     with pytest.raises(UserError, match="--seeds: found 0"):
-        figure_runner.size_of(path, None, False, 0)
-    double = load_sweep(path, figure_runner.size_of(path, 2.0, False))
-    quick = load_sweep(path, figure_runner.size_of(path, None, True))
+        figures.size_of(path, None, False, 0)
+    double = load_sweep(path, figures.size_of(path, 2.0, False))
+    quick = load_sweep(path, figures.size_of(path, None, True))
     assert (double.name, quick.name) == ("small-x2", "small-quick")
     for sweep, scale, repetitions, iterations in ((double, 2, 9, [2, 1]), (quick, 0.5, 2, [2, 1])):
         assert [point.values for point in sweep.points] == [point.values for point in plain.points]
@@ -136,12 +134,12 @@ def test_programs_keep_their_size(tmp_path):
         "figure: {claim: It learns., reported: [loss]}\n"
     )
     (tmp_path / "a.py").touch()
-    quick = load_sweep(path, figure_runner.size_of(path, None, True))
+    quick = load_sweep(path, figures.size_of(path, None, True))
     assert {point.experiment.repetitions for point in quick.points} == {2}
     for point in quick.points:
         assert point.experiment.jobs[0].command.endswith("a.py --epochs 9")
     with pytest.raises(UserError, match="--scale: the program .*a.py --epochs 9` has a size"):
-        load_sweep(path, figure_runner.size_of(path, 2.0, False))
+        load_sweep(path, figures.size_of(path, 2.0, False))
     # A legend names gloo where it makes the sums, and no backend elsewhere.
     titles = system_titles(quick.points)
     described = [sweep_runner._described(point, titles) for point in quick.points]

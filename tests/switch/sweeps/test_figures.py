@@ -8,7 +8,7 @@ import pytest
 
 from testbed.analysis.data.sweep_chart_data import MEASURES
 from testbed.cli import main as commands
-from testbed.sweeps import figure_runner as figure_run
+from testbed.sweeps import figures as figure_run
 
 
 @pytest.mark.slow
