@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.collective import layout, prelude
+from testbed.collective import memory_map, prelude
 from testbed.errors import UserError
 
 # Environment variables that a rank gets
@@ -74,7 +74,7 @@ class Link:
 
     def __init__(self, memory: np.ndarray, facts: Mapping[str, Any]) -> None:
         """memory: the shared file. facts: rank, ranks, block_values, fixed."""
-        self.memory = layout.shared(memory)
+        self.memory = memory_map.shared(memory)
         self.rank = int(facts["rank"])
         self.ranks = int(facts["ranks"])
         self.block_values = int(facts["block_values"])
@@ -105,7 +105,7 @@ class SocketLink(Link):
                 f"cannot join the job: its host process does not answer as {name} ({error})"
             ) from None
         facts = json.loads(data)
-        super().__init__(layout.map_memory(memory, facts["bytes"]), facts)
+        super().__init__(memory_map.map_memory(memory, facts["bytes"]), facts)
         os.close(memory)
 
     def ring(self) -> None:
@@ -118,7 +118,7 @@ class SocketLink(Link):
         for descriptor, _ in poll.poll(None if timeout_s is None else 1000 * timeout_s):
             if descriptor == self._news:
                 os.eventfd_read(self._news)  # at most one thread waits at a time
-            elif not layout.read_failure(self.memory):
+            elif not memory_map.read_failure(self.memory):
                 raise CollectiveError("the host process of this rank has ended")
 
     def close(self) -> None:
@@ -202,8 +202,8 @@ class _Sum:
 
 
 @dataclass
-class _Part:
-    """A call: a piece of a sum on its way through shared memory."""
+class _Call:
+    """A sum, or a piece of it, on its way through shared memory."""
 
     handle: Handle
     place: int  # word of the arena, where its sum goes
@@ -259,7 +259,7 @@ class Job:
         self._link = link
         self._arena = _Arena(link.memory.words.size)
         self._open: deque[int] = deque()  # calls that are not done, oldest first
-        self._parts: dict[int, _Part] = {}
+        self._calls: dict[int, _Call] = {}
         self._submitted = 0
         self._begun = 0  # collectives
         self._named = 0  # results with values that are not finite
@@ -495,7 +495,7 @@ class Job:
 
     def _submit(self, handle: Handle, given: _Sum, start: int, stop: int) -> None:
         """Values start .. stop - 1 of a sum as a call."""
-        while self._open and self._submitted - self._open[0] >= layout.CALLS:
+        while self._open and self._submitted - self._open[0] >= memory_map.CALLS:
             self._wait_news(None)
         memory, block = self._link.memory, self._link.block_values
         is_float = given.given.dtype == np.float32
@@ -517,7 +517,7 @@ class Job:
         if is_float and not self._link.fixed:
             levels, rare = prelude.levels_of(words[source : source + stop - start], block)
         size = prelude.prelude_words(self.size, len(levels))
-        part = _Part(
+        call = _Call(
             handle=handle,
             place=place,
             words=stop - start,
@@ -530,7 +530,7 @@ class Job:
         )
         whole, collective, dtype, root = given.said
         prelude.write_prelude(
-            memory.words[part.prelude : part.prelude + size],
+            memory.words[call.prelude : call.prelude + size],
             self.rank,
             self.size,
             prelude.given_words(stop - start, whole, collective, dtype, root),
@@ -538,20 +538,20 @@ class Job:
             rare,
         )
         number = self._submitted
-        call = memory.calls[number % layout.CALLS]
-        floats = layout.FIXED if self._link.fixed else layout.FLOATS
-        call.form = floats if is_float else layout.INTEGERS
-        call.values = stop - start
-        call.source, call.target = source, place
-        call.divisor = given.divisor
-        call.prelude, call.prelude_words = part.prelude, part.prelude_words
-        call.layer = given.layer
-        call.rare_blocks = 0
-        call.submitted_ns = call.done_ns = -1
-        call.state = layout.SUBMITTED
+        record = memory.calls[number % memory_map.CALLS]
+        floats = memory_map.FIXED_SCALE if self._link.fixed else memory_map.FLOATS
+        record.form = floats if is_float else memory_map.INTEGERS
+        record.values = stop - start
+        record.source, record.target = source, place
+        record.divisor = given.divisor
+        record.prelude, record.prelude_words = call.prelude, call.prelude_words
+        record.layer = given.layer
+        record.rare_blocks = 0
+        record.submitted_ns = record.done_ns = -1
+        record.state = memory_map.SUBMITTED
         self._submitted += 1
         self._open.append(number)
-        self._parts[number] = part
+        self._calls[number] = call
         handle.calls.append(number)
         memory.header["submitted"] = self._submitted
         self._link.ring()
@@ -584,43 +584,43 @@ class Job:
     def _look(self) -> None:
         calls = self._link.memory.calls
         for number in [*self._open]:
-            if calls[number % layout.CALLS].state == layout.DONE:
+            if calls[number % memory_map.CALLS].state == memory_map.DONE:
                 self._finish(number)
-        reason = layout.read_failure(self._link.memory)
+        reason = memory_map.read_failure(self._link.memory)
         if reason is not None and self._open:
             raise CollectiveError(reason)
 
     def _finish(self, number: int) -> None:
-        part = self._parts.pop(number)
+        call = self._calls.pop(number)
         self._open.remove(number)
         memory = self._link.memory
-        if part.own:
-            words = memory.numbers if part.target.dtype == np.float32 else memory.words
-            first = part.place + part.first
-            part.target[:] = words[first : first + part.target.size]
-            self._arena.give_back(part.place, part.words)
-        self._arena.give_back(part.prelude, part.prelude_words)
-        part.handle.calls.remove(number)
-        call = memory.calls[number % layout.CALLS]
-        part.handle.rare_blocks += int(call.rare_blocks)
-        if call.rare_blocks or call.form == layout.FIXED:
-            self._name_not_finite(part)
+        if call.own:
+            words = memory.numbers if call.target.dtype == np.float32 else memory.words
+            first = call.place + call.first
+            call.target[:] = words[first : first + call.target.size]
+            self._arena.give_back(call.place, call.words)
+        self._arena.give_back(call.prelude, call.prelude_words)
+        call.handle.calls.remove(number)
+        record = memory.calls[number % memory_map.CALLS]
+        call.handle.rare_blocks += int(record.rare_blocks)
+        if record.rare_blocks or record.form == memory_map.FIXED_SCALE:
+            self._name_not_finite(call)
 
-    def _name_not_finite(self, part: _Part) -> None:
+    def _name_not_finite(self, call: _Call) -> None:
         """Say in the rank's log where a result is not finite, of the first ones."""
         if self._named > NAMED:
             return
-        places = np.flatnonzero(~np.isfinite(part.target))
+        places = np.flatnonzero(~np.isfinite(call.target))
         if not places.size:
             return
         self._named += 1
         if self._named > NAMED:
             print("ina: further results that are not finite are not named", file=sys.stderr)
             return
-        first = part.target[places[0]]
+        first = call.target[places[0]]
         print(
-            f"ina: {part.handle}: {places.size} values of the result are not finite, the first"
-            f" is {first} at index {part.index + int(places[0])}",
+            f"ina: {call.handle}: {places.size} values of the result are not finite, the first"
+            f" is {first} at index {call.index + int(places[0])}",
             file=sys.stderr,
             flush=True,
         )

@@ -21,6 +21,9 @@ the ranks' numbers by at most W/2 steps, `error_bound`, and half a unit in the l
 A block with a value that is not finite on some rank is *rare*: each word then has, from the top,
 b bits that count the ranks with +infinity or NaN, b bits for -infinity or NaN, and the rest for the
 finite values, whose steps are coarser by that much.
+
+Programs fill preludes in, and the host process reads their sum: testbed/workload/feed.py has numba
+compile the functions that it uses, so a formula is here once.
 """
 
 from __future__ import annotations
@@ -40,7 +43,10 @@ ALLREDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, BARRIER = range(5)
 
 def counter_bits(ranks: int) -> int:
     """Bits of a counter of so many ranks."""
-    return ranks.bit_length()
+    bits = 1
+    while ranks >> bits:
+        bits += 1
+    return bits
 
 
 def counters_per_word(ranks: int) -> int:
@@ -100,6 +106,36 @@ def write_prelude(
         where = np.flatnonzero(chosen)
         place = counter[where]
         blocks[where, place // per_word] += (1 << bits * (place % per_word)).astype(np.int32)
+
+
+def ranks_agree(words: np.ndarray, ranks: int) -> bool:
+    """Whether all ranks give the same, from the beginning of the sum of their preludes."""
+    for i in range(WORDS_PER_RANK, WORDS_PER_RANK * ranks):
+        if words[i] != words[i % WORDS_PER_RANK]:
+            return False
+    return True
+
+
+def read_levels(
+    words: np.ndarray, ranks: int, blocks: int, levels: np.ndarray, rare: np.ndarray
+) -> int:
+    """Read the largest level of each block over the ranks, and 1 if it is rare, from the sum of
+    their preludes; returns how many are rare."""
+    bits, per_word, size = counter_bits(ranks), counters_per_word(ranks), words_per_block(ranks)
+    mask = (1 << bits) - 1
+    start = WORDS_PER_RANK * ranks
+    count = 0
+    for block in range(blocks):
+        levels[block] = 0
+        for level in range(1, RARE):
+            if (words[start + level // per_word] >> (bits * (level % per_word))) & mask:
+                levels[block] = level
+        rare[block] = 0
+        if (words[start + RARE // per_word] >> (bits * (RARE % per_word))) & mask:
+            rare[block] = 1
+            count += 1
+        start += size
+    return count
 
 
 def prelude_words(ranks: int, blocks: int) -> int:

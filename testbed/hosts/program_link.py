@@ -17,7 +17,7 @@ import select
 import socket
 from typing import Any
 
-from testbed.collective import layout
+from testbed.collective import memory_map
 from testbed.collective.client import address_of, socket_name
 from testbed.protocols.host_spec import HostSpec
 from testbed.workload import fed_worker, feed
@@ -33,11 +33,11 @@ class ProgramLink:
         """control: descriptor of the socket to the runner."""
         job = spec.job
         self._title = f"job {job.name}"
-        size = layout.shared_bytes(ARENA_WORDS)
+        size = memory_map.shared_bytes(ARENA_WORDS)
         self._file = os.memfd_create("arrays", os.MFD_CLOEXEC)
         os.ftruncate(self._file, size)
-        self.memory = layout.shared(layout.map_memory(self._file, size))
-        self.memory.header["version"] = layout.VERSION
+        self.memory = memory_map.shared(memory_map.map_memory(self._file, size))
+        self.memory.header["version"] = memory_map.VERSION
         self._facts = {
             "rank": spec.number,
             "ranks": job.workers,
@@ -120,8 +120,8 @@ class ProgramLink:
 
     def fail(self, text: str) -> None:
         """Tell the program that the job is over, once."""
-        if layout.read_failure(self.memory) is None:
-            layout.write_failure(self.memory, text)
+        if memory_map.read_failure(self.memory) is None:
+            memory_map.write_failure(self.memory, text)
         os.eventfd_write(self._news, 1)
 
     def tell(self, machine: Any) -> str | None:

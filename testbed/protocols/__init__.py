@@ -32,7 +32,7 @@ from p4engine.frontend.diagnostics import P4Error
 from testbed.errors import UserError
 
 SOURCES = ("protocols", "workload", "hosts", "simulate")
-CONSTANTS = ("collective/layout.py", "collective/prelude.py")  # which compiled code contains
+CONSTANTS = ("collective/memory_map.py", "collective/prelude.py")  # which compiled code contains
 
 
 @functools.cache

@@ -1,10 +1,9 @@
 """Values that a program gives, and their sums for it: arrays in memory that it shares.
 
-In replay a worker makes its values and checks the sums. Here each tensor of an iteration, a
-*block*, is a part of an array of the program's (testbed/workload/feed.py lays it out): values are
-taken from `source` when a packet is written, and a result goes to `target`, in the words of an
-arena that both processes see. So values are copied once on their way to the packet and once on the
-way back.
+In replay a worker makes its values and checks the sums. Here a round has *blocks* of a program's
+arrays in place of tensors (testbed/workload/feed.py lays them out): values are taken from `source`
+when a packet is written, and a result goes to `target`, in the words of an arena that both
+processes see. So values are copied once on their way to the packet and once on the way back.
 
 How float32 become int32, and what a block that is not finite looks like, is in
 testbed/collective/prelude.py. With a fixed scale, as ATP has it, a fragment with a value that does
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from testbed.collective import prelude
 from testbed.protocols import floats, wire
 from testbed.protocols.jit import njit
 from testbed.protocols.sizes import rounded_bits
@@ -30,7 +30,7 @@ ROUNDED = 4  # float32 in steps of 16 bits; the sum is rounded (short_values.py)
 
 
 class Given(NamedTuple):
-    """T blocks of an iteration, R rows of counts. Empty (T = 0) where no program gives values."""
+    """T blocks of a round, C counters of results. Empty (T = 0) where no program gives values."""
 
     words: np.ndarray  # int32[*], the arena
     numbers: np.ndarray  # float32[*], the same memory
@@ -39,8 +39,8 @@ class Given(NamedTuple):
     form: np.ndarray  # int64[T]
     scale: np.ndarray  # float64[T], steps per unit
     divisor: np.ndarray  # float64[T], of sums of float32
-    row: np.ndarray  # int64[T], in which row a block's results are counted
-    left: np.ndarray  # int64[R], results that are still to come
+    counter: np.ndarray  # int64[T], which counter a block's results have
+    left: np.ndarray  # int64[C], results that are still to come, by counter
     bits: np.ndarray  # int64[1], of a counter of workers
     fixed: np.ndarray  # float64[2]: steps per unit with a fixed scale; most steps that fit
     rounded: np.ndarray  # int64[1]: how many bits sums of 16-bit steps are rounded by; -1: 32 bits
@@ -56,20 +56,20 @@ def most_steps(workers: int) -> int:
 
 
 def new_given(
-    tensors: int, rows: int, workers: int, fixed_scale: int = 0, value_bits: int = 32
+    blocks: int, counters: int, workers: int, fixed_scale: int = 0, value_bits: int = 32
 ) -> Given:
-    """Room for so many tensors and rows; the arena comes later (`_replace`)."""
+    """Room for so many blocks and counters; the arena comes later (`_replace`)."""
     return Given(
         words=np.zeros(0, np.int32),
         numbers=np.zeros(0, np.float32),
-        source=np.zeros(tensors, np.int64),
-        target=np.zeros(tensors, np.int64),
-        form=np.zeros(tensors, np.int64),
-        scale=np.ones(tensors, np.float64),
-        divisor=np.ones(tensors, np.float64),
-        row=np.zeros(tensors, np.int64),
-        left=np.zeros(rows, np.int64),
-        bits=np.array([workers.bit_length()], np.int64),
+        source=np.zeros(blocks, np.int64),
+        target=np.zeros(blocks, np.int64),
+        form=np.zeros(blocks, np.int64),
+        scale=np.ones(blocks, np.float64),
+        divisor=np.ones(blocks, np.float64),
+        counter=np.zeros(blocks, np.int64),
+        left=np.zeros(counters, np.int64),
+        bits=np.array([prelude.counter_bits(workers)], np.int64),
         fixed=np.array([fixed_scale, most_steps(workers)], np.float64),
         rounded=np.array([rounded_bits(workers) if value_bits == 16 else -1]),
     )
@@ -125,7 +125,7 @@ def write_floats(g, row, base, block, offset, count):
 def take_floats(g, row, base, block, offset, count):
     """Take the sums of `count` values from a result in float32."""
     start = g.target[block] + offset
-    g.left[g.row[block]] -= 1
+    g.left[g.counter[block]] -= 1
     divisor = g.divisor[block]
     for i in range(count):
         g.words[start + i] = np.int32(wire.swap(row[base + i]))
@@ -138,7 +138,7 @@ def take(g, row, base, block, offset, count):
     """Take the sums of `count` values from a result."""
     start = g.target[block] + offset
     form = g.form[block]
-    g.left[g.row[block]] -= 1
+    g.left[g.counter[block]] -= 1
     if form == WHOLE:
         for i in range(count):
             g.words[start + i] = np.int32(wire.swap(row[base + i]))

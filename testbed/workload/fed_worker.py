@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.collective import layout
+from testbed.collective import memory_map
 from testbed.protocols import (
     given,
     pool_worker,
@@ -75,7 +75,7 @@ def parts(worker: Any, spec: HostSpec) -> tuple:
     sizes = [tensor.values for tensor in job.tensors]
     order = send_scoreboard.FIFO if options.order == "fifo" else send_scoreboard.FRONT
     own = given.new_given(
-        len(sizes), 2 * layout.CALLS, job.workers, job.fixed_scale, job.value_bits
+        len(sizes), 2 * memory_map.CALLS, job.workers, job.fixed_scale, job.value_bits
     )
     return (
         worker._replace(given=own),
@@ -108,7 +108,7 @@ def ring_machine(protocol: ring_state.Ring, spec: HostSpec) -> FedRingMachine:
 FED = (FedPoolMachine, FedSlotMachine, FedShardedMachine, FedRingMachine)
 
 
-def attach(machine: Any, memory: layout.Shared) -> Any:
+def attach(machine: Any, memory: memory_map.Shared) -> Any:
     """The machine with the calls and arrays of this memory. It must be placed anew."""
     member = machine.protocol
     worker = member.worker if isinstance(machine, FedRingMachine) else member
@@ -119,7 +119,7 @@ def attach(machine: Any, memory: layout.Shared) -> Any:
     return machine._replace(protocol=worker, feed=machine.feed._replace(calls=memory.calls))
 
 
-def submit(machine: Any, memory: layout.Shared) -> None:
+def submit(machine: Any, memory: memory_map.Shared) -> None:
     """Tell the machine of the calls that the program has submitted so far, and of its end."""
     state = machine.feed.state
     state["submitted"] = memory.header["submitted"]
@@ -138,7 +138,7 @@ def _step(machine, now, arrived, count, out, receive, begin, open_tensor, send, 
         if wanted == feeds.BEGIN:
             begin(protocol, scoreboard, feed.state[0].latest)
             continue
-        tensor = feed.state[0].tensor
+        tensor = feed.state[0].block
         open_tensor(protocol, scoreboard, tensor, feed.layer[tensor])
         send_scoreboard.make_ready(scoreboard, tensor, now)
     _note(feed, status)
@@ -212,7 +212,7 @@ def step_ring(machine, now, arrived, count, out):
             ring.begin(member, scoreboard, feed.state[0].latest)
             continue
         if wanted == feeds.OPEN:
-            send_scoreboard.make_ready(scoreboard, feed.state[0].tensor, now)
+            send_scoreboard.make_ready(scoreboard, feed.state[0].block, now)
             continue
         tensor = member.state[0].tensor
         if scoreboard.state[0].iteration >= 0:

@@ -1,19 +1,20 @@
-"""A program's calls, laid out as tensors: what takes the training loop's place where a program on
-the host gives the arrays.
+"""A program's calls, laid out as blocks of a round: what takes the training loop's place where a
+program on the host gives the arrays.
 
-A job with a program has *rounds* in place of iterations. A round has T tensors of K fragments each,
+A job with a program has *rounds* in place of iterations. A round has T blocks of K fragments each,
 as many for every host, so servers and switches need to know nothing of a program. A call takes the
-next tensors of the round, from the last to the first, as backward would make them ready: one for
-its prelude (testbed/collective/prelude.py), then one for each block of values. A tensor that is not
-full uses fewer of its fragments' numbers, and sends no more packets than it has values for. When a
-round's tensors are all used and have their results, the next round begins.
+next blocks of the round, from the last to the first, as backward would make tensors ready: one for
+its prelude (testbed/collective/prelude.py), then those of its values. A block that is not full uses
+fewer of its fragments' numbers, and sends no more packets than it has values for. When a round's
+blocks are all used and have their results, the next round begins.
 
-With front order, a call's blocks are *one* tensor to the scoreboard, as far as the round has room
-for them. They are ready at the same time and equally urgent. As tensors of their own, each would
-send its probes and wait to be shared. The probes that other workers have not yet sent then fill the
-window, and what is left of it carries a fraction of the link's rate.
+To the scoreboard a block is a tensor. With front order, a call's blocks of values are *one* tensor,
+as far as the round has room for them. They are ready at the same time and equally urgent. As
+tensors of their own, each would send its probes and wait to be shared. The probes that other
+workers have not yet sent then fill the window, and what is left of it carries a fraction of the
+link's rate.
 
-The ranks submit the same calls in the same order, and a call's tensors depend on its size alone. So
+The ranks submit the same calls in the same order, and a call's blocks depend on its size alone. So
 all workers give a fragment number the same place in the same call, without further messages.
 
 A call's values wait for its prelude, and the next call's prelude for these values to be laid out.
@@ -23,21 +24,32 @@ send yet.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
+from numba.extending import register_jitable
 
-from testbed.collective import layout, prelude
+from testbed.collective import memory_map, prelude
 from testbed.protocols import given, send_scoreboard, short_values
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
 
+for formula in (
+    prelude.counter_bits,
+    prelude.counters_per_word,
+    prelude.words_per_block,
+    prelude.exponent_of,
+    prelude.steps,
+    prelude.ranks_agree,
+    prelude.read_levels,
+):
+    register_jitable(formula)
+
 # What `advance` wants of the machine
 NOTHING = 0
 BEGIN = 1  # to begin round `state.latest`
-OPEN = 2  # to open tensor `state.tensor` of the round
+OPEN = 2  # to open block `state.block` of the round
 
 # Feed.state.stage
 IDLE = 0  # no call is being laid out
@@ -52,13 +64,13 @@ TOO_MANY = 2  # no fragment numbers are left
 # Feed.state
 STATE = record(
     "latest",  # round that has been begun last, -1: none
-    "tensor",  # of it, that has been laid out last; T: none
+    "block",  # of it, that has been laid out last; T: none
     "submitted",  # calls that the host process knows of
     "closed",  # 1: there will be no more
     "call",  # that is being laid out, or is laid out next
     "stage",
-    "block",  # of the call, that is laid out next
-    "opening",  # the tensor of the call's prelude
+    "laid_out",  # blocks of its values
+    "opening",  # the block of the call's prelude
     "oldest",  # all calls before it are done
     "done",  # calls
     "news",  # 1: the program is to be told something
@@ -66,17 +78,17 @@ STATE = record(
     "end_ns",  # when the last call was done after the program has closed
     "rounds",  # that there are numbers for
     "workers",
-    "block_values",  # of a full tensor
+    "block_values",  # of a full block
     "joined",  # 1: a call's blocks are one tensor
 )
 
 
 class Feed(NamedTuple):
-    """T tensors per round."""
+    """T blocks per round."""
 
     state: np.ndarray  # STATE[1]
-    calls: np.ndarray  # layout.CALL[CALLS]
-    layer: np.ndarray  # int64[T], of the call whose part a tensor is
+    calls: np.ndarray  # memory_map.CALL[CALLS]
+    layer: np.ndarray  # int64[T], of the call whose part a block is
     level: np.ndarray  # int64[B], of the blocks of the call that is being laid out
     rare: np.ndarray  # uint8[B], 1: one of its values is not finite on some rank
 
@@ -94,7 +106,7 @@ def of_spec(spec: HostSpec, order: int) -> Feed:
             block_values=tensors[0].values,
             joined=int(order == send_scoreboard.FRONT),
         ),
-        calls=layout.shared(layout.new_memory(0)).calls,
+        calls=memory_map.shared(memory_map.new_memory(0)).calls,
         layer=np.zeros(len(tensors), np.int64),
         level=np.zeros(tensors[0].values, np.int64),
         rare=np.zeros(tensors[0].values, np.uint8),
@@ -103,7 +115,7 @@ def of_spec(spec: HostSpec, order: int) -> Feed:
 
 @njit(cache=True)
 def advance(feed, g, scoreboard, now):
-    """Lay out as much as there are calls and tensors for: BEGIN, OPEN or NOTHING. The caller does
+    """Lay out as much as there are calls and blocks for: BEGIN, OPEN or NOTHING. The caller does
     that and calls again."""
     state = feed.state[0]
     _note_done(feed, g, now)
@@ -112,17 +124,23 @@ def advance(feed, g, scoreboard, now):
             if state.call == state.submitted:
                 return NOTHING
             _take_call(feed, g, scoreboard, now)
-        call = feed.calls[state.call % layout.CALLS]
+        call = feed.calls[state.call % memory_map.CALLS]
         if state.stage == WAITING:
             _check_prelude(feed, g, scoreboard, call)
-            if state.failed or g.left[2 * (state.call % layout.CALLS)] > 0:
+            if state.failed or g.left[2 * (state.call % memory_map.CALLS)] > 0:
                 return NOTHING
-            if call.form == layout.FLOATS:
-                _read_levels(feed, g, call)
+            if call.form == memory_map.FLOATS:
+                call.rare_blocks = prelude.read_levels(
+                    g.words[call.prelude : call.prelude + call.prelude_words],
+                    state.workers,
+                    _fragments(call.values, state.block_values),
+                    feed.level,
+                    feed.rare,
+                )
             state.stage = BLOCKS
-            state.block = 0
+            state.laid_out = 0
             continue
-        if state.latest < 0 or state.tensor == 0:
+        if state.latest < 0 or state.block == 0:
             if state.latest >= 0 and scoreboard.state[0].unfinished > 0:
                 return NOTHING
             if state.latest + 1 == state.rounds:
@@ -130,13 +148,13 @@ def advance(feed, g, scoreboard, now):
                 state.news = 1
                 return NOTHING
             state.latest += 1
-            state.tensor = feed.layer.size
+            state.block = feed.layer.size
             return BEGIN
         if state.stage == OPENING:
             _lay_out_prelude(feed, g, scoreboard, call)
         else:
             _lay_out_blocks(feed, g, scoreboard, call)
-        feed.layer[state.tensor] = call.layer
+        feed.layer[state.block] = call.layer
         return OPEN
     return NOTHING
 
@@ -146,14 +164,14 @@ def _note_done(feed, g, now):
     """Tell the program of the calls whose sums are all there."""
     state = feed.state[0]
     for number in range(state.oldest, state.call):
-        call = feed.calls[number % layout.CALLS]
-        if call.state == layout.SUBMITTED and g.left[2 * (number % layout.CALLS) + 1] == 0:
+        call = feed.calls[number % memory_map.CALLS]
+        if call.state == memory_map.SUBMITTED and g.left[2 * (number % memory_map.CALLS) + 1] == 0:
             call.done_ns = now
-            call.state = layout.DONE
+            call.state = memory_map.DONE
             state.done += 1
             state.news = 1
     while state.oldest < state.call:
-        if g.left[2 * (state.oldest % layout.CALLS) + 1] > 0:
+        if g.left[2 * (state.oldest % memory_map.CALLS) + 1] > 0:
             break
         state.oldest += 1
     if state.closed == 1 and state.oldest == state.submitted and state.end_ns == 0:
@@ -168,7 +186,7 @@ def _fragments(values, per_fragment):
 @njit(cache=True)
 def _take_call(feed, g, scoreboard, now):
     state = feed.state[0]
-    place = state.call % layout.CALLS
+    place = state.call % memory_map.CALLS
     call = feed.calls[place]
     per_fragment = scoreboard.state[0].values
     call.submitted_ns = now
@@ -183,62 +201,58 @@ def _take_call(feed, g, scoreboard, now):
 @njit(cache=True)
 def _lay_out_prelude(feed, g, scoreboard, call):
     state = feed.state[0]
-    state.tensor -= 1
-    tensor = state.tensor
-    g.form[tensor] = given.WHOLE
-    g.source[tensor] = call.prelude
-    g.target[tensor] = call.prelude
-    g.row[tensor] = 2 * (state.call % layout.CALLS)
-    send_scoreboard.lay_out(scoreboard, tensor, 1, call.prelude_words)
-    state.opening = tensor
+    state.block -= 1
+    block = state.block
+    g.form[block] = given.WHOLE
+    g.source[block] = call.prelude
+    g.target[block] = call.prelude
+    g.counter[block] = 2 * (state.call % memory_map.CALLS)
+    send_scoreboard.lay_out(scoreboard, block, 1, call.prelude_words)
+    state.opening = block
     state.stage = WAITING
 
 
 @njit(cache=True)
 def _lay_out_blocks(feed, g, scoreboard, call):
-    """The call's next block, or as many as there are tensors for."""
+    """The call's next block, or as many as the round has left."""
     state = feed.state[0]
-    begin = state.block * state.block_values
+    begin = state.laid_out * state.block_values
     blocks = 1
     if state.joined == 1:
-        blocks = min(_fragments(call.values - begin, state.block_values), state.tensor)
-    state.tensor -= blocks
+        blocks = min(_fragments(call.values - begin, state.block_values), state.block)
+    state.block -= blocks
     for i in range(blocks):
-        _describe_block(feed, g, call, state.tensor + i)
-        state.block += 1
+        _describe_block(feed, g, call, state.block + i)
+        state.laid_out += 1
     values = min(blocks * state.block_values, call.values - begin)
-    send_scoreboard.lay_out(scoreboard, state.tensor, blocks, values)
+    send_scoreboard.lay_out(scoreboard, state.block, blocks, values)
     if begin + values == call.values:
         state.call += 1
         state.stage = IDLE
 
 
 @njit(cache=True)
-def _describe_block(feed, g, call, tensor):
-    """The call's next block is this tensor of the round: where its values are, and their scale."""
+def _describe_block(feed, g, call, block):
+    """The call's next block is this one of the round: where its values are, and their scale."""
     state = feed.state[0]
-    done = state.block * state.block_values
-    g.source[tensor] = call.source + done
-    g.target[tensor] = call.target + done
-    g.row[tensor] = 2 * (state.call % layout.CALLS) + 1
-    g.divisor[tensor] = np.float64(call.divisor)
-    if call.form == layout.INTEGERS:
-        g.form[tensor] = given.WHOLE
-    elif call.form == layout.FIXED:
-        g.form[tensor] = given.FIXED
-        g.scale[tensor] = g.fixed[0]
+    done = state.laid_out * state.block_values
+    g.source[block] = call.source + done
+    g.target[block] = call.target + done
+    g.counter[block] = 2 * (state.call % memory_map.CALLS) + 1
+    g.divisor[block] = np.float64(call.divisor)
+    if call.form == memory_map.INTEGERS:
+        g.form[block] = given.WHOLE
+    elif call.form == memory_map.FIXED_SCALE:
+        g.form[block] = given.FIXED
+        g.scale[block] = g.fixed[0]
     else:
-        bits = g.bits[0]
-        exponent = 2 * feed.level[state.block] - prelude.LEVEL_BASE
-        shift = 31 - bits - exponent
-        g.form[tensor] = given.SCALED
-        if feed.rare[state.block] == 1:
-            shift -= 1 + 2 * bits
-            g.form[tensor] = given.RARE
-        g.scale[tensor] = math.ldexp(1.0, int(shift))
-        if g.rounded[0] >= 0 and feed.rare[state.block] == 0:
-            g.form[tensor] = given.ROUNDED
-            g.scale[tensor] = short_values.scale_of(exponent)
+        exponent = prelude.exponent_of(feed.level[state.laid_out])
+        is_rare = feed.rare[state.laid_out] == 1
+        g.form[block] = given.RARE if is_rare else given.SCALED
+        g.scale[block] = prelude.steps(state.workers, exponent, is_rare)
+        if g.rounded[0] >= 0 and not is_rare:
+            g.form[block] = given.ROUNDED
+            g.scale[block] = short_values.scale_of(exponent)
 
 
 @njit(cache=True)
@@ -250,32 +264,9 @@ def _check_prelude(feed, g, scoreboard, call):
     for fragment in range(first, first + _fragments(words, scoreboard.state[0].values)):
         if scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
             return
-    for i in range(prelude.WORDS_PER_RANK, words):
-        if g.words[call.prelude + i] != g.words[call.prelude + i % prelude.WORDS_PER_RANK]:
-            state.failed = DIFFERENT
-            state.news = 1
-            return
-
-
-@njit(cache=True)
-def _read_levels(feed, g, call):
-    """The largest level of each block over the ranks, from the sum of their preludes."""
-    bits = g.bits[0]
-    per_word = 31 // bits
-    words = (prelude.LEVELS + per_word - 1) // per_word
-    mask = (1 << bits) - 1
-    start = call.prelude + prelude.WORDS_PER_RANK * feed.state[0].workers
-    blocks = _fragments(call.values, feed.state[0].block_values)
-    for block in range(blocks):
-        feed.level[block] = 0
-        for level in range(1, prelude.RARE):
-            word = np.int64(g.words[start + level // per_word])
-            if (word >> (bits * (level % per_word))) & mask:
-                feed.level[block] = level
-        word = np.int64(g.words[start + prelude.RARE // per_word])
-        feed.rare[block] = 1 if (word >> (bits * (prelude.RARE % per_word))) & mask else 0
-        call.rare_blocks += feed.rare[block]
-        start += words
+    if not prelude.ranks_agree(g.words[call.prelude :], state.workers):
+        state.failed = DIFFERENT
+        state.news = 1
 
 
 def failure(feed: Feed, words: np.ndarray, title: str) -> str:
@@ -283,7 +274,7 @@ def failure(feed: Feed, words: np.ndarray, title: str) -> str:
     state = feed.state[0]
     if state.failed == TOO_MANY:
         return f"{title} has used up the packets' 32-bit fragment numbers"
-    call = feed.calls[int(state.call) % layout.CALLS]
+    call = feed.calls[int(state.call) % memory_map.CALLS]
     count = prelude.WORDS_PER_RANK
     start = int(call.prelude)
     given_by = words[start : start + count * int(state.workers)].reshape(-1, count)

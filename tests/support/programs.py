@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.collective import client, layout
+from testbed.collective import client, memory_map
 from testbed.derived.timers import timers_of
 from testbed.experiment.schema import VirtualTime
 from testbed.runtimes.program import prepare
@@ -50,7 +50,7 @@ class FabricLink(client.Link):
     """A program's link to the machine of a host in a fabric."""
 
     def __init__(self, fabric: Fabric, host: Host) -> None:
-        memory = layout.new_memory(WORDS)
+        memory = memory_map.new_memory(WORDS)
         job = host.spec.job
         facts = {
             "rank": host.spec.number,
@@ -78,7 +78,7 @@ class FabricLink(client.Link):
         if state["failed"][0]:
             job = self.host.spec.job.name
             text = feed.failure(self.host.machine.feed, self.memory.words, f"job {job}")
-            layout.write_failure(self.memory, text)
+            memory_map.write_failure(self.memory, text)
 
 
 def step(fabric: Fabric) -> None:
@@ -155,7 +155,7 @@ class VirtualLink(client.Link):
             "block_values": job.tensors[0].values,
             "fixed": job.fixed_scale > 0,
         }
-        super().__init__(layout.new_memory(words), facts)
+        super().__init__(memory_map.new_memory(words), facts)
         self.network, self.number = network, number
         # Workers of a replay share what programs change.
         scoreboard = node.machine.scoreboard

@@ -24,7 +24,7 @@ def new(form: int, workers: int = 4, scale: float = 1.0, divisor: float = 1.0, *
     g.source[:], g.target[:] = SOURCE, TARGET
     g.form[:] = form
     g.scale[:], g.divisor[:] = (7.0, scale), (3.0, divisor)
-    g.row[:] = 0, 1
+    g.counter[:] = 0, 1
     g.left[:] = 10, 10
     return g
 

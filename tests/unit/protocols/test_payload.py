@@ -126,7 +126,7 @@ def with_given(worker, form: int):
     made = given.new_given(3, 3, 3, fixed_scale=10, value_bits=16)
     made = made._replace(words=words, numbers=words.view(np.float32))
     made.source[:], made.target[:], made.form[:] = SOURCE, TARGET, form
-    made.scale[:], made.row[:], made.left[:] = 10.0, (0, 1, 2), 5
+    made.scale[:], made.counter[:], made.left[:] = 10.0, (0, 1, 2), 5
     made.fixed[1] = 250
     return worker._replace(given=made)
 

@@ -1,4 +1,8 @@
-"""The memory that a program shares with its host process: a table of calls, and the arrays.
+"""The map of the memory that a program shares with its host process: a table of calls, and the
+arrays.
+
+A *call* is a collective's array, or a piece of a large one. It has a prelude (prelude.py) and
+*blocks* of values. Each block has a scale of its own, and is a tensor to the worker's scoreboard.
 
 The file begins with a `HEADER`, then come `CALLS` records `CALL`, a text for what went wrong, and
 from `ARENA` on 32-bit words, in which the program places its arrays. The program writes a call's
@@ -23,7 +27,7 @@ ARENA = 65536  # bytes before the arena
 # Call.form: how the values travel
 INTEGERS = 0  # int32, exactly, modulo 2^32
 FLOATS = 1  # float32, scaled by a power of two that all ranks agree on for each block
-FIXED = 2  # float32, with a scale that the experiment says (testbed/protocols/given.py)
+FIXED_SCALE = 2  # float32, with a scale that the experiment says (testbed/protocols/given.py)
 
 # Call.state
 FREE = 0
