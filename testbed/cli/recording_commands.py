@@ -26,7 +26,7 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.program_jobs import block_fragments
 from testbed.linux.ownership import hand_over
 from testbed.paths import command_line
-from testbed.protocols import short_values
+from testbed.protocols import block_float
 from testbed.protocols.given import most_steps
 from testbed.protocols.sizes import MAX_WORKERS, bitmap_width, frame_bytes, rounded_bits
 from testbed.text_table import Column, Row, Table, printed, table_data
@@ -195,7 +195,7 @@ def _in_blocks(
     sums = steps.sum(axis=0, dtype=np.int64)
     unit = 1
     if value_bits == 16:
-        sums = short_values.rounded(sums.astype(np.int32), given.shape[0]).astype(np.int64)
+        sums = block_float.rounded(sums.astype(np.int32), given.shape[0]).astype(np.int64)
         unit = 1 << rounded_bits(given.shape[0])
     found = np.asarray(sums * unit / scales, np.float32)
     return steps, np.asarray(sums), found.astype(np.float64)

@@ -2,7 +2,7 @@
 
 Numbers run on over all iterations of a job, or rounds of a program, so a switch that knows the last
 one knows which numbers cannot be. SwitchML numbers chunks; gradients that were recorded as floats
-need more of these than there are fragments (testbed/protocols/stream.py).
+need more of these than there are fragments (testbed/protocols/switchml.py).
 """
 
 from __future__ import annotations

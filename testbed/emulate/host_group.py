@@ -20,7 +20,7 @@ from testbed.errors import RunError
 from testbed.hosts import progress_board as board
 from testbed.hosts.shared_times import SharedTimes
 from testbed.network.spawner import Process, Spawner
-from testbed.protocols import counters
+from testbed.protocols import records
 from testbed.protocols.host_spec import HostSpec
 from testbed.runtimes.live_view import Work, WorkerTimes
 
@@ -61,7 +61,7 @@ class HostProcess(Controlled):
         if self.done is not None:
             return self.done
         row = [int(value) for value in self.row]
-        totals = dict(zip(counters.NAMES, row[board.COUNTERS :], strict=False))
+        totals = dict(zip(records.COUNTER_NAMES, row[board.COUNTERS :], strict=False))
         return totals | {
             "packets_sent": row[board.PACKETS_SENT],
             "packets_received": row[board.PACKETS_RECEIVED],

@@ -41,8 +41,8 @@ from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
 from testbed.hosts.sockets import Io, PacketSocket
 from testbed.linux.kernel import wake_promptly
 from testbed.protocols import lag, wire
-from testbed.protocols.counters import as_dict
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
+from testbed.protocols.records import as_dict
 from testbed.workload import fed_worker, machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 

@@ -23,7 +23,7 @@ PACKETS_RECEIVED = 8
 RETRANSMISSIONS = 9  # gradient packets sent again
 UNSENT = 10  # packets that the kernel did not take
 OPEN_CALLS = 11  # collectives of the host's program that are not done
-COUNTERS = 16  # from here on the machine's counters, in the order of testbed.protocols.counters
+COUNTERS = 16  # from here on the machine's counters, in the order of testbed.protocols.records
 COLUMNS = 64
 
 # Values of STATE

@@ -9,11 +9,12 @@ Numbers that belong together are fields of a record (`records`): measured, that 
 places in an array of integers.
 
 Reading order: `host_spec` (what a host is told), `sizes` and `wire` (the packet), `values` (what
-workers send and how a sum is checked), `records`, `counters`, `heap`, `send_scoreboard` (what a
-worker knows of an iteration's fragments), `worker_state`, `flow` and `payload` (what all workers
-share), then a system, such as `esa`.
+workers send and how a sum is checked), `records`, `heap`, `send_scoreboard` (what a worker knows of
+an iteration's fragments), `worker_state` and `payload` (what all workers share), `pool_worker` and
+`server_store` (what a system decides: their `Rules`), then a system, such as `esa`.
 
-Compiled functions take `njit` from `jit`, which says where numba keeps them. The package itself
+Compiled functions take `njit` from `jit`, which says where numba keeps them. Functions that a
+system's type chooses (`by_type`) are there, too. The package itself
 does without numba, so that what only reads an experiment (`sizes`, the plan) need not wait for it.
 """
 

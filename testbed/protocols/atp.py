@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import flow, pool_worker, positions, priority, send_scoreboard, wire
+from testbed.protocols import (
+    pool_worker,
+    positions,
+    priority,
+    send_scoreboard,
+    wire,
+    worker_state,
+)
 from testbed.protocols import server_store as store
 from testbed.protocols.floats import WorkerFloats, new_server_floats
 from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
@@ -111,7 +118,9 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
                 continue
             if filled == packets.shape[0]:
                 return filled
-            send_scoreboard.mark_sent_again(scoreboard, fragment, now, flow.retry_ns(worker))
+            send_scoreboard.mark_sent_again(
+                scoreboard, fragment, now, worker_state.retry_ns(worker)
+            )
             filled = pool_worker.send_again(
                 worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND
             )

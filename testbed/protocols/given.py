@@ -26,7 +26,7 @@ WHOLE = 0  # int32 as they are
 SCALED = 1  # float32 in steps
 RARE = 2  # float32 in coarser steps, with marks of what is not finite
 FIXED = 3  # float32 in steps of a fixed size, or, if one of a fragment does not fit, as they are
-ROUNDED = 4  # float32 in steps of 16 bits; the sum is rounded (short_values.py)
+ROUNDED = 4  # float32 in steps of 16 bits; the sum is rounded (block_float.py)
 
 
 class Given(NamedTuple):

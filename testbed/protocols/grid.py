@@ -8,7 +8,14 @@ on), otherwise as ESA's.
 
 from __future__ import annotations
 
-from testbed.protocols import atp, esa, pool_worker, server_store, stripes, worker_state
+from testbed.protocols import (
+    atp,
+    esa,
+    pool_worker,
+    server_store,
+    stripes,
+    worker_state,
+)
 from testbed.protocols.floats import WorkerFloats
 from testbed.protocols.host_spec import GridSpec, HostSpec, PlannedWorker, ServerStripes
 from testbed.protocols.jit import njit

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import floats, given, send_scoreboard, values, wire
+from testbed.protocols import (
+    floats,
+    given,
+    send_scoreboard,
+    values,
+    wire,
+)
 from testbed.protocols.jit import njit
 
 

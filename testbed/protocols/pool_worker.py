@@ -16,7 +16,6 @@ import numpy as np
 
 from testbed.protocols import (
     floats,
-    flow,
     given,
     lag,
     payload,
@@ -27,11 +26,9 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
-from testbed.protocols.counters import new_counters
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import by_type, njit
-from testbed.protocols.records import new_record
-from testbed.protocols.status import new_status
+from testbed.protocols.records import new_counters, new_record, new_status
 
 TO_SERVER = 0  # the only destination
 DROPPED = 1 << 40  # added to a fragment in Worker.retransmit_requests
@@ -54,7 +51,7 @@ class Worker(NamedTuple):
     floats: floats.WorkerFloats
     given: given.Given
     counters: np.ndarray  # int64
-    status: np.ndarray  # int64, see status.py
+    status: np.ndarray  # int64, see records.py
     lag: np.ndarray  # int64, see lag.py
 
 
@@ -153,7 +150,7 @@ def begin(worker, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
     config, state = worker.config[0], worker.state[0]
     send_scoreboard.begin(scoreboard, iteration)
-    flow.begin(state)
+    worker_state.begin(state)
     state.factor = values.factor(config.seed, config.job, iteration, config.number)
     state.factor_sum = values.factor_sum(config.seed, config.job, iteration, config.workers)
     state.retransmit_requests = 0
@@ -247,8 +244,10 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if flags & wire.RESEND:
             state.recovered_ns = now
         elif once and send_scoreboard.sent_ns(scoreboard, fragment) > state.recovered_ns:
-            flow.measure_round_trip(state, now - send_scoreboard.sent_ns(scoreboard, fragment))
-        flow.adapt_window(
+            worker_state.measure_round_trip(
+                state, now - send_scoreboard.sent_ns(scoreboard, fragment)
+            )
+        worker_state.adapt_window(
             worker,
             flags & wire.ECN != 0,
             _widens(worker, fragment, once),
@@ -276,7 +275,7 @@ def _take_back(worker, scoreboard, now, iteration, fragment):
         != send_scoreboard.SENT
     ):
         return
-    flow.cut_window(state, send_scoreboard.sent_ns(scoreboard, fragment), now)
+    worker_state.cut_window(state, send_scoreboard.sent_ns(scoreboard, fragment), now)
     if state.retransmit_requests < worker.retransmit_requests.size:
         worker.retransmit_requests[state.retransmit_requests] = fragment + DROPPED
         state.retransmit_requests += 1
@@ -313,7 +312,7 @@ def _miss_earlier(worker, scoreboard, now, fragment):
 
     Within a tensor only: its fragments are sent in order by every worker. Which of two tensors goes
     first may differ among them, as they become ready."""
-    before = send_scoreboard.sent_ns(scoreboard, fragment) - flow.patience_ns(worker)
+    before = send_scoreboard.sent_ns(scoreboard, fragment) - worker_state.patience_ns(worker)
     oldest = scoreboard.oldest[scoreboard.tensor[fragment]]
     if (
         oldest < fragment
@@ -367,7 +366,7 @@ def send_again(worker, scoreboard, now, packets, lengths, filled, fragment, flag
     """Write a fragment that has been sent before into the batch's next row; returns the new
     count."""
     lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
-    flow.take_pace(worker.state[0], worker.config[0], now, lengths[filled])
+    worker_state.take_pace(worker.state[0], worker.config[0], now, lengths[filled])
     worker.counters[0].retransmissions += 1
     return filled + 1
 
@@ -377,7 +376,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
     config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
     capacity = packets.shape[0]
-    retry = flow.retry_ns(worker)
+    retry = worker_state.retry_ns(worker)
     filled = 0
     while state.retransmit_requests > 0 and filled < capacity:
         state.retransmit_requests -= 1
@@ -396,7 +395,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             elif entry < 0:
                 counters.gap_resends += 1
     filled = _resend_early(worker, scoreboard, now, packets, lengths, filled)
-    timeout = flow.timeout_ns(worker)
+    timeout = worker_state.timeout_ns(worker)
     while filled < capacity:
         fragment = send_scoreboard.resend(scoreboard, now, timeout, retry)
         if fragment < 0:
@@ -419,7 +418,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             waited = False
         flags = wire.RESEND if scoreboard.status[fragment] & send_scoreboard.REQUESTED else 0
         lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
-        flow.take_pace(state, config, now, lengths[filled])
+        worker_state.take_pace(state, config, now, lengths[filled])
         send_scoreboard.mark_sent(scoreboard, fragment, now, timeout)
         _sent(worker, fragment)
         filled += 1

@@ -3,21 +3,41 @@
 Every worker sends every fragment to the server that it belongs to, with the pool systems' worker
 (window, pacing, ECN, retransmission), and the server returns each sum to each worker. On a server's
 link that is W times the gradient each way, which bounds the time from below (docs/baselines.md).
+
+The server adds up what the workers send as the pool systems' server does (pool_server: by bitmap,
+so that a duplicate is never added twice), but no switch copies its results: the server sends each
+of them once to each worker. So one packet in can mean many packets out. Finished fragments wait in
+the server's own queue, which is sent at the link's rate, so that the link's queue drops nothing.
+
+If workers of a fragment are missing for long, the server requests their gradients, as the pool
+systems' server does. Otherwise one worker's loss would look like a lost result to all others, and
+they would back off for nothing.
+
+A job may have several servers. Server m of k then adds the fragments with m = fragment modulo k.
 """
 
 from __future__ import annotations
 
-from testbed.protocols import pool_worker, ps_server, server_store, sizes, wire
+from typing import NamedTuple
+
+import numpy as np
+
+from testbed.protocols import (
+    pool_server,
+    pool_worker,
+    server_losses,
+    server_store,
+    sizes,
+    wire,
+)
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
+from testbed.protocols.records import new_record, record
+from testbed.protocols.sizes import FRAME_OVERHEAD
 
 
 class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
     """Those of most systems: no switch aggregates, so no index is needed."""
-
-
-class ServerRules(pool_worker.Stateless, server_store.Rules):
-    """The same."""
 
 
 def new_worker(
@@ -27,20 +47,130 @@ def new_worker(
     return pool_worker.new_worker(spec, WorkerRules(), gradients)
 
 
-def new_server(spec: HostSpec) -> ps_server.Server:
-    """A parameter server machine."""
-    job = spec.job
-    return ps_server.new_server(
-        server_store.new_server(spec, ServerRules()),
-        sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
-        sizes.frame_bytes(job.values, job.bitmap_width),
-        job.burst_ns * 1000,
-    )
-
-
 @njit(cache=True)
 def shard(packets, destinations, count, fragments, servers):
     """Send each of `count` packets to its fragment's server: fragment of the iteration modulo
     `servers`."""
     for i in range(count):
         destinations[i] = wire.fragment(packets[i]) % fragments % servers
+
+
+# Server.config
+CONFIG = record(
+    "pace_ps",  # time of one full packet on the link; 0: unlimited
+    "frame_bytes",  # of a full packet
+    "burst_ps",  # how much lateness the pacing makes up for
+)
+
+# Server.state
+STATE = record(
+    "head",  # of the queue: fragments taken out since the start
+    "tail",  # fragments put in
+    "next_worker",  # who gets the first one next
+    "next_send_ps",
+    "pacing",  # 1: a result waits for the pacing alone
+    "previous",  # the last result's whole fragment number + 1, 0: none yet
+)
+
+
+class Server(NamedTuple):
+    adder: server_store.Server
+    config: np.ndarray  # CONFIG[1]
+    state: np.ndarray  # STATE[1]
+    finished: np.ndarray  # int64[2F], ring buffer of whole fragment numbers, each in it once
+
+
+class ServerRules(pool_worker.Stateless, server_store.Rules):
+    """The same."""
+
+
+def new_server(spec: HostSpec) -> Server:
+    """A parameter server machine."""
+    job = spec.job
+    adder = server_store.new_server(spec, ServerRules())
+    return Server(
+        adder,
+        config=new_record(
+            CONFIG,
+            pace_ps=sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
+            frame_bytes=sizes.frame_bytes(job.values, job.bitmap_width),
+            burst_ps=job.burst_ns * 1000,
+        ),
+        state=new_record(STATE),
+        finished=np.zeros(adder.stage.size, np.int64),
+    )
+
+
+@njit(cache=True)
+def _take_pace(server, now, length):
+    config = server.config[0]
+    server.state[0].next_send_ps = (
+        max(server.state[0].next_send_ps, now * 1000 - config.burst_ps)
+        + config.pace_ps * (FRAME_OVERHEAD + length) // config.frame_bytes
+    )
+
+
+@njit(cache=True)
+def receive(server, now, packets, lengths, count, out, out_lengths, destinations):
+    """Take `count` packets; returns how many it has answered at once in `out` (results served
+    again). `out` has at least as many rows as packets are taken."""
+    state = server.state[0]
+    filled = pool_server.receive(
+        server.adder, now, packets, lengths, count, out, out_lengths, destinations
+    )
+    kept = 0
+    for i in range(filled):
+        if destinations[i] == server_store.TO_WORKERS:
+            server.finished[state.tail % server.finished.size] = wire.fragment(out[i])
+            state.tail += 1
+            continue
+        if kept < i:
+            out[kept, :] = out[i, :]
+            out_lengths[kept] = out_lengths[i]
+            destinations[kept] = destinations[i]
+        _take_pace(server, now, out_lengths[kept])
+        kept += 1
+    return kept
+
+
+@njit(cache=True)
+def send(server, now, filled, out, out_lengths, destinations):
+    """Add to a batch of `filled` packets the requests due and the results that the link has room
+    for; returns the count."""
+    state, adder = server.state[0], server.adder
+    filled = server_losses.send(adder, now, filled, out, out_lengths, destinations)
+    fragments, workers = adder.config[0].fragments, adder.config[0].workers
+    state.pacing = 0
+    while state.head < state.tail and filled < out.shape[0]:
+        if state.next_send_ps > now * 1000:
+            state.pacing = 1
+            break
+        whole = server.finished[state.head % server.finished.size]
+        iteration = whole // fragments
+        place = (iteration & 1) * fragments + whole - iteration * fragments
+        # A row that is used again already: all workers have got its result by asking for it.
+        if adder.iteration[place] == iteration:
+            out_lengths[filled] = server_store.write_result(adder, out[filled], wire.RESULT, place)
+            wire.set_extra(out[filled], state.previous)
+            destinations[filled] = server_store.FIRST_WORKER + state.next_worker
+            _take_pace(server, now, out_lengths[filled])
+            filled += 1
+            state.next_worker += 1
+            if state.next_worker == workers:
+                state.previous = whole + 1
+        else:
+            state.next_worker = workers
+        if state.next_worker == workers:
+            state.next_worker = 0
+            state.head += 1
+    return filled
+
+
+@njit(cache=True)
+def deadline(server):
+    """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
+    state = server.state[0]
+    due = server_losses.deadline(server.adder)
+    if state.head < state.tail:
+        due = min(due, (state.next_send_ps + 999) // 1000 if state.pacing == 1 else 0)
+    return due

@@ -11,7 +11,7 @@ costs what its few fragments cost, and every tensor is done as early as its own 
 Striping by fragment gives each worker its W-th part of every tensor, within one fragment.
 
 Reliability is between neighbours (ring_link). What has come once is known by its step and never
-added twice. `ring_state` has the rows of sums.
+added twice. `ring_link` has the rows of sums, too.
 The packet's fields: docs/baselines.md.
 """
 
@@ -19,7 +19,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import payload, pool_worker, ring_link, ring_state, send_scoreboard, wire
+from testbed.protocols import (
+    payload,
+    pool_worker,
+    ring_link,
+    send_scoreboard,
+    wire,
+)
 from testbed.protocols.jit import njit
 
 
@@ -28,7 +34,7 @@ def begin(member, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
     pool_worker.begin(member.worker, scoreboard, iteration)
     if iteration > member.state[0].latest:
-        ring_state.open_rows(member, scoreboard, iteration)
+        ring_link.open_rows(member, scoreboard, iteration)
     member.state[0].tensor = scoreboard.state[0].tensors - 1
 
 
@@ -39,7 +45,7 @@ def _finish(member, scoreboard, fragment, place, now):
     worker = member.worker
     counters = worker.counters[0]
     words = worker.config[0].bitmap_words
-    member.stage[place] |= ring_state.WHOLE
+    member.stage[place] |= ring_link.WHOLE
     if scoreboard.status[fragment] & send_scoreboard.RECEIVED:
         return False  # not used by this worker: the ranks of a program give different arrays
     if not payload.check_values(worker, scoreboard, member.sums[place], words, fragment):
@@ -56,7 +62,7 @@ def _add_own(member, scoreboard, fragment, place, now):
     worker = member.worker
     config = worker.config[0]
     workers, words = config.workers, config.bitmap_words
-    position = ring_state.position_of(member, fragment)
+    position = ring_link.position_of(member, fragment)
     row = member.sums[place]
     values = scoreboard.state[0].values
     if position == 0:
@@ -75,7 +81,7 @@ def _add_own(member, scoreboard, fragment, place, now):
             member.flags[place] |= np.uint16(wire.OVERFLOW)
     number = config.number
     row[words - 1 - number // 32] |= wire.swap(np.uint32(1 << (number % 32)))
-    member.stage[place] |= ring_state.ADDED
+    member.stage[place] |= ring_link.ADDED
     if position < workers - 1:
         ring_link.enqueue(member, scoreboard, 2 * place, fragment)
         return False
@@ -96,8 +102,8 @@ def add_ready(member, scoreboard, now):
         for fragment in range(scoreboard.first[state.tensor], scoreboard.end[state.tensor]):
             place = offset + fragment
             if (
-                ring_state.position_of(member, fragment) == 0
-                or member.stage[place] & ring_state.RECEIVED
+                ring_link.position_of(member, fragment) == 0
+                or member.stage[place] & ring_link.RECEIVED
             ):
                 finished |= _add_own(member, scoreboard, fragment, place, now)
         state.tensor -= 1
@@ -108,10 +114,10 @@ def add_ready(member, scoreboard, now):
 def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
     """A sum over the workers before this one. True if that ends the iteration."""
     words = member.worker.config[0].bitmap_words
-    if member.stage[place] & ring_state.RECEIVED:
+    if member.stage[place] & ring_link.RECEIVED:
         member.worker.counters[0].duplicate_results += 1
         return False
-    member.stage[place] |= ring_state.RECEIVED
+    member.stage[place] |= ring_link.RECEIVED
     member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
     member.sums[place, :] = row[
         wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state[0].values
@@ -129,10 +135,10 @@ def _take_whole(member, scoreboard, row, step, fragment, place, now):
     """The sum over all workers. True if that ends the iteration."""
     worker = member.worker
     words, workers = worker.config[0].bitmap_words, worker.config[0].workers
-    if member.stage[place] & ring_state.WHOLE:
+    if member.stage[place] & ring_link.WHOLE:
         worker.counters[0].duplicate_results += 1
         return False
-    if member.sending[2 * place] == ring_state.UNDERWAY:
+    if member.sending[2 * place] == ring_link.UNDERWAY:
         ring_link.mark_acknowledged(
             member, 2 * place
         )  # it has been all around: its acknowledgement was lost
@@ -168,7 +174,7 @@ def receive(member, scoreboard, now, packets, lengths, count):
         whole = wire.fragment(row)
         iteration = whole // fragments
         fragment = whole - iteration * fragments
-        position = ring_state.position_of(member, fragment)
+        position = ring_link.position_of(member, fragment)
         step = wire.word(row, 4)
         partial = kind == wire.GRADIENT and position > 0 and step == position - 1
         gathered = kind == wire.RESULT and position < workers - 1 and step == workers - 1 + position
@@ -187,9 +193,9 @@ def receive(member, scoreboard, now, packets, lengths, count):
             ring_link.acknowledge(member, wire.index(row), flags, now)
             continue
         if iteration > state.latest:
-            ring_state.open_rows(member, scoreboard, iteration)
+            ring_link.open_rows(member, scoreboard, iteration)
         place = (iteration & 1) * fragments + fragment
-        if gathered and member.stage[place] & ring_state.ADDED == 0:
+        if gathered and member.stage[place] & ring_link.ADDED == 0:
             counters.foreign += 1  # a sum of all without this worker's part cannot be
             continue
         ring_link.acknowledge(member, wire.index(row), flags, now)

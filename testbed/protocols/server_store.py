@@ -11,14 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.protocols import floats, short_values, sizes, stripes, wire
-from testbed.protocols.counters import new_counters
+from testbed.protocols import (
+    block_float,
+    floats,
+    sizes,
+    stripes,
+    wire,
+)
 from testbed.protocols.floats import ServerFloats
 from testbed.protocols.host_spec import HostSpec, ServerSpec, ServerStripes
 from testbed.protocols.jit import by_type, njit
 from testbed.protocols.progress import Progress, new_progress, no_progress
-from testbed.protocols.records import new_record, record
-from testbed.protocols.status import new_status
+from testbed.protocols.records import new_counters, new_record, new_status, record
 from testbed.protocols.stripes import Stripes
 
 # Destinations: the workers' multicast group, then each worker, then each switch of the job's tree.
@@ -89,7 +93,7 @@ class Server(NamedTuple):
     rules: Any  # of the system's class, see `Rules`
     floats: ServerFloats
     counters: np.ndarray  # int64
-    status: np.ndarray  # int64, see status.py
+    status: np.ndarray  # int64, see records.py
 
 
 def bitmap_of(workers: int, words: int) -> np.ndarray:
@@ -210,7 +214,7 @@ def write_result(server, row, kind, place):
     else:
         bits = config.rounded_bits if server.flags[place] & wire.ROUND else 0
         for i in range(config.values):
-            value = short_values.round_off(np.int64(server.sums[place, i]), bits)
+            value = block_float.round_off(np.int64(server.sums[place, i]), bits)
             row[base + i] = wire.swap(np.uint32(value & 0xFFFFFFFF))
     if config.omit_zeros == 1 or config.short == 1:
         return wire.compact(row, base, config.values, config.omit_zeros, config.short)

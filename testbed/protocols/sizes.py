@@ -46,7 +46,7 @@ def job_places(jobs: int) -> int:
 
 
 def rounded_bits(workers: int) -> int:
-    """By how many bits a sum of so many workers' 16-bit values is rounded (short_values.py)."""
+    """By how many bits a sum of so many workers' 16-bit values is rounded (block_float.py)."""
     return (workers - 1).bit_length()
 
 

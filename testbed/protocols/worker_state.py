@@ -1,7 +1,9 @@
-"""Configuration and state of a worker of any system: two records of numbers.
+"""Configuration and state of a worker of any system, and what it does to suit the path:
+retransmission timeout, congestion window, pacing.
 
-The pool systems' worker, SwitchML's worker and the ring's members share them, so that `flow` and
-`payload` work for all of them.
+The pool systems' worker, SwitchML's worker and the ring's members share the two records, so that
+the functions here and in `payload` work for all of them. Pacing is in ps, since at 100 Gbit/s a
+rounded nanosecond per packet is 4 %.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import numpy as np
 
 from testbed.protocols import sizes
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
+from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import hash_shift
 
 NEVER = (1 << 62) - 1
@@ -85,3 +89,104 @@ def configuration(spec: HostSpec, **more: int) -> np.ndarray:
         "short": int(job.value_bits == 16),
     }
     return new_record(CONFIG, **fields, **more)
+
+
+@njit(cache=True)
+def timeout_ns(worker):
+    """How long a fragment may stay unanswered before it is sent again.
+
+    Adaptive: the smoothed round trip plus four variations, as TCP has it, and at least 1.5 times
+    the longest of this iteration and the one before. Round trips here are of several kinds: through
+    the switch alone, through the server's queue, and those that wait for a slower worker, which
+    come once for each tensor. Their mean says little about the slower kinds."""
+    config, state = worker.config[0], worker.state[0]
+    if config.timeout_ns > 0:
+        return config.timeout_ns
+    if state.round_trip_ns == 0:
+        return 4 * config.min_timeout_ns
+    adaptive = state.round_trip_ns + 4 * state.variation_ns
+    longest = max(state.longest_ns, state.longest_before_ns)
+    adaptive = max(adaptive, longest + (longest >> 1))
+    return min(max(adaptive, config.min_timeout_ns), config.max_timeout_ns)
+
+
+@njit(cache=True)
+def patience_ns(worker):
+    """How much earlier than one whose result is here a fragment must have been sent to count as
+    lost, where all workers send the two in the same order.
+
+    The same round trip as a timeout's, but no more: what holds up a host or a switch holds up both
+    fragments. With a fixed timeout nothing counts as lost before it."""
+    config, state = worker.config[0], worker.state[0]
+    if config.timeout_ns > 0 or state.round_trip_ns == 0:
+        return NEVER
+    return max(state.round_trip_ns + 4 * state.variation_ns, config.min_patience_ns)
+
+
+@njit(cache=True)
+def retry_ns(worker):
+    """How long a fragment that has been sent again may stay unanswered before the next time; it
+    doubles from time to time (send_scoreboard.backoff_ns).
+
+    A retransmission goes past what holds others up, aggregators and slower workers, and everybody
+    waits for it. So it has the patience of one round trip, not that of all kinds of them."""
+    return min(patience_ns(worker), timeout_ns(worker))
+
+
+@njit(cache=True)
+def begin(state):
+    """An iteration begins."""
+    state.longest_before_ns = state.longest_ns
+    state.longest_ns = 0
+
+
+@njit(cache=True)
+def measure_round_trip(state, sample_ns):
+    state.longest_ns = max(sample_ns, state.longest_ns)
+    if state.round_trip_ns == 0:
+        state.round_trip_ns = sample_ns
+        state.variation_ns = sample_ns >> 1
+        return
+    difference = sample_ns - state.round_trip_ns
+    state.round_trip_ns += difference >> 3
+    state.variation_ns += (abs(difference) - state.variation_ns) >> 2
+
+
+@njit(cache=True)
+def adapt_window(worker, marked, whole_step, sent_ns, now):
+    """AIMD: halve once per window on an ECN echo, else one fragment more per window, or, with
+    `whole_step`, one more at once.
+
+    `sent_ns`: when what has been answered was sent."""
+    state = worker.state[0]
+    if marked:
+        worker.counters[0].marked_results += 1
+        cut_window(state, sent_ns, now)
+    elif state.credit < worker.config[0].window * UNIT:
+        if whole_step:
+            more = state.credit + UNIT
+        else:
+            more = state.credit + UNIT * UNIT // state.credit + 1
+        state.credit = min(more, worker.config[0].window * UNIT)
+
+
+@njit(cache=True)
+def cut_window(state, sent_ns, now):
+    """Halve the window, unless what gave cause to it was sent before it was last halved.
+
+    That met the queue of that time and says nothing of what halving did. (To count a window of
+    answers instead is not enough: a halved window is full after half as many, while the marks of
+    the old one are still coming in, and one long queue brings it down to a single fragment.)"""
+    if sent_ns >= state.cut_ns:
+        state.credit = max(state.credit >> 1, UNIT)
+        state.cut_ns = now
+
+
+@njit(cache=True)
+def take_pace(state, config, now, length):
+    """Reserve the time on the link of a packet with `length` bytes of payload."""
+    earliest = now * 1000 - config.burst_ps
+    time_ps = config.pace_ps
+    if config.frame_bytes > 0:
+        time_ps = time_ps * (FRAME_OVERHEAD + length) // config.frame_bytes
+    state.next_send_ps = max(state.next_send_ps, earliest) + time_ps

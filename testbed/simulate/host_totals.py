@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.protocols import lag
-from testbed.protocols.counters import as_dict
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.records import as_dict
 
 if TYPE_CHECKING:
     from testbed.simulate.world import Nodes

@@ -24,8 +24,8 @@ import numpy as np
 from numba import typeof, types
 
 from testbed.protocols.jit import njit
+from testbed.protocols.records import offset
 from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.protocols.status import offset
 from testbed.protocols.values import mix2
 from testbed.simulate import event_queue
 from testbed.simulate.state import new_world

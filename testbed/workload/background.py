@@ -28,9 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.protocols.jit import njit
-from testbed.protocols.records import record
+from testbed.protocols.records import new_status, record
 from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.protocols.status import new_status
 from testbed.protocols.values import mix2
 
 PORT = 18767  # of UDP

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.errors import UserError
-from testbed.protocols import block_float, short_values
+from testbed.protocols import block_float
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.sizes import fragments_of
 from testbed.protocols.switchml import Blocks
@@ -42,9 +42,9 @@ def of_worker(spec: HostSpec) -> Blocks | None:
         raise UserError(f"{source.trace}: {error}") from None
     largest = exponents.max(axis=0)[np.newaxis].astype(np.int64)
     if spec.job.value_bits == 16:
-        scales = short_values.LARGEST * np.ldexp(1.0, -largest)
+        scales = block_float.LARGEST_SHORT * np.ldexp(1.0, -largest)
         steps = quantise(blocks, scales[..., np.newaxis])
-        sums = short_values.rounded(steps.sum(axis=0, dtype=np.int32), workers)
+        sums = block_float.rounded(steps.sum(axis=0, dtype=np.int32), workers)
     else:
         sums = block_float.quantise(blocks, largest, workers).sum(axis=0, dtype=np.int32)
     own = spec.number

@@ -18,9 +18,8 @@ from testbed.protocols import (
     ps,
     ring,
     ring_link,
-    ring_state,
     send_scoreboard,
-    switchml_worker,
+    switchml,
 )
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
@@ -40,7 +39,7 @@ class FedPoolMachine(NamedTuple):
 class FedSlotMachine(NamedTuple):
     """As worker.SlotMachine."""
 
-    protocol: switchml_worker.Worker
+    protocol: switchml.Worker
     scoreboard: send_scoreboard.SendScoreboard
     feed: feeds.Feed
     status: np.ndarray
@@ -61,7 +60,7 @@ class FedShardedMachine(NamedTuple):
 class FedRingMachine(NamedTuple):
     """As neighbours.RingMachine."""
 
-    protocol: ring_state.Ring
+    protocol: ring_link.Ring
     scoreboard: send_scoreboard.SendScoreboard
     feed: feeds.Feed
     status: np.ndarray
@@ -90,7 +89,7 @@ def pool_machine(protocol: pool_worker.Worker, spec: HostSpec) -> FedPoolMachine
     return FedPoolMachine(*parts(protocol, spec))
 
 
-def slot_machine(protocol: switchml_worker.Worker, spec: HostSpec) -> FedSlotMachine:
+def slot_machine(protocol: switchml.Worker, spec: HostSpec) -> FedSlotMachine:
     return FedSlotMachine(*parts(protocol, spec))
 
 
@@ -100,7 +99,7 @@ def sharded_machine(protocol: pool_worker.Worker, spec: HostSpec) -> FedShardedM
     return FedShardedMachine(protocol, scoreboard, feed, status, counters, servers)
 
 
-def ring_machine(protocol: ring_state.Ring, spec: HostSpec) -> FedRingMachine:
+def ring_machine(protocol: ring_link.Ring, spec: HostSpec) -> FedRingMachine:
     worker, *others = parts(protocol.worker, spec)
     return FedRingMachine(protocol._replace(worker=worker), *others)
 
@@ -182,11 +181,11 @@ def step_slots(machine, now, arrived, count, out):
         arrived,
         count,
         out,
-        switchml_worker.receive,
-        switchml_worker.begin,
-        switchml_worker.open_tensor,
-        switchml_worker.send,
-        switchml_worker.deadline,
+        switchml.receive,
+        switchml.begin,
+        switchml.open_tensor,
+        switchml.send,
+        switchml.deadline,
     )
 
 

@@ -30,7 +30,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from testbed.collective import memory_map, prelude
-from testbed.protocols import given, send_scoreboard, short_values
+from testbed.protocols import block_float, given, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
@@ -252,7 +252,7 @@ def _describe_block(feed, g, call, block):
         g.scale[block] = prelude.steps(state.workers, exponent, is_rare)
         if g.rounded[0] >= 0 and not is_rare:
             g.form[block] = given.ROUNDED
-            g.scale[block] = short_values.scale_of(exponent)
+            g.scale[block] = block_float.short_scale_of(exponent)
 
 
 @njit(cache=True)

@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from testbed.collective import prelude
-from testbed.protocols import short_values
+from testbed.protocols import block_float
 from testbed.protocols.host_spec import HostSpec, RecordedGradients
 from testbed.protocols.sizes import fragments_of
 from testbed.traffic.buckets import in_buckets
@@ -40,7 +40,7 @@ def block_scales(gradients: np.ndarray, block: int, value_bits: int = 32) -> np.
     levels = np.max([prelude.levels_of(each, block)[0] for each in gradients], axis=0)
     exponents = [prelude.exponent_of(int(level)) for level in levels]
     if value_bits == 16:
-        scales = [short_values.scale_of(each) for each in exponents]
+        scales = [block_float.short_scale_of(each) for each in exponents]
     else:
         scales = [prelude.steps(workers, each, False) for each in exponents]
     return np.repeat(scales, block)[:count]
@@ -78,7 +78,7 @@ def of_worker(spec: HostSpec) -> tuple[np.ndarray, np.ndarray] | None:
                 if worker == spec.number:
                     own[i, start : start + layer.values] = part
     if spec.job.value_bits == 16:
-        sums = short_values.rounded(sums, spec.job.workers)
+        sums = block_float.rounded(sums, spec.job.workers)
     return own, sums
 
 

@@ -1,7 +1,7 @@
 """One host's whole machine, in the form that every runtime steps: packets and time in, packets and
 the next deadline out.
 
-A runtime knows three things of a machine: `step`, its `status` (testbed.protocols.status) and its
+A runtime knows three things of a machine: `step`, its `status` (testbed.protocols.records) and its
 `counters`. `Batch` arrays are all that they exchange: rows of packets in network byte order, their
 payload lengths in bytes and, for packets to send, their destinations as places in the role's list
 of addresses.
@@ -18,7 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import atp, esa, grid, pool_worker, ps, ring_state, sizes, switchml
+from testbed.protocols import (
+    atp,
+    esa,
+    grid,
+    pool_worker,
+    ps,
+    ring_link,
+    sizes,
+    switchml,
+)
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.systems import SYSTEMS
 from testbed.workload import (
@@ -104,8 +113,8 @@ def ps_machine(spec: HostSpec) -> Any:
 def ring_machine(spec: HostSpec) -> Any:
     """A member of the ring."""
     if spec.job.program:
-        return fed_worker.ring_machine(ring_state.new_ring(spec), spec)
-    return neighbours.ring_machine(ring_state.new_ring(spec, gradients.of_worker(spec)), spec)
+        return fed_worker.ring_machine(ring_link.new_ring(spec), spec)
+    return neighbours.ring_machine(ring_link.new_ring(spec, gradients.of_worker(spec)), spec)
 
 
 # How a machine is stepped, by its type.

@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import ring, ring_link, ring_state, send_scoreboard
+from testbed.protocols import ring, ring_link, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 from testbed.workload import training, worker
 
 
 class RingMachine(NamedTuple):
-    protocol: ring_state.Ring
+    protocol: ring_link.Ring
     scoreboard: send_scoreboard.SendScoreboard
     training: training.Training
     status: np.ndarray
     counters: np.ndarray
 
 
-def ring_machine(protocol: ring_state.Ring, spec: HostSpec) -> RingMachine:
+def ring_machine(protocol: ring_link.Ring, spec: HostSpec) -> RingMachine:
     """A ring member's protocol state with the scoreboard and the loop of its specification."""
     return RingMachine(protocol, *worker.parts(protocol.worker, spec)[1:])
 

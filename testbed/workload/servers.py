@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import pool_server, ps_server, server_losses, server_store
+from testbed.protocols import pool_server, ps, server_losses, server_store
 from testbed.protocols.jit import njit
 
 
@@ -21,7 +21,7 @@ class PoolServerMachine(NamedTuple):
 class SendingServerMachine(NamedTuple):
     """A server that sends its results to each worker itself."""
 
-    protocol: ps_server.Server
+    protocol: ps.Server
     status: np.ndarray
     counters: np.ndarray
 
@@ -30,7 +30,7 @@ def pool_machine(protocol: server_store.Server) -> PoolServerMachine:
     return PoolServerMachine(protocol, protocol.status, protocol.counters)
 
 
-def sending_machine(protocol: ps_server.Server) -> SendingServerMachine:
+def sending_machine(protocol: ps.Server) -> SendingServerMachine:
     return SendingServerMachine(protocol, protocol.adder.status, protocol.adder.counters)
 
 
@@ -56,7 +56,7 @@ def step_pool(machine, now, arrived, count, out):
 def step_sending(machine, now, arrived, count, out):
     """A server's step; see machine.step. `out` must have at least as many rows as `arrived`."""
     server = machine.protocol
-    filled = ps_server.receive(
+    filled = ps.receive(
         server,
         now,
         arrived.packets,
@@ -66,5 +66,5 @@ def step_sending(machine, now, arrived, count, out):
         out.lengths,
         out.destinations,
     )
-    filled = ps_server.send(server, now, filled, out.packets, out.lengths, out.destinations)
-    return filled, ps_server.deadline(server)
+    filled = ps.send(server, now, filled, out.packets, out.lengths, out.destinations)
+    return filled, ps.deadline(server)

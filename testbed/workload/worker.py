@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.protocols import pool_worker, send_scoreboard, switchml_worker
+from testbed.protocols import pool_worker, send_scoreboard, switchml
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 from testbed.workload import training
@@ -29,7 +29,7 @@ class PoolMachine(NamedTuple):
 class SlotMachine(NamedTuple):
     """The worker of a system whose slots clock themselves."""
 
-    protocol: switchml_worker.Worker
+    protocol: switchml.Worker
     scoreboard: send_scoreboard.SendScoreboard
     training: training.Training
     status: np.ndarray
@@ -97,8 +97,8 @@ def step_slots(machine, now, arrived, count, out):
         arrived,
         count,
         out,
-        switchml_worker.receive,
-        switchml_worker.begin,
-        switchml_worker.send,
-        switchml_worker.deadline,
+        switchml.receive,
+        switchml.begin,
+        switchml.send,
+        switchml.deadline,
     )

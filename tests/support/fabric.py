@@ -22,8 +22,8 @@ import numpy as np
 
 from testbed.derived.host_specs import plan
 from testbed.protocols import sizes, wire
-from testbed.protocols.counters import as_dict
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.records import as_dict
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 from tests.support.experiments import experiment

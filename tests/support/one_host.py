@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from testbed.derived.host_specs import plan
-from testbed.protocols import ps_server, ring_state, sizes, values, wire
+from testbed.protocols import (
+    ps,
+    ring_link,
+    sizes,
+    values,
+    wire,
+)
 from tests.support.experiments import experiment, memory_line
 from tests.support.fabric import Host
 from tests.support.histories.cases import TINY
@@ -222,7 +228,7 @@ class OneWorker(OneHost):
 
     @property
     def worker(self) -> Any:
-        ringed = isinstance(self.protocol, ring_state.Ring)
+        ringed = isinstance(self.protocol, ring_link.Ring)
         return self.protocol.worker if ringed else self.protocol
 
     @property
@@ -241,7 +247,7 @@ class OneServer(OneHost):
 
     @property
     def server(self) -> Any:
-        sending = isinstance(self.protocol, ps_server.Server)
+        sending = isinstance(self.protocol, ps.Server)
         return self.protocol.adder if sending else self.protocol
 
     def gradient(self, fragment: int, *workers: int, iteration: int = 0, **fields: Any) -> Packet:

@@ -90,7 +90,7 @@ MUTATIONS = (
     Mutation(
         "SwitchML's worker: timers",
         "what is lost is not sent again",
-        "testbed/protocols/switchml_worker.py",
+        "testbed/protocols/switchml.py",
         "        late = worker.due_ns[slot] <= now\n",
         "        late = worker.due_ns[slot] < 0\n",
         Histories("switchml"),
@@ -99,7 +99,7 @@ MUTATIONS = (
         "ring: a sum counts once",
         "a packet that comes twice is added twice",
         "testbed/protocols/ring.py",
-        "    if member.stage[place] & ring_state.RECEIVED:\n",
+        "    if member.stage[place] & ring_link.RECEIVED:\n",
         "    if member.stage[place] & 0:\n",
         Histories("ring"),
     ),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from testbed.collective import prelude
-from testbed.protocols import short_values, sizes, wire
+from testbed.protocols import block_float, sizes, wire
 from tests.support.experiments import experiment, memory_line
 from tests.support.fabric import lossy, perfect, run_experiment
 from tests.support.histories import cases
@@ -200,7 +200,7 @@ def test_sums_of_programs_with_16_bits(system, form):
     for start in range(0, exact.size, BLOCK):
         block = slice(start, start + BLOCK)
         level = max(prelude.levels_of(array[block], BLOCK)[0][0] for array in arrays)
-        bound = short_values.error_bound(prelude.exponent_of(int(level)), 4)
+        bound = block_float.short_error_bound(prelude.exponent_of(int(level)), 4)
         if start == BLOCK:
             assert np.isnan(found[0][BLOCK + 7])
             bound = prelude.error_bound(4, 2.0 ** (prelude.exponent_of(int(level)) - 0.5), True)

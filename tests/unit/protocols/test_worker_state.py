@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from testbed.protocols import flow, worker_state
-from testbed.protocols.counters import new_counters
-from testbed.protocols.records import new_record
+from testbed.protocols import worker_state
+from testbed.protocols.records import new_counters, new_record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.worker_state import NEVER, UNIT
 
@@ -40,13 +39,13 @@ def new(state: dict | None = None, **config: int) -> Worker:
 @pytest.mark.parametrize("asked_ns", [1, 3 * MS])
 def test_a_fixed_timeout_is_what_was_asked_for(asked_ns):
     worker = new({"round_trip_ns": 7 * MS, "longest_ns": 50 * MS}, timeout_ns=asked_ns)
-    assert flow.timeout_ns(worker) == flow.retry_ns(worker) == asked_ns
-    assert flow.patience_ns(worker) == NEVER
+    assert worker_state.timeout_ns(worker) == worker_state.retry_ns(worker) == asked_ns
+    assert worker_state.patience_ns(worker) == NEVER
 
 
 def test_before_any_round_trip_a_worker_waits_long():
-    assert flow.timeout_ns(new()) == 4 * MS
-    assert flow.patience_ns(new()) == NEVER
+    assert worker_state.timeout_ns(new()) == 4 * MS
+    assert worker_state.patience_ns(new()) == NEVER
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,7 @@ def test_before_any_round_trip_a_worker_waits_long():
     ],
 )
 def test_a_timeout_follows_round_trips(state, expected):
-    assert flow.timeout_ns(new(state)) == expected
+    assert worker_state.timeout_ns(new(state)) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,34 +73,38 @@ def test_a_timeout_follows_round_trips(state, expected):
 )
 def test_patience_is_one_round_trip(state, expected):
     worker = new(state)
-    assert flow.patience_ns(worker) == expected
-    assert flow.retry_ns(worker) == expected
+    assert worker_state.patience_ns(worker) == expected
+    assert worker_state.retry_ns(worker) == expected
 
 
 def test_a_retry_waits_no_longer_than_a_first_transmission():
     worker = new({"round_trip_ns": 300 * MS})
-    assert flow.patience_ns(worker) == 300 * MS and flow.retry_ns(worker) == 100 * MS
+    assert (
+        worker_state.patience_ns(worker) == 300 * MS and worker_state.retry_ns(worker) == 100 * MS
+    )
 
 
 def test_round_trips_are_smoothed():
     worker = new()
     state = worker.state[0]
-    flow.measure_round_trip(state, 800)
+    worker_state.measure_round_trip(state, 800)
     assert (state.round_trip_ns, state.variation_ns, state.longest_ns) == (800, 400, 800)
-    flow.measure_round_trip(state, 1600)  # an eighth of the difference, a quarter of the variation
+    worker_state.measure_round_trip(
+        state, 1600
+    )  # an eighth of the difference, a quarter of the variation
     assert (state.round_trip_ns, state.variation_ns, state.longest_ns) == (900, 500, 1600)
-    flow.measure_round_trip(state, 100)
+    worker_state.measure_round_trip(state, 100)
     assert (state.round_trip_ns, state.variation_ns, state.longest_ns) == (800, 575, 1600)
 
 
 def test_the_longest_of_two_iterations_counts():
     worker = new()
     state = worker.state[0]
-    flow.measure_round_trip(state, 5 * MS)
-    flow.begin(state)
+    worker_state.measure_round_trip(state, 5 * MS)
+    worker_state.begin(state)
     assert (state.longest_ns, state.longest_before_ns) == (0, 5 * MS)
-    flow.measure_round_trip(state, MS)
-    flow.begin(state)
+    worker_state.measure_round_trip(state, MS)
+    worker_state.begin(state)
     assert (state.longest_ns, state.longest_before_ns) == (0, MS)
 
 
@@ -110,46 +113,46 @@ def test_the_longest_of_two_iterations_counts():
 
 def test_a_window_of_answers_makes_room_for_one_more():
     worker = new({"credit": 4 * UNIT}, window=10)
-    flow.adapt_window(worker, False, False, 0, 0)
+    worker_state.adapt_window(worker, False, False, 0, 0)
     assert worker.state[0].credit == 4 * UNIT + UNIT // 4 + 1  # rounded up
     for _ in range(3):
-        flow.adapt_window(worker, False, False, 0, 0)
+        worker_state.adapt_window(worker, False, False, 0, 0)
     assert 5 * UNIT - UNIT // 4 < worker.state[0].credit <= 5 * UNIT + 4
     assert worker.counters[0].marked_results == 0
 
 
 def test_a_step_of_its_own_makes_room_for_one_more_at_once():
     worker = new({"credit": 4 * UNIT}, window=10)
-    flow.adapt_window(worker, False, True, 0, 0)
+    worker_state.adapt_window(worker, False, True, 0, 0)
     assert worker.state[0].credit == 5 * UNIT
 
 
 @pytest.mark.parametrize("whole_step", [False, True])
 def test_a_window_stops_at_its_limit(whole_step):
     worker = new({"credit": 10 * UNIT - 1}, window=10)
-    flow.adapt_window(worker, False, whole_step, 0, 0)
+    worker_state.adapt_window(worker, False, whole_step, 0, 0)
     assert worker.state[0].credit == 10 * UNIT
-    flow.adapt_window(worker, False, whole_step, 0, 0)
+    worker_state.adapt_window(worker, False, whole_step, 0, 0)
     assert worker.state[0].credit == 10 * UNIT
 
 
 def test_a_mark_halves_the_window_once_for_what_was_sent_before():
     worker = new({"credit": 8 * UNIT, "cut_ns": 100}, window=10)
     state = worker.state[0]
-    flow.adapt_window(worker, True, False, 99, 200)  # sent before it was last halved
+    worker_state.adapt_window(worker, True, False, 99, 200)  # sent before it was last halved
     assert (state.credit, state.cut_ns) == (8 * UNIT, 100)
-    flow.adapt_window(worker, True, True, 100, 200)
+    worker_state.adapt_window(worker, True, True, 100, 200)
     assert (state.credit, state.cut_ns) == (4 * UNIT, 200)
-    flow.adapt_window(worker, True, False, 199, 300)
+    worker_state.adapt_window(worker, True, False, 199, 300)
     assert (state.credit, state.cut_ns) == (4 * UNIT, 200)
-    flow.adapt_window(worker, True, False, 201, 300)
+    worker_state.adapt_window(worker, True, False, 201, 300)
     assert (state.credit, state.cut_ns) == (2 * UNIT, 300)
     assert worker.counters[0].marked_results == 4
 
 
 def test_a_window_keeps_one_fragment():
     worker = new({"credit": UNIT + 1}, window=10)
-    flow.adapt_window(worker, True, False, 5, 5)
+    worker_state.adapt_window(worker, True, False, 5, 5)
     assert worker.state[0].credit == UNIT
 
 
@@ -160,23 +163,23 @@ def test_packets_follow_each_other_at_the_pace():
     worker = new(pace_ps=4_000_000)
     state, config = worker.state[0], worker.config[0]
     for count in (1, 2, 3):
-        flow.take_pace(state, config, 10 * US, 300)
+        worker_state.take_pace(state, config, 10 * US, 300)
         assert state.next_send_ps == 10 * US * 1000 + count * 4_000_000
 
 
 def test_a_short_packet_takes_its_share_of_the_time():
     worker = new(pace_ps=4_000_000, frame_bytes=200)
     state, config = worker.state[0], worker.config[0]
-    flow.take_pace(state, config, 0, 200 - FRAME_OVERHEAD)
+    worker_state.take_pace(state, config, 0, 200 - FRAME_OVERHEAD)
     assert state.next_send_ps == 4_000_000
-    flow.take_pace(state, config, 0, 100 - FRAME_OVERHEAD)
+    worker_state.take_pace(state, config, 0, 100 - FRAME_OVERHEAD)
     assert state.next_send_ps == 6_000_000
 
 
 def test_lateness_is_made_up_for_up_to_the_burst():
     worker = new({"next_send_ps": 1000}, pace_ps=500, burst_ps=3000)
     state, config = worker.state[0], worker.config[0]
-    flow.take_pace(state, config, 2, 300)  # 1 ns late
+    worker_state.take_pace(state, config, 2, 300)  # 1 ns late
     assert state.next_send_ps == 1500
-    flow.take_pace(state, config, 10, 300)  # 8.5 ns late, of which 3 count
+    worker_state.take_pace(state, config, 10, 300)  # 8.5 ns late, of which 3 count
     assert state.next_send_ps == 7500

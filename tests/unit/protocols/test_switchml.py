@@ -12,8 +12,7 @@ from testbed.protocols import (
     given,
     lag,
     send_scoreboard,
-    short_values,
-    switchml_worker,
+    switchml,
     wire,
 )
 from tests.support.one_host import BASE, FULL, SHORT, OneWorker, Packet
@@ -439,7 +438,7 @@ def test_recorded_values_of_16_bits_are_rounded():
     (sent,) = worker.step(1, announcement(worker, 0, 1))
     assert sent.flags == wire.SHORT | wire.ROUND
     sent.expand()
-    scale = short_values.scale_of(1)
+    scale = block_float.short_scale_of(1)
     assert sent.values == np.rint(own(worker, first).astype(np.float64) * scale).tolist()
 
 
@@ -473,11 +472,11 @@ def test_tensors_are_appended_to_the_stream(tensors):
     send_scoreboard.begin(scoreboard, 0)
     worker.state.chunks = 0
     for tensor in (0, 2):
-        switchml_worker.open_tensor(worker.protocol, scoreboard, tensor, 0)
+        switchml.open_tensor(worker.protocol, scoreboard, tensor, 0)
     assert worker.state.chunks == 8
     assert stream.tensor[:8].tolist() == [0] * 3 + [2] * 5
     # The next iteration's begin anew.
     given_some = worker.protocol._replace(given=given.new_given(tensors, tensors, 3))
-    switchml_worker.begin(given_some, scoreboard, 1)
+    switchml.begin(given_some, scoreboard, 1)
     assert worker.state.chunks == 0 and worker.state.first_chunk == 8
     assert stream.fragment[:8].tolist() == [0, 1, 2, 4, 5, 6, 7, 8]
