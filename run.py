@@ -46,10 +46,6 @@ def hand_over():
 if __name__ == "__main__":
     hand_over()
     os.environ.pop("INA_TESTBED_HANDED_OVER", None)
-    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
-        # Root's byte code has no business in a user's checkout.
-        sys.dont_write_bytecode = True
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.path[:1] = [HERE, os.path.join(HERE, "p4engine", "src")]
     try:
         from testbed.cli.main import entry

@@ -4,13 +4,15 @@
 # $groups the extras of pyproject.toml to install beside what a run needs ("[test]"), and $optional an
 # extra that it would like to have ("[torch]").
 #
-# Three things are made: system packages (apt), the environment .venv, warm compile caches. Each is
-# looked at before it is made, and a stamp in .venv, keyed by everything that the result depends on,
-# lets the next call skip even the looking. Deleting .venv undoes it all.
+# Four things are made: system packages (apt), the environment .venv, the link /usr/local/bin/ina, warm
+# compile caches. Each is looked at before it is made, and a stamp in .venv, keyed by everything that
+# the result depends on, lets the next call skip even the looking. Deleting .venv and the link undoes
+# it all.
 
 system_python=/usr/bin/python3
 environment=$here/.venv
 python=$environment/bin/python
+link=/usr/local/bin/ina  # in a folder of the PATH that sudo sets
 log=  # a file: what the step under way has printed
 # python3 from the system because Mininet is installed for that one; net-tools because Mininet calls
 # ifconfig, and ping because its pingAll does; ethtool for users who look at offload settings;
@@ -115,6 +117,15 @@ make_environment() {
         { tail -n 15 "$log" >&2; fail "pip could not install the Python packages (see above)"; }
 }
 
+# The command `ina` in every shell and under sudo. What is there already stays, unless it is a link that
+# leads nowhere, as of a checkout that has been deleted.
+make_link() {
+    [ "$(id -u)" = 0 ] || return 0
+    [ -e "$link" ] || ln -sfn "$environment/bin/ina" "$link" 2>/dev/null || true
+    [ "$(readlink -f "$link")" = "$(readlink -f "$environment/bin/ina")" ] ||
+        say "set-up: $link is not of this checkout and stays as it is; here the command is $environment/bin/ina"
+}
+
 with_pip() {
     "$python" -m pip install --quiet --disable-pip-version-check --no-input \
         --editable ./p4engine --editable ".${groups:-}"
@@ -161,6 +172,7 @@ set_up() {
         log=$(mktemp)
         install_packages
         make_environment
+        make_link
         rm -f "$log"
         log=
         set_up_inputs >"$stamp"

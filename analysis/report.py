@@ -59,7 +59,7 @@ def after_run(
 def report_command(
     paths: Sequence[str | Path], console: Console | None = None, *, zeros: bool = False
 ) -> None:
-    """`run.py report RESULTS...`: reports each run, and compares them where there are several. A
+    """`ina report RESULTS...`: reports each run, and compares them where there are several. A
     point of a sweep is SWEEP/HASH.
 
     Raises ResultsError (a UserError) when a path is no results folder.
@@ -161,7 +161,7 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
 
 
 def report_json(paths: Sequence[str | Path]) -> int:
-    """`run.py report RESULTS... --json`: prints what the tables of runs and sweeps hold; writes and
+    """`ina report RESULTS... --json`: prints what the tables of runs and sweeps hold; writes and
     draws nothing. Raises ResultsError."""
     described: list[dict[str, Any]] = []
     for path in paths:

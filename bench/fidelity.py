@@ -7,7 +7,7 @@ allow (testbed/derived/bounds.py), and in virtual time it is within 1 % of that.
 the real clock takes beyond it is the machine's doing. The load rises in two ways: links get faster,
 until hosts and switch want more than the machine has, and processes beside the run keep the
 processors busy (hogs). Every run prints its excess over the bound, and the largest value of each
-measure that a fidelity mark could be made of; with a calibration (run.py calibrate) also the share
+measure that a fidelity mark could be made of; with a calibration (`ina calibrate`) also the share
 of the machine that it asks for, which is known before a run. The last table says, for each measure,
 how well the limit in force tells the runs within 5 % from the others, and which limit would do it
 best. Both are Markdown, for docs/fidelity.md.

@@ -1,6 +1,6 @@
 """Arrays of a program's own, summed in the network: what the ranks of a job do with numpy alone.
 
-    sudo python3 run.py experiments/sum-arrays.yaml
+    sudo ina experiments/sum-arrays.yaml
 
 Each rank draws the same random numbers for all ranks, so it knows every sum and checks it.
 """

@@ -1,6 +1,6 @@
 """A recommender learns from generated clicks; most of its parameters are in embeddings.
 
-    sudo python3 run.py experiments/train_clicks.yaml
+    sudo ina experiments/train_clicks.yaml
 
 An ordinary PyTorch script with DistributedDataParallel. An event has four categories: a person, a
 page, a product and a place. Some are seen often and most are rare, so in a step most rows of the

@@ -1,6 +1,6 @@
 """A small network learns handwritten digits; its gradients are added up in the switches.
 
-    sudo python3 run.py experiments/train_digits.yaml
+    sudo ina experiments/train_digits.yaml
 
 An ordinary PyTorch script with DistributedDataParallel: nothing in it knows of the testbed but the
 name of the backend and the two lines that report loss and accuracy. The 1797 digits ship with

@@ -1,6 +1,6 @@
 """A network of JAX's learns handwritten digits; its gradients are added up in the switches.
 
-    sudo python3 run.py experiments/train_jax.yaml
+    sudo ina experiments/train_jax.yaml
 
 The step is compiled as a whole. Its gradients leave it by a callback, which gives them to the
 testbed's `allreduce` as one array, and come back as their mean over all ranks. The 1797 digits ship

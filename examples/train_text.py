@@ -1,6 +1,6 @@
 """A small transformer learns to write this repository's documentation, one character at a time.
 
-    sudo python3 run.py experiments/train_text.yaml
+    sudo ina experiments/train_text.yaml
 
 An ordinary PyTorch script with DistributedDataParallel. The text is `docs/*.md`, of which the last
 tenth is for testing. The transformer has 1.2 million parameters. A guess by nothing but how often a

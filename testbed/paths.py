@@ -8,6 +8,7 @@ the same in both: `testbed.traffic`, `PACKAGE / "p4"`.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ EXPERIMENTS = (PACKAGE / "experiments").resolve()
 LABS = (PACKAGE / "labs").resolve()
 # The folder of run.py and .git; None where the testbed is installed from a wheel.
 CHECKOUT = PACKAGE.parent if (PACKAGE.parent / "run.py").is_file() else None
+SUDO_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def default_results() -> Path:
@@ -28,19 +30,19 @@ def default_results() -> Path:
 
 
 def program_name() -> str:
-    """The program as the user has called it: `run.py` (in a checkout) or `ina` (installed)."""
+    """The program's name in its usage: `run.py` where it was called so, else `ina`."""
     return "run.py" if Path(sys.argv[0]).name == "run.py" else "ina"
 
 
 def command_line(words: str, root: bool = False) -> str:
-    """A command line of this program, to be quoted in messages: `python3 run.py check FILE` or
-    `ina check FILE`, whichever the user has called. root: with sudo, and with the path of `ina`,
-    since sudo resets PATH."""
-    program = program_name()
-    if program == "run.py":
-        program = "python3 run.py"
-    elif root and Path(sys.argv[0]).name == program:
-        program = sys.argv[0]
+    """A command line to be quoted in messages, as `ina check FILE`. root: with sudo, which resets
+    PATH. Where no `ina` of this environment is on the path, it begins as the user's own did."""
+    program = "ina"
+    called = Path(sys.argv[0])
+    if called.name in ("ina", "run.py"):
+        found = shutil.which("ina", path=SUDO_PATH if root else None)
+        if found is None or not os.path.samefile(found, Path(sys.prefix, "bin", "ina")):
+            program = "python3 run.py" if called.name == "run.py" else str(called)
     return f"{'sudo ' if root else ''}{program} {words}"
 
 

@@ -228,7 +228,7 @@ class Topology:
             if len(neighbours) != 1:
                 raise TopologyError(
                     f"host {host} has {len(neighbours)} links; a host of an experiment has exactly"
-                    " 1 (`run.py plan` can plan for a graph file's hosts with several)"
+                    " 1 (`ina plan` can plan for a graph file's hosts with several)"
                 )
             if neighbours[0] in self._hosts:
                 raise TopologyError(

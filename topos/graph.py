@@ -19,7 +19,7 @@ class Graph(Topology):
     """The nodes and links of a graph file, in its order. A name must have a small letter and up to
     7 more small letters or digits. Other names are converted to small letters. If that is not
     enough, they become numbers in the file's order (s1, s2, ... and h1, h2, ...). Lines of jobs are
-    only for `run.py plan`.
+    only for `ina plan`.
 
     file: the file, relative to the experiment; GraphML if it ends in .graphml or .xml, else a list
         of edges

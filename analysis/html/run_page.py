@@ -16,7 +16,6 @@ from testbed.analysis.html import job_charts, measure_charts, memory_charts, top
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.tables import report_tables as tables
-from testbed.paths import program_name
 from testbed.results import SWEEP_FILE
 from testbed.systems import SYSTEMS
 
@@ -221,9 +220,7 @@ def _origin(results: Results) -> list[page.Section]:
                 "experiment",
                 "Experiment",
                 [
-                    page.Paragraph(
-                        f"Every default is filled in; {program_name()} accepts it as it is."
-                    ),
+                    page.Paragraph("Every default is filled in; ina accepts it as it is."),
                     listing(text),
                 ],
                 folded=True,

@@ -43,9 +43,9 @@ Then `python3 -m labs list` lists the labs (it uses the environment .venv by its
 [labs/README.md](labs/README.md) tells how to work.
 """
 WHOLE_SET_UP = """
-This kit has the whole testbed. `python3 run.py sweep FILE` and other commands
-([docs/commands.md](docs/commands.md)) work in this folder without root, as long as the experiment
-says `runtime: virtual`. For Python, use `.venv/bin/python`.
+This kit has the whole testbed. `python3 run.py` in this folder is the command that its docs call
+`ina` ([docs/commands.md](docs/commands.md)). It needs no root as long as the experiment says
+`runtime: virtual`. For Python, use `.venv/bin/python`.
 """
 CACHES = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 

@@ -1,4 +1,4 @@
-"""`run.py check FILE` and `run.py show FILE`."""
+"""`ina check FILE` and `ina show FILE`."""
 
 from __future__ import annotations
 

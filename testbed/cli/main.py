@@ -695,45 +695,63 @@ def _recording(options: Namespace) -> int | None:
 
 
 COMMANDS = {
-    "run": Command("run an experiment (`run` may be left out)", _run_arguments, _run),
+    "run": Command(
+        "run an experiment, a sweep or a network file (`run` may be left out)", _run_arguments, _run
+    ),
     "sweep": Command("run all points of a file with the key `sweep`", _sweep_arguments, _sweep),
     "init": Command("write a first experiment file, with comments", _init_arguments, _init),
     "check": Command(
-        "only look whether the experiment and its P4 program are right", _check_arguments, _check
+        "check an experiment and its P4 program, without a run", _check_arguments, _check
     ),
     "show": Command(
-        "print the experiment with all defaults; --hash: a number for what was measured",
+        "print an experiment with all defaults; --hash: the hash of a run's results",
         _show_arguments,
         _show,
     ),
-    "plan": Command("which switch aggregates whose gradient", _plan_arguments, _plan),
-    "schema": Command("a JSON schema of a kind of file, for editors", _schema_arguments, _schema),
-    "completion": Command(
-        "what makes a shell complete commands and options", _completion_arguments, _completion
+    "plan": Command("plan which switch aggregates whose gradient", _plan_arguments, _plan),
+    "schema": Command(
+        "print a JSON schema of experiment or network files, for editors",
+        _schema_arguments,
+        _schema,
     ),
-    "import": Command("a network file out of a p4app.json of p4-utils", _import_arguments, _import),
-    "report": Command("tables and figures again; compare runs", _report_arguments, _report),
+    "completion": Command(
+        "print a script with which a shell completes commands and options",
+        _completion_arguments,
+        _completion,
+    ),
+    "import": Command(
+        "make a network file from a p4app.json of p4-utils",
+        _import_arguments,
+        _import,
+    ),
+    "report": Command(
+        "print tables and draw figures again; compare runs", _report_arguments, _report
+    ),
     "twin": Command(
         "run a Mininet run's experiment in virtual time, and compare", _twin_arguments, _twin
     ),
     "record": Command(
-        "run an experiment, and record what its program's ranks give to all-reduce",
+        "run an experiment, and record the gradients of its program",
         _record_arguments,
         _record,
     ),
     "recording": Command(
-        "what a recording holds: tensors, times, numbers", _recording_arguments, _recording
+        "print the tensors, times and numbers of a recording", _recording_arguments, _recording
     ),
     "pack": Command("make one file of a run, a sweep or a figure", _pack_arguments, _pack),
     "verify": Command(
-        "run again what such a file holds, and say what agrees", _verify_arguments, _verify
+        "run the content of such a file again, and compare", _verify_arguments, _verify
     ),
-    "ps": Command("runs that go on, with their hosts and switches", _ps_arguments, _ps),
-    "exec": Command("run a command in a host or switch of a live run", _exec_arguments, _exec),
-    "logs": Command("what a host or switch of a live run has written", _logs_arguments, _logs),
-    "switch": Command("read or change a switch of a live run", _switch_arguments, _switch),
+    "ps": Command("list the runs in progress, with their hosts and switches", _ps_arguments, _ps),
+    "exec": Command(
+        "run a command in a host or switch of a run in progress", _exec_arguments, _exec
+    ),
+    "logs": Command(
+        "print the output of a host or switch of a run in progress", _logs_arguments, _logs
+    ),
+    "switch": Command("read or change a switch of a run in progress", _switch_arguments, _switch),
     "doctor": Command(
-        "what this machine has, what is missing, and which runtimes work",
+        "list what this machine has and lacks, and which runtimes work",
         _doctor_arguments,
         _doctor,
     ),
@@ -743,7 +761,7 @@ COMMANDS = {
         _calibrate,
     ),
     "figure": Command(
-        "run and draw a figure of docs/figures.md; without a name list them",
+        "run and draw a figure of docs/figures.md; without a name: list them",
         _figure_arguments,
         _figure,
     ),
@@ -838,6 +856,10 @@ def main(arguments: list[str]) -> int:
 
 def entry() -> int:
     """The command `ina`."""
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
+        # Root's byte code has no business in a user's checkout.
+        sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     # A PATH that sudo has reset may not have the folders of ip and ifconfig.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
     return main(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""`run.py plan`: where each worker's gradient is aggregated, for a graph file or an experiment."""
+"""`ina plan`: where each worker's gradient is aggregated, for a graph file or an experiment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures of a run (`run.py FILE --pcap SWITCH:PORT`): which ports, and the processes that do it.
+"""Captures of a run (`ina FILE --pcap SWITCH:PORT`): which ports, and the processes that do it.
 
 Each port gets a process and a file `captures/<switch>-<port>.pcapng` in the results folder, for all
 repetitions of the run. The processes belong to the run's session, so they end with it in any case.

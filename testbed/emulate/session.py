@@ -35,7 +35,7 @@ class Session:
     """
 
     def __init__(self, title: str, logs: Path | None = None) -> None:
-        """Nothing is started yet. title: what `run.py clean` calls this run. logs: known by `begin`
+        """Nothing is started yet. title: what `ina clean` calls this run. logs: known by `begin`
         at the latest."""
         self.record = Record.new(title)
         self.logs = self.record.logs = logs or self.record.folder
@@ -170,7 +170,7 @@ class SharedSession:
     """
 
     def __init__(self, title: str, hosts: Sequence[HostSpec]) -> None:
-        """title: what `run.py clean` calls it until a run begins. hosts: the kinds of hosts that
+        """title: what `ina clean` calls it until a run begins. hosts: the kinds of hosts that
         the runs have (see Session.start)."""
         self._title = title
         self._hosts = hosts

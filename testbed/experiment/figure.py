@@ -28,7 +28,7 @@ QUICK_JOBS = 40  # that are drawn
 
 
 class Figure(Section):
-    """How to draw the sweep of a file with the key `sweep`. `run.py figure NAME` runs and draws
+    """How to draw the sweep of a file with the key `sweep`. `ina figure NAME` runs and draws
     experiments/figures/NAME.yaml."""
 
     claim: Annotated[str, ANY_TEXT] = Field(
@@ -79,7 +79,7 @@ class Figure(Section):
     )
     quick: Annotated[float, Number(0, 1, with_low=False)] = Field(
         default=0.05,
-        description="The scale of `run.py figure NAME --quick`, which also runs no more than"
+        description="The scale of `ina figure NAME --quick`, which also runs no more than"
         f" {QUICK_REPETITIONS} repetitions of {QUICK_ITERATIONS} iterations, and draws no more"
         f" than {QUICK_JOBS} jobs. Programs keep their size.",
     )

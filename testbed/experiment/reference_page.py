@@ -29,8 +29,8 @@ from testbed.topos import KINDS
 OPENING = """\
 # The experiment file
 
-An experiment is one YAML file. `run.py check FILE` checks it, `run.py show FILE` prints it with all
-defaults, `run.py FILE` runs it. A small example:
+An experiment is one YAML file. `ina check FILE` checks it, `ina show FILE` prints it with all
+defaults, `ina FILE` runs it. A small example:
 
 ```yaml
 topology: {kind: star, hosts: 5}
@@ -82,7 +82,7 @@ a switch. All nodes must be connected. `add_link` takes the keys of `links:`, `f
 _WIDTHS = f"{', '.join(map(str, BITMAP_WIDTHS[:-1]))} or {BITMAP_WIDTHS[-1]} bits"
 MEMORY = f"""\
 An aggregator's size counts all its state: values, bitmap (as wide as the largest job needs:
-{_WIDTHS}) and the system's own record. `run.py show` prints the size.
+{_WIDTHS}) and the system's own record. `ina show` prints the size.
 """
 
 
@@ -187,8 +187,8 @@ same time, except `kill`. Faults of links work in virtual time as on Mininet, an
 
 
 SWEEP = """\
-A file with the key `sweep` describes several experiments, its *points*: `run.py sweep FILE` (or
-`run.py FILE`) checks all of them, runs them and compares them. Each key of the file may be varied.
+A file with the key `sweep` describes several experiments, its *points*: `ina sweep FILE` (or
+`ina FILE`) checks all of them, runs them and compares them. Each key of the file may be varied.
 It is named by its path; `[*]` means all members of a list.
 
 ```yaml

@@ -1,4 +1,4 @@
-"""What this machine can carry: measured once by `run.py calibrate`, kept, and used by `check`.
+"""What this machine can carry: measured once by `ina calibrate`, kept, and used by `check`.
 
 A packet costs processor time in hosts and in switches, and a machine has only so many processors.
 So each system runs once, for a second or two, with links of 10 Gbit/s, which are no limit: the rate

@@ -1,4 +1,4 @@
-"""Whether this machine can carry an experiment, by what `run.py calibrate` has measured.
+"""Whether this machine can carry an experiment, by what `ina calibrate` has measured.
 
 The links of a job allow a number of packets per second (testbed/derived/bounds.py). While it
 communicates, its hosts send at that rate. If hosts and switches do not have the processor time for

@@ -1,4 +1,4 @@
-"""`run.py doctor`: what this machine has, what is missing, the remedies, and which runtimes work
+"""`ina doctor`: what this machine has, what is missing, the remedies, and which runtimes work
 here.
 
 Everything that can be tried is tried: a C compiler compiles, Mininet is imported by a Python of its

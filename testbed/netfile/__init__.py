@@ -1,4 +1,4 @@
-"""Networks with any P4 program and without training jobs: a file, `run.py FILE`, and checks.
+"""Networks with any P4 program and without training jobs: a file, `ina FILE`, and checks.
 
 `network_schema` says what such a file may hold, `load_network` reads it, `install_entries` fills
 switches with its entries, `plain_network` is the Mininet network that it describes, `network_run`

@@ -1,6 +1,6 @@
 """Network files out of p4-utils' p4app.json.
 
-    run.py import p4app.json [--program FILE.p4] [-o FILE.yaml]
+    ina import p4app.json [--program FILE.p4] [-o FILE.yaml]
 
 The network file stands by itself. A p4app.json names hosts, switches and links, and a *strategy*
 that gives hosts their addresses: all hosts in one subnet (`l2`), those of a switch in one
@@ -23,10 +23,10 @@ from testbed.config.data_files import read_json, read_text
 from testbed.config.yaml_document import Inline, write_yaml
 from testbed.errors import UserError
 from testbed.netfile.load_network import load_network
-from testbed.paths import command_line, program_name
+from testbed.paths import command_line
 
 HEAD = """\
-# Made from {source} by `{program} import`.
+# Made from {source} by `ina import`.
 # `{run}` starts the network and runs the checks;
 # with --cli Mininet's command line opens afterwards.
 """
@@ -75,9 +75,7 @@ def import_app(source: Path, program: Path | None, output: Path | None) -> int:
         raise UserError(f"{output} is there already: remove it, or name another with -o")
     app = P4App(data, source, program, folder)
     made = {"name": program.stem, "network": app.network(), "checks": [{"ping": "all"}]}
-    head = HEAD.format(
-        source=source.name, program=program_name(), run=command_line(output.name, root=True)
-    )
+    head = HEAD.format(source=source.name, run=command_line(output.name, root=True))
     try:
         output.write_text(head + write_yaml(made))
     except OSError as error:

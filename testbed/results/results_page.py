@@ -18,7 +18,7 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 | path | content |
 |---|---|
 | `status.json` | state, fidelity mark and its reasons, the error of a failed run; format {FORMAT} |
-| `experiment.yaml` | the resolved experiment, with every default; `run.py` accepts it again |
+| `experiment.yaml` | the resolved experiment, with every default; `ina` accepts it again |
 | `environment.json` | kernel, CPU, versions, commit, unit of P4 timestamps |
 | `tables/*.parquet` | the tables below |
 | `logs/` | one log per host and switch |

@@ -1,4 +1,4 @@
-"""`run.py figure`: the figures of folder experiments/figures, each a file with a sweep and what is
+"""`ina figure`: the figures of folder experiments/figures, each a file with a sweep and what is
 drawn of it. The file's name is the figure's. The list of figures and their claims appears at once:
 what a run needs is imported by the run."""
 

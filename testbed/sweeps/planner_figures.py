@@ -1,4 +1,4 @@
-"""`run.py figure grid-rate` and `grid-skew`: the planners compared on networks of data centres.
+"""`ina figure grid-rate` and `grid-skew`: the planners compared on networks of data centres.
 
 A point is a scenario, a number of workers and a seed. Nothing of it is run: every planner makes its
 plan. Apart from that, points are those of a sweep: they are worked out side by side, each is kept

@@ -36,7 +36,6 @@ _STARTS = (
     "p4c-bm2-ss",
     "pip ",
     "mkdocs",
-    "run.py",
     "ina ",
     "cd ",
     "podman ",
@@ -57,7 +56,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Run:
-    """Run it here: `words` are the arguments of run.py, with {small}, {run}, ... for files; `code`
+    """Run it here: `words` are the arguments of `ina`, with {small}, {run}, ... for files; `code`
     is its exit code."""
 
     words: str

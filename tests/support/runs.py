@@ -12,7 +12,7 @@ PYTHON = "/usr/bin/python3"
 
 
 def run(path: Path, folder: Path, *more: str) -> subprocess.CompletedProcess:
-    """`run.py PATH --results FOLDER MORE...`, waited for."""
+    """`ina PATH --results FOLDER MORE...`, waited for."""
     command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder), *more]
     return subprocess.run(command, capture_output=True, text=True)
 

@@ -21,7 +21,7 @@ PAGES = ("figures.md", "experiments.md")
 PAGE = "claims.md"
 PARTS = ("claim", "command", "minutes", "outcome", "tolerance")
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-_COMMAND = re.compile(r"^ {4}((?:sudo )?python3 run\.py (?:figure|sweep) [^\n#]*)", re.MULTILINE)
+_COMMAND = re.compile(r"^ {4}((?:sudo )?ina (?:figure|sweep) [^\n#]*)", re.MULTILINE)
 # A sentence ends with a stop before a capital, or with its paragraph.
 _SENTENCE = r"(.+?)\.(?=\s+[A-Z]|\s*$)"
 

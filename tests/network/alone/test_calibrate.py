@@ -1,4 +1,4 @@
-"""`run.py calibrate` measures, prints and keeps what the machine carries; `check` uses it."""
+"""`ina calibrate` measures, prints and keeps what the machine carries; `check` uses it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run.py --pcap`: every packet that the switch counted at a port is in the port's file."""
+"""`ina --pcap`: every packet that the switch counted at a port is in the port's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run.py doctor` on a real machine. This ring's fixture checks that it leaves nothing behind."""
+"""`ina doctor` on a real machine. This ring's fixture checks that it leaves nothing behind."""
 
 from __future__ import annotations
 

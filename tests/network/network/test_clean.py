@@ -1,4 +1,4 @@
-"""`run.py clean` removes what killed runs have left, and nothing of live runs or other programs.
+"""`ina clean` removes what killed runs have left, and nothing of live runs or other programs.
 
 Every run that starts on this machine cleans up what it finds, so these tests keep a registry of
 their own: nobody else may tidy away what they are about to look at.

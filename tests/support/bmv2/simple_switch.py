@@ -44,7 +44,7 @@ def why_not() -> str | None:
         for name in ("thrift", "bm_runtime", "sswitch_runtime", "p4utils")
         if importlib.util.find_spec(name) is None
     ]
-    return f"no BMv2 here: missing {', '.join(missing)} (run.py doctor)" if missing else None
+    return f"no BMv2 here: missing {', '.join(missing)} (ina doctor)" if missing else None
 
 
 class SimpleSwitch:

@@ -35,7 +35,7 @@ a | elsewhere.
 
 Claim: It is so. Not more.
 
-    python3 run.py figure first        # a remark
+    ina figure first        # a remark
 
 Minutes on 2 cores: 8.1, of which 2 alone. Result: not run yet. With more: not run yet.
 
@@ -43,7 +43,7 @@ Minutes on 2 cores: 8.1, of which 2 alone. Result: not run yet. With more: not r
 
 Claim: It is not so.
 
-    sudo python3 run.py sweep experiments/loss.yaml
+    sudo ina sweep experiments/loss.yaml
 
 Minutes on 2 cores: 3. Result (means):
 
@@ -60,7 +60,7 @@ No claim.
 """
     claims = docs.site_hooks().claims
     first, second = claims.claims("p.md", section)
-    assert (first.claim, first.command) == ("It is so", "python3 run.py figure first")
+    assert (first.claim, first.command) == ("It is so", "ina figure first")
     assert (first.minutes, first.outcome) == ("8.1, of which 2 alone", "Not run yet")
     assert first.tolerance == "None here, but a | elsewhere" and not first.missing
     assert (second.outcome, second.tolerance) == ("The claim holds by half", "5 %")

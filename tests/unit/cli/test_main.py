@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from testbed import paths
 from testbed.cli import main as commands
 from testbed.cli.main import Command
 from testbed.errors import RunError, UserError
@@ -70,19 +71,36 @@ def test_run_py_calls_itself_run_py(monkeypatch, capsys):
     ("called", "line", "as_root"),
     [
         ("/somewhere/run.py", "python3 run.py check FILE", "sudo python3 run.py check FILE"),
-        ("/venv/bin/ina", "ina check FILE", "sudo /venv/bin/ina check FILE"),
+        ("/venv/bin/ina", "/venv/bin/ina check FILE", "sudo /venv/bin/ina check FILE"),
         ("/venv/bin/pytest", "ina check FILE", "sudo ina check FILE"),
     ],
 )
-def test_messages_quote_the_program_as_it_was_called(monkeypatch, called, line, as_root):
+def test_a_message_quotes_a_command_that_works(monkeypatch, tmp_path, called, line, as_root):
+    """It is `ina` where the path has it, and else what the user has called."""
     monkeypatch.setattr(sys, "argv", [called])
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(paths, "SUDO_PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     assert command_line("check FILE") == line
     assert command_line("check FILE", root=True) == as_root
+    program, link = tmp_path / "bin" / "ina", tmp_path / "link" / "ina"
+    for path in (program, link):
+        path.parent.mkdir()
+    program.touch(0o755)
+    link.symlink_to(program)
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert command_line("check FILE") == "ina check FILE"
+    assert command_line("check FILE", root=True) == as_root
+    monkeypatch.setattr(paths, "SUDO_PATH", str(link.parent))
+    assert command_line("check FILE", root=True) == "sudo ina check FILE"
 
 
-@pytest.mark.parametrize(("called", "name"), [("/a/run.py", "python3 run.py"), ("/b/ina", "ina")])
-def test_a_remedy_quotes_the_program_as_it_was_called(monkeypatch, tmp_path, called, name):
+@pytest.mark.parametrize(
+    ("called", "name"), [("/a/run.py", "python3 run.py"), ("/b/ina", "/b/ina")]
+)
+def test_a_remedy_quotes_a_command_that_works(monkeypatch, tmp_path, called, name):
     monkeypatch.setattr(sys, "argv", [called])
+    monkeypatch.setenv("PATH", str(tmp_path))
     file = ROOT / "experiments" / "quickstart.yaml"
     options = Namespace(file=file, results=tmp_path, processes=None, dask=None, no_report=True)
     with pytest.raises(UserError, match=f"has no key sweep; `{name} {file}` runs it"):

@@ -1,4 +1,4 @@
-"""`run.py plan`: plans as text, as JSON and as pictures."""
+"""`ina plan`: plans as text, as JSON and as pictures."""
 
 from __future__ import annotations
 

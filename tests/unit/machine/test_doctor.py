@@ -1,4 +1,4 @@
-"""`run.py doctor` names what is missing and what mends it, and says which runtimes work."""
+"""`ina doctor` names what is missing and what mends it, and says which runtimes work."""
 
 from __future__ import annotations
 

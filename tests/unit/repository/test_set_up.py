@@ -24,6 +24,7 @@ class Checkout:
         self.folder = folder
         self.calls_file = folder.parent / "calls"
         self.calls_file.write_text("")
+        self.link = folder.parent / "ina"
         folder.mkdir()
         for name in ("setup.sh", "demo", "test", "pyproject.toml", ".ci"):
             source = ROOT / name
@@ -34,12 +35,14 @@ class Checkout:
         (folder / "testbed" / "a.py").write_text("1\n")
         with (folder / "setup.sh").open("a") as script:
             script.write(
+                f'link="{self.link}"\n'
                 "become_root() { clean_up_at_exit; }\n"
                 f"install_packages() {{ echo packages >> {self.calls_file}; }}\n"
                 f"install_extras() {{ echo extras $optional >> {self.calls_file}; }}\n"
                 "make_environment() {\n"
                 f"    echo environment >> {self.calls_file}\n"
                 '    mkdir -p "$environment/bin"\n'
+                '    touch "$environment/bin/ina"\n'
                 f'    printf \'#!/bin/sh\\necho python "$@" >> {self.calls_file}\\n\' > "$python"\n'
                 '    chmod +x "$python"\n'
                 "}\n"
@@ -132,6 +135,26 @@ def test_set_up_that_ends_early_is_tried_again_and_leaves_nothing(checkout, how,
     assert (checkout.folder / "demo").exists(), "a variable of the caller's with the same name"
     assert not (checkout.folder / ".venv").exists()
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone has the link made")
+def test_the_command_is_linked_and_what_is_not_ours_stays(checkout):
+    own = str(checkout.folder / ".venv/bin/ina")
+
+    def set_up_again() -> str:
+        shutil.rmtree(checkout.folder / ".venv", ignore_errors=True)
+        return checkout.run("demo").stderr
+
+    assert "stays as it is" not in set_up_again()
+    assert os.readlink(checkout.link) == own
+    checkout.link.unlink()
+    checkout.link.symlink_to("/deleted/.venv/bin/ina")
+    assert "stays as it is" not in set_up_again()
+    assert os.readlink(checkout.link) == own
+    checkout.link.unlink()
+    checkout.link.write_text("another program")
+    assert f"{checkout.link} is not of this checkout and stays as it is" in set_up_again()
+    assert checkout.link.read_text() == "another program"
 
 
 def test_arguments_go_to_pytest_as_they_are(checkout):

@@ -53,7 +53,7 @@ def test_every_figure_is_listed_and_has_its_place_in_the_docs(shipped, capsys):
         else:
             assert {point.experiment.runtime for point in sweep.points} == {"virtual"}
             assert min(repetitions) >= 10
-        assert f"run.py figure {name}\n" in page and figure.claim in page
+        assert f"ina figure {name}\n" in page and figure.claim in page
 
 
 def test_where_esa_and_atp_are_compared_atp_also_releases_on_completion(shipped):

@@ -2,7 +2,7 @@
 whose objects are kept in the cache.
 
 Of the standard library alone, so that what only looks whether a machine has all it needs
-(`run.py doctor`) finds the C compiler that a build will take.
+(`ina doctor`) finds the C compiler that a build will take.
 """
 
 from __future__ import annotations
