@@ -19,7 +19,6 @@ SMALL = {
     "bmv2": [["experiment", "--rounds", "1"]],
     "end_to_end": [["--rounds", "1", "--scale", "0.002"]],
     "fidelity": [["--rounds", "1", "--rates", "20", "--hogs", "0"]],
-    "live_view": [["--rounds", "1", "--scale", "0.001", "--iterations", "1"]],
     "pipeline": [["--off", "--rounds", "1", "--repeats", "1", "--systems", "ps"]],
     "planners": [["--workers", "16", "--planner", "nearest"]],
     "report": [["--rounds", "1", "--iterations", "1"]],
