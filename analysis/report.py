@@ -51,7 +51,7 @@ def console_of_tables() -> Console:
 def after_run(
     folder: str | Path, console: Console | None = None, *, draw: bool = True, zeros: bool = False
 ) -> None:
-    """What happens at the end of a run: prints the tables first, then, with `draw`, makes figures
+    """Report at the end of a run: print the tables first, then, with `draw`, make figures
     and report.html. zeros: the printed tables have the rows of zeros."""
     _one(read(folder), console or console_of_tables(), draw, zeros)
 
@@ -102,7 +102,7 @@ def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bo
 
 
 def _explained(sweep: sweeps.Sweep) -> list[str]:
-    """Who finished first and why, where the points differ in nothing but the system."""
+    """The system that finished first and the reason, where the points differ in nothing else."""
     if set(sweep.keys) != {"system"} or len(sweep.points) > MOST_EXPLAINED:
         return []
     done = [(point, point.results) for point in sweep.points if point.results and point.finished]
@@ -124,7 +124,7 @@ def render(results: Results, zeros: bool = False) -> RenderableType:
 
 
 def _composed(results: Results, frames: Frames, whole: list[Table], zeros: bool) -> RenderableType:
-    """What `render` returns, of a run's `summary` and its tables."""
+    """The result of `render`, from a run's `summary` and its tables."""
     parts: list[RenderableType] = [tables.headline(results, frames)]
     if chosen := jobs_left_out(frames["jobs"]):
         parts.append(f"tables of jobs: {chosen} (`report --json` has all of them)")

@@ -1,4 +1,4 @@
-"""What the training jobs send and when: model traces, and the generator that makes them.
+"""Traffic of training jobs: model traces, and the generator that makes them.
 
 `trace.py`, `buckets.py` and `scaling.py` are all that a run needs of a model: they read text files
 and import neither torch nor numpy. `generate.py`, `profile.py`, `times.py`, `train.py` and

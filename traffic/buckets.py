@@ -28,7 +28,7 @@ VALUE_BYTES = 4
 
 
 def bucket_counts(sizes: Sequence[int]) -> list[int]:
-    """How many parameters each bucket holds; `sizes`: values of each, in the order in which their
+    """The number of parameters in each bucket; `sizes`: values of each, in the order in which their
     gradients become ready."""
     counts, count, filled, limit = [], 0, 0, FIRST_BYTES
     for size in sizes:

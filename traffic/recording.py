@@ -148,8 +148,8 @@ class Recording:
         )
 
     def values(self, steps: int | None = None) -> np.ndarray:
-        """What the ranks gave in the first steps: float32 [ranks, steps, values], the tensors one
-        after the other in forward order. Raises TraceError if they are not in the recording, or
+        """The values of the ranks in the first steps: float32 [ranks, steps, values], the tensors
+        one after the other in forward order. Raises TraceError if they are not in the recording, or
         are not finite."""
         import numpy as np
 
@@ -202,7 +202,7 @@ class _named:
 
 
 def is_recording(name_or_path: str | Path) -> bool:
-    """Whether a job's `model` is the path of a recording."""
+    """True if a job's `model` is the path of a recording."""
     return str(name_or_path).endswith(SUFFIX)
 
 
@@ -297,7 +297,7 @@ def load_values(trace: Trace, steps: int | None = None) -> Gradients:
 
 
 def check(trace: Trace, workers: int, iterations: int, buckets: str) -> Sequence[tuple[str, str]]:
-    """What in a job does not fit the recording that it replays: (key, message)."""
+    """Keys of a job that do not fit the recording that it replays: (key, message)."""
     if not is_recording(trace.path):
         return []
     recording, problems = load_recording(trace.path), []

@@ -182,7 +182,7 @@ def named_traces() -> dict[str, Path]:
 
 
 def has_name(path: Path) -> bool:
-    """Whether a trace's file is found by its name, so that it needs no path."""
+    """True if a trace's file is found by its name, so that it needs no path."""
     return path.parent in (MODELS_FOLDER, *(each.resolve() for each in plugins.model_folders()))
 
 

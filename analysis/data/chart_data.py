@@ -1,4 +1,4 @@
-"""What charts show, as plain data.
+"""Charts as plain data.
 
 Each chart is prepared once: values in the unit that its axis names, in the order in which they are
 drawn, with the style of every series. figures/ draws it with matplotlib, html/ with Plotly. Charts

@@ -138,7 +138,7 @@ def event_increments(results: Results, switch: str) -> pd.DataFrame:
 
 
 def preemptions(results: Results, switch: str, most: int) -> pd.Series:
-    """How many aggregators of a switch were preempted since the entry before, int64 by time in ns:
+    """The number of aggregators of a switch preempted since the entry before, int64 by time in ns:
     an entry for each span between two samples in which there were some. Of more than `most`
     entries, neighbours become one."""
     happened = event_increments(results, switch)
@@ -153,7 +153,7 @@ def preemptions(results: Results, switch: str, most: int) -> pd.Series:
 
 @dataclass(frozen=True)
 class EventRates:
-    """How often events happened per second. `time_ns`: the ends of the spans; `rates`:
+    """The rates of events per second. `time_ns`: the ends of the spans; `rates`:
     float64[spans] by the event's name, in the order of their declaration."""
 
     time_ns: np.ndarray
@@ -179,9 +179,9 @@ def event_rates(results: Results, switch: str, most: int) -> EventRates | None:
 
 @dataclass(frozen=True)
 class PoolMap:
-    """Where in a pool aggregators are in use. `first`: int64[blocks], the first aggregator of each
-    block; `time_ns`: int64[moments]; `used` and `held`: float64[blocks, moments] in % of the
-    aggregators that were looked at, `seen` of `capacity`."""
+    """The places of a pool where aggregators are in use. `first`: int64[blocks], the first
+    aggregator of each block; `time_ns`: int64[moments]; `used` and `held`: float64[blocks, moments]
+    in % of the aggregators that were looked at, `seen` of `capacity`."""
 
     first: np.ndarray
     time_ns: np.ndarray

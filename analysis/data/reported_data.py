@@ -1,4 +1,4 @@
-"""What the programs of a sweep have reported, per series: over time, and at the end.
+"""Measures that the programs of a sweep have reported, per series: over time, and at the end.
 
 A loss is reported step by step, and steps take longer with one system than with another. So the
 reports of a repetition are averaged in bins of time, the same for all series of a job, and the
@@ -50,12 +50,12 @@ class Reported:
 
     @property
     def over_time(self) -> bool:
-        """Whether it was reported more than once."""
+        """True if it was reported more than once."""
         return any(len(line.time_s) > 1 for line in self.lines)
 
 
 def reported(sweep: Sweep) -> list[Reported]:
-    """What the sweep's figure wants to see of reports, job by job, in the order of the file. A
+    """The reports that the sweep's figure shows, job by job, in the order of the file. A
     measure that a job does not report has no entry."""
     assert sweep.figure is not None
     samples: dict[tuple[str, str], dict[tuple[str, str], list[pd.Series]]] = {}

@@ -121,8 +121,8 @@ class SweepPanel:
 
     @property
     def limit(self) -> float | None:
-        """Where the axis of bars ends that show a ratio, so that what dwarfs the others does not
-        hide their differences; None: nothing does."""
+        """The end of the axis of bars that show a ratio, so that one that dwarfs the others does
+        not hide their differences; None: nothing does."""
         if self.bars is None or not self.ratio:
             return None
         means = sorted(bar.estimate.mean for series in self.bars.series for bar in series.bars)
@@ -136,7 +136,7 @@ class SweepPanel:
 
 
 def chosen(sweep: Sweep) -> list[Measure]:
-    """What the sweep's figure shows, or the usual measures where it declares none."""
+    """The measures of the sweep's figure, or the usual ones where it declares none."""
     return [MEASURES[name] for name in (sweep.figure.panels if sweep.figure else USUAL)]
 
 
@@ -235,7 +235,7 @@ def _axis(sweep: Sweep) -> Axis | None:
 
 
 def _range(frame: pd.DataFrame, column: str) -> float:
-    """How many times its smallest mean the largest of the points' means is; 0 if that says
+    """The ratio of the largest of the points' means to the smallest; 0 if that says
     nothing."""
     means = frame.groupby("point")[column].mean().dropna()
     return float(means.max() / means.min()) if len(means) > 0 and means.min() > 0 else 0.0

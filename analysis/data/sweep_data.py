@@ -60,7 +60,7 @@ class Point:
         return self.results is not None and self.results.finished
 
     def series(self, axis: str | None) -> str:
-        """What its line is called: the values of all keys but the axis; a system by its title."""
+        """The name of its line: the values of all keys but the axis; a system by its title."""
         parts = []
         for key, value in self.values.items():
             if key == "system":
@@ -98,7 +98,7 @@ class Sweep:
 
 
 def is_sweep(folder: str | Path) -> bool:
-    """Whether a folder is that of a sweep."""
+    """True if a folder is that of a sweep."""
     return os.path.isfile(Path(folder) / SWEEP_FILE)  # False also where it must not be read
 
 

@@ -99,8 +99,8 @@ def fault_rows(faults: pd.DataFrame, rows: WorkerRows) -> pd.DataFrame:
 
 
 def worker_phases(results: Results, rows: WorkerRows) -> pd.DataFrame:
-    """What the workers of `rows` did when, in pieces: columns row, phase (of PHASES), iteration,
-    start and end in ns."""
+    """The activities of the workers of `rows` over time, in pieces: columns row, phase (of PHASES),
+    iteration, start and end in ns."""
     iterations = _of_rows(results.iterations, rows)
     tensors = _of_rows(results.tensors, rows)
     parts = [

@@ -99,7 +99,7 @@ _COUNTED = ("allocations", "additions", "completions", "preemptions")
 
 
 def switch_work(results: Results) -> pd.DataFrame:
-    """What each switch did for each job in the first repetition, indexed by both: columns
+    """The work of each switch for each job in the first repetition, indexed by both: columns
     allocations, additions, completions and preemptions. Pairs without any are left out."""
     rows = first_repetition(results.switch_counters)
     rows = rows[rows["counter"].isin(_COUNTED) & rows["job"].notna()]

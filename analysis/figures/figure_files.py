@@ -91,6 +91,6 @@ def _fonts_without_rules() -> Iterator[None]:
 
 
 def which_repetition(results: Results, repetition: int) -> str:
-    """What the label of a figure of one repetition says where there are several."""
+    """The remark in the label of a figure of one repetition where there are several."""
     several = results.jobs["repetition"].nunique() > 1
     return f", repetition {repetition}" if several else ""

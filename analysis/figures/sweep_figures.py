@@ -182,7 +182,7 @@ def _value_axis(axes: Axes, panel: SweepPanel, horizontal: bool) -> None:
 
 
 def _say_what_is_missing(axes: Axes, panel: SweepPanel) -> None:
-    """Which series have no value in a panel of lines, and why."""
+    """Note the series without a value in a panel of lines, and the reason."""
     reasons: dict[str, list[str]] = {}
     for series, reason in panel.missing.items():
         reasons.setdefault(reason, []).append(series)

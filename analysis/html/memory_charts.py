@@ -141,7 +141,7 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
 
 
 def events(results: Results, switch: str, steps: int = RATES) -> Chart | None:
-    """How many of each event per second, over time; None where it was not sampled. Only the rarer
+    """The rate of each event over time; None where it was not sampled. Only the rarer
     ones that mean trouble are shown at first."""
     found = memory_chart_data.event_rates(results, switch, steps)
     if found is None:

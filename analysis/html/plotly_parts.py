@@ -149,7 +149,7 @@ def dash(number: int) -> str:
 
 
 def thinned_note(rows: int, most: int, what: str) -> str:
-    """What a reader must know of `thin`; "" where nothing was left out."""
+    """A note for readers about `thin`; "" where nothing was left out."""
     if rows <= most:
         return ""
     return f"{rows:,} {what} are shown as {most:,} means of neighbours.".replace(",", "\u202f")

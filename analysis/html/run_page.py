@@ -99,7 +99,7 @@ def _summary(results: Results, frames: Frames) -> page.Section:
 
 
 def state(results: Results) -> page.Paragraph:
-    """Whether the run can be trusted, in a sentence."""
+    """The trust that the run deserves, in a sentence."""
     if results.notice:
         return page.Paragraph(results.notice, "bad")
     if results.fidelity:

@@ -185,7 +185,7 @@ def _known(values: Iterable[Any] | None) -> list[float]:
 
 
 def _color(trace: dict[str, Any]) -> str:
-    """What colour means the trace in a legend; "": it has none."""
+    """The colour of the trace in a legend; "": it has none."""
     places = (
         (trace, "fillcolor"),
         (trace.get("marker", {}), "color"),

@@ -152,8 +152,8 @@ def _line(rank: int, line: Line, axis: Axis, unit: str) -> parts.Trace:
 
 
 def _page_of(sweep: Sweep, point: Point) -> str:
-    """Where the point's page is, or its report in plain text, seen from the sweep's folder; "":
-    nowhere."""
+    """The path of the point's page, or of its report in plain text, relative to the sweep's folder;
+    "": nowhere."""
     if point.results is None:
         return ""
     folder = point.results.folder.relative_to(sweep.folder)

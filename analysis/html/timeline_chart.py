@@ -121,7 +121,7 @@ def _bars(pieces: pd.DataFrame, rows: WorkerRows) -> list[parts.Trace]:
 
 
 def _legend(phases: set[str]) -> list[parts.Trace]:
-    """What colours mean: bars without any place."""
+    """The legend of colours: bars without any place."""
     return [
         {
             "type": "bar",

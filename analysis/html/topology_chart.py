@@ -202,7 +202,7 @@ def _hosts(
 
 
 def _work(results: Results) -> dict[str, list[str]]:
-    """What each switch did for whom, in lines: for the jobs of which it completed most."""
+    """The work of each switch for its jobs, in lines: for the jobs of which it completed most."""
     names = job_names(results.jobs)
     found: dict[str, list[str]] = {}
     for switch, counts in switch_work(results)["completions"].groupby("switch"):
@@ -217,7 +217,7 @@ def _work(results: Results) -> dict[str, list[str]]:
 
 
 def aggregation_table(results: Results) -> TableView | None:
-    """Who aggregates what: a row per switch and job; None where nothing was aggregated."""
+    """Aggregation by switch and job, a row for each pair; None where nothing was aggregated."""
     counts = switch_work(results)
     shown = longest_jobs(results.jobs)["job"]
     counts = counts[counts.index.isin(shown, level="job")]

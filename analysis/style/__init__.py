@@ -1,1 +1,1 @@
-"""How systems, states and quantities look in every report: colours, markers, units."""
+"""The look of systems, states and quantities in every report: colours, markers, units."""

@@ -75,18 +75,18 @@ def as_wide_as(columns: int | None) -> Iterator[None]:
 
 
 def in_one_column() -> bool:
-    """Whether figures have to fit one column of a paper."""
+    """True if figures have to fit one column of a paper."""
     return _columns.get() == 1
 
 
 def width_of(content: float) -> float:
-    """How wide a figure is whose content needs so much; inches."""
+    """The width in inches of a figure whose content needs so much."""
     return {1: COLUMN, 2: PAGE}.get(_columns.get() or 0, content)
 
 
 @dataclass(frozen=True)
 class PlotStyle:
-    """What a series looks like: its title, colour (#rrggbb), marker and hatch (matplotlib's)."""
+    """The look of a series: its title, colour (#rrggbb), marker and hatch (matplotlib's)."""
 
     title: str
     color: str

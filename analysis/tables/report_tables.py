@@ -224,8 +224,8 @@ def headline(results: Results, frames: Frames) -> Text:
 
 
 def exactness(run: pd.DataFrame, finished: bool = True) -> str:
-    """How many values were checked, and how many only handed back; none was wrong. `run`: with the
-    columns of that frame."""
+    """The numbers of values that were checked, and that were only handed back; none was wrong.
+    `run`: with the columns of that frame."""
     checked, summed = run["values_checked"].sum(), run["values_summed"].sum()
     parts = []
     if checked or not summed:
@@ -274,7 +274,7 @@ def jobs(frames: Frames) -> Table:
 
 
 def faults(results: Results) -> Table:
-    """What was planned to go wrong, and when it did; one row for each repetition."""
+    """The planned faults, and the times at which they took place; one row for each repetition."""
     rows = []
     for _, row in results.faults.iterrows():
         happened = not pd.isna(row["begun_ns"])
@@ -300,7 +300,7 @@ def faults(results: Results) -> Table:
 
 
 def flows(results: Results) -> Table:
-    """What each flow of background traffic carried; one row for each repetition."""
+    """The traffic of each background flow; one row for each repetition."""
     rows = []
     for _, row in results.flows.iterrows():
         known = {key: None if pd.isna(value) else value for key, value in row.items()}
@@ -309,13 +309,13 @@ def flows(results: Results) -> Table:
 
 
 def traffic(frames: Frames) -> Table:
-    """What each job cost the network (means over repetitions)."""
+    """The cost of each job for the network (means over repetitions)."""
     rows = [_means(TRAFFIC, job) for _, job in frames["jobs"].groupby("job")]
     return Table("traffic", "Traffic", TRAFFIC, rows)
 
 
 def throughput(frames: Frames) -> Table:
-    """What the jobs trained (means over repetitions), where batch sizes are known."""
+    """The training throughput of the jobs (means over repetitions), where batch sizes are known."""
     jobs = frames["jobs"]
     known = jobs[jobs["batch"].notna() & jobs["samples_per_s"].notna()]
     rows = [_means(THROUGHPUT, job) for _, job in known.groupby("job")]
@@ -346,7 +346,7 @@ def communication(frames: Frames) -> Table:
 
 
 def trunks(results: Results) -> Table | None:
-    """What went over the links between switches and to the parameter servers, from the switches'
+    """Traffic on the links between switches and to the parameter servers, from the switches'
     port counters; None where there is one switch. Of many links, the busiest."""
     links = results.links
     switches = set(links.node)
@@ -377,7 +377,7 @@ def memory(frames: Frames) -> Table:
 
 
 def events(frames: Frames, every: bool = False) -> Table:
-    """How often each event of the P4 program occurred, per switch and job (all repetitions); of
+    """Counts of each event of the P4 program, per switch and job (all repetitions); of
     more than a few jobs only for all together, unless columns of `every` job are wanted."""
     counted = frames["events"]
     names = job_names(frames["jobs"])
@@ -405,7 +405,7 @@ def events(frames: Frames, every: bool = False) -> Table:
 
 
 def aggregation(results: Results, counts: pd.DataFrame) -> Table:
-    """Which switch aggregated for which job, a row each. `counts`: events by
+    """Aggregation by switch and job, a row for each pair. `counts`: events by
     (switch, job), as html/topology_chart.py counts them."""
     jobs = results.jobs[results.jobs["repetition"] == results.jobs["repetition"].min()]
     fragments = (jobs["fragments"] * jobs["iterations"]).set_axis(jobs["job"])
@@ -521,7 +521,7 @@ def repeated(runs: Sequence[Results], frames: Sequence[Frames]) -> Table:
 
 
 def beyond_limits(table: Table) -> bool:
-    """Whether a measure of `twins` or `repeated` is not within its limit."""
+    """True if a measure of `twins` or `repeated` is not within its limit."""
     return any(cell.startswith("NO,") for row in table.rows for cell in table.cells(row))
 
 

@@ -1,4 +1,4 @@
-"""What a check works with: switches that run the submission, its Python, and a seeded source of
+"""The tools of a check: switches that run the submission, its Python, and a seeded source of
 randomness.
 
 The switch runs in a confined process. Packets go there one by one, with a time that the bench
@@ -227,7 +227,7 @@ class Python:
         self._bench, self._box = bench, box
 
     def function(self, name: str, *args: Any, limit_s: float = CALL_S) -> Any:
-        """What the module's function returns, as plain values and arrays. Raises Failure."""
+        """The result of the module's function, as plain values and arrays. Raises Failure."""
         return self._call(f"{name}()", "function", name, list(args), limit_s=limit_s)
 
     def make(self, name: str, *args: Any) -> int:
@@ -252,9 +252,8 @@ class Python:
 
 
 class Setting(Protocol):
-    """What a bench needs to know of a lab (lab.py): what the submission's P4 program or Python
-    module is called, which packages the module may import, compile-time parameters, and the
-    switch's ports."""
+    """A lab as a bench sees it (lab.py): the name of the submission's P4 program or Python module,
+    the packages that the module may import, compile-time parameters, and the switch's ports."""
 
     program: str
     module: str
@@ -320,7 +319,7 @@ class Bench:
             box.close()
 
     def printed(self) -> str:
-        """What the submission has printed."""
+        """The output of the submission."""
         return "".join(b.printed.decode(errors="replace") for b in self._boxes)
 
     @property

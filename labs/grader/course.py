@@ -30,7 +30,7 @@ DAY_S = 86400
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for one lab. `points`: for all tests; None: as many as they have."""
+    """The settings of one lab. `points`: for all tests; None: as many as they have."""
 
     points: float | None = None
     deadline: datetime | None = None
@@ -62,7 +62,7 @@ class Course:
         return max(0, math.ceil((max(times) - deadline.timestamp()) / DAY_S))
 
     def points(self, lab: Lab, tests: int, late_days: int) -> float:
-        """What a submission gets whose tests have given so many points."""
+        """The points of a submission, from those of its tests."""
         kept = 0.0 if late_days > self.days else 1 - self.percent_per_day / 100 * late_days
         share = tests / lab.points if lab.points else 0.0
         return round(share * self.most(lab) * max(0.0, kept), 2)

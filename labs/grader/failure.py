@@ -17,7 +17,7 @@ LINE = 400  # characters
 
 @dataclass
 class Failure(Exception):
-    """What went wrong, in a sentence, and the evidence.
+    """A failed check: the reason in a sentence, and the evidence.
 
     `sent` is (port, frame); `expected` and `got` are lists of (port, frame) in order per port;
     `differences` are those of the first frame that differs, `where` says which that is; `history`
@@ -39,7 +39,7 @@ class Failure(Exception):
         super().__init__(self.message)
 
     def hidden_lines(self, case: str) -> list[str]:
-        """What kind of failure it is, without any value.
+        """The kind of failure, without any value.
 
         Args:
             case: the class of case that the check was at.

@@ -43,7 +43,7 @@ SMALL = Path(__file__).with_name("small.p4")  # compiled once, so that the runti
 
 @dataclass
 class Outcome:
-    """What became of one check. `status`: "pass", "fail", "not run" (a file of the submission
+    """The outcome of one check. `status`: "pass", "fail", "not run" (a file of the submission
     cannot be run at all), or "not judged" (this machine was too busy)."""
 
     check: Check
@@ -206,7 +206,8 @@ def grade(
 
 
 class _Grading:
-    """What the checks of one submission share: folders, compiled programs, processes, a network."""
+    """Things that the checks of one submission share: folders, compiled programs, processes, a
+    network."""
 
     def __init__(self, made: Grade, seed: Seed, trace: bool, network: bool) -> None:
         self.made, self.lab = made, made.lab
@@ -317,7 +318,7 @@ class _Grading:
 
 
 def _network_counts(bench: Bench) -> str:
-    """Where a check has been played, for somebody who has asked for a network."""
+    """The place where a check was carried out, for somebody who has asked for a network."""
     if bench.wired is not None:
         sent, captured = bench.carried
         return f"on the network: hosts sent {sent} packets and captured {captured}"

@@ -124,7 +124,7 @@ def _reminder(job: Job) -> bytes:
 
 @dataclass
 class Sent:
-    """What some workers have sent of a fragment: values by their places in the job's list."""
+    """The contributions of some workers to a fragment: values by their places in the job's list."""
 
     job: Job
     values: dict[int, list[int]] = field(default_factory=dict)

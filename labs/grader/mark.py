@@ -69,7 +69,7 @@ def _is_folder(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Mark:
-    """What a submission has come to. `points` is None where it has to be graded again."""
+    """The result of a submission. `points` is None where it has to be graded again."""
 
     student: str
     lab: Lab

@@ -1,4 +1,4 @@
-"""What students get: the start of one lab in a folder of their own, and the kit with all labs.
+"""The files for students: the start of one lab in a folder of their own, and the kit with all labs.
 
 The kit is a tree that works alone: the labs without the teacher's side, and the P4 engine, with a
 list of the Python packages that both need. A solution is in it only if a teacher puts it there.
@@ -113,7 +113,7 @@ def _requirements() -> str:
 
 
 def version() -> str:
-    """What these labs are: the kit's file, or the version of the testbed and the commit."""
+    """The version of these labs: the kit's file, or the version of the testbed and the commit."""
     kept = ROOT / "VERSION"
     if kept.is_file():
         return kept.read_text().strip()
@@ -126,7 +126,7 @@ def version() -> str:
 
 
 def _git(*words: str) -> str:
-    """What git says of the checkout; "" where there is none."""
+    """The checkout's version by git; "" where there is none."""
     command = ["git", "-C", str(ROOT), *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)

@@ -165,7 +165,7 @@ def _text(layer: Packet, name: str, value: object) -> str:
 def differences(
     expected: bytes, got: bytes, only: Collection[str] = (), ignore: Collection[str] = ()
 ) -> list[Difference]:
-    """What differs; `only` and `ignore` name fields ("Agg.kind") or layers ("Ether")."""
+    """The differences; `only` and `ignore` name fields ("Agg.kind") or layers ("Ether")."""
     left, right = rows(expected), rows(got)
     made = []
     for field in [*left, *(name for name in right if name not in left)]:

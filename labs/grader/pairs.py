@@ -24,7 +24,7 @@ BOTH = "both"
 
 @dataclass(frozen=True)
 class Meeting:
-    """What became of one student's part with another's. `result`: "works", "fails", "alone" (a part
+    """The outcome of one student's part with another's. `result`: "works", "fails", "alone" (a part
     fails with ours already) or "not judged"; `why`: in a line."""
 
     first: str
@@ -67,7 +67,7 @@ def _only(lab: Lab, side: str) -> Lab:
 
 
 def _alone(found: Sequence[Submission], side: str, seed: Seed, jobs: int) -> dict[str, Mark]:
-    """How each student's part does with ours."""
+    """The outcome of each student's part with ours."""
     tasks = [(student, _only(lab, side), folder) for student, lab, folder in found]
     return {made.student: made for made in mark(tasks, seed, jobs, io.StringIO())}
 

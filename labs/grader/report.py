@@ -57,7 +57,7 @@ def printable(text: str) -> str:
 
 
 def show_end(console: Console, grade: Grade) -> None:
-    """What holds for all checks, and the points."""
+    """Remarks on all checks, and the points."""
     for text in grade.warnings[:10]:
         console.print(Text(printable(text), "yellow"), soft_wrap=True)
     if grade.problem:

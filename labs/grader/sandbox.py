@@ -147,7 +147,7 @@ def _parents(operations: Sequence[str]) -> list[str]:
 
 
 def search_path() -> list[str]:
-    """What `sys.path` is inside."""
+    """The `sys.path` inside."""
     paths = sysconfig.get_paths()
     library = Path(paths["stdlib"]).resolve()
     return [str(library), str(library / "lib-dynload"), str(CODE), str(PACKAGES)]

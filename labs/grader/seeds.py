@@ -1,5 +1,5 @@
-"""Where the numbers of a grading come from: what the tests send, how many workers there are, which
-packets are lost.
+"""The source of the numbers of a grading: packets that the tests send, numbers of workers, packets
+that are lost.
 
 Practice seeds are plain numbers, for students. A hidden seed is made of the class secret, the
 student's name and the submission itself. So every student has other numbers, a submission has the
@@ -52,7 +52,7 @@ class Stream(random.Random):
 
 @dataclass(frozen=True)
 class Seed:
-    """What decides the numbers of a grading.
+    """The seed of the numbers of a grading.
 
     Args:
         number: for practice.

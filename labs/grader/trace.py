@@ -54,7 +54,7 @@ def _fold_alike(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _kind(line: str) -> str:
-    """What lines of several values have in common; "" for others."""
+    """The common part of lines about several values; "" for other lines."""
     found = _NUMBERED.search(line)
     return line[: found.start()] + found[1] if found else ""
 

@@ -121,7 +121,7 @@ def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]
 
 
 def harmless(name: str) -> bool:
-    """Whether a member's name is that of a file inside the folder that it is unpacked into."""
+    """True if a member's name is that of a file inside the folder that it is unpacked into."""
     if len(name) > MAX_NAME or not _NAME.fullmatch(name):
         return False
     return not any(part in (".", "..") for part in name.split("/"))

@@ -105,7 +105,7 @@ def _sweep(folder: Path) -> dict[str, Any]:
 
 
 def _add_run(run: Results, place: str, members: dict[str, Path]) -> dict[str, Any]:
-    """What the manifest says of a run; its files become members below `place`."""
+    """The manifest's entry for a run; its files become members below `place`."""
     if not run.finished:
         raise UserError(f"{run.folder}: {run.notice}; only a finished run can be packed")
     members |= {f"{place}/{n}": run.folder / n for n in KEPT if (run.folder / n).is_file()}
@@ -171,7 +171,7 @@ def path_in_text(text: str, known: Container[str]) -> str | None:
 
 
 def _words(text: str) -> tuple[str, str, str]:
-    """Where a path may be in a text: alone, before `:CLASS`, or first on a command line."""
+    """The places of a path in a text: alone, before `:CLASS`, or first on a command line."""
     return text, text.rpartition(":")[0], text.split(" ")[0]
 
 

@@ -36,8 +36,8 @@ GOOD = (CONTENT, SAME, WITHIN)
 
 @dataclass
 class Checked:
-    """What came of one run of an artifact. outcome: CONTENT (it was not run again), SAME,
-    DIFFERENT, WITHIN, BEYOND or FAILED; `tables`: those that differ, by name; `measures`: the
+    """The outcome of verifying one run of an artifact. outcome: CONTENT (it was not run again),
+    SAME, DIFFERENT, WITHIN, BEYOND or FAILED; `tables`: those that differ, by name; `measures`: the
     table of measures of a run on Mininet; `run`: the new results folder."""
 
     label: str
@@ -163,7 +163,7 @@ def _run_virtual(
 
 
 def _same(rerun: Rerun, results: Path, error: str) -> Checked:
-    """Whether a run in virtual time is the packed one, value by value."""
+    """Compare a run in virtual time with the packed one, value by value."""
     checked = Checked(rerun.label, VIRTUAL, FAILED, error)
     if error:
         return checked
@@ -180,7 +180,7 @@ def _same(rerun: Rerun, results: Path, error: str) -> Checked:
 
 
 def _alike(rerun: Rerun, results: Path, console: Console) -> Checked:
-    """Whether a run on Mininet is like the packed one, within limits."""
+    """Compare a run on Mininet with the packed one, within limits."""
     checked = Checked(rerun.label, rerun.experiment.runtime, FAILED)
     try:
         folder = carry_out(rerun.experiment, results / rerun.key, (), console)

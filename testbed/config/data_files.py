@@ -104,7 +104,7 @@ def _too_deep(path: Path) -> DataError:
 
 
 def _depth(data: Any) -> int:
-    """How many levels of lists and mappings `data` has."""
+    """The number of levels of lists and mappings in `data`."""
     depth, level = 0, [data]
     while level := [each for each in level if isinstance(each, (dict, list))]:
         depth += 1

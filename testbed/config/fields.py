@@ -65,7 +65,7 @@ class Kind:
         raise NotImplementedError
 
     def show(self, value: Any) -> Any:
-        """What to write into YAML for it (a string, number or boolean)."""
+        """The value as it is written into YAML (a string, number or boolean)."""
         return value
 
     @property
@@ -84,7 +84,7 @@ class Kind:
         return core_schema.no_info_plain_validator_function(validate)
 
     def json_schema(self) -> dict[str, Any]:
-        """What JSON schema can say of it, for editors."""
+        """The part of it that a JSON schema can express, for editors."""
         return {"description": self.allowed}
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment file: every problem at once, each with its place and the
+"""Problems of an experiment file: all of them at once, each with its place and the
 remedy."""
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ class FieldError(ValueError):
 
 @dataclass(frozen=True)
 class Dimension:
-    """What a quantity measures. `units` maps each unit to its size in base units; `shown` are those
-    in which values are printed, smallest first."""
+    """The dimension of a quantity. `units` maps each unit to its size in base units; `shown` are
+    those in which values are printed, smallest first."""
 
     name: str
     base: str
@@ -88,7 +88,7 @@ DIMENSIONS = (RATE, TIME, SIZE, PACKETS, PERCENT)
 
 
 def describe(value: object) -> str:
-    """How an error names a value that was found in the file."""
+    """A value that was found in the file, as an error names it."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -140,7 +140,7 @@ class _Builder:
 
 
 def plain_value(text: str) -> Any:
-    """What an unquoted word means: int, float, bool, or the text itself."""
+    """The meaning of an unquoted word: int, float, bool, or the text itself."""
     if _WHOLE.fullmatch(text):
         return int(text)
     if _NUMBER.fullmatch(text):

@@ -153,7 +153,7 @@ def switch_offloads_off(interfaces: list[str], *, udp: bool = True) -> None:
 
 
 def set_interfaces_up(interfaces: list[str]) -> None:
-    """What `ip link set NAME up` does, for interfaces of this namespace."""
+    """Bring up an interface of this namespace, as `ip link set NAME up` does."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for name in interfaces:
             request = struct.pack("16sh22x", name.encode(), _flags(control, name) | _IFF_UP)

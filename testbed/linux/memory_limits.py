@@ -16,7 +16,7 @@ _MIB = 1 << 20
 
 
 def available_bytes() -> int:
-    """How much more memory this process and its children may take together."""
+    """The memory in bytes that this process and its children may still take together."""
     import psutil
 
     free = psutil.virtual_memory().available
@@ -34,7 +34,7 @@ def address_space_bytes() -> int | None:
 
 
 def kills() -> int:
-    """How many processes of this machine the kernel has killed so far because memory ran out."""
+    """The number of processes of this machine that the kernel has killed because memory ran out."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:
@@ -43,7 +43,7 @@ def kills() -> int:
 
 
 def advice() -> str:
-    """What limits this process, for a message about memory."""
+    """The limits of this process, for a message about memory."""
     limit = address_space_bytes()
     if limit is not None:
         return f"`ulimit -v` allows {limit // _MIB} MiB: raise it, or take a smaller experiment"
@@ -87,7 +87,7 @@ def _limit_bytes(group: Path) -> int | None:
 
 
 def _used_bytes(group: Path) -> int | None:
-    """What a group takes, without files that the kernel can drop."""
+    """The memory of a group, without files that the kernel can drop."""
     for name, dropped in (
         ("memory.current", "inactive_file "),
         ("memory.usage_in_bytes", "total_inactive_file "),

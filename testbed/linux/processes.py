@@ -1,4 +1,4 @@
-"""Which process is which: a process id together with its start time.
+"""Identities of processes: a process id together with its start time.
 
 Process ids are used again after a while, so a bare id in a file written by a dead run may name
 somebody else's process. The pair (id, start time in clock ticks since boot) never comes twice
@@ -58,7 +58,7 @@ def identity(pid: int) -> dict[str, Any]:
 
 
 def is_alive(process: dict[str, Any]) -> bool:
-    """Whether the process of `identity` still runs on this machine; after a reboot it does not."""
+    """True if the process of `identity` still runs on this machine; after a reboot it does not."""
     pid, start = process.get("pid"), process.get("start_ticks")
     if process.get("boot") != _boot() or not isinstance(pid, int) or not isinstance(start, int):
         return False
@@ -104,8 +104,9 @@ def thread_cpu_ns(pid: int) -> dict[int, int]:
 
 
 def thread_waits(pid: int) -> dict[int, tuple[int, int]]:
-    """How long each living thread of a process was ready to run and had no processor, in ns, and
-    how often it got one, by its id; {} where the process is gone or the kernel does not say."""
+    """The time that each living thread of a process was ready to run and had no processor, in ns,
+    and the number of times that it got one, by thread id; {} where the process is gone or the
+    kernel does not say."""
     waits = {}
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):

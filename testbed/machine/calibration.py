@@ -1,4 +1,4 @@
-"""What this machine can carry: measured once by `ina calibrate`, kept, and used by `check`.
+"""The capacity of this machine: measured once by `ina calibrate`, kept, and used by `check`.
 
 A packet costs processor time in hosts and in switches, and a machine has only so many processors.
 So each system runs once, for a second or two, with links of 10 Gbit/s, which are no limit: the rate
@@ -51,7 +51,7 @@ class Calibration:
 
 
 def machine() -> dict[str, str]:
-    """What the numbers depend on."""
+    """The properties that the numbers depend on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
@@ -73,7 +73,7 @@ def _place() -> Path:
 
 
 def load() -> Calibration | None:
-    """What is kept of this machine; None: nothing, or of another one."""
+    """The stored calibration of this machine; None: there is none, or it is of another machine."""
     try:
         data = json.loads(_place().read_text())
         if data["format"] != FORMAT or data["machine"] != machine():

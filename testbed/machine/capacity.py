@@ -1,4 +1,4 @@
-"""Whether this machine can carry an experiment, by what `ina calibrate` has measured.
+"""The load of an experiment on this machine, by the measurements of `ina calibrate`.
 
 The links of a job allow a number of packets per second (testbed/derived/bounds.py). While it
 communicates, its hosts send at that rate. If hosts and switches do not have the processor time for
@@ -70,7 +70,7 @@ def load_share(wanted: list[Demand], measured: Measured, cores: int) -> tuple[fl
 
 
 def of_bmv2(measured: Measured, values: int) -> Measured:
-    """What was measured, for another number of values per packet: every value is a register that
+    """The measurement, for another number of values per packet: every value is a register that
     simple_switch reads and writes, and 64 of them cost it as much as all the rest of a packet
     (bench/bmv2.py alone)."""
     dearer = (CALIBRATED_VALUES + values) / (2 * CALIBRATED_VALUES)
@@ -79,7 +79,7 @@ def of_bmv2(measured: Measured, values: int) -> Measured:
 
 
 def warnings(experiment: Experiment, calibration: Calibration | None) -> list[str]:
-    """What to tell before a run that this machine cannot carry; [] when it can, or when nothing is
+    """Warnings before a run that this machine cannot carry; [] when it can, or when nothing is
     known."""
     if experiment.runtime != "mininet" or calibration is None:
         return []

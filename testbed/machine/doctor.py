@@ -94,7 +94,7 @@ def traffic_control() -> Finding:
 
 
 def bmv2_tools() -> list[Finding]:
-    """What has to be installed for BMv2 as a switch."""
+    """Findings on the parts that BMv2 as a switch needs."""
     compilers = ("p4c-bm2-ss", "p4c")
     return [
         _tool("P4 compiler p4c", compilers, "p4lang-p4c"),
@@ -104,7 +104,7 @@ def bmv2_tools() -> list[Finding]:
 
 
 def obstacles(findings: Sequence[Finding], runtime: str) -> list[str]:
-    """What a runtime needs and is missing here, or may be missing."""
+    """Needs of a runtime that are missing here, or may be missing."""
     return [
         finding.thing if finding.state == MISSING else f"{finding.thing} (unknown)"
         for finding in findings
@@ -238,7 +238,8 @@ def kernel_features() -> Iterator[Finding]:
 
 
 def _packages() -> Iterator[Finding]:
-    """What the testbed depends on: one finding if all is well, else one per package."""
+    """The packages that the testbed depends on: one finding if all is well, else one per
+    package."""
     try:
         lines = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""What this machine's kernel lets root do, found out by doing it.
+"""Things that this machine's kernel lets root do, found out by doing them.
 
 A kernel's configuration says little: a feature can be a module that is not installed, or forbidden
 in a container. So this program makes namespaces of its own, a pair of interfaces and queueing

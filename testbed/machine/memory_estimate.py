@@ -1,4 +1,4 @@
-"""Whether a run's hosts fit into this machine's memory, checked before anything is built.
+"""The memory of a run's hosts, checked against the machine's before anything is built.
 
 Otherwise the kernel may kill a run after an hour, without a message. The part that grows with an
 experiment are the hosts' state machines, with their fragments. So the estimate makes machines of
@@ -71,7 +71,7 @@ def _placed(experiment: Experiment, number: int) -> Experiment:
 
 
 def _job_bytes(specs: list[HostSpec], machine_bytes: MachineBytes) -> int:
-    """What the machines of a job take, and what they have on its way."""
+    """The memory of the machines of a job, and of their packets on the way."""
     first, last = specs[0], specs[-1]
     job, options = first.job, first.options
     workers = [spec for spec in specs if spec.is_worker]
@@ -92,7 +92,7 @@ def _machine_bytes(spec: HostSpec) -> int:
 
 
 def _recorded_bytes(spec: HostSpec) -> int:
-    """What recorded gradients take: this worker's and the sums, of some iterations."""
+    """The memory of recorded gradients: this worker's and the sums, of some iterations."""
     job = spec.job
     if job.gradients is None:
         return 0
@@ -106,7 +106,7 @@ def machine_bytes_at_most(spec: HostSpec) -> int:
 
 
 def _bytes_with(spec: HostSpec, fragments: int) -> int:
-    """What a machine takes whose tensors have so many fragments each."""
+    """The memory of a machine whose tensors have so many fragments each."""
     from testbed.workload.machine import new_machine
 
     job = spec.job

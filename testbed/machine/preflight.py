@@ -25,7 +25,8 @@ def require_root(what: str) -> None:
 
 
 def require_machine() -> None:
-    """What a run on a Mininet network needs. Raises UserError that names all that is missing."""
+    """Check the needs of a run on a Mininet network. Raises UserError that names all that is
+    missing."""
     require_root("a run")
     missing = []
     if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):
@@ -42,7 +43,7 @@ def require_machine() -> None:
 
 
 def require_bmv2(experiments: Iterable[Experiment]) -> None:
-    """What BMv2 needs beside that, and what these experiments' links need of the kernel. Raises
+    """Check the further needs of BMv2, and those of these experiments' links on the kernel. Raises
     UserError that names all that is missing."""
     from testbed.bmv2.link_queues import disciplines
     from testbed.machine import doctor

@@ -38,7 +38,7 @@ class NetworkPlan:
 
 
 def is_network(path: str | Path) -> bool:
-    """Whether a file is a network file: it has the key `network`."""
+    """True if a file is a network file: it has the key `network`."""
     path = Path(path)
     if not path.is_file():
         return False
@@ -69,7 +69,7 @@ def load_network(path: str | Path) -> NetworkPlan:
 
 
 class _Plan:
-    """What the sections must agree on."""
+    """A network file on its way to a plan: the checks across its sections."""
 
     def __init__(self, file: NetworkFile, path: Path) -> None:
         self.file = file

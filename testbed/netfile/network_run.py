@@ -175,7 +175,7 @@ class Checks:
 
 
 def print_traffic(network: PlainNetwork) -> None:
-    """What each switch's ports have carried and lost."""
+    """Packets that each switch's ports have carried and lost."""
     print(
         "\n  port               in packets  out packets  dropped in queues  lost outside the model"
     )

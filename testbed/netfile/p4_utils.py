@@ -129,7 +129,7 @@ class P4App:
         return [f"not taken over: {key}: {why}" for key, why in self._notes.items()]
 
     def network(self) -> dict[str, Any]:
-        """What the network file holds. Raises UserError for what cannot be imported."""
+        """The key `network` of the network file. Raises UserError for what cannot be imported."""
         _only(self.data, TOP, self.path)
         self._check_top()
         topology = _only(_get(self.data, "topology", dict, self.path), TOPOLOGY, self.path)

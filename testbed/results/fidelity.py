@@ -1,4 +1,4 @@
-"""Whether a real-clock run can be trusted: the invariants, their limits, and the rows about them.
+"""Trust in a run on a real clock: the invariants, their limits, and the rows about them.
 
 An emulated network behaves as described only while the machine keeps up. Four things show that it
 did not: packets lost where the experiment has no queue, a process without processor time, senders

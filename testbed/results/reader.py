@@ -32,7 +32,7 @@ STATUS: dict[str, type | tuple[type, ...]] = {
     "started_utc": str,
     "ended_utc": _MAYBE,
 }
-"""What a report needs of status.json, beside its format."""
+"""Keys of status.json that a report needs, beside the format."""
 
 
 class ResultsError(UserError):
@@ -67,7 +67,7 @@ class Results:
 
     @property
     def notice(self) -> str:
-        """What a reader must know before believing a number; "" for a finished, undegraded run."""
+        """A warning for readers of its numbers; "" for a finished, undegraded run."""
         why = f": {self.error}" if self.error else ""
         if self.state == "running":
             return "UNFINISHED: this run is still going on"
@@ -193,7 +193,7 @@ def _required(data: Any, kinds: Mapping[str, type | tuple[type, ...]], path: Pat
 
 
 def _mapping(data: Any) -> dict[str, Any]:
-    """What is there of keys and values; a report can do without."""
+    """`data` if it is a mapping, else {}: a report can do without."""
     return data if isinstance(data, dict) else {}
 
 

@@ -48,7 +48,7 @@ FIGURE_MEASURES = (
 
 @dataclass(frozen=True)
 class DeclaredFigure:
-    """How a sweep is drawn, as SWEEP_FILE stores it under "figure". Keys that are left out have
+    """The drawing of a sweep, as SWEEP_FILE stores it under "figure". Keys that are left out have
     these defaults. testbed/experiment/figure.py explains the keys."""
 
     x: str = ""

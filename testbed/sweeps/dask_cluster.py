@@ -67,7 +67,7 @@ def exposure(address: str) -> str:
 
 
 def _check_certificates(address: str) -> None:
-    """Whether Dask's configuration has what `address` needs. Raises UserError."""
+    """Check that Dask's configuration fits `address`. Raises UserError."""
     import dask
     from distributed.security import Security
 
@@ -96,7 +96,7 @@ def _check_certificates(address: str) -> None:
 
 
 def check_workers(client: Any, address: str) -> dict[str, dict[str, Any]]:
-    """What each worker is, by its address. Raises UserError that names one that cannot run
+    """Descriptions of the workers, by address. Raises UserError that names one that cannot run
     points."""
     found = client.run(describe, on_error="return")
     if not found:
@@ -118,7 +118,7 @@ def check_workers(client: Any, address: str) -> dict[str, dict[str, Any]]:
 
 
 def describe() -> dict[str, Any]:
-    """What this machine has, for comparison; called on workers."""
+    """Versions and rights of this machine, for comparison; called on workers."""
     import platform
 
     versions: dict[str, Any] = {}

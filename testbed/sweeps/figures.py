@@ -39,7 +39,7 @@ def listing(folder: Path = FOLDER) -> str:
 
 
 def claims(folder: Path = FOLDER) -> dict[str, str]:
-    """What each figure should show, by its name. Raises UserError as `listing` does."""
+    """The claims of the figures, by name. Raises UserError as `listing` does."""
     found = {name: _claim(folder / f"{name}.yaml") for name in names(folder)}
     return found | OF_PLANS
 

@@ -47,7 +47,7 @@ def run_point(experiment: Experiment, parent: str) -> str:
 
 
 def run_alone(experiment: Experiment, parent: str) -> str:
-    """What a worker calls for a point on Mininet: a process of its own runs it, one at a time on a
+    """Run a point on Mininet, called by a worker: in a process of its own, one at a time on a
     machine. Returns why it failed, or ""."""
     path = [import_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
     with open(LOCK, "a") as lock:

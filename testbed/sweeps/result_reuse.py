@@ -58,12 +58,12 @@ def take_over(points: Sequence[Point], folder: Path) -> int:
 
 
 def of_other_code(points: Sequence[Point], folder: Path) -> int:
-    """How many points of a sweep have finished with code other than this checkout's."""
+    """The number of points that have finished with code other than this checkout's."""
     code = checkout()
     runs = (finished(folder / point.key)[-1:] for point in points)
     return sum(not is_of(code, run) for last in runs for run in last)
 
 
 def is_of(code: dict, run: Results) -> bool:
-    """Whether a run was made by this code."""
+    """True if a run was made by this code."""
     return all(run.environment.get(key) == code[key] for key in ("commit", "dirty"))

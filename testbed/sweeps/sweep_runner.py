@@ -127,14 +127,14 @@ def carry_out(
 
 
 def _again() -> str:
-    """What goes on with an interrupted sweep: the command, or the call of a program."""
+    """The command, or the call of a program, that continues an interrupted sweep."""
     if Path(sys.argv[0]).name in ("run.py", "ina"):
         return f"`{command_line(shlex.join(sys.argv[1:]), root=os.geteuid() == 0)}`"
     return "the same call"
 
 
 def _require_memory(todo: list[Point], processes: int | None, dask: str | None) -> None:
-    """Whether what runs at a time fits; of a cluster's machines nothing is known."""
+    """Check that the points that run at once fit; a cluster's machines are unknown."""
     virtual, others = (
         {
             f"the sweep's point {point.label}": point.experiment
@@ -180,8 +180,8 @@ def _open_folder(sweep: Sweep, results: Path) -> Path:
 
 
 def _described(point: Point, titles: dict[str, str]) -> dict:
-    """What analysis needs of a point: each value as text and, where it is one, as a number; what a
-    legend calls its system. Where all sums are gloo's, no system has a part in them."""
+    """A point for analysis: each value as text and, where it is one, as a number; the name of its
+    system in a legend. Where all sums are gloo's, no system has a part in them."""
     from testbed.experiment.sweep import number_of, shown
 
     values: dict[str, dict[str, Any]] = {
@@ -262,7 +262,7 @@ class PointReporter(Generic[AnyPoint]):
         self._warm_s = 0.0  # when the first ones had ended
 
     def state(self) -> str:
-        """How far the points are, and about how long the rest takes."""
+        """Progress, and an estimate of the time left."""
         return f"{self._ended} of {self._count} points{self._rest()}"
 
     def _rest(self) -> str:

@@ -20,7 +20,7 @@ _HEAD = struct.Struct("<I")
 
 
 class MalformedMessage(Exception):
-    """What came is not a message."""
+    """The received bytes are not a message."""
 
 
 def encode(value: Any) -> Any:

@@ -1,5 +1,5 @@
-"""What a process in the sandbox gives up by itself, after it has started and before it looks at
-what a student has written: resources, the identity of root, and system calls.
+"""Rights that a process in the sandbox gives up by itself, after it has started and before it reads
+a student's files: resources, the identity of root, and system calls.
 
 The sandbox (sandbox.py) has taken the machine's files, processes and network away before. The
 filter of system calls comes from outside, compiled (seccomp.py), because making it needs libraries
@@ -45,7 +45,7 @@ def limit(limits: Mapping[str, int]) -> None:
 
 
 def become_nobody(sends_frames: bool) -> None:
-    """Where root grades: be the user that owns nothing, for ever, without root's privileges, but
+    """If root grades: become the user that owns nothing, for ever, without root's privileges, but
     for the one to send and receive frames if `sends_frames`."""
     if os.geteuid() != 0:
         return

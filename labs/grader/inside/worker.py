@@ -1,4 +1,4 @@
-"""What runs in the sandbox: it answers the grader's calls, and nothing else.
+"""The process in the sandbox: it answers the grader's calls, and nothing else.
 
 The module first imports what it will need, then puts up the walls (walls.py), and only then looks
 at what a student has written. A process is one of four kinds: it compiles a P4 program, it holds
@@ -141,7 +141,7 @@ class Worker:
         return [done, counted, log]
 
     def trace(self, number: int) -> list[str]:
-        """What has been traced since the last call."""
+        """The trace since the last call."""
         with self._locked(number):
             return self.switches[number].trace_lines()[:TRACE_LINES]
 
