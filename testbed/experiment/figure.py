@@ -32,12 +32,12 @@ class Figure(Section):
     experiments/figures/NAME.yaml."""
 
     claim: Annotated[str, ANY_TEXT] = Field(
-        description="What the figure should show or refute, in one sentence.",
+        description="The hypothesis of the figure, in one sentence.",
     )
     x: Annotated[str, ANY_TEXT] = Field(
         default="",
-        description="The varied key on the x axis; for lists of jobs, the axis shows the number of"
-        " jobs, and values that are no numbers stand side by side. Without `x` each point is a"
+        description="The varied key on the x axis; for lists of jobs, the axis shows the number"
+        " of jobs; other values that are not numbers are categories. Without `x` each point is a"
         " bar.",
         json_schema_extra={"default": "none"},
     )
@@ -48,38 +48,36 @@ class Figure(Section):
     )
     panels: tuple[Annotated[str, Choice(FIGURE_MEASURES)], ...] = Field(
         default=DeclaredFigure.panels,
-        description="One to eight measures, from left to right, four in a row; `jct_ratio` is the"
-        " average JCT over that of `against` with the same value of x and the same seed,"
-        " `jct_communicating` the JCT"
-        " of the jobs that must communicate longer than they compute, `jct_computing` that of the"
-        " others. `jct_short`, `jct_medium` and `jct_long` are of classes by length, which divide"
-        " the range from the shortest to the longest job at equal ratios; `jct_p99` and"
-        " `jct_p99_short` and so on are 99th percentiles. A job's length is its computation"
-        " plus the bound of its communication.",
+        description="One to eight measures, from left to right, four in a row; `jct_ratio` is"
+        " the average JCT over that of `against` with the same value of x and the same seed,"
+        " `jct_communicating` the JCT of the jobs with more communication than computation,"
+        " `jct_computing` that of the others. `jct_short`, `jct_medium` and `jct_long` are for"
+        " length classes, which divide the range from the shortest to the longest job at equal"
+        " ratios; `jct_p99`, `jct_p99_short` and so on are 99th percentiles. A job's length is"
+        " its computation plus the bound of its communication.",
         min_length=1,
         max_length=8,
         json_schema_extra={"default": "[ps_packets_per_fragment, jct]"},
     )
     against: Annotated[str, ANY_TEXT] = Field(
         default=DeclaredFigure.against,
-        description="The series that `jct_ratio` compares with, by its name in the legend.",
+        description="The reference series of `jct_ratio`, by its name in the legend.",
     )
     occupancy: Annotated[bool, Flag()] = Field(
         default=False,
-        description="Whether a second figure, NAME-over-time, shows over time how many aggregators"
-        " are filling, held and free, a panel for each point of the sweep.",
+        description="Adds a second figure, NAME-over-time, with filling, held and free"
+        " aggregators over time, one panel per point of the sweep.",
     )
     reported: tuple[Annotated[str, ANY_TEXT], ...] = Field(
         default=(),
-        description="Measures that programs report, such as `loss`: a further figure,"
-        " NAME-reported, shows for each program over time how each has come along, and its last"
-        " value.",
+        description="Measures that programs report, such as `loss`: adds a figure,"
+        " NAME-reported, with each program's values over time and the last value.",
         max_length=4,
         json_schema_extra={"default": "none"},
     )
     quick: Annotated[float, Number(0, 1, with_low=False)] = Field(
         default=0.05,
-        description="The scale of `ina figure NAME --quick`, which also runs no more than"
+        description="The scale of `ina figure NAME --quick`, which is also limited to"
         f" {QUICK_REPETITIONS} repetitions of {QUICK_ITERATIONS} iterations, and draws no more"
         f" than {QUICK_JOBS} jobs. Programs keep their size.",
     )

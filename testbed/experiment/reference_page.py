@@ -40,8 +40,8 @@ jobs:
   - {model: resnet50, workers: 4, iterations: 3, scale: 0.02}
 ```
 
-The file is checked completely before anything is built. All errors are printed together. Each names
-the line, the key, the value found, what is allowed and, for a misspelt key, the nearest key.
+The file is checked completely before anything is built. All errors are printed together, each with
+the line, the key, the value found, the allowed values and, for a misspelt key, the nearest key.
 
 **Quantities carry units**: rates `bit/s kbit/s Mbit/s Gbit/s Tbit/s` (also `bps`, `Mbps`, ...),
 times `ns us ms s min`, sizes `B KiB MiB GiB` (powers of 1024) and `kB MB GB` (powers of 1000),
@@ -129,10 +129,9 @@ submit, model, workers, iterations, scale
 1.5 ms, vgg16, 8, 3, 0.005
 ```
 
-A job is submitted, waits until enough hosts are free (`queue` says who is next), runs on its hosts,
-and frees them. The completion time (JCT) counts from the submission; tables and report
-show the waiting separately. [virtual.md](virtual.md#jobs-that-come-and-go) says what is modelled
-when jobs come and go.
+A job is submitted, waits for enough free hosts (in the order of `queue`), runs on its hosts, and
+frees them. The completion time (JCT) counts from the submission; tables and report show the waiting
+time separately. [virtual.md](virtual.md#jobs-that-come-and-go) describes the model.
 """
 
 KINDS_OF_JOBS = """\
@@ -154,7 +153,7 @@ arrivals:
       - {model: vgg16, scale: 0.0005, compute_scale: 0.0001}
 ```
 
-[virtual.md](virtual.md#cluster-traces) says what is taken from a trace, and where the traces are.
+[virtual.md](virtual.md#cluster-traces) describes the use and the sources of the traces.
 """
 
 BACKGROUND = """\
@@ -165,8 +164,8 @@ background:
   - {name: incast, kind: tcp, from: [h5, h6, h7], to: h1, burst: 64 KiB, every: 100 ms}
 ```
 
-Table `flows` of the results says what each flow carried. [background.md](background.md) says how a
-flow sends, on each runtime.
+Table `flows` of the results has each flow's traffic. [background.md](background.md) describes the
+flows on each runtime.
 """
 
 FAULTS = """\
@@ -179,10 +178,10 @@ faults:
   - {at: 6 s, fault: link_down, between: [s1, s3], for: 2 s, failover: 100 ms}
 ```
 
-Table `faults` of the results says when each fault took place. If the target had finished before,
+Table `faults` of the results has the actual time of each fault. If the target had finished before,
 the fault did not take place, and the run is `degraded`. Two faults cannot affect one process at the
 same time, except `kill`. Faults of links work in virtual time as on Mininet, and not with BMv2.
-[reliability.md](reliability.md) says what each system survives.
+[reliability.md](reliability.md) describes the systems' behaviour.
 """
 
 
@@ -199,25 +198,25 @@ sweep:
   together:                  # values that vary together: the first with the first, ...
     - links.delay: [10 us, 1 ms]
       jobs[*].iterations: [4, 2]
-  skip:                      # points to leave out, where all of these keys match
+  skip:                      # points to skip: all of these keys match
     - {system: switchml, links.loss: 1 %}
 ```
 
-A range is `{from, to, step}` or `{from, to, times}`. A value replaces the whole value of the file
-at that place, so a system needs all its options again. A point whose system does not aggregate in
-the switch ignores the file's `memory`. Points that become equal because of this are one point. Jobs
-without a placement of their own have the same workers at all points. Where some systems have
-servers and others have none, the servers' hosts stay idle in the others' points, if there are
-enough hosts; where workers still differ, `check` and `sweep` say so.
+A range is `{from, to, step}` or `{from, to, times}`. A value replaces the whole value of that key,
+so a system needs all its options again. A point whose system does not aggregate in the switch
+ignores the file's `memory`. Points that become equal because of this are merged. Jobs without an
+explicit placement have the same workers at all points. If only some systems have servers, the
+servers' hosts stay idle at the other points, if there are enough hosts; otherwise `check` and
+`sweep` warn that workers differ.
 
 The results are in `results/NAME/`: `report.txt`, `data.csv` and `figures/` of the sweep, and one
-folder per point. The folder's name is a hash of the resolved experiment without its name. If the
-command is called again, it continues with the points that have not finished. To run a point again,
-delete its folder. The command says how many points have finished with other code. A point that
-fails is reported and does not stop the others; the exit code is then 1. Points in virtual time run
-in parallel: on all processors, on `--processes N`, or on a Dask cluster that shares the folder
-(`--dask tcp://HOST:PORT`, [dask.md](dask.md)). Points on Mininet run one after the other, on a
-cluster one at a time on each machine.
+folder per point. The folder's name is a hash of the resolved experiment without its name. A
+repeated command continues with the unfinished points. To repeat a point, delete its folder. The
+command reports points that finished with other code. A point that fails is reported and does not
+stop the others; the exit code is then 1. Points in virtual time run in parallel: on all processors,
+on `--processes N`, or on a Dask cluster that shares the folder (`--dask tcp://HOST:PORT`,
+[dask.md](dask.md)). Points on Mininet run one after the other, on a cluster one at a time on each
+machine.
 """
 
 

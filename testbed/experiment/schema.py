@@ -92,12 +92,13 @@ class Timers(Section):
     ack_delay_ns: Timer = Field(
         default=None,
         alias="ack_delay",
-        description="How long a worker of a ring collects acknowledgements before it sends them.",
+        description="The longest time that a ring worker collects acknowledgements before it"
+        " sends them.",
     )
     burst_ns: Timer = Field(
         default=None,
         alias="burst",
-        description="How much lateness a sender's pacing makes up for.",
+        description="The delay for which a sender's pacing compensates.",
     )
 
 
@@ -107,7 +108,7 @@ JITTERS = 8  # a delay lasts four times as long as the longest and the shortest 
 
 
 class VirtualTime(Section):
-    """How long hosts and switches take in virtual time."""
+    """Delays of hosts and switches in virtual time."""
 
     worker_delay_ns: HostTime = Field(
         default=1750,
@@ -123,13 +124,13 @@ class VirtualTime(Section):
     worker_jitter_time_ns: JitterTime = Field(
         default=None,
         alias="worker_jitter_time",
-        description="How long a drawn delay lasts, for all frames that arrive in this time; auto:"
-        " eight times the jitter; 0: every frame has a delay of its own.",
+        description="The time for which a drawn delay applies to all arriving frames; auto:"
+        " eight times the jitter; 0: every frame has its own delay.",
     )
     worker_packet_time_ns: HostTime = Field(
         default=0,
         alias="worker_packet_time",
-        description="Processor time that a frame takes at a worker; the next one waits for it.",
+        description="Processor time per frame at a worker; the next frame waits.",
     )
     server_delay_ns: HostTime = Field(
         default=1750,
@@ -154,7 +155,7 @@ class VirtualTime(Section):
     switch_latency_ns: HostTime = Field(
         default=400,
         alias="switch_latency",
-        description="How long a packet takes through a switch, without waiting.",
+        description="The time of a packet through a switch, without queueing.",
     )
 
     def jitter_time_ns(self, role: str) -> int:
@@ -205,31 +206,31 @@ class ExperimentFile(BaseModel):
     )
     runtime: Annotated[str, Choice(("mininet", "virtual"))] = Field(
         default="mininet",
-        description="What carries out the experiment: processes on a Mininet network with the"
+        description="The environment of the run: processes on a Mininet network with the"
         " machine's clock, or the same programs in virtual time (docs/virtual.md).",
     )
     switch: Annotated[str, Choice(("embedded", "bmv2"))] = Field(
         default="embedded",
-        description="Which switch runs the P4 program: our own, or BMv2's simple_switch"
+        description="The switch that runs the P4 program: the embedded one, or BMv2's simple_switch"
         " (docs/bmv2.md).",
     )
     offload: Annotated[str, Choice(("auto", "on", "off"))] = Field(
         default="auto",
-        description="Whether hosts and switches hand UDP packets to the kernel in trains of up to"
-        " 64 (segmentation offload), which costs a fraction of the processor time. The P4 program"
-        " and the links see single packets either way. `auto`: where the kernel can (Linux 6.2) and"
-        " the switch is our own.",
+        description="Hosts and switches pass UDP packets to the kernel in trains of up to 64"
+        " (segmentation offload), for a fraction of the processor time. The P4 program and"
+        " the links always see single packets. `auto`: if the kernel supports it (Linux 6.2)"
+        " and the switch is embedded.",
     )
     admission: Annotated[str, Choice(("port", "off"))] = Field(
         default="port",
-        description="What a switch takes as a packet of a job. `port`: what comes in through a port"
-        " behind which the job has a host, or over a link that its packets use; other packets that"
-        " claim the job are dropped and counted (docs/reliability.md). `off`: whatever claims it."
-        " Traffic of other protocols is never refused.",
+        description="The packets that a switch accepts for a job. `port`: only packets from"
+        " ports that lead to the job's hosts or are on its packets' paths; other packets that"
+        " claim the job are dropped and counted (docs/reliability.md). `off`: all packets that"
+        " claim the job. Traffic of other protocols is never refused.",
     )
     repetitions: Annotated[int, Whole(1, 10_000)] = Field(
         default=1,
-        description="How often the run is repeated.",
+        description="Number of repetitions of the run.",
     )
     timeout_ns: Annotated[int, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=20 * SECOND,
@@ -250,18 +251,18 @@ class ExperimentFile(BaseModel):
     )
     memory: Memory | None = Field(
         default=None,
-        json_schema_extra={"default": "required where the system aggregates in the switch"},
-        description="Memory of each switch for aggregation; not for systems that use none.",
+        json_schema_extra={"default": "required if the system aggregates in the switch"},
+        description="Memory of each switch for aggregation; not for systems without switch memory.",
     )
     values_per_packet: Annotated[int, Whole(1, 256, power_of_two=True)] = Field(
         default=64,
-        description="Values (int32) in a packet, which are one fragment.",
+        description="Values (int32) per packet; they form one fragment.",
     )
     value_bits: Annotated[int, Whole(16, 32, power_of_two=True)] = Field(
         default=32,
         description="Bits of a value in a packet. 16: float32 travel as 16-bit block floating"
-        " point, switches add them up as int32, and sums are rounded to 16 bits; what is no float32"
-        " and does not fit has 32 bits ([wire.md](wire.md#values-of-16-bits)).",
+        " point, switches add them as int32, and sums are rounded to 16 bits; other values that"
+        " do not fit have 32 bits ([wire.md](wire.md#values-of-16-bits)).",
     )
     timers: Timers = Field(
         default=Timers(),
@@ -270,13 +271,12 @@ class ExperimentFile(BaseModel):
     virtual: VirtualTime | None = Field(
         default=None,
         json_schema_extra={"default": "all defaults; only with runtime virtual"},
-        description="How long hosts and switches take in virtual time.",
+        description="Delays of hosts and switches in virtual time.",
     )
     gpu: Annotated[str, Choice(tuple(GPUS))] = Field(
         default="v100",
-        description="The GPU whose measured compute times the jobs' models have: a V100, an A100,"
-        " or an A100 at the V100's batch sizes (docs/models.md). A model of your own has the times"
-        " of its file.",
+        description="The GPU of the models' compute times: a V100, an A100, or an A100 at the"
+        " V100's batch sizes (docs/models.md). Custom models have the times of their files.",
     )
     jobs: Annotated[tuple[Job, ...], Field(min_length=1, max_length=MAX_JOBS)] = Field(
         default=(),
@@ -285,14 +285,14 @@ class ExperimentFile(BaseModel):
     )
     arrivals: Arrivals | None = Field(
         default=None,
-        description="Instead of `jobs`: jobs that come and go, and wait while too few hosts are"
-        " free (only with runtime virtual).",
+        description="Instead of `jobs`: jobs that arrive over time, and wait for free hosts"
+        " (only with runtime virtual).",
     )
     background: Annotated[tuple[Background, ...], Field(max_length=MAX_FLOWS)] = Field(
         default=(),
-        description="Traffic that belongs to no job.",
+        description="Traffic outside all jobs.",
     )
     faults: tuple[Fault, ...] = Field(
         default=(),
-        description="Planned faults: what happens to which process, and when.",
+        description="Planned faults of processes and links.",
     )

@@ -30,26 +30,26 @@ class Kind(JobShape):
 
     weight: Annotated[int, Whole(1, 10**6)] = Field(
         default=1,
-        description="How often this kind is drawn, relative to the weights of the others.",
+        description="Relative frequency of this kind.",
     )
     longest: Annotated[int | None, Whole(1, 10**6)] = Field(
         default=None,
         json_schema_extra={"default": "`iterations`"},
-        description="The most iterations of a job of this kind. A job's number of iterations is"
-        " drawn from `iterations` to this, from a bounded Pareto distribution (see `tail`).",
+        description="The largest number of iterations of this kind. A job's number is drawn from"
+        " `iterations` to this, with a bounded Pareto distribution (see `tail`).",
     )
     tail: Annotated[float, Number(0, 10)] = Field(
         default=1.0,
-        description="Exponent of that distribution: of the jobs that are not near the longest, the"
-        " share that has more than n iterations falls with n to the power of -tail. The smaller,"
-        " the heavier the tail; 0: each doubling of the length is equally likely.",
+        description="Exponent of that distribution: far from the limit, the share of jobs with"
+        " more than n iterations falls with n to the power of -tail. Smaller values give a"
+        " heavier tail; 0: each doubling of the length is equally likely.",
     )
     most_workers: Annotated[int | None, Whole(1, MAX_WORKERS)] = Field(
         default=None,
         json_schema_extra={"default": "`workers`"},
-        description="The most workers of a job of this kind. A job's number of workers is drawn"
-        " from `workers`, twice, four times, ... as many, up to this; each is half as likely as the"
-        " one before.",
+        description="The largest number of workers of this kind. A job's number is drawn from"
+        " `workers`, twice, four times, ... as many, up to this; each is half as likely as the"
+        " previous one.",
     )
 
     @model_validator(mode="after")
@@ -94,9 +94,9 @@ class Poisson(Section):
     load: Annotated[float | None, Quantity(PERCENT, 1, 1000)] = Field(
         default=None,
         json_schema_extra={"default": "required, unless there is `interval`"},
-        description="Instead of `interval`: the work of the drawn jobs as a share of what the hosts"
-        " can do while they are submitted. A job's work is the time that it takes alone"
-        " (computation and communication of all iterations, not overlapped) times its hosts.",
+        description="Instead of `interval`: the work of the drawn jobs as a share of the hosts'"
+        " capacity during the submissions. A job's work is its time alone (computation and"
+        " communication of all iterations, not overlapped) times its hosts.",
     )
     kinds: Annotated[tuple[Kind, ...], Field(min_length=1, max_length=MAX_JOBS)] = Field(
         description="The kinds of jobs, each with the keys of [jobs](#jobs) except `start` and"
@@ -137,29 +137,29 @@ class ClusterTrace(Section):
         description="The trace's file.",
     )
     format: Annotated[str, Choice(tuple(FORMS))] = Field(
-        description="Which trace it is of: `philly` (the file `cluster_job_log`), `helios` (a file"
+        description="The trace: `philly` (the file `cluster_job_log`), `helios` (a file"
         " `cluster_log.csv`), `alibaba` (`pai_task_table.csv` of cluster-trace-gpu-v2020).",
     )
     jobs: Annotated[int, Whole(1, MAX_JOBS)] = Field(
-        description="Number of jobs, drawn from those of the trace that have enough GPUs.",
+        description="Number of jobs, drawn from those of the trace with enough GPUs.",
     )
     time_scale: Annotated[float, Number(0, 1, with_low=False)] = Field(
-        description="Factor on the trace's durations and times of submission.",
+        description="Factor on the trace's durations and submission times.",
     )
     load: Annotated[float | None, Quantity(PERCENT, 1, 1000)] = Field(
         default=None,
         json_schema_extra={"default": "none: as `time_scale` makes them"},
-        description="Stretches the times of submission so that the work of the drawn jobs is this"
+        description="Scales the submission times so that the work of the drawn jobs is this"
         " share of the hosts' time; as [below](#arrivalspoisson).",
     )
     gpus_per_worker: Annotated[int, Whole(1, 1024)] = Field(
         default=1,
-        description="A job has a worker for so many of its GPUs, rounded up.",
+        description="Number of GPUs per worker; a job's number of workers is rounded up.",
     )
     fewest_workers: Annotated[int, Whole(1, MAX_WORKERS)] = Field(
         default=2,
-        description="Jobs with fewer workers than this are left out: a single worker exchanges"
-        " gradients with nobody.",
+        description="Jobs with fewer workers than this are skipped: a single worker exchanges no"
+        " gradients.",
     )
     most_workers: Annotated[int | None, Whole(1, MAX_WORKERS)] = Field(
         default=None,
@@ -183,7 +183,7 @@ class Arrivals(Section):
     )
     poisson: Poisson | None = Field(
         default=None,
-        description="Jobs that are drawn at random.",
+        description="Randomly drawn jobs.",
     )
     cluster_trace: ClusterTrace | None = Field(
         default=None,
@@ -197,18 +197,17 @@ class Arrivals(Section):
     )
     placement: Annotated[str, Choice(POLICIES)] = Field(
         default="packed",
-        description="Which of the free hosts a job gets; the words are those of"
-        " `jobs[].placement`.",
+        description="The free hosts that a job gets, with the values of `jobs[].placement`.",
     )
     queue: Annotated[str, Choice(QUEUES)] = Field(
         default="fifo",
-        description="Which waiting job gets hosts: `fifo`: the one that was submitted first, and no"
-        " other overtakes it; `first_fit`: the first of the queue that fits on the free hosts.",
+        description="The next waiting job: `fifo`: the one that was submitted first, without"
+        " overtaking; `first_fit`: the first in the queue that fits on the free hosts.",
     )
     at_once: Annotated[int | None, Whole(1, MAX_JOBS, word="all")] = Field(
         default=None,
-        description="How many jobs may run at the same time; all: as many as the hosts have room"
-        " for. A system that divides its memory among jobs divides it into this number of parts.",
+        description="Largest number of concurrent jobs; all: as many as fit on the hosts. A"
+        " system that divides its memory among jobs divides it into this number of parts.",
     )
 
     @model_validator(mode="after")

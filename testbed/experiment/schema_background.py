@@ -25,17 +25,17 @@ LARGEST_PACKET = 1514  # of Ethernet
 
 
 class Background(Section):
-    """Flows between hosts that belong to no job: one from each host of `from` to each host of `to`,
-    all alike. They begin and end with the run."""
+    """Flows outside all jobs: one from each host of `from` to each host of `to`, all alike. They
+    begin and end with the run."""
 
     name: Annotated[str, NAME] = Field(
         default="",
         json_schema_extra={"default": "kind and number, such as `tcp-0`"},
-        description="The name in tables. Of several flows, each has a number behind it.",
+        description="The name in tables. Several flows get numbers.",
     )
     kind: Annotated[str, Choice(("tcp", "cbr"))] = Field(
-        description="`tcp`: as much as congestion control allows; on Mininet the kernel's TCP, in"
-        " virtual time a model of it. `cbr`: UDP packets at a constant rate.",
+        description="`tcp`: as fast as congestion control allows; on Mininet the kernel's TCP,"
+        " in virtual time a model of it. `cbr`: UDP packets at a constant rate.",
     )
     sources: Annotated[tuple[str, ...], Nodes()] = Field(
         alias="from",
@@ -44,20 +44,20 @@ class Background(Section):
     )
     targets: Annotated[tuple[str, ...], Nodes()] = Field(
         alias="to",
-        description="The receiver's host, a list of hosts, or `random`. A host sends nothing to"
-        " itself.",
+        description="The receiver's host, a list of hosts, or `random`. No host sends to itself.",
     )
     flows: Annotated[int | None, Whole(1, MAX_FLOWS)] = Field(
         default=None,
         json_schema_extra={"default": "1; only with `random`"},
-        description="How many flows are drawn, each with random hosts where it says so. Each"
-        " repetition draws its own.",
+        description="Number of drawn flows, each with its own random hosts. Each repetition"
+        " draws its own.",
     )
     rate_bps: Annotated[int | None, Quantity(RATE, 1000, 10**15)] = Field(
         default=None,
         alias="rate",
         json_schema_extra={"default": "required with `cbr`"},
-        description="Rate of each flow while it sends, counted as that of links; only with `cbr`.",
+        description="Rate of each flow while it sends, counted like that of links; only with"
+        " `cbr`.",
     )
     packet_bytes: Annotated[int, Quantity(SIZE, SMALLEST_PACKET, LARGEST_PACKET)] = Field(
         default=1000,
@@ -67,32 +67,32 @@ class Background(Section):
     start_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
         default=0,
         alias="start",
-        description="When it begins, from the start of the run.",
+        description="Start, from the start of the run.",
     )
     duration_ns: Annotated[int | None, Quantity(TIME, 1000, 24 * HOUR)] = Field(
         default=None,
         alias="for",
         json_schema_extra={"default": "to the end of the run"},
-        description="How long it lasts.",
+        description="Duration.",
     )
     on_ns: Annotated[int | None, Quantity(TIME, 1000, HOUR)] = Field(
         default=None,
         alias="on",
         json_schema_extra={"default": "none: it always sends"},
-        description="With `off`: it sends for this long,",
+        description="With `off`: duration of each sending period, from the start on.",
     )
     off_ns: Annotated[int | None, Quantity(TIME, 1000, HOUR)] = Field(
         default=None,
         alias="off",
         json_schema_extra={"default": "none"},
-        description="and then is silent for this long, by turns, from its start on.",
+        description="Duration of each silent period after it.",
     )
     burst_bytes: Annotated[int | None, Quantity(SIZE, 1, 2**40)] = Field(
         default=None,
         alias="burst",
         json_schema_extra={"default": "none: without end"},
-        description="With `every`: it sends this many bytes of payload at once, and then waits. Of"
-        " several senders to one host, this is incast. Only with `tcp`.",
+        description="With `every`: payload bytes of each burst. Several senders to one host form an"
+        " incast. Only with `tcp`.",
     )
     every_ns: Annotated[int | None, Quantity(TIME, 1000, HOUR)] = Field(
         default=None,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Placement(Section):
-    """Which hosts a job runs on. A host has one role."""
+    """The hosts of a job. A host has one role."""
 
     workers: tuple[Annotated[str, NODE], ...] = Field(
         description="The workers' hosts, one for each worker.",
@@ -41,8 +41,8 @@ class Placement(Section):
     servers: Annotated[tuple[str, ...], Nodes()] = Field(
         default=(),
         alias="ps",
-        json_schema_extra={"default": "required where the system has parameter servers"},
-        description="The parameter server's host; a list where the job has several.",
+        json_schema_extra={"default": "required if the system has parameter servers"},
+        description="The parameter server's host; a list for several.",
     )
 
     @classmethod
@@ -72,10 +72,10 @@ class JobShape(Section):
     gpu: Annotated[str | None, Choice(tuple(GPUS))] = Field(
         default=None,
         json_schema_extra={"default": "the experiment's `gpu`"},
-        description="Whose compute times the job has, if its model has those of several GPUs.",
+        description="The GPU of the job's compute times, if its model has several.",
     )
     workers: Annotated[int, Whole(1, MAX_WORKERS)] = Field(
-        description="Number of workers, each on a host of its own.",
+        description="Number of workers, each on its own host.",
     )
     iterations: Annotated[int, Whole(1, 10**6)] = Field(
         description="Training iterations to replay.",
@@ -91,9 +91,9 @@ class JobShape(Section):
     )
     buckets: Annotated[str, Choice(BUCKETS)] = Field(
         default="layers",
-        description="What a tensor is, which is exchanged as a whole: `layers`: a layer's gradient;"
-        " `ddp`: a bucket of PyTorch's DistributedDataParallel, of neighbouring layers with 25 MiB"
-        " or more before any scaling (docs/models.md).",
+        description="The unit of exchange (tensor): `layers`: a layer's gradient; `ddp`: a"
+        " bucket of PyTorch's DistributedDataParallel, neighbouring layers of at least 25 MiB"
+        " before scaling (docs/models.md).",
     )
     compute_jitter: Annotated[float, Quantity(PERCENT, 0, 99)] = Field(
         default=0.0,
@@ -124,13 +124,13 @@ OF_PROGRAM = ("command", "backend", "numbers", "collective_timeout_ns")
 
 
 class Job(JobShape):
-    """One training job: it replays a model, or it is a program (docs/training.md). Jobs are
-    numbered from 0 in the order of the file."""
+    """One training job: it replays a model, or runs a program (docs/training.md). Jobs are numbered
+    from 0 in the order of the file."""
 
     model: Annotated[str, ANY_TEXT] = Field(
         default="",
         json_schema_extra={"default": "required without `command`"},
-        description="A trace: the name of a shipped one, or the path of your own file, or of a"
+        description="A trace: the name of an included one, or the path of your own file or of a"
         " recording (`.npz`, docs/recordings.md).",
     )
     iterations: Annotated[int, Whole(1, 10**6)] = Field(
@@ -141,48 +141,48 @@ class Job(JobShape):
     command: Annotated[str, ANY_TEXT] = Field(
         default="",
         json_schema_extra={"default": "none: the job replays a model"},
-        description="A program and its arguments, in place of `model` and all keys that say how to"
-        " replay it: one process on each worker's host, which gives the values. A Python file is"
-        " run by the testbed's Python. Its path is relative to the experiment file or to the"
-        " current folder. Only on Mininet.",
+        description="A program and its arguments, instead of `model` and all keys for replay:"
+        " one process on each worker's host, which supplies the values. The testbed's Python"
+        " runs Python files. Its path is relative to the experiment file or to the current"
+        " folder. Only on Mininet.",
     )
     backend: Annotated[str | None, Choice(("ina", "gloo"))] = Field(
         default=None,
         json_schema_extra={"default": "what the program names"},
-        description="Which backend of torch.distributed a program's `init_process_group` gets,"
-        " whatever it names itself: `ina`, sums in the switches; `gloo`, PyTorch's own collectives"
-        " on the same emulated network. Only with `command`.",
+        description="The torch.distributed backend of a program's `init_process_group`,"
+        " overriding the program's choice: `ina`, sums in the switches; `gloo`, PyTorch's own"
+        " collectives on the same emulated network. Only with `command`.",
     )
     numbers: Annotated[str | None, Choice(("exponents", "fixed"))] = Field(
         default=None,
         json_schema_extra={"default": "`exponents` with `command`"},
-        description="How float32 of a program travel as int32: `exponents`: each block with the"
-        " exponent of its largest value, on which the ranks agree before; `fixed`: with ATP's"
-        " `fixed_point_scale`, and as float32 past the switches where that does not fit (system"
-        " `atp`). Only with `command` (docs/training.md).",
+        description="Conversion of a program's float32 to int32: `exponents`: each block with the"
+        " exponent of its largest value, agreed on by the ranks in advance; `fixed`: with"
+        " ATP's `fixed_point_scale`, and as float32 past the switches if that does not fit"
+        " (system `atp`). Only with `command` (docs/training.md).",
     )
     collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=None,
         alias="collective_timeout",
         json_schema_extra={"default": "5 min with `command`"},
-        description="How long ranks of a program wait for one that does not call a collective which"
-        " they have called, or does not join the job, before the job ends with an error that names"
-        " it. Only with `command`.",
+        description="How long ranks of a program wait for a rank that does not call the same"
+        " collective or does not join the job, before the job fails with an error that names it."
+        " Only with `command`.",
     )
     start_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
         default=0,
         alias="start",
-        description="When the job starts, counted from the start of the run.",
+        description="Start of the job, from the start of the run.",
     )
     placement: Annotated[
         Placement | str, WordOr(Placement, POLICIES, "{workers: [h1, h2], ps: h3}")
     ] = Field(
         default="packed",
         json_schema_extra={"default": "`packed`"},
-        description="Which hosts the job gets, first for its workers, then for its parameter"
-        " servers, if any. `packed`: the next free hosts in the topology's order; `spread`: each"
-        " host on the switch with the most free hosts; `random`: drawn from `seed`. Hosts that any"
-        " job names are not free.",
+        description="The job's hosts, first for its workers, then for its parameter servers, if"
+        " any. `packed`: the next free hosts in the topology's order; `spread`: each host on the"
+        " switch with the most free hosts; `random`: drawn from `seed`. Hosts named by any job"
+        " are not free.",
     )
 
     _trace: Trace | None = PrivateAttr(default=None)
@@ -251,12 +251,12 @@ class Fault(Section):
     kind: Annotated[str, Choice(("pause", "slow", "kill", "restart", *LINK_FAULTS))] = Field(
         alias="fault",
         description="`pause`: the process is stopped (SIGSTOP), then continues. `slow`: a worker's"
-        " compute steps that begin in that time take `factor` times as long; the process of a"
-        " server or switch runs 1/`factor` of the time, in periods of 20 ms. `kill`: the process"
-        " ends (SIGKILL). `restart`: a switch's process ends, and a new one with empty registers"
-        " gets the tables, multicast groups and link settings again. `link_down`: both directions"
-        " of a link fail, and what waits for it or is on its way is lost; `link_up`: it works"
-        " again.",
+        " compute steps that begin during the fault take `factor` times as long; the process"
+        " of a server or switch runs 1/`factor` of the time, in periods of 20 ms. `kill`: the"
+        " process ends (SIGKILL). `restart`: a switch's process ends, and a new one with"
+        " empty registers gets the tables, multicast groups and link settings again."
+        " `link_down`: both directions of a link fail, and its queued packets and those in"
+        " flight are lost; `link_up`: it works again.",
     )
     job: Annotated[str | None, NAME] = Field(
         default=None,
@@ -280,7 +280,7 @@ class Fault(Section):
     ] = Field(
         default=None,
         json_schema_extra={"default": "none; `link_down`, `link_up`: required without `switch`"},
-        description="The two nodes of a link. The fault is that of all links between them.",
+        description="The two nodes of a link. The fault affects all links between them.",
     )
     duration_ns: Annotated[int | None, Quantity(TIME, 10 * MS, 24 * HOUR)] = Field(
         default=None,
@@ -295,14 +295,13 @@ class Fault(Section):
         default=None,
         alias="failover",
         json_schema_extra={"default": "50 ms with `link_down` and `link_up`"},
-        description="How long after the link's failure, and after its return, the control plane"
-        " has replaced the routes (GRID: the plan) by those over the links that are up then; only"
-        " with `link_down` and `link_up`.",
+        description="Time from a link's failure or return to the new routes (GRID: the new plan)"
+        " of the control plane; only with `link_down` and `link_up`.",
     )
     factor: Annotated[float | None, Number(1, 1000, with_low=False)] = Field(
         default=None,
         json_schema_extra={"default": "required with `slow`"},
-        description="How many times as slow; only with `slow`.",
+        description="Slow-down factor; only with `slow`.",
     )
 
     @property

@@ -39,13 +39,13 @@ class LinkSettings(Section):
         default=0,
         alias="jitter",
         description="The delay of each packet is drawn from delay - jitter to delay + jitter;"
-        " packets keep their order (`reorder` changes it). At most the delay.",
+        " packets keep their order (except with `reorder`). At most the delay.",
     )
     delay_spread: Share = Field(
         default=0.0,
-        description="Differences between links: each link has its own delay from delay - spread to"
-        " delay + spread, the same in both directions, drawn once from `seed`. With 0, workers at"
-        " equal distances send at the same moments.",
+        description="Differences between links: each link has its own delay from delay - spread"
+        " to delay + spread, the same in both directions, drawn once from `seed`. With 0,"
+        " workers at equal distances send at the same times.",
     )
     loss: Share = Field(
         default=0.0,
@@ -53,7 +53,7 @@ class LinkSettings(Section):
     )
     duplicate: Share = Field(
         default=0.0,
-        description="Share of packets that arrive twice, one right behind the other.",
+        description="Share of duplicated packets; the copy follows directly.",
     )
     reorder: Share = Field(
         default=0.0,
@@ -63,13 +63,13 @@ class LinkSettings(Section):
     reorder_delay_ns: Delay = Field(
         default=1_000_000,
         alias="reorder_delay",
-        description="How much longer a reordered packet takes. If the link has a bandwidth, this"
-        " must be more than a packet's time on the link, so that another packet can overtake.",
+        description="Additional delay of a reordered packet. On a link with a bandwidth, it must"
+        " exceed a packet's time on the link, so that another packet can overtake.",
     )
     queue_packets: Queue = Field(
         default=1000,
         alias="queue",
-        description="Queue length: how many packets can wait for the link. More are dropped.",
+        description="Queue length of the link in packets; further packets are dropped.",
     )
     ecn_threshold_packets: Threshold = Field(
         default=0,
@@ -91,8 +91,8 @@ class LinkOptions(LinkSettings):
 
     failed: Annotated[bool, Flag()] = Field(
         default=False,
-        description="The link is down from the start, and the control plane knows it: no route and"
-        " no plan uses it. Only for links between switches.",
+        description="The link is down from the start, and no route or plan uses it. Only for links"
+        " between switches.",
     )
     forward: LinkSettings | None = Field(default=None)
     backward: LinkSettings | None = Field(default=None)
@@ -121,7 +121,7 @@ class Links(LinkSettings):
 
     each: tuple[LinkException, ...] = Field(
         default=(),
-        description="Exceptions: links with settings of their own. If several places set a key,"
-        " the last of these counts: `links:`, the topology's class, `each`, its `forward` and"
+        description="Exceptions: settings of particular links. If several places set a key, the"
+        " last of these applies: `links:`, the topology's class, `each`, its `forward` and"
         " `backward`.",
     )

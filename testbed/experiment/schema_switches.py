@@ -16,15 +16,15 @@ class SwitchSettings(Section):
 
     aggregates: Annotated[bool, Flag()] = Field(
         default=True,
-        description="Whether the switch aggregates. A switch that does not only forwards; the"
-        " job's next aggregating switch adds up what comes through it.",
+        description="Whether the switch aggregates. Otherwise it only forwards, and the job's next"
+        " aggregating switch aggregates its packets.",
     )
     capacity_bps: Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("unlimited", None),))] = (
         Field(
             default=None,
             alias="capacity",
             description="Aggregation capacity: the largest total rate of gradients, of all jobs,"
-            " that the switch aggregates. Gradients beyond it go on to the parameter server"
+            " that the switch aggregates. Gradients beyond it continue to the parameter server"
             " unchanged. Counts bytes from the Ethernet header to the end of the payload. System"
             " grid only.",
         )
@@ -32,10 +32,9 @@ class SwitchSettings(Section):
     burst_packets: Annotated[int | None, Quantity(PACKETS, 1, 10**6, (("auto", None),))] = Field(
         default=None,
         alias="burst",
-        description="How many packets the switch takes in beyond the capacity at a time. auto: for"
-        " each worker that it aggregates, four packets, plus the worker's burst (timers.burst),"
-        " plus the largest lead of the fragments that name this switch over their share. System"
-        " grid only.",
+        description="Largest burst of packets beyond the capacity. auto: for each aggregated"
+        " worker, four packets, plus the worker's burst (timers.burst), plus the largest lead of"
+        " the fragments for this switch over their share. System grid only.",
     )
 
 
@@ -50,7 +49,7 @@ class Switches(SwitchSettings):
 
     each: tuple[SwitchException, ...] = Field(
         default=(),
-        description="Exceptions: switches with settings of their own.",
+        description="Exceptions: settings of particular switches.",
     )
 
     def of(self, name: str) -> SwitchSettings:

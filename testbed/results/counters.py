@@ -12,36 +12,36 @@ from collections.abc import Mapping
 
 EVENTS: Mapping[str, str] = {
     "allocations": "gradient claimed an empty aggregator",
-    "additions": "gradient was added to a sum that is not complete yet",
+    "additions": "gradient was added to an incomplete sum",
     "completions": "gradient was added and completed the sum",
-    "duplicates": "gradient was in the sum already: dropped",
-    "re_emissions": "gradient was in a complete, held sum: the sum was sent again",
-    "overlaps": "gradient overlapped the sum in part: to the PS unchanged, if there is one",
+    "duplicates": "gradient was already in the sum: dropped",
+    "re_emissions": "gradient was in a complete, held sum: the sum was resent",
+    "overlaps": "gradient overlapped the sum partially: to the PS unchanged, if there is one",
     "preemptions": "gradient evicted a partial sum and took its aggregator",
-    "preemptions_held": "gradient took the aggregator of a sum that had left already",
+    "preemptions_held": "gradient took the aggregator of a held sum",
     "collisions": "gradient found its aggregator taken: to its PS, the owner's priority unchanged",
     "downgrades": "gradient found its aggregator taken: to its PS, and the owner's priority was"
     " halved",
     "ghosts": "gradient claimed an aggregator untouched for max_age, or of a killed job",
-    "flushes": "retransmission took along a sum that already had its values",
-    "flush_additions": "retransmission was added to a sum and took it along",
+    "flushes": "retransmission carried away a sum that already had its values",
+    "flush_additions": "retransmission was added to a sum and carried it away",
     "reminders": "reminder from a PS pulled a partial sum",
     "reminders_empty": "reminder from a PS found nothing",
     "releases": "result from a PS freed its aggregator",
     "results_passed": "result from a PS found no aggregator to free",
-    "passes": "gradient that this switch is not to aggregate",
-    "outside": "gradient of strangers, or with an index or fragment that its job does not have:"
-    " to its PS, or dropped",
+    "passes": "gradient that this switch must not aggregate",
+    "outside": "gradient with a worker, index or fragment that its job does not have: to its PS, or"
+    " dropped",
     "over_rate": "gradient beyond the switch's aggregation capacity: to its PS unchanged",
-    "stale_chunks": "gradient of a chunk that has ended: dropped",
+    "stale_chunks": "gradient of a finished chunk: dropped",
 }
 
 ENDINGS: Mapping[str, str] = {
     "completed": "the sum was complete",
     "evicted": "the sum left as a partial because another fragment preempted it",
     "pulled": "the sum left as a partial because of a reminder or a retransmission",
-    "discarded": "the aggregator was freed without the sum: a ghost, a killed job's, or its result"
-    " came first",
+    "discarded": "the aggregator was freed without the sum: a ghost, of a killed job, or after"
+    " its result",
     "open": "the sum was still open when the run ended",
 }
 

@@ -23,20 +23,20 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 | `tables/*.parquet` | the tables below |
 | `logs/` | one log per host and switch |
 | `figures/` | PNG and PDF, drawn from the tables |
-| `captures/` | with `--pcap`: what passed the chosen ports ([captures.md](captures.md)) |
+| `captures/` | with `--pcap`: packets of the chosen ports ([captures.md](captures.md)) |
 | `report.txt` | the printed table |
 | `report.html` | all of it as one page for the browser |
 
 The [glossary](glossary.md) explains the terms.
 
-`status.json` is written first and says `running`. It is replaced in one step when the run ends, by
-`finished`, `failed` or `interrupted`. If a folder says `running` but the process that it names does
-not exist any more, the run was killed. Its tables are read as far as they were written, and the run
+`status.json` is written first, with the state `running`. It is replaced atomically at the end of
+the run, with `finished`, `failed` or `interrupted`. If the state is `running` but the named process
+no longer exists, the run was killed. Its tables are read as far as they were written, and the run
 counts as unfinished. Files belong to the user who called sudo.
 
-A run is `finished` only if every value was checked and right, and every job ended, except jobs that
-planned faults killed. Its fidelity mark is `ok` if all of these are true, otherwise `degraded`,
-with the reasons ([fidelity.md](fidelity.md) explains the limits):
+A run is `finished` only if every value was checked and correct, and every job ended, except jobs
+killed by planned faults. Its fidelity mark is `ok` if all of these hold, otherwise `degraded`, with
+the reasons ([fidelity.md](fidelity.md) explains the limits):
 
 - no socket and no queue outside the experiment dropped a packet;
 - no switch or host used more than {CPU_LIMIT:.0%} of a core in any second;
@@ -45,8 +45,8 @@ with the reasons ([fidelity.md](fidelity.md) explains the limits):
   {WINDOW_LIMIT:.1%} of the time that its window takes at the links' rate;
 - every planned fault took place.
 
-The first four leave out hosts and switches that a planned fault paused, slowed, killed or
-restarted. A runtime that records no invariants has no mark.
+The first four ignore hosts and switches that a planned fault paused, slowed, killed or restarted. A
+runtime without invariants has no mark.
 
 To read the results in Python:
 
@@ -59,23 +59,22 @@ print(results.jobs[["name", "jct_ns", "ps_packets"]])
 ```
 
 Each table is an attribute with a pandas data frame. A table that the run did not reach is empty.
-Any Parquet reader opens the files too; a field's metadata has the column's unit and meaning. All
-times are nanoseconds since the start of the run. Null means "not measured", never 0.
+Any Parquet reader opens the files; a field's metadata has the column's unit and meaning. All times
+are nanoseconds since the start of the run. Null means "not measured", never 0.
 
 ## Versions
 
-The number `format` in `status.json`, now {FORMAT}, is that of the whole folder: its files, the
-tables, their columns and units. The policy:
+The number `format` in `status.json`, now {FORMAT}, covers the whole folder: files, tables, columns
+and units. The policy:
 
 - It is raised when a reader of the old format would misread the new one: a column changes its
-  meaning, unit or type, or goes.
-- Tables, columns and files may be added without that. In older results they are empty or null,
-  and the hash of a run (`show --hash`) does not change.
-- A version reads the format that it writes. Given another one, it says so in one line, and names
-  the file with the commit that wrote the results, which reads them.
+  meaning, unit or type, or is removed.
+- Tables, columns and files may be added without a new format. In older results they are empty or
+  null, and the hash of a run (`show --hash`) does not change.
+- A version reads only the format that it writes. For another one, the error names the file with the
+  commit that wrote the results, which can read them.
 
-`CHANGELOG.md` names every format. A run as one file has a version of its own
-([artifacts.md](artifacts.md)).
+`CHANGELOG.md` lists the formats. Artifacts have a separate format ([artifacts.md](artifacts.md)).
 
 ## Tables
 """

@@ -128,13 +128,13 @@ _WAITS = (
         "wait_share",
         "float64",
         "share",
-        "share of the time in which its process was ready to run but had no processor",
+        "share of the time in which its process was ready to run without a processor",
         True,
         minimum=0,
     ),
     _time("wait_mean_ns", "mean wait, over the times that it got a processor", True),
 )
-_REPETITION = _number("repetition", "which repetition of the run, from 0", dtype="int16")
+_REPETITION = _number("repetition", "repetition of the run, from 0", dtype="int16")
 _JOB = _number("job", "job, in the order of the experiment file, from 0")
 _WORKER = _number("worker", "worker within its job, from 0")
 _ITERATION = _number("iteration", "iteration of the training loop, from 0")
@@ -143,8 +143,8 @@ _SWITCH = _name("switch", "name of the switch")
 _DECLARED = (
     Table(
         "jobs",
-        "One row per job: its settings, its completion time, its traffic, and whether its values"
-        " were right.",
+        "One row per job: its settings, completion time, traffic, and whether its values were"
+        " correct.",
         (
             _REPETITION,
             _JOB,
@@ -157,26 +157,26 @@ _DECLARED = (
                 "iterations",
                 "int32",
                 "count",
-                "iterations of the experiment file; 1 of a program",
+                "iterations of the experiment file; 1 for a program",
                 minimum=1,
             ),
-            _count("values", "values per iteration and worker; of a program, in all"),
-            _count("fragments", "fragments per iteration and worker; of a program, in all"),
+            _count("values", "values per iteration and worker; for a program, in total"),
+            _count("fragments", "fragments per iteration and worker; for a program, in total"),
             Column(
                 "batch",
                 "int32",
                 "count",
-                "samples per iteration and worker, of the trace; null: not known",
+                "samples per iteration and worker, of the trace; null: unknown",
                 nullable=True,
                 minimum=1,
             ),
             _time(
                 "compute_ns",
-                "what a worker of usual speed computes in all iterations, without waiting",
+                "computation time of a worker of nominal speed in all iterations",
                 True,
             ),
-            _time("submitted_ns", "when it was submitted; its start if jobs do not wait", True),
-            _time("start_ns", "the job's start, from which it has its hosts"),
+            _time("submitted_ns", "time of submission; the job's start if jobs do not wait", True),
+            _time("start_ns", "the job's start, when it gets its hosts"),
             _time("waiting_ns", "start_ns - submitted_ns", True),
             _time("end_ns", "end of its last iteration at its last worker; null: never", True),
             _time("jct_ns", "job completion time (JCT): end_ns - submitted_ns; null: never", True),
@@ -185,14 +185,14 @@ _DECLARED = (
                 "finished; killed by a planned fault; or unfinished because of a planned fault",
                 allowed=("finished", "killed", "unfinished"),
             ),
-            Column("exact", "bool", "", "every value that was checked was right"),
+            Column("exact", "bool", "", "all checked values were correct"),
             _count(
                 "values_checked",
-                "values compared with the expected sum, all workers; of a program, which alone"
-                " knows it, sums handed back",
+                "values compared with the expected sum, all workers; for a program, which alone"
+                " knows them, returned sums",
             ),
             _count("gradient_packets", "gradient packets that its workers sent, of every kind"),
-            _count("retransmissions", "gradient packets that were sent again"),
+            _count("retransmissions", "gradient packets that were retransmitted"),
             _count("ps_packets", "gradient packets that reached its PS; null: no PS", True),
             _count("ps_link_bytes_in", "bytes on the PS's link towards the PS", True, "bytes"),
             _count("ps_link_bytes_out", "bytes on the PS's link from the PS", True, "bytes"),
@@ -202,7 +202,7 @@ _DECLARED = (
             _count("saturated", "values that quantisation or addition saturated", True),
             _time(
                 "communication_bound_ns",
-                "lower bound of the communication time of all its iterations; null: not known",
+                "lower bound of the communication time of all its iterations; null: unknown",
                 True,
             ),
         ),
@@ -215,8 +215,8 @@ _DECLARED = (
     ),
     Table(
         "iterations",
-        "One row per worker and iteration that it began. The next iteration may start before the "
-        "rear tensors of this one have arrived, so rows of one worker can overlap in time.",
+        "One row per worker and started iteration. The next iteration may start before the rear"
+        " tensors of this one have arrived, so rows of one worker can overlap in time.",
         (
             _REPETITION,
             _JOB,
@@ -261,8 +261,8 @@ _DECLARED = (
     ),
     Table(
         "hosts",
-        "One row per role of a host: its traffic, and how well it kept its schedule. If jobs come"
-        " and go, a host has several roles, one after the other.",
+        "One row per role of a host: its traffic, and its delay behind its schedule. With"
+        " arrivals, a host has several roles, one after the other.",
         (
             _REPETITION,
             _name("host", "name of the host"),
@@ -273,10 +273,10 @@ _DECLARED = (
             _count("packets_received", "packets received"),
             _count("bytes_sent", "bytes sent, from the Ethernet header on", unit="bytes"),
             _count("bytes_received", "bytes received, from the Ethernet header on", unit="bytes"),
-            _count("retransmissions", "packets that it sent again"),
+            _count("retransmissions", "packets that it retransmitted"),
             _count("duplicate_results", "results that it already had"),
             _count("socket_drops", "packets that its socket dropped", True),
-            _time("lag_p50_ns", "how late it sent, compared with its own schedule: median", True),
+            _time("lag_p50_ns", "sending delay behind its own schedule: median", True),
             _time("lag_p99_ns", "the same: 99th percentile", True),
             _time("lag_max_ns", "the same: maximum", True),
             _time("cpu_ns", "processor time used", True),
@@ -302,7 +302,7 @@ _DECLARED = (
             _REPETITION,
             _SWITCH,
             _count("packets_received", "packets that came in", True),
-            _count("packets_sent", "packets that it sent", True),
+            _count("packets_sent", "packets sent", True),
             Column(
                 "cpu_ns",
                 "int64",
@@ -336,7 +336,7 @@ _DECLARED = (
             _number("job", "job that is counted; null: the whole switch", True),
             _name(
                 "counter",
-                "name of the counter; the ending _ns means a time",
+                "name of the counter; times end in _ns",
                 allowed=tuple(COUNTERS),
             ),
             _count("value", "its value", unit="count or ns"),
@@ -347,8 +347,8 @@ _DECLARED = (
         "memory",
         "Samples of the number of aggregators in use, for pictures. Shares of time come from"
         " switch_counters, which do not depend on a sampling period. A switch has at least one"
-        " row, so that its pool size is known, and no more than about 2,000 samples: the longer a"
-        " run is, the longer are their steps.",
+        " row, with its pool size, and at most about 2,000 samples: longer runs have longer"
+        " steps.",
         (
             _REPETITION,
             _SWITCH,
@@ -369,8 +369,8 @@ _DECLARED = (
     Table(
         "events",
         "Samples of the event counters of a switch, all jobs together, at the times of table"
-        " memory, for pictures. There is a row for each event that has happened since the sample"
-        " before. A switch that is restarted counts from 0 again. Totals are in switch_counters.",
+        " memory, for pictures. There is a row for each event that has occurred since the"
+        " previous sample. A restarted switch counts from 0 again. Totals are in switch_counters.",
         (
             _REPETITION,
             _SWITCH,
@@ -382,10 +382,10 @@ _DECLARED = (
     ),
     Table(
         "pool",
-        "Where in a switch's pool aggregators are in use, at some of the times of table memory (at"
-        " most 400, evenly spaced). A pool is divided into at most 64 blocks of neighbouring"
-        " aggregators, fewer with many switches. The first 64 aggregators of a block are read (in"
-        " SwitchML, 64 slots of two). Not sampled on BMv2.",
+        "Aggregators in use by their place in a switch's pool, at some of the times of table"
+        " memory (at most 400, evenly spaced). A pool is divided into at most 64 blocks of"
+        " neighbouring aggregators, fewer with many switches. The first 64 aggregators of a block"
+        " are read (in SwitchML, 64 slots of two). Not sampled on BMv2.",
         (
             _REPETITION,
             _SWITCH,
@@ -395,7 +395,7 @@ _DECLARED = (
                 "seen",
                 "int64",
                 "aggregators",
-                "how many aggregators of the block were read",
+                "number of aggregators of the block that were read",
                 minimum=1,
             ),
             _count("filling", "of these, filling (incomplete)", unit="aggregators"),
@@ -432,14 +432,14 @@ _DECLARED = (
             _count("max_queue", "longest modelled queue in packets", True),
             _count(
                 "refused",
-                "packets that came in and claimed a job that may not send through this port:"
-                " dropped; null: egress, or the experiment admits everything",
+                "received packets that claimed a job without admission on this port: dropped;"
+                " null: egress, or admission is off",
                 True,
             ),
             _count(
                 "down_drops",
-                "lost because the link was down: sent meanwhile, or queued or on their way when it"
-                " failed; null: no link fails in the experiment",
+                "lost because the link was down: sent meanwhile, or queued or in flight when it"
+                " failed; null: no link failures in the experiment",
                 True,
             ),
         ),
@@ -447,16 +447,16 @@ _DECLARED = (
     ),
     Table(
         "measures",
-        "One row per number that a rank of a program has reported (`testbed.report`). A run without"
-        " programs, or whose programs report nothing, has no such table.",
+        "One row per number that a rank of a program has reported (`testbed.report`). A run"
+        " without reports has no such table.",
         (
             _REPETITION,
             _JOB,
             _number("worker", "rank of the program, from 0"),
-            _number("number", "which of its reports, from 0"),
-            _name("name", "what was measured, such as loss"),
-            _number("step", "the step that the program names", dtype="int64"),
-            _time("time_ns", "when it was reported"),
+            _number("number", "its report, from 0"),
+            _name("name", "name of the measure, such as loss"),
+            _number("step", "the program's step", dtype="int64"),
+            _time("time_ns", "time of the report"),
             Column("value", "float64", "", "the number; null: not finite", True),
         ),
         key=("repetition", "job", "worker", "number", "name"),
@@ -471,13 +471,12 @@ _DECLARED = (
             _name("kind", "how it sends", allowed=("tcp", "cbr")),
             _name("source", "host that sends"),
             _name("target", "host that receives"),
-            _time("begun_ns", "when it began; null: after the end of the run", True),
-            _time("ended_ns", "when it ended, at the latest with the run", True),
-            _count("bytes", "bytes of payload that have arrived, each once", unit="bytes"),
+            _time("begun_ns", "start; null: after the end of the run", True),
+            _time("ended_ns", "end, at the latest that of the run", True),
+            _count("bytes", "payload bytes received, without duplicates", unit="bytes"),
             _count(
                 "mean_bps",
-                "payload per time, from its beginning to its end, silent times included; null: it"
-                " never began",
+                "payload per time, from start to end, including silent times; null: it never began",
                 True,
                 "bit/s",
             ),
@@ -485,51 +484,50 @@ _DECLARED = (
             _count("packets_received", "packets received; null: the kernel's TCP", True),
             _count(
                 "lost",
-                "tcp: packets that were sent again, or given up for lost; cbr: packets that have"
-                " not arrived, those on their way at the end included",
+                "tcp: packets that were retransmitted or given up; cbr: packets that have not"
+                " arrived, including those in flight at the end",
                 True,
             ),
-            _count("bursts", "bursts that have arrived as a whole; null: it has none", True),
-            _time("burst_mean_ns", "mean time of these from first to last byte", True),
-            _time("burst_max_ns", "the longest of these times", True),
+            _count("bursts", "completely received bursts; null: it has none", True),
+            _time("burst_mean_ns", "mean time from their first to their last byte", True),
+            _time("burst_max_ns", "longest of these times", True),
         ),
         key=("repetition", "flow"),
         ordered=(("begun_ns", "ended_ns"), ("burst_mean_ns", "burst_max_ns")),
     ),
     Table(
         "faults",
-        "One row per planned fault of the experiment: when it was planned, and when it took place."
-        " Behind them, where links fail, one row for each time that the control plane computed"
-        " routes again (`reroute`), and for each job that was planned again then (`replan`).",
+        "One row per planned fault of the experiment: its planned and its actual time. After"
+        " them, with link failures, one row for each recomputation of routes by the control plane"
+        " (`reroute`), and for each job with a new plan (`replan`).",
         (
             _REPETITION,
             _number(
-                "fault", "fault, in the order of the experiment file, from 0; then what follows"
+                "fault",
+                "fault, in the order of the experiment file, from 0; then reroutes and replans",
             ),
             _name(
                 "kind",
-                "the kind of fault, or what followed",
+                "the kind of fault, `reroute` or `replan`",
                 allowed=(
                     *("pause", "slow", "kill", "restart", "link_down", "link_up"),
                     *("reroute", "replan"),
                 ),
             ),
-            _name("target", "its target, in words"),
-            _number("job", "job that it affects; null: a switch or link", True),
-            _time("at_ns", "when it was planned"),
-            _time(
-                "begun_ns", "when it took place; null: never, since its target had finished", True
-            ),
-            _time("ended_ns", "when it was over; at the latest the end of the run", True),
-            Column("factor", "float64", "", "how many times as slow; null: not a slow-down", True),
+            _name("target", "its target"),
+            _number("job", "affected job; null: a switch or link", True),
+            _time("at_ns", "planned time"),
+            _time("begun_ns", "actual time; null: never, because its target had finished", True),
+            _time("ended_ns", "end; at the latest that of the run", True),
+            Column("factor", "float64", "", "slow-down factor; null: not a slow-down", True),
             _count(
                 "entries",
-                "table entries that were written into all switches; null: no `reroute`",
+                "table entries written into all switches; null: not a `reroute`",
                 True,
             ),
             _count(
                 "rate_bps",
-                "rate of the job's slowest worker in the new plan; null: no `replan`",
+                "rate of the job's slowest worker in the new plan; null: not a `replan`",
                 True,
                 "bit/s",
             ),
@@ -539,8 +537,8 @@ _DECLARED = (
     ),
     Table(
         "fidelity",
-        "One row per invariant of a real-clock run. The run is `ok` if all rows are, otherwise"
-        " `degraded`. An invariant that could not be measured is not ok.",
+        "One row per invariant of a real-clock run. The run is `ok` if all rows are ok, otherwise"
+        " `degraded`. An unmeasured invariant is not ok.",
         (
             _REPETITION,
             _name("scope", "what was measured", allowed=("run", "host", "switch", "link")),

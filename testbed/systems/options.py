@@ -92,28 +92,28 @@ class WorkerOptions(SystemOptions):
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="The largest number of fragments that a worker may have in flight (congestion"
-        " marks halve the window); auto: twice the bandwidth-delay product of the job's own empty"
-        " path, at least 128; of a program, counting that its hosts have to be woken"
-        " (docs/training.md).",
+        description="The largest number of fragments that a worker may have in flight"
+        " (congestion marks halve the window); auto: twice the bandwidth-delay product of the"
+        " job's own empty path, at least 128; for a program, including the wake-up times of its"
+        " hosts (docs/training.md).",
     )
     order: Annotated[str, Choice(("front", "fifo"))] = Field(
         default="front",
-        description="Which ready tensor a worker sends first: the one nearest to the model's front,"
-        " or the one that was ready first.",
+        description="The ready tensor that a worker sends first: the one nearest to the model's"
+        " front, or the one that was ready first.",
     )
     timeout_ns: Annotated[
         int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
     ] = Field(
         default=None,
         alias="timeout",
-        description="How long a worker waits for an answer before it sends a fragment again;"
+        description="The time that a worker waits for an answer before it retransmits a fragment;"
         " adaptive: from the measured round-trip time.",
     )
     zeros: Annotated[str, Choice(("sent", "header_only"))] = Field(
         default="sent",
-        description="What hosts and switches do with a gradient or result whose values are all 0."
-        " sent: it has its values, as any other. header_only: it is a header without values"
+        description="Gradients and results whose values are all 0. sent: with values, like any"
+        " other. header_only: a header without values"
         " ([wire.md](wire.md#packets-without-values)).",
     )
 
@@ -123,9 +123,9 @@ class PoolOptions(WorkerOptions):
 
     window_rule: Annotated[str, Choice(("in_flight", "positions"))] = Field(
         default="in_flight",
-        description="What counts against the window: the fragments in flight, or the positions from"
-        " the oldest fragment without a result to the next one to send, in the order in which the"
-        " worker sends. With positions a single missing result stops the worker after a window.",
+        description="What counts against the window: the fragments in flight, or the positions"
+        " from the oldest fragment without a result to the next one to send, in sending order."
+        " With positions a single missing result stops the worker after a window.",
     )
     max_age_ns: Annotated[int, Quantity(TIME, 0, HOUR, (("none", 0),))] = Field(
         default=0,
@@ -135,15 +135,15 @@ class PoolOptions(WorkerOptions):
     )
     reminder: Annotated[bool, Flag()] = Field(
         default=True,
-        description="Whether the parameter server pulls the remainder of an incomplete fragment"
-        " out of the switch. Without it such a fragment waits for the workers' retransmissions.",
+        description="Whether the parameter server pulls partial sums of incomplete fragments out"
+        " of the switch. Otherwise such a fragment waits for the workers' retransmissions.",
     )
     reminder_delay_ns: Annotated[int | None, Quantity(TIME, US, HOUR, (("adaptive", None),))] = (
         Field(
             default=None,
             alias="reminder_delay",
-            description="How long the parameter server waits before it sends a reminder; adaptive:"
-            " about one round-trip time longer than the spread of arrivals.",
+            description="The time that the parameter server waits before it sends a reminder;"
+            " adaptive: about one round-trip time longer than the spread of arrivals.",
         )
     )
 
@@ -153,15 +153,15 @@ class EsaOptions(PoolOptions):
 
     index: Annotated[str, Choice(("consecutive", "hash"))] = Field(
         default="consecutive",
-        description="How a fragment finds its aggregator: neighbouring fragments have neighbouring"
-        " aggregators, or a hash decides.",
+        description="The aggregator of a fragment: neighbouring fragments have neighbouring"
+        " aggregators, or a hash determines it.",
     )
     priority: Annotated[str, Choice(PRIORITIES)] = Field(
         default="esa",
-        description="What decides a fragment's priority: the whole score (communication over"
-        " computation time, remaining work, layer), one of its factors, nothing (constant), or a"
-        " random number (random). For jobs whose length is unknown, `attained` and `esa_attained`"
-        " take the work of the iterations so far in place of the remaining work.",
+        description="A fragment's priority: the whole score (communication over computation time,"
+        " remaining work, layer), one of its factors, a constant, or a random number. For"
+        " jobs of unknown length, `attained` and `esa_attained` use the work of the"
+        " iterations so far instead of the remaining work.",
     )
     preempt: Annotated[str, Choice(("priority", "always", "coin"))] = Field(
         default="priority",
@@ -175,8 +175,8 @@ class EsaOptions(PoolOptions):
     )
     release: Annotated[str, Choice(("on_completion", "on_result"))] = Field(
         default="on_completion",
-        description="When an aggregator is free again: when its sum is complete and has left, or"
-        " when the result comes back from the parameter server.",
+        description="When an aggregator becomes free: when its complete sum has left, or when"
+        " the result returns from the parameter server.",
     )
 
 
@@ -193,34 +193,34 @@ class AtpOptions(PoolOptions):
     )
     window_rule: Annotated[str, Choice(("positions", "in_flight"))] = Field(
         default="positions",
-        description="What counts against the window: the positions from the oldest fragment without"
-        " a result to the next one to send, or the fragments in flight. With positions a window"
-        " position has one fragment at a time. With in_flight a fragment keeps the position"
-        " fragment number modulo window, several fragments of one position may be in flight and"
-        " collide, and a new index holds from the next iteration on.",
+        description="What counts against the window: the positions from the oldest fragment"
+        " without a result to the next one to send, or the fragments in flight. With positions a"
+        " window position has one fragment at a time. With in_flight a fragment keeps the"
+        " position fragment number modulo window, several fragments of one position may be in"
+        " flight and collide, and a new index applies from the next iteration on.",
     )
     order: Annotated[str, Choice(("fifo",), later=(("front", ATP_ORDER),))] = Field(
         default="fifo",
-        description="Which ready tensor a worker sends first: the one that was ready first.",
+        description="The ready tensor that a worker sends first: the one that was ready first.",
     )
     index: Annotated[str, Choice(("hash", "consecutive"))] = Field(
         default="hash",
-        description="Which aggregators the window positions have at first: a hash decides, or"
+        description="The initial aggregators of window positions: a hash determines them, or"
         " neighbours have neighbouring aggregators.",
     )
     rehash: Annotated[bool, Flag()] = Field(
         default=True,
-        description="Whether the parameter server gives a window position whose fragment collided"
-        " another index.",
+        description="Whether the parameter server assigns a new index to a window position after a"
+        " collision.",
     )
     release: Annotated[str, Choice(("on_result", "on_completion"))] = Field(
         default="on_result",
-        description="When an aggregator is free again: when the result comes back from the"
-        " parameter server, or when its sum is complete and has left.",
+        description="When an aggregator becomes free: when the result returns from the parameter"
+        " server, or when its complete sum has left.",
     )
     gap: Annotated[int, Whole(0, 65_536)] = Field(
         default=3,
-        description="A worker sends a fragment again at once, but only one time, when it has the"
+        description="A worker retransmits a fragment at once, but only once, when it has the"
         " result of a fragment that it sent this many places later; 0: only after the timeout.",
     )
     fixed_point_scale: Annotated[int, Whole(1, 1_000_000_000)] = Field(
@@ -232,13 +232,12 @@ class AtpOptions(PoolOptions):
 
 
 class GridOptions(PoolOptions):
-    """Options of GRID: a plan says which switch aggregates whose fragments, and over which links
-    they go."""
+    """Options of GRID: a plan assigns aggregating switches and paths to fragments."""
 
     order: Annotated[str, Choice(("fifo", "front"))] = Field(
         default="fifo",
-        description="Which ready tensor a worker sends first: the one that was ready first, or the"
-        " one nearest to the model's front (not with ATP's memory).",
+        description="The ready tensor that a worker sends first: the one that was ready first,"
+        " or the one nearest to the model's front (not with ATP's memory).",
     )
     window_rule: Annotated[str, Choice(("auto", "in_flight", "positions"))] = Field(
         default="auto",
@@ -252,13 +251,13 @@ class GridOptions(PoolOptions):
     )
     results: Annotated[str, Choice(RESULTS)] = Field(
         default="counted",
-        description="Whether the plan leaves room for results. counted: its rates hold with them."
-        " ignored: gradients may take the room that results need, and the job is then slower than"
+        description="Whether the plan reserves capacity for results. counted: its rates hold with"
+        " results. ignored: gradients may take this capacity, and the job is then slower than"
         " planned.",
     )
     roundings: Annotated[int, Whole(1, 1000)] = Field(
         default=20,
-        description="How many random roundings the planner grid draws; it keeps the best.",
+        description="Number of random roundings of the planner grid, which uses the best.",
     )
     exact: Annotated[bool, Flag()] = Field(
         default=False,
@@ -268,39 +267,39 @@ class GridOptions(PoolOptions):
         Field(
             default=None,
             alias="max_rate",
-            description="T of the published model: the most that a worker may send, with every"
-            " planner; auto: what the parameter server takes in.",
+            description="T of the published model: the highest rate of a worker, for every"
+            " planner; auto: the parameter server's ingress.",
         )
     )
     memory: Annotated[str, Choice(("esa", "atp", "plain"))] = Field(
         default="esa",
-        description="The rules that decide which fragment gets an aggregator: ESA's (priorities,"
-        " with all its defaults), ATP's (first come, first served, with new indices after"
-        " collisions), or plain (first come, first served).",
+        description="The rules for assigning aggregators: ESA's (priorities, with all its"
+        " defaults), ATP's (first come, first served, with new indices after collisions), or"
+        " plain (first come, first served).",
     )
     release: Annotated[str, Choice(("auto", "on_completion", "on_result"))] = Field(
         default="auto",
-        description="When an aggregator is free again: when its sum is complete and has left, or"
-        " when the result comes back from the parameter server; auto: on_result with ATP's memory.",
+        description="When an aggregator becomes free: when its complete sum has left, or when"
+        " the result returns from the parameter server; auto: on_result with ATP's memory.",
     )
     index: Annotated[str, Choice(("consecutive", "hash"))] = Field(
         default="consecutive",
-        description="How a fragment finds its aggregator: neighbouring fragments have neighbouring"
-        " aggregators, or a hash decides. With ATP's memory: the first aggregators of the window"
-        " positions.",
+        description="The aggregator of a fragment: neighbouring fragments have neighbouring"
+        " aggregators, or a hash determines it. With ATP's memory: the initial aggregators of"
+        " window positions.",
     )
     collision: Annotated[str, Choice(("server", "drop"))] = Field(
         default="server",
-        description="What happens to a fragment that finds its aggregator taken: it goes to the"
-        " parameter server unchanged, or the switch drops it and tells its worker, which halves"
-        " its window and sends the fragment again.",
+        description="A fragment that finds its aggregator taken goes to the parameter server"
+        " unchanged, or the switch drops it and notifies its worker, which halves its window and"
+        " sends the fragment again.",
     )
 
     window_growth: Annotated[str, Choice(("window", "packet"))] = Field(
         default="window",
-        description="How a worker's window grows. window: by one packet per window, from its"
-        " largest size. packet: by one packet for each fragment that a switch aggregated, from one"
-        " packet up to the largest size (the published rule). Congestion marks and dropped"
+        description="Growth of a worker's window. window: by one packet per window, from its"
+        " largest size. packet: by one packet for each fragment that a switch aggregated, from"
+        " one packet up to the largest size (the published rule). Congestion marks and dropped"
         " fragments halve it.",
     )
 
@@ -326,20 +325,20 @@ class SwitchmlOptions(WorkerOptions):
 
     window: Annotated[int | None, Whole(1, 65_536, word="all")] = Field(
         default=None,
-        description="How many chunks a worker may have in flight, one per slot; all: as many as"
-        " its job has slots. The window is fixed, since SwitchML has no congestion marks. A slot"
-        " takes an aggregator for each of its `sets`.",
+        description="The number of chunks that a worker may have in flight, one per slot; all:"
+        " its job's number of slots. The window is fixed, because SwitchML has no congestion"
+        " marks. A slot takes an aggregator for each of its `sets`.",
     )
     order: Annotated[str, Choice(("fifo",), later=(("front", SWITCHML_ORDER),))] = Field(
         default="fifo",
-        description="Which ready tensor a worker sends first: the one that was ready first.",
+        description="The ready tensor that a worker sends first: the one that was ready first.",
     )
     sets: Annotated[int, Whole(1, 2)] = Field(
         default=2,
-        description="Sets of each slot; each set is an aggregator. 2, as in the released program:"
-        " one set keeps a result, so that the switch can send it again, until all workers use the"
-        " other. 1: twice as many slots in the same memory, but no packet may be lost. So links"
-        " with `loss`, `duplicate` or `reorder`, queues shorter than the sum of all windows there,"
+        description="Sets of each slot; each set is an aggregator. 2, as in the released"
+        " program: one set keeps a result for retransmissions until all workers use the other."
+        " 1: twice as many slots in the same memory, but no packet may be lost. So links with"
+        " `loss`, `duplicate` or `reorder`, queues shorter than the sum of all windows there,"
         " and restarts of switches are errors.",
     )
 
