@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from p4engine.control.client import Client
 
 FOLLOW_S = 0.2
-READS = ("tables", "table", "register", "counters", "set")
 
 
 def ps_command(run: str | None, as_json: bool) -> int:

@@ -21,8 +21,6 @@ from testbed.runtimes import interrupts
 if TYPE_CHECKING:
     from testbed.network.mininet_network import Network
 
-WHEN = ("before", "during", "after")
-
 
 class _Over(BaseException):
     """The jobs have ended while the prompt was open."""

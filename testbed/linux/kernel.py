@@ -21,8 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
-CLONE_NEWIPC = 0x08000000
-CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 MS_REC = 0x4000
 MS_SLAVE = 1 << 19
@@ -30,7 +28,6 @@ MS_SLAVE = 1 << 19
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_TIMERSLACK = 29
-_PR_SET_NO_NEW_PRIVS = 38
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
 _SIOCETHTOOL = 0x8946
@@ -122,11 +119,6 @@ def set_process_name(name: str) -> None:
 def set_timer_slack(slack_ns: int) -> None:
     """Allow the kernel to end this thread's sleeps that much late."""
     _prctl(_PR_SET_TIMERSLACK, slack_ns)
-
-
-def set_no_new_privileges() -> None:
-    """Rule out that this process or what it starts gains privileges from a file (setuid)."""
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def switch_offloads_off(interfaces: list[str], *, udp: bool = True) -> None:
