@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed import systems
-from testbed.cli import calibrate
+from testbed.cli.commands import calibrate
 from testbed.cli.main import main
 from testbed.errors import RunError
 from testbed.experiment import load_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.cli.recording_commands import tables
+from testbed.cli.recording_tables import tables
 from testbed.experiment import load, load_text
 from testbed.experiment.sweep import load_sweep
 from testbed.traffic.recording import load_recording

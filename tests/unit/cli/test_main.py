@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +14,6 @@ import pytest
 
 from testbed import paths
 from testbed.cli import main as commands
-from testbed.cli.main import Command
 from testbed.errors import RunError, UserError
 from testbed.paths import command_line
 from testbed.runtimes import interrupts
@@ -35,13 +34,18 @@ def one_command(monkeypatch):
     calls: list[list[str]] = []
     raised: list[BaseException] = []
 
-    def go(options: Namespace) -> None:
+    def go(options: Namespace) -> int:
         calls.append(options.words)
         if raised:
             raise raised[0]
+        return 0
 
-    command = Command("go", lambda parser: parser.add_argument("words", nargs="*"), go)
-    monkeypatch.setattr(commands, "COMMANDS", {"go": command})
+    def arguments(parser: ArgumentParser) -> None:
+        parser.add_argument("words", nargs="*")
+
+    module = SimpleNamespace(arguments=arguments, call=go)
+    monkeypatch.setattr(commands, "COMMANDS", {"go": "go"})
+    monkeypatch.setattr(commands, "module", lambda _: module)
     return SimpleNamespace(calls=calls, raised=raised)
 
 
@@ -104,7 +108,7 @@ def test_a_remedy_quotes_a_command_that_works(monkeypatch, tmp_path, called, nam
     file = ROOT / "experiments" / "quickstart.yaml"
     options = Namespace(file=file, results=tmp_path, processes=None, dask=None, no_report=True)
     with pytest.raises(UserError, match=f"has no key sweep; `{name} {file}` runs it"):
-        commands.COMMANDS["sweep"].call(options)
+        commands.module("sweep").call(options)
 
 
 def test_the_version_is_that_of_both_distributions(capsys):
@@ -128,7 +132,7 @@ def test_help_shows_the_usage_of_a_command(word, capsys):
         assert commands.main([word, flag]) == 0
         shown = capsys.readouterr().out
         assert shown.startswith(f"usage: ina {word}")
-        assert commands.COMMANDS[word].help in " ".join(shown.split())
+        assert commands.COMMANDS[word] in " ".join(shown.split())
 
 
 def test_the_usage_behind_a_mistake_is_one_line(capsys):

@@ -7,7 +7,7 @@ import pytest
 
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.tables import report_tables as tables
-from testbed.cli.twin_command import twin_of
+from testbed.cli.commands.twin import twin_of
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from tests.support.synthetic_results import EXPERIMENT, write_experiment_run

@@ -10,7 +10,8 @@ import pytest
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.preprocessor.preprocess import preprocess
 
-from testbed.cli.experiment_commands import check_command, show_command
+from testbed.cli.commands.check import check_command
+from testbed.cli.commands.show import show_command
 from testbed.experiment import load, load_text
 from testbed.experiment.reference_page import reference
 from testbed.experiment.sweep import is_sweep

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.cli.experiment_commands import check_command, show_command
+from testbed.cli.commands.check import check_command
+from testbed.cli.commands.show import show_command
 from testbed.errors import UserError
 from testbed.experiment import load
 from testbed.experiment.sweep import is_sweep, load_sweep, number_of, shown, system_titles

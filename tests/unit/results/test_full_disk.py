@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import shutil
 import subprocess
-from dataclasses import replace
 
 import pytest
 
@@ -104,7 +103,7 @@ def test_the_folder_and_the_command_give_the_same_cause(
         raise error
 
     monkeypatch.setattr(commands.interrupts, "install", lambda: None)
-    monkeypatch.setitem(commands.COMMANDS, "clean", replace(commands.COMMANDS["clean"], call=fail))
+    monkeypatch.setattr(commands.module("clean"), "call", fail)
     assert commands.main(["clean"]) == 1
     assert capsys.readouterr().err == f"failed: {said}\n"
 

@@ -1,124 +1,53 @@
-"""`ina ps`, `ina exec`, `ina logs` and `ina switch`: a run that goes on, from another shell."""
+"""`ina switch SWITCH ...`: read or change a switch of a run in progress."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
+import argparse
+from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.cli.shared import Parser, json_option, print_columns, print_json, run_option
 from testbed.errors import UserError
-from testbed.machine.preflight import require_root
-from testbed.network import live_runs
-from testbed.network.registry import Record
-from testbed.network.registry import live_runs as all_live
 from testbed.paths import command_line
 
 if TYPE_CHECKING:
     from p4engine.control.client import Client
 
-FOLLOW_S = 0.2
+    from testbed.network.registry import Record
 
 
-def ps_command(run: str | None, as_json: bool) -> int:
-    """List the runs that go on, with their hosts and switches."""
-    require_root(f"`{command_line('ps')}`")
-    records = all_live() if run is None else [live_runs.choose(run)]
-    found = [_described(record) for record in records]
-    if as_json:
-        print(json.dumps(found, indent=1))
-        return 0
-    if not found:
-        print("no run on Mininet is going on")
-    for each in found:
-        print(f"{each['title']}: process {each['process']}")
-        rows = [
-            (node["name"], node["kind"], str(node["process"] or "-"), str(node["namespace"] or "-"))
-            for node in each["nodes"]
-        ]
-        _print(("name", "kind", "process", "namespace"), rows)
-    return 0
+def arguments(parser: Parser) -> None:
+    run_option(parser)
+    json_option(parser, "the same for programs")
+    parser.add_argument("switch", metavar="SWITCH")
+    parser.add_argument(
+        "what",
+        choices=["tables", "table", "register", "counters", "set"],
+        help="table NAME, register NAME [INDEX], set COMMAND... (p4engine/docs/commands.md)",
+    )
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="WORDS")
 
 
-def _described(record: Record) -> dict[str, Any]:
-    nodes = []
-    for name, kind in record.nodes.items():
-        alive = live_runs.processes(record, name)
-        pids = {what: identity.pid for what, identity in alive.items()}
-        nodes.append(
-            {
-                "name": name,
-                "kind": kind,
-                "process": pids.get("process"),
-                "namespace": pids.get("namespace"),
-            }
-        )
-    return {
-        "title": record.title,
-        "process": record.runner.pid,
-        "logs": str(record.logs) if record.logs else None,
-        "nodes": nodes,
-    }
-
-
-def exec_command(run: str | None, node: str, command: Sequence[str]) -> int:
-    """Run a command in a node; returns its exit code."""
-    require_root(f"`{command_line('exec')}`")
-    words = list(command[1:] if command and command[0] == "--" else command)
-    if not words:
-        example = command_line(f"exec {node} -- ip addr", root=True)
-        raise UserError(f"no command; for instance `{example}`")
-    return live_runs.run_in_node(live_runs.choose(run), node, words)
-
-
-def logs_command(run: str | None, node: str, follow: bool) -> int:
-    """Print what the process of a node has written, with `follow` until the run ends."""
-    require_root(f"`{command_line('logs')}`")
-    record = live_runs.choose(run)
-    shown: dict[Path, int] = {}
-    while True:
-        going_on = record.runner.alive()
-        for path in live_runs.log_files(record, node) if going_on or not shown else shown:
-            _print_rest(path, shown)
-        if not follow or not going_on:
-            break
-        time.sleep(FOLLOW_S)
-    if not any(shown.values()):
-        print(f"{node} has written nothing", file=sys.stderr)
-    return 0
-
-
-def _print_rest(path: Path, shown: dict[Path, int]) -> None:
-    """Print what a file has beyond what was shown of it."""
-    try:
-        with path.open("rb") as file:
-            file.seek(shown.get(path, 0))
-            new = file.read()
-    except FileNotFoundError:
-        return
-    shown[path] = shown.get(path, 0) + len(new)
-    sys.stdout.write(new.decode(errors="replace"))
-    sys.stdout.flush()
-
-
-def switch_command(
-    run: str | None, switch: str, what: str, words: Sequence[str], as_json: bool = False
-) -> int:
-    """Read or change a live switch. as_json: what is read is printed as JSON."""
-    require_root(f"`{command_line('switch')}`")
+def call(options: Namespace) -> int:
     from p4engine.control.client import Client
     from p4engine.control.commands import Commands
     from p4engine.frontend.diagnostics import P4Error
 
-    record = live_runs.choose(run)
-    path = live_runs.control_socket(record, switch)
+    from testbed.machine.preflight import require_root
+    from testbed.network import live_runs
+
+    require_root(f"`{command_line('switch')}`")
+    what, words, as_json = options.what, options.words, options.json
+    if words[-1:] == ["--json"]:  # which the words have swallowed
+        words, as_json = words[:-1], True
+    record = live_runs.choose(options.run)
+    path = live_runs.control_socket(record, options.switch)
     try:
         with Client(path) as client:
             line = "" if what == "counters" else _line(what, words)
             if as_json:
-                print(json.dumps(_read(what, words, record, client), indent=1))
+                print_json(_read(what, words, record, client))
                 return 0
             if what == "counters":
                 _none(what, words)
@@ -126,7 +55,7 @@ def switch_command(
                 return 0
             said = Commands(client).run(line)
     except P4Error as error:
-        raise UserError(f"switch {switch}: {error}") from None
+        raise UserError(f"switch {options.switch}: {error}") from None
     if said:
         print(said)
     return 0
@@ -199,11 +128,11 @@ def _print_counters(record: Record, client: Client) -> None:
         (str(row["port"]), row["direction"], *(_number(row.get(name)) for name in columns))
         for row in client.port_stats()
     ]
-    _print(("port", "direction", *(name.replace("_", " ") for name in columns)), rows)
+    print_columns(("port", "direction", *(name.replace("_", " ") for name in columns)), rows)
     counted = [(counter, job or "", str(value)) for counter, job, value in _counted(record, client)]
     if counted:
         print()
-        _print(("counter", "job", "value"), counted)
+        print_columns(("counter", "job", "value"), counted)
 
 
 def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]]:
@@ -225,12 +154,3 @@ def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]
 
 def _number(value: Any) -> str:
     return "-" if value is None else str(value)
-
-
-def _print(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A plain table: columns that line up, nothing else, for people and for awk."""
-    lines = [tuple(header), *rows]
-    widths = [max(len(str(line[place])) for line in lines) for place in range(len(header))]
-    for line in lines:
-        cells = (str(cell).ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  " + "  ".join(cells).rstrip())

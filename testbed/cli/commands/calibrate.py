@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import statistics
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from testbed import systems
+from testbed.cli.shared import Parser, json_option, print_json
 from testbed.errors import RunError
 from testbed.machine.calibration import Calibration, Measured, machine, save
 from testbed.paths import command_line
@@ -39,6 +40,10 @@ MEMORY = "memory: {aggregators: 4096}\n"
 SCALES = {"embedded": 0.03, "bmv2": 0.001}
 BANDWIDTHS = {"embedded": "10 Gbit/s", "bmv2": "1 Gbit/s"}  # of both the most there is
 TIMER_SLEEPS = 300
+
+
+def arguments(parser: Parser) -> None:
+    json_option(parser, "what was measured, for programs")
 
 
 def timer_lag_ns() -> tuple[int, int]:
@@ -109,13 +114,12 @@ def switches_here() -> list[str]:
     return ["embedded", *([] if lacks else ["bmv2"])]
 
 
-def calibrate_command(as_json: bool = False) -> int:
-    """Measure, print, keep. as_json: standard output is what is kept, as JSON; the rest goes to
-    standard error. Raises UserError; RunError at the end where a system failed."""
-    if as_json:
+def call(options: Namespace) -> int:
+    """Measure, print, keep. Raises UserError; RunError at the end where a system failed."""
+    if options.json:  # standard output is what is kept, the rest goes to standard error
         with contextlib.redirect_stdout(sys.stderr):
             calibration, failed = _calibrate()
-        print(json.dumps(dataclasses.asdict(calibration), indent=1))
+        print_json(dataclasses.asdict(calibration))
     else:
         _, failed = _calibrate()
     if failed is not None:

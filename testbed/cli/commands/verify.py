@@ -1,73 +1,84 @@
-"""`ina pack` and `ina verify`: results as one file, and what of it agrees with a run here."""
+"""`ina verify`: run what an artifact holds again, and say what agrees."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from testbed.analysis.report import console_of_tables
-from testbed.analysis.tables.report_tables import compared_data
-from testbed.artifacts import archive
-from testbed.artifacts import pack as packing
-from testbed.artifacts import verify as verifying
+from testbed.cli.shared import (
+    Parser,
+    import_schemas,
+    json_option,
+    positive,
+    print_json,
+    results_option,
+)
 from testbed.errors import UserError
-from testbed.results import ResultsError, checkout
-from testbed.results.environment import version
-from testbed.text_table import printed
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from testbed.artifacts.verify import Checked
 
 
-def pack_command(what: Path, output: Path | None, results: Path, as_json: bool) -> int:
-    """Pack a run, a sweep or a figure, and say what came of it."""
-    made = packing.pack(what, output, results)
-    if as_json:
-        print(json.dumps(made, indent=1))
-        return 0
-    runs = f"{made['runs']} run{'s' if made['runs'] > 1 else ''}"
-    print(f"written: {made['file']}: {runs} in {made['files']} files, {made['bytes']} bytes")
-    print(f"content: {made['content']}")
-    return 0
+def arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="what `pack` has written")
+    parser.add_argument("--no-run", action="store_true", help="only look whether it is whole")
+    parser.add_argument("--point", metavar="HASH", help="only this point of a sweep")
+    parser.add_argument(
+        "--trust", action="store_true", help="run the Python code that is in the file, too"
+    )
+    parser.add_argument(
+        "--processes", type=positive, metavar="N", help="points at one time (default: all cores)"
+    )
+    json_option(parser, "what agrees, for programs")
+    results_option(parser)
 
 
-def verify_command(
-    path: Path,
-    results: Path,
-    *,
-    run: bool = True,
-    processes: int | None = None,
-    point: str | None = None,
-    trusted: bool = False,
-    as_json: bool = False,
-) -> int:
-    """Check an artifact, run it again, and say what agrees. Returns 1 if something does not."""
-    console = Console(stderr=True) if as_json else console_of_tables()
+def call(options: Namespace) -> int:
+    import_schemas()
+    from rich.console import Console
+
+    from testbed.analysis.report import console_of_tables
+    from testbed.artifacts import archive
+    from testbed.artifacts import verify as verifying
+    from testbed.results import ResultsError, checkout
+    from testbed.results.environment import version
+
+    path = options.file
+    console = Console(stderr=True) if options.json else console_of_tables()
     try:
         with verifying.opened(path) as (folder, manifest):
             name = Path(manifest["name"]).name
             if not archive.harmless(name) or name != manifest["name"]:
                 raise UserError(f"{path} is no sound artifact: {manifest['name']!r} is no name")
-            parent = results / f"verify-{name}"
-            if not as_json:
+            parent = options.results / f"verify-{name}"
+            if not options.json:
                 for line in origin(manifest):
                     console.print(line, soft_wrap=True, highlight=False, markup=False)
-            if run:
+            if not options.no_run:
                 checked = verifying.verify(
-                    folder, manifest, parent, console, processes, point, trusted
+                    folder,
+                    manifest,
+                    parent,
+                    console,
+                    options.processes,
+                    options.point,
+                    options.trust,
                 )
             else:
                 checked = verifying.unrun(manifest)
             found = []
             for each in checked:
                 found.append(each)
-                if not as_json:
+                if not options.json:
                     _print(each, console)
     except ResultsError as error:
         raise UserError(f"{path} is no sound artifact: {error}") from None
     good = [each for each in found if each.outcome in verifying.GOOD]
-    if as_json:
+    if options.json:
         described = {
             "file": str(path),
             "content": manifest["content"],
@@ -76,15 +87,18 @@ def verify_command(
             "agrees": len(good) == len(found),
             "runs": [_data(each) for each in found],
         }
-        print(json.dumps(described, indent=1))
+        print_json(described)
     else:
-        what = "agree" if run else "are whole"
+        what = "are whole" if options.no_run else "agree"
         print(f"{len(good)} of {len(found)} runs {what}")
     return 0 if len(good) == len(found) else 1
 
 
 def origin(manifest: dict[str, Any]) -> list[str]:
     """What made an artifact, and what runs it here."""
+    from testbed.results import checkout
+    from testbed.results.environment import version
+
     here = checkout()
     made = f"made by version {manifest['testbed']}, {_code(manifest)}"
     return [
@@ -101,7 +115,9 @@ def _code(of: dict[str, Any]) -> str:
     return f"commit {str(commit)[:12]}{' with changes' if of.get('dirty') else ''}"
 
 
-def _print(checked: verifying.Checked, console: Console) -> None:
+def _print(checked: Checked, console: Console) -> None:
+    from testbed.text_table import printed
+
     line = f"{checked.label}: {checked.outcome}"
     if checked.tables:
         line += f" in {', '.join(checked.tables)}"
@@ -111,7 +127,9 @@ def _print(checked: verifying.Checked, console: Console) -> None:
         console.print(printed(checked.measures))
 
 
-def _data(checked: verifying.Checked) -> dict[str, Any]:
+def _data(checked: Checked) -> dict[str, Any]:
+    from testbed.analysis.tables.report_tables import compared_data
+
     measures = checked.measures
     found = dataclasses.asdict(dataclasses.replace(checked, measures=None))
     return found | {"measures": None if measures is None else compared_data(measures)}

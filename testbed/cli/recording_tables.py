@@ -1,96 +1,29 @@
-"""`ina record` and `ina recording`: record the programs of an experiment, and say what a recording
-holds.
+"""The tables of `ina recording`: tensors and times, numbers of each parameter, packets.
 
-What is said of a recording's numbers: the ranks' values of each parameter, and how far a program's
-sum in either number format (docs/training.md#numbers) is from the exact one, which is that of the
-float32 values in double precision.
+Of numbers: the ranks' values of each parameter, and how far a program's sum in either number format
+(docs/training.md#numbers) is from the exact one, which is that of the float32 values in double
+precision.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
-from testbed.collective import ina_recorder
-from testbed.collective.client import RECORD
 from testbed.config import units
-from testbed.errors import RunError, UserError
-from testbed.experiment.experiment import Experiment
 from testbed.experiment.program_jobs import block_fragments
-from testbed.linux.ownership import hand_over
-from testbed.paths import command_line
 from testbed.protocols import block_float
 from testbed.protocols.given import most_steps
 from testbed.protocols.sizes import MAX_WORKERS, bitmap_width, frame_bytes, rounded_bits
-from testbed.text_table import Column, Row, Table, printed, table_data
-from testbed.traffic.recording import Recording, load_recording
+from testbed.text_table import Column, Row, Table
+from testbed.traffic.recording import Recording
 from testbed.traffic.trace import Trace
 from testbed.workload.gradients import block_scales, quantise
 
-FILE_WIDTH = 120  # of tables that go to a file
 FIXED_SCALES = tuple(10**power for power in range(3, 10))  # that are drawn
-
-# -- record
-
-
-def record_command(
-    experiment: Experiment,
-    output: Path,
-    job: str | None,
-    options: dict[str, int],
-    values: bool,
-    results: Path,
-) -> int:
-    """Run an experiment on Mininet, and write what the ranks of a job that is a program give to
-    all-reduce. job: its name; None: the only one. options, values: of ina_recorder.attach, those
-    that are not its defaults. Raises UserError and RunError."""
-    from testbed.runner import run
-
-    programs = [each.name for each in experiment.jobs if each.is_program]
-    if not programs:
-        raise UserError(f"{experiment.name} has no job with a command, so nothing to record")
-    if job is None and len(programs) > 1:
-        raise UserError(f"name the job to record with --job: {', '.join(programs)}")
-    name = programs[0] if job is None else job
-    if name not in programs:
-        raise UserError(f"--job: found {name}; jobs with a command: {', '.join(programs)}")
-    if experiment.repetitions > 1:
-        raise UserError("repetitions: a recording is of one run; take this key out")
-    if output.suffix != ".npz" or not output.absolute().parent.is_dir():
-        raise UserError(f"{output}: name a file that ends in .npz, in a folder that is there")
-    with tempfile.TemporaryDirectory(prefix="ina-record-") as made:
-        folder = Path(made)
-        hand_over(folder)
-        told = {"folder": made, "job": name, "values": values, **options}
-        os.environ[RECORD] = json.dumps(told)
-        try:
-            run(experiment, results, report=False)
-        finally:
-            del os.environ[RECORD]
-        parts = sorted(folder.glob("*.npz"))
-        if not parts:
-            raise RunError(
-                f"nothing is recorded: the ranks of job {name} wrap no model in"
-                f" DistributedDataParallel, or train for at most"
-                f" {options.get('skip', ina_recorder.SKIP)} steps (--skip)"
-            )
-        try:
-            ina_recorder.join(output, parts)
-        except ina_recorder.RecordingError as error:
-            raise RunError(str(error)) from None
-    hand_over(output)
-    print(f"{output}: recorded; `{command_line(f'recording {output}')}` shows what is in it")
-    return 0
-
-
-# -- recording
 
 
 @dataclass
@@ -354,37 +287,3 @@ def draw_numbers(recording: Recording, title: str, values: int, path: Path) -> l
     titles = {"exponents": "blocks, 32 bits", "short": "blocks, 16 bits"}
     others = {titles.get(name, name): error for name, error in errors.items()}
     return figure.draw(path, title, fixed, others)
-
-
-def recording_command(
-    path: Path, fixed_scale: int, values: int, as_json: bool, drawn: Path | None = None
-) -> int:
-    """Print what is in a recording, and draw its numbers into the file `drawn`, if there is one.
-    Raises UserError."""
-    recording = load_recording(path)
-    if drawn is not None:
-        if drawn.suffix not in (".pdf", ".png") or not drawn.absolute().parent.is_dir():
-            raise UserError(
-                f"{drawn}: name a file that ends in .pdf or .png, in an existing folder"
-            )
-        if not recording.has_values:
-            raise UserError(f"{path}: this recording has no values, so there is nothing to draw")
-    trace = recording.trace()
-    found = list(tables(recording, trace, fixed_scale, values))
-    title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
-    if as_json:
-        if drawn is not None:
-            draw_numbers(recording, title, values, drawn)
-        data = {"recording": title, **{each.name: table_data(each) for each in found}}
-        print(json.dumps(data, indent=1, ensure_ascii=False))
-        return 0
-    print(f"{title}\n")
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=FILE_WIDTH)
-    for each in found:
-        console.print(printed(each))
-    if drawn is not None:
-        for written in draw_numbers(recording, title, values, drawn):
-            print(written)
-    return 0

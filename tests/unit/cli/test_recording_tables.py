@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from testbed.cli.main import main
-from testbed.cli.recording_commands import measured, packets
+from testbed.cli.recording_tables import measured, packets
 from testbed.traffic.recording import load_recording
 from tests.support.paths import ROOT
 from tests.support.recordings import SIZES, values_of, write_recording

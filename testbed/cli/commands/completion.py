@@ -7,27 +7,33 @@ that they take. Files are completed by the shell.
 from __future__ import annotations
 
 import argparse
+from argparse import Namespace
 from pathlib import Path
 
+from testbed.cli.shared import Parser
 from testbed.errors import UserError
 
-PROGRAMS = "ina"  # run.py is called through python3, which shells complete as Python's own
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"])
 
 
-def completion_command(shell: str, parser: argparse.ArgumentParser) -> int:
-    """Print the script. Raises UserError without the package shtab."""
+def call(options: Namespace) -> int:
     try:
         import shtab
     except ImportError:
         raise UserError(
             "completion needs the package shtab: pip install 'ina-testbed[completion]'"
         ) from None
-    parser.prog = PROGRAMS
+    from testbed.cli.main import COMMANDS, parser_of
+
+    parser = parser_of(*COMMANDS)
+    parser.prog = "ina"  # run.py is called through python3, which shells complete as Python's own
     for each in _all_parsers(parser):
         for action in each._actions:
             if action.type is Path:
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
-    print(shtab.complete(parser, shell=shell))
+    print(shtab.complete(parser, shell=options.shell))
     return 0
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from pathlib import Path
 
-from testbed import systems
+from testbed.cli.shared import Parser, import_schemas
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.paths import command_line
 
-MODELS = ("resnet50", "vgg16", "alexnet")  # of the jobs, in turn
+MODELS = ("resnet50", "vgg16", "alexnet")  # of the jobs, in turn  # of the jobs, in turn
 QUESTIONS = {
     "system": ("Which system aggregates the gradients", "esa"),
     "runtime": ("Virtual time (virtual), or processes and root (mininet)", "virtual"),
     "jobs": ("How many training jobs", "2"),
     "workers": ("How many workers has each", "4"),
-}  # fmt: skip
+}  # fmt: skip  # fmt: skip
 
 TEMPLATE = """\
 # {name}: {jobs} of {workers} workers on one switch.
@@ -41,24 +42,32 @@ jobs:   # the training jobs, which share the network
 """
 
 
-def init_command(path: Path, given: dict[str, str | None]) -> int:
-    """Write a file. given: answers by question; None: asked for on a terminal, else the default.
-    Raises UserError for an answer that cannot be, and if the file is there."""
+def arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="what to write")
+    parser.add_argument("--system", metavar="NAME", help="default: esa")
+    parser.add_argument("--runtime", metavar="HOW", help="virtual (default) or mininet")
+    parser.add_argument("--jobs", metavar="N", help="default: 2")
+    parser.add_argument("--workers", metavar="N", help="of each job; default: 4")
+
+
+def call(options: Namespace) -> int:
+    """Write the file. On a terminal, ask for answers that no option gives."""
+    import_schemas()
+    from testbed.experiment import load_text
+    from testbed.results import hand_over
+
+    path = options.file
     if path.suffix not in (".yaml", ".yml"):
         raise UserError(f"{path}: name a file that ends in .yaml")
     if path.exists():
         raise UserError(f"{path}: it is there already; name another file")
-    answers = {key: _answer(key, value) for key, value in given.items()}
+    answers = {key: _answer(key, getattr(options, key)) for key in QUESTIONS}
     text = file_text(path, answers)
-    from testbed.experiment import load_text
-
     load_text(text, str(path), path.absolute().parent, path.stem)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None
-    from testbed.results import hand_over
-
     hand_over(path)
     run = command_line(str(path), root=answers["runtime"] == "mininet")
     print(f"wrote {path}; `{run}` runs it")
@@ -74,6 +83,8 @@ def _answer(key: str, given: str | None) -> str:
 
 def file_text(path: Path, answers: dict[str, str]) -> str:
     """The file for these answers. Raises UserError for one that cannot be."""
+    from testbed import systems
+
     name = answers["system"]
     if name not in systems.SYSTEMS:
         allowed = f"systems are: {', '.join(systems.SYSTEMS)}"

@@ -9,27 +9,65 @@ which otherwise depend on the clock. Only the delays of hosts are those of virtu
 
 from __future__ import annotations
 
-import json
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from testbed import runner as runtimes
-from testbed.config.yaml_document import read_yaml, write_yaml
-from testbed.derived.timers import timers_of
-from testbed.derived.windows import window_of
+from testbed.cli.shared import (
+    Parser,
+    import_schemas,
+    json_option,
+    print_json,
+    results_option,
+    zeros_option,
+)
 from testbed.errors import UserError
-from testbed.experiment import load_text
 from testbed.paths import command_line
-from testbed.steps import quiet_console
-from testbed.text_table import printed, without_zeros
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.results import Results
 
 MAX_DELAY_NS = 10**9  # that virtual time allows
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "results_folder",
+        type=Path,
+        metavar="RESULTS",
+        help="of a run on Mininet, of a sweep, or SWEEP/HASH for a point of one",
+    )
+    zeros_option(parser)
+    parser.add_argument(
+        "--measured-hosts", action="store_true", help="with the delays of hosts as measured"
+    )
+    json_option(parser, "the tables' numbers for programs")
+    results_option(parser)
+
+
+def call(options: Namespace) -> int:
+    """Run the twin of a run, or of every finished point of a sweep, and print one table for each.
+    Returns 1 if a measure is not within its limit."""
+    import_schemas()
+    from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
+
+    if is_sweep(options.results_folder):
+        runs = [
+            point.results for point in read_sweep(options.results_folder).points if point.results
+        ]
+        runs = [results for results in runs if results.finished]
+        if not runs:
+            raise UserError(
+                f"{options.results_folder}: no point has finished; a twin needs a finished run"
+            )
+    else:
+        runs = [run_at(options.results_folder)]
+    twins = [(results, twin_of(results, options.measured_hosts)) for results in runs]
+    compared = [_compare(results, twin, options) for results, twin in twins]
+    if options.json:
+        print_json(compared)
+    return 0 if all(each["within"] for each in compared) else 1
 
 
 def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
@@ -42,6 +80,11 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from None
+    from testbed import runner as runtimes
+    from testbed.config.yaml_document import read_yaml, write_yaml
+    from testbed.derived.windows import window_of
+    from testbed.experiment import load_text
+
     original = load_text(text, file=str(file), folder=results.folder)
     if original.runtime == runtimes.VIRTUAL:
         raise UserError(
@@ -62,6 +105,8 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
 
 def _timers(original: Experiment) -> dict[str, str]:
     """The real clock's bounds; of those that differ among jobs the smallest."""
+    from testbed.derived.timers import timers_of
+
     bounds = [timers_of(original, number) for number in range(len(original.jobs))]
     return {
         name.removesuffix("_ns"): f"{min(getattr(each, name) for each in bounds)} ns"
@@ -88,52 +133,33 @@ def _hosts(results: Results) -> dict[str, str]:
     return found
 
 
-def run_twin(
-    path: Path, parent: Path, measured_hosts: bool, zeros: bool = False, as_json: bool = False
-) -> int:
-    """Run the twin of a run, or of every finished point of a sweep, below `parent`, and print one
-    table for each. A point of a sweep is SWEEP/HASH. Returns the exit code: 1 if a measure is not
-    within its limit."""
-    from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
-
-    if is_sweep(path):
-        runs = [point.results for point in read_sweep(path).points if point.results]
-        runs = [results for results in runs if results.finished]
-        if not runs:
-            raise UserError(f"{path}: no point has finished; a twin needs a finished run")
-    else:
-        runs = [run_at(path)]
-    twins = [(results, twin_of(results, measured_hosts)) for results in runs]
-    compared = [_compare(results, twin, parent, zeros, as_json) for results, twin in twins]
-    if as_json:
-        print(json.dumps(compared, indent=1))
-    return 0 if all(each["within"] for each in compared) else 1
-
-
-def _compare(
-    original: Results, twin: Experiment, parent: Path, zeros: bool, as_json: bool
-) -> dict[str, Any]:
-    """Run one twin and, unless `as_json`, print the table; returns "run", "twin" (folders),
+def _compare(original: Results, twin: Experiment, options: Namespace) -> dict[str, Any]:
+    """Run one twin and, unless `--json`, print the table; returns "run", "twin" (folders),
     "within" (all limits are kept) and "table"."""
+    from rich.console import Console
+
+    from testbed import runner as runtimes
     from testbed.analysis.data.run_summary import summary
     from testbed.analysis.report import after_run, console_of_tables
     from testbed.analysis.tables import report_tables as tables
     from testbed.results import read
+    from testbed.steps import quiet_console
+    from testbed.text_table import printed, without_zeros
 
-    console = Console(stderr=True) if as_json else console_of_tables()
-    folder = runtimes.carry_out(twin, parent, (), console)
+    console = Console(stderr=True) if options.json else console_of_tables()
+    folder = runtimes.carry_out(twin, options.results, (), console)
     after_run(folder, quiet_console())
     pair = [original, read(folder)]
     table = tables.twins(pair, [summary(each) for each in pair])
     assert table is not None, "one of them is virtual"
     within = not tables.beyond_limits(table)
     found = {"run": str(original.folder), "twin": str(folder), "within": within}
-    if as_json:
+    if options.json:
         return found | {"notice": original.notice, "table": tables.compared_data(table)}
     console.print(f"{original.name}: {original.folder}", soft_wrap=True, highlight=False)
     if original.notice:
         console.print(original.notice, style="yellow", markup=False)
-    console.print(printed(table if zeros else without_zeros(table)))
+    console.print(printed(table if options.all else without_zeros(table)))
     both = command_line(f"report {original.folder} {folder}")
     console.print(f"both in full: {both}", soft_wrap=True, highlight=False)
     return found

@@ -1,81 +1,64 @@
-"""`ina check FILE` and `ina show FILE`."""
+"""`ina show FILE`."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from testbed.config import units
-from testbed.config.yaml_document import read_yaml
-from testbed.errors import UserError
-from testbed.experiment.experiment import Experiment
-from testbed.experiment.load import load
-from testbed.experiment.summary import summary
-from testbed.experiment.sweep import is_sweep, load_sweep, other_workers
+from testbed.cli.shared import (
+    Parser,
+    import_schemas,
+    is_results,
+    json_option,
+    print_json,
+    refuse_network,
+)
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
 
 
-def check_command(
-    path: str | Path,
-    inspect: Callable[[Experiment], Iterable[str]] = lambda _: (),
-    as_json: bool = False,
-) -> int:
-    """Say in one line what a valid file holds; warnings follow. Raises UserError for any other.
+def arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE.yaml",
+        help="an experiment file, a results folder, or SWEEP/HASH for a point of a sweep",
+    )
+    parser.add_argument(
+        "--hash",
+        action="store_true",
+        help="FILE is a results folder: print a number for all that the run measured",
+    )
+    json_option(parser, "the same for programs")
 
-    `inspect` looks at what the experiment names beyond its file, and returns warnings."""
-    if is_sweep(path):
-        return _check_sweep(path, inspect, as_json)
-    experiment = load(path)
-    warnings = (*experiment.warnings, *inspect(experiment))
-    if as_json:
-        listed = [{"warning": warning} for warning in warnings]
-        _print_json({"file": str(path), "summary": summary(experiment), "warnings": listed})
+
+def call(options: Namespace) -> int:
+    if options.hash:
+        from testbed.analysis.data.sweep_data import run_at
+        from testbed.results import digest
+
+        found = digest(run_at(options.file))
+        print(f'{{"hash": "{found}"}}' if options.json else found)
         return 0
-    print(f"{path}: valid: {summary(experiment)}")
-    for warning in warnings:
-        print(f"warning: {warning}")
-    return 0
+    import_schemas()
 
-
-def _print_json(data: Any) -> None:
-    print(json.dumps(data, indent=1, ensure_ascii=False))
-
-
-def _check_sweep(
-    path: str | Path, inspect: Callable[[Experiment], Iterable[str]], as_json: bool
-) -> int:
-    sweep = load_sweep(path)
-    labels: dict[str, list[str]] = {}  # of the points that a warning is about
-    for point in sweep.points:
-        try:
-            for warning in (*point.experiment.warnings, *inspect(point.experiment)):
-                labels.setdefault(warning, []).append(point.label)
-        except UserError as error:
-            raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
-    if as_json:
-        listed: list[dict[str, Any]] = [{"warning": each} for each in other_workers(sweep.points)]
-        listed += [{"warning": each, "points": points} for each, points in labels.items()]
-        points = [{"key": point.key, "label": point.label} for point in sweep.points]
-        keys = list(sweep.keys)
-        _print_json({"file": str(path), "keys": keys, "points": points, "warnings": listed})
-        return 0
-    print(f"{path}: valid: a sweep of {len(sweep.points)} points over {', '.join(sweep.keys)}")
-    for warning in other_workers(sweep.points):
-        print(f"warning: {warning}")
-    for warning, (first, *others) in labels.items():
-        print(f"warning: {warning}")
-        if len(others) + 1 < len(sweep.points):
-            more = f" and {len(others)} more" if others else ""
-            print(f"  at the sweep's point {first}{more}")
-    return 0
+    if is_results(options.file):
+        return show_results(options.file, options.json)
+    refuse_network(options.file)
+    return show_command(options.file, options.json)
 
 
 def show_command(path: str | Path, as_json: bool = False) -> int:
     """Print the experiment with all defaults, as a file that loads to the same experiment; of a
     sweep, its points."""
+    from testbed.experiment import load
+    from testbed.experiment.summary import summary
+    from testbed.experiment.sweep import is_sweep, load_sweep
+
     if as_json:
-        _print_json(_described(path))
+        print_json(_described(path))
         return 0
     if is_sweep(path):
         for point in load_sweep(path).points:
@@ -94,7 +77,12 @@ def show_command(path: str | Path, as_json: bool = False) -> int:
 
 
 def _described(path: str | Path) -> dict[str, Any]:
-    """What `show` prints."""
+    """The same as data."""
+    from testbed.config.yaml_document import read_yaml
+    from testbed.experiment import load
+    from testbed.experiment.summary import summary
+    from testbed.experiment.sweep import is_sweep, load_sweep
+
     if is_sweep(path):
         sweep = load_sweep(path)
         points = [
@@ -129,7 +117,7 @@ def show_results(path: Path, as_json: bool = False) -> int:
             described["notice"] = "" if run is None else run.notice
             described["folder"] = None if run is None else str(run.folder)
             points.append(described)
-        _print_json({"sweep": sweep.name, "keys": list(sweep.keys), "points": points})
+        print_json({"sweep": sweep.name, "keys": list(sweep.keys), "points": points})
         return 0
     for point in sweep.points:
         values = ", ".join(f"{key}={value.text}" for key, value in point.values.items())
@@ -142,6 +130,8 @@ def show_results(path: Path, as_json: bool = False) -> int:
 
 def _facts(experiment: Experiment) -> list[str]:
     """What follows from the file and is good to know before a run."""
+    from testbed.config import units
+
     lines = []
     if experiment.system_entry.memory:
         count, each = experiment.aggregators, experiment.aggregator_bytes

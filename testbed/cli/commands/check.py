@@ -1,0 +1,96 @@
+"""`ina check FILE`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.cli.shared import Parser, import_schemas, json_option, print_json
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml")
+    json_option(parser, "what the file holds, and the warnings, for programs")
+
+
+def call(options: Namespace) -> int:
+    import_schemas()
+    from testbed.netfile.load_network import is_network
+
+    if is_network(options.file):
+        from testbed.netfile.network_run import check_network
+
+        if options.json:
+            raise UserError("check --json is for experiments and sweeps")
+        return check_network(options.file)
+    from testbed.machine import calibration, capacity
+    from testbed.runtimes.program import prepare
+
+    return check_command(
+        options.file,
+        lambda each: (*prepare(each).warnings, *capacity.warnings(each, calibration.load())),
+        options.json,
+    )
+
+
+def check_command(
+    path: str | Path,
+    inspect: Callable[[Experiment], Iterable[str]] = lambda _: (),
+    as_json: bool = False,
+) -> int:
+    """Say in one line what a valid file holds; warnings follow. Raises UserError for any other.
+
+    `inspect` looks at what the experiment names beyond its file, and returns warnings."""
+    from testbed.experiment import load
+    from testbed.experiment.summary import summary
+    from testbed.experiment.sweep import is_sweep
+
+    if is_sweep(path):
+        return _check_sweep(path, inspect, as_json)
+    experiment = load(path)
+    warnings = (*experiment.warnings, *inspect(experiment))
+    if as_json:
+        listed = [{"warning": warning} for warning in warnings]
+        print_json({"file": str(path), "summary": summary(experiment), "warnings": listed})
+        return 0
+    print(f"{path}: valid: {summary(experiment)}")
+    for warning in warnings:
+        print(f"warning: {warning}")
+    return 0
+
+
+def _check_sweep(
+    path: str | Path, inspect: Callable[[Experiment], Iterable[str]], as_json: bool
+) -> int:
+    from testbed.experiment.sweep import load_sweep, other_workers
+
+    sweep = load_sweep(path)
+    labels: dict[str, list[str]] = {}  # of the points that a warning is about
+    for point in sweep.points:
+        try:
+            for warning in (*point.experiment.warnings, *inspect(point.experiment)):
+                labels.setdefault(warning, []).append(point.label)
+        except UserError as error:
+            raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
+    if as_json:
+        listed: list[dict[str, Any]] = [{"warning": each} for each in other_workers(sweep.points)]
+        listed += [{"warning": each, "points": points} for each, points in labels.items()]
+        points = [{"key": point.key, "label": point.label} for point in sweep.points]
+        keys = list(sweep.keys)
+        print_json({"file": str(path), "keys": keys, "points": points, "warnings": listed})
+        return 0
+    print(f"{path}: valid: a sweep of {len(sweep.points)} points over {', '.join(sweep.keys)}")
+    for warning in other_workers(sweep.points):
+        print(f"warning: {warning}")
+    for warning, (first, *others) in labels.items():
+        print(f"warning: {warning}")
+        if len(others) + 1 < len(sweep.points):
+            more = f" and {len(others)} more" if others else ""
+            print(f"  at the sweep's point {first}{more}")
+    return 0

@@ -1,0 +1,47 @@
+"""`ina figure`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from testbed.cli.shared import Parser, import_schemas, json_option, parallel_options, results_option
+from testbed.errors import UserError
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="without a name: list them")
+    parser.add_argument("--quick", action="store_true", help="small, to see that it works")
+    parser.add_argument("--scale", type=float, metavar="X", help="jobs X times as large")
+    parser.add_argument("--seeds", type=int, metavar="N", help="no more than the first N seeds")
+    json_option(parser, "the list for programs")
+    results_option(parser)
+    parallel_options(parser)
+
+
+def call(options: Namespace) -> int:
+    if options.name is None:
+        from testbed.sweeps.figures import claims, listing
+
+        if options.json:
+            import json
+
+            print(json.dumps(claims(), indent=1, ensure_ascii=False))
+        else:
+            print(listing())
+        return 0
+    if options.json:
+        raise UserError("--json is for the list of figures; `report --json` has a figure's numbers")
+    import_schemas()
+    from testbed.sweeps import figures
+
+    if options.name in figures.OF_PLANS:
+        if options.scale is not None or options.seeds is not None or options.dask:
+            raise UserError(f"{options.name} plans and runs nothing; it takes --quick, --processes")
+        from testbed.sweeps import planner_figures
+
+        return planner_figures.run_figure(
+            options.name, options.results, options.quick, options.processes
+        )
+    path = figures.find(options.name)
+    size = figures.size_of(path, options.scale, options.quick, options.seeds)
+    return figures.run_figure(path, size, options.results, options.processes, options.dask)

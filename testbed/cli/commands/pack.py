@@ -1,0 +1,34 @@
+"""`ina pack`: results as one file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from testbed.cli.shared import Parser, import_schemas, json_option, print_json, results_option
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "what",
+        type=Path,
+        metavar="RUN|SWEEP|FIGURE",
+        help="a folder of results, SWEEP/HASH, or the name of a figure that has been run",
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="what to write")
+    json_option(parser, "what was packed, for programs")
+    results_option(parser)
+
+
+def call(options: Namespace) -> int:
+    import_schemas()
+    from testbed.artifacts.pack import pack
+
+    made = pack(options.what, options.output, options.results)
+    if options.json:
+        print_json(made)
+        return 0
+    runs = f"{made['runs']} run{'s' if made['runs'] > 1 else ''}"
+    print(f"written: {made['file']}: {runs} in {made['files']} files, {made['bytes']} bytes")
+    print(f"content: {made['content']}")
+    return 0

@@ -1,0 +1,128 @@
+"""`ina plan`: where each worker's gradient is aggregated, for a graph file or an experiment."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.cli.shared import (
+    Parser,
+    import_schemas,
+    is_results,
+    positive,
+    print_json,
+    refuse_network,
+)
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from testbed.routing.network import Network
+    from testbed.routing.plan import Plan
+
+
+def _rate(text: str) -> int:
+    """A rate with its unit, in bit/s."""
+    from testbed.config.units import RATE, FieldError, parse
+
+    try:
+        return int(parse(text, RATE, 1, 100 * 10**12))
+    except FieldError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a graph file, an experiment, or the results of one"
+    )
+    parser.add_argument("--planner", metavar="NAME")
+    parser.add_argument("--seed", type=positive, default=1, metavar="N")
+    parser.add_argument(
+        "--paths", type=positive, metavar="N", help="per pair of nodes (default: 16)"
+    )
+    parser.add_argument(
+        "--results",
+        metavar="HOW",
+        help="counted (rates hold with results, the default) or ignored",
+    )
+    parser.add_argument(
+        "--roundings", type=positive, metavar="N", help="of planner grid (default: 20)"
+    )
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        default=None,
+        help="planner grid solves its integer program instead of rounding",
+    )
+    parser.add_argument(
+        "--max-rate", type=_rate, metavar="RATE", help="T, the most that a worker may send"
+    )
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--picture", type=Path, metavar="FILE")
+
+
+def call(options: Namespace) -> int:
+    """Print the plans of the planners that are named, in the file or here; else of grid-links."""
+    import_schemas()
+    file = options.file
+    if is_results(file):
+        from testbed.analysis.data.sweep_data import run_at
+
+        file = run_at(file).folder / "experiment.yaml"
+    elif file.suffix in (".yaml", ".yml"):
+        refuse_network(file)
+    from testbed.derived.plan_input import read
+    from testbed.routing.planners import make_plan
+
+    (network, jobs), named, told = read(file)
+    given = {
+        "results": options.results,
+        "roundings": options.roundings,
+        "exact": options.exact,
+        "max_rate_bps": options.max_rate,
+    }
+    told = told | {key: value for key, value in given.items() if value is not None}
+    names = options.planner.split(",") if options.planner else named or ("grid-links",)
+    picture = options.picture
+    if options.json and len(names) > 1:
+        raise UserError("--json prints one plan; name one planner")
+    if picture is not None and picture.suffix not in (".pdf", ".png", ".svg"):
+        raise UserError(f"--picture {picture}: allowed: a file that ends in .pdf, .png or .svg")
+    try:
+        plans = [
+            make_plan(network, jobs, name, options.seed, options.paths, **told) for name in names
+        ]
+    except UserError as error:
+        raise UserError(f"{file}: {error}") from None
+    if options.json:
+        print_json(plans[0].to_json())
+    else:
+        from rich.console import Console
+
+        from testbed.cli.plan_text import plan_tables
+
+        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+        for plan in plans:
+            for each in plan_tables(network, plan):
+                console.print(each)
+    if picture is not None:
+        _draw(network, plans, picture)
+    return 0
+
+
+def _draw(network: Network, plans: Sequence[Plan], path: Path) -> None:
+    from matplotlib import rc_context
+
+    from testbed.analysis.figures.figure_files import write
+    from testbed.analysis.style import plot_style
+    from testbed.cli import plan_picture
+
+    with rc_context(plot_style.RC):
+        figure = plan_picture.draw(network, plans)
+        try:
+            write(figure, path)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None

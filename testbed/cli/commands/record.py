@@ -1,0 +1,90 @@
+"""`ina record FILE -o FILE.npz`: record the gradients of an experiment's program."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.cli.shared import Parser, import_schemas, positive, refuse_network, results_option
+from testbed.errors import RunError, UserError
+from testbed.paths import command_line
+
+if TYPE_CHECKING:
+    pass
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="with a job with a command")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE.npz", help="what to write"
+    )
+    parser.add_argument("--job", metavar="NAME", help="where several jobs have a command")
+    parser.add_argument("--steps", type=positive, metavar="N", help="to record (default: 8)")
+    parser.add_argument(
+        "--skip", type=int, metavar="N", help="steps before the first one (default: 3)"
+    )
+    parser.add_argument("--no-values", action="store_true", help="sizes and times alone")
+    parser.add_argument(
+        "--limit",
+        type=positive,
+        metavar="MB",
+        help="most values of a rank, uncompressed (default: 256)",
+    )
+    results_option(parser)
+
+
+def call(options: Namespace) -> int:
+    """Run the experiment on Mininet, and write what the ranks of the job give to all-reduce. Raises
+    UserError and RunError."""
+    import_schemas()
+    from testbed.collective import ina_recorder
+    from testbed.collective.client import RECORD
+    from testbed.experiment import load
+    from testbed.linux.ownership import hand_over
+    from testbed.runner import run
+
+    refuse_network(options.file)
+    if options.skip is not None and options.skip < 0:
+        raise UserError(f"--skip: found {options.skip}; allowed: 0 or more")
+    experiment, job, output = load(options.file), options.job, options.output
+    programs = [each.name for each in experiment.jobs if each.is_program]
+    if not programs:
+        raise UserError(f"{experiment.name} has no job with a command, so nothing to record")
+    if job is None and len(programs) > 1:
+        raise UserError(f"name the job to record with --job: {', '.join(programs)}")
+    name = programs[0] if job is None else job
+    if name not in programs:
+        raise UserError(f"--job: found {name}; jobs with a command: {', '.join(programs)}")
+    if experiment.repetitions > 1:
+        raise UserError("repetitions: a recording is of one run; take this key out")
+    if output.suffix != ".npz" or not output.absolute().parent.is_dir():
+        raise UserError(f"{output}: name a file that ends in .npz, in a folder that is there")
+    with tempfile.TemporaryDirectory(prefix="ina-record-") as made:
+        folder = Path(made)
+        hand_over(folder)
+        told = {"folder": made, "job": name, "values": not options.no_values}
+        wanted = {"steps": options.steps, "skip": options.skip, "limit_mb": options.limit}
+        told |= {key: value for key, value in wanted.items() if value is not None}
+        os.environ[RECORD] = json.dumps(told)
+        try:
+            run(experiment, options.results, report=False)
+        finally:
+            del os.environ[RECORD]
+        parts = sorted(folder.glob("*.npz"))
+        if not parts:
+            raise RunError(
+                f"nothing is recorded: the ranks of job {name} wrap no model in"
+                f" DistributedDataParallel, or train for at most"
+                f" {told.get('skip', ina_recorder.SKIP)} steps (--skip)"
+            )
+        try:
+            ina_recorder.join(output, parts)
+        except ina_recorder.RecordingError as error:
+            raise RunError(str(error)) from None
+    hand_over(output)
+    print(f"{output}: recorded; `{command_line(f'recording {output}')}` shows what is in it")
+    return 0

@@ -1,0 +1,38 @@
+"""`ina report RESULTS...`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from testbed.cli.shared import Parser, json_option, zeros_option
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="+",
+        metavar="RESULTS",
+        help="a folder below results/, or SWEEP/HASH for a point of a sweep",
+    )
+    parser.add_argument(
+        "--column",
+        type=int,
+        choices=(1, 2),
+        help="figures as wide as one or two columns of a paper (3.5 or 7.1 inches)",
+    )
+    zeros_option(parser)
+    json_option(parser, "print the tables' numbers, and write nothing")
+
+
+def call(options: Namespace) -> int:
+    from testbed.analysis.report import report_command, report_json
+    from testbed.analysis.style.plot_style import as_wide_as
+
+    if options.json:
+        return report_json(options.results)
+
+    with as_wide_as(options.column):
+        report_command(options.results, zeros=options.all)
+    return 0

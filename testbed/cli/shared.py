@@ -1,0 +1,111 @@
+"""Parts that several commands share: the parser, options, kinds of files, output.
+
+It imports little, as do the modules of the commands: a command imports what it needs when it is
+called, so that its help and errors of usage come at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from testbed.errors import UserError
+from testbed.paths import command_line, default_results
+from testbed.runtimes import interrupts
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse whose mistakes are UserErrors of one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: a whole number from 1")
+    return int(text)
+
+
+def results_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--results",
+        type=Path,
+        metavar="DIR",
+        default=default_results(),
+        help="where results go (default: %(default)s)",
+    )
+
+
+def json_option(parser: Parser, what: str) -> None:
+    parser.add_argument("--json", action="store_true", help=what)
+
+
+def zeros_option(parser: Parser) -> None:
+    parser.add_argument("--all", action="store_true", help="print rows of zeros, too")
+
+
+def no_report_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--no-report",
+        action="store_true",
+        help="neither figures nor report.html; `report` makes them from the results later",
+    )
+
+
+def parallel_options(parser: Parser) -> None:
+    """On what the points of a sweep run."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--processes", type=positive, metavar="N", help="points at one time (default: all cores)"
+    )
+    chosen.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="a Dask cluster's scheduler: tls://HOST:PORT or tcp://HOST:PORT",
+    )
+
+
+def run_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--run", metavar="NAME", help="where several runs go on: how its title begins, or its id"
+    )
+
+
+def import_schemas() -> None:
+    """For commands that read experiments or networks. Signals wait meanwhile: an interrupted import
+    of pydantic panics in Rust, and an interrupted class of it is a RuntimeError."""
+    with interrupts.postponed():
+        import testbed.experiment
+        import testbed.netfile.load_network  # noqa: F401
+
+
+def is_results(path: Path) -> bool:
+    """Whether a path is a folder of results, or SWEEP/HASH, not a file."""
+    from testbed.results import SWEEP_FILE
+
+    return path.is_dir() or (path.parent / SWEEP_FILE).is_file() and not path.is_file()
+
+
+def refuse_network(path: Path) -> None:
+    from testbed.netfile.load_network import is_network
+
+    if is_network(path):
+        raise UserError(f"{path} is a network file; `{command_line('check FILE')}` checks it")
+
+
+def print_json(data: Any) -> None:
+    import json
+
+    print(json.dumps(data, indent=1, ensure_ascii=False))
+
+
+def print_columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A plain table: columns that line up, nothing else, for people and for awk."""
+    lines = [tuple(header), *rows]
+    widths = [max(len(str(line[place])) for line in lines) for place in range(len(header))]
+    for line in lines:
+        cells = (str(cell).ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  " + "  ".join(cells).rstrip())
