@@ -1,2 +1,2 @@
-"""The command line `ina`, the same as run.py. main.py lists the commands, and `commands` has a module
-for each. Nothing below imports this package."""
+"""The command line `ina`, the same as run.py. main.py lists the commands; `commands` has a module
+of each. Nothing below imports this package."""
