@@ -1,4 +1,4 @@
-"""What the fidelity mark is worth: job completion time against its bound while the load rises.
+"""The worth of the fidelity mark: job completion time against its bound while the load rises.
 
     sudo .venv/bin/python bench/fidelity.py [--rates 10,20,40] [--hogs 0,3] [--rounds N]
 
@@ -100,7 +100,7 @@ def measures(results: Results) -> dict[str, float]:
 
 
 def asked(text: str, known: calibration.Calibration | None) -> float | None:
-    """Which share of what was calibrated an experiment asks for; None: nothing is known."""
+    """The share of the calibrated capacity that an experiment asks for; None: it is unknown."""
     experiment = load_text(text)
     measured = known and known.systems["embedded"].get(experiment.system.name)
     if not measured:

@@ -1,4 +1,4 @@
-"""How long the planners take on networks of data centres, and what they reach.
+"""The planners' processor time on networks of data centres, and the rates that they reach.
 
     .venv/bin/python bench/planners.py [--workers 40 100 250] [--planner NAME ...] [--seed 1]
         [--scenario leaf-spine fat-tree large]

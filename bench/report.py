@@ -1,4 +1,4 @@
-"""How large the HTML report of a large run is, and how soon a browser shows it.
+"""The size of a large run's HTML report, and the time until a browser shows it.
 
     .venv/bin/python bench/report.py                    # 10 million fragments
     .venv/bin/python bench/report.py --iterations 25

@@ -73,7 +73,7 @@ def pss_bytes(pid: int) -> dict[str, int]:
 
 @dataclass
 class Soaked:
-    """What came of a run: its exit code and output, PSS by process, and its results."""
+    """The outcome of a run: its exit code and output, PSS by process, and its results."""
 
     code: int
     said: str

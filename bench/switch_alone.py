@@ -1,4 +1,4 @@
-"""How fast the native switch is alone, between two veth pairs, against a bare forwarder.
+"""The speed of the native switch alone, between two veth pairs, against a bare forwarder.
 
     sudo python bench/switch_alone.py [--rounds N] [--seconds S] [--save FILE]
 
@@ -221,7 +221,7 @@ def round_of_forwarder(
 
 
 def machine() -> dict[str, str]:
-    """What the numbers depend on."""
+    """The properties that the numbers depend on."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: host send, host receive, host machine, switch, and what is checked.
+"""The parts of a run's time: host send, host receive, host machine, switch, and what is checked.
 
     sudo .venv/bin/python bench/where.py [--systems esa,atp,switchml] [--offload off]
 
@@ -42,7 +42,7 @@ REPEATS = 200_000
 
 
 def part_of(process: str, stack: str) -> str:
-    """Which part of the run a sample of a process belongs to."""
+    """The part of the run that a sample of a process belongs to."""
     if process.startswith("ina-h"):
         kind, parts = "host", HOST_PARTS
     elif process.startswith("ina-s"):

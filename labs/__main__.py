@@ -15,7 +15,7 @@ PYTHON = os.path.join(ENVIRONMENT, "bin", "python")
 
 
 def remedy() -> str:
-    """How to get what is missing."""
+    """The remedy for a missing package."""
     if os.path.exists(os.path.join(ROOT, "demo")):
         return f"run `sudo ./demo` in {ROOT} first"
     return (

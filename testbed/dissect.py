@@ -79,7 +79,7 @@ class BitmapField(Field):
 
 
 def _is_short(packet: Packet) -> bool:
-    """Whether a packet's values have 16 bits."""
+    """True if a packet's values have 16 bits."""
     return bool(packet.flags & wire.SHORT)
 
 

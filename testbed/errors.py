@@ -23,7 +23,7 @@ class UserError(Exception):
     """
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: the message alone, since the mistake is not in this package."""
+        """The text in a notebook: the message alone, since the mistake is not in this package."""
         return [f"{type(self).__name__}: {self}"]
 
 

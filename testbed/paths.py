@@ -1,4 +1,4 @@
-"""Where the testbed's files are and how its command is called, in a checkout and in a wheel.
+"""Places of the testbed's files, and the name of its command, in a checkout and in a wheel.
 
 What users know as top-level folders of a checkout (p4/, experiments/, traffic/, ...) is part of the
 package in a wheel. In a checkout, links in testbed/ lead to these folders, so imports and paths are

@@ -108,7 +108,8 @@ class Table:
         ]
 
     def sort_keys(self, row: Row) -> list[float | str]:
-        """What a page sorts a row by, one per column: the number, else the text of the cell."""
+        """Keys by which a page sorts a row, one per column: the number, else the text of the
+        cell."""
         numbers = map(_number, self._values(row))
         pairs = zip(numbers, self.cells(row), strict=True)
         return [cell if number is None else number for number, cell in pairs]
@@ -203,7 +204,7 @@ class _Printed:
 
 
 def _can_wrap(table: Table) -> int:
-    """How much narrower the columns of words get where each of their words has its own line."""
+    """The width that columns of words save where each of their words has its own line."""
     saved = 0
     for place, column in enumerate(table.columns):
         if column.words:

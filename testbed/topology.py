@@ -164,7 +164,7 @@ class Topology:
         return self._made_with
 
     def is_host(self, name: str) -> bool:
-        """Whether there is a host of this name."""
+        """True if there is a host of this name."""
         return name in self._hosts
 
     def number(self, name: str) -> int:
@@ -185,7 +185,7 @@ class Topology:
         return self.derived(("port to", node), lambda: self._first_ports(node))[neighbour]
 
     def is_linked(self, node: str, neighbour: str) -> bool:
-        """Whether a link between two nodes is up."""
+        """True if a link between two nodes is up."""
         return any(other == neighbour for other, _, _ in self.ports(node).values())
 
     def _first_ports(self, node: str) -> dict[str, int]:
@@ -211,7 +211,8 @@ class Topology:
         return copy
 
     def derived(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
-        """What follows from the topology, made once for each `key` as long as nothing is added."""
+        """A value that follows from the topology, made once for each `key` as long as nothing is
+        added."""
         if key not in self._derived:
             self._derived[key] = make()
         found: Derived = self._derived[key]

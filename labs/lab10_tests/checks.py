@@ -1,4 +1,4 @@
-"""What lab 10 must do: tests that right programs pass and wrong ones do not.
+"""Checks of lab 10: tests that right programs pass and wrong ones do not.
 
 Each test of the submission runs on a fresh switch. A program is found if a test fails on it. In a
 kit for students there is one wrong program for each topic.

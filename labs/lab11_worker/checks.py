@@ -1,4 +1,4 @@
-"""What lab 11 must do: a worker that gets every result, fast, and without sending too much."""
+"""Checks of lab 11: a worker that gets every result, fast, and without sending too much."""
 
 from __future__ import annotations
 

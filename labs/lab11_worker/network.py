@@ -18,7 +18,7 @@ MOST_PACKETS = 20  # per fragment, on average; more is a storm
 
 @dataclass(frozen=True)
 class Line:
-    """What happens to packets.
+    """The fate of packets.
 
     Args:
         one_way_ns: how long a packet that is sent at a time is on its way, in either direction.
@@ -37,7 +37,7 @@ class Line:
 
 @dataclass
 class Record:
-    """What a worker has done: (time, fragment) of each packet, and when each fragment's result came
+    """The record of a worker: (time, fragment) of each packet, and when each fragment's result came
     first."""
 
     sent: list[tuple[int, int]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What lab 12 must do: a scheduler for switch memory that is exact, and better than what is known.
+"""Checks of lab 12: a scheduler for switch memory that is exact, and better than what is known.
 
 Schedulers are compared by the mean time of a job, on workloads drawn at random. In a kit for
 students there are some workloads, with the times of ESA and the others.
@@ -40,7 +40,7 @@ def workloads(t: Bench, count: int, baseline: str) -> list[tuple[Workload, float
 
 
 def scheduled(t: Bench, workload: Workload) -> Result:
-    """What the submission makes of a workload, if it has no more memory than it may."""
+    """The submission's result for a workload, if it has no more memory than it may."""
     bits = t.register_bits()
     if bits > MOST_BITS:
         text = f"the registers have {bits} bits; {MOST_BITS} are allowed"
@@ -51,7 +51,7 @@ def scheduled(t: Bench, workload: Workload) -> Result:
 
 
 def compare(t: Bench, baseline: str, count: int, least: float) -> None:
-    """How many times as fast as with a baseline jobs are, on average; Failure below `least`."""
+    """The speed-up of jobs over a baseline, on average; Failure below `least`."""
     t.case = f"compared with {NAMES[baseline]}"
     ratios, packets = [], []
     for workload, ticks in workloads(t, count, baseline):

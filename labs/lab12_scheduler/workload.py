@@ -27,7 +27,7 @@ ROW = struct.Struct(f"!{VALUES}i")
 
 @dataclass
 class Load:
-    """What one job does.
+    """The work of one job.
 
     Args:
         window: fragments that a worker may have on their way.
@@ -81,7 +81,7 @@ def draw(seed: int) -> Workload:
 
 
 def set_up(switch: Switch, workload: Workload, size: int = SLOTS, preemption: int = 1) -> None:
-    """What the control plane says of the jobs."""
+    """The control plane's facts about the jobs."""
     for load in workload.loads:
         job = load.job
         row = [job.everyone, size, job.group, preemption]
@@ -107,7 +107,7 @@ class _State:
 
 @dataclass(frozen=True)
 class Result:
-    """What a scheduler has come to: when each job was finished (ticks since its begin), and packets
+    """The outcome of a scheduler: the end of each job (ticks since its begin), and packets
     at the PS for each fragment."""
 
     ticks: tuple[int, ...]
@@ -161,7 +161,7 @@ class _Run:
         )
 
     def turn(self, state: _State) -> list[tuple[int, bytes]]:
-        """What a job's workers and PS send in this tick."""
+        """Packets that a job's workers and PS send in this tick."""
         load, job, made = state.load, state.load.job, []
         for worker, pace in enumerate(load.pace):
             number = state.next[worker]

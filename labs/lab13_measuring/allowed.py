@@ -1,4 +1,4 @@
-"""What an experiment file of lab 13 may say. It is a list of what is allowed.
+"""The keys that an experiment file of lab 13 may have, as a list of what is allowed.
 
 An experiment file of the testbed can name programs, plug-ins, commands and files. The grader runs
 the file, so it takes only keys and words of this list, and numbers. Nothing else reaches the
@@ -72,7 +72,7 @@ _HOST = re.compile(r"[hs]\d{1,4}")
 
 
 class NotAllowed(Exception):
-    """What the file may not say; the message is for the student."""
+    """A key or value that the file may not have; the message is for the student."""
 
 
 def check(data: Any) -> None:

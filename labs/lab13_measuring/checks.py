@@ -1,4 +1,4 @@
-"""What lab 13 must do: a fair comparison, numbers with their intervals, and what explains them.
+"""Checks of lab 13: a fair comparison, numbers with their intervals, and what explains them.
 
 The grader runs the submission's experiment file itself, in virtual time, and once more the
 student's setting with seeds that nobody knows.
@@ -69,7 +69,7 @@ class Estimate:
 
     @property
     def verdict(self) -> str:
-        """What a ratio to the baseline's JCT says."""
+        """A ratio to the baseline's JCT, in words."""
         if self.mean - self.half > 1:
             return "slower"
         return "faster" if self.mean + self.half < 1 else "undecided"
@@ -84,7 +84,7 @@ def estimate(values: list[float]) -> Estimate:
 
 
 class Measured:
-    """What the driver says of an experiment file."""
+    """The driver's answer about an experiment file."""
 
     def __init__(self, made: dict[str, Any]) -> None:
         self.points, self.figure = made["points"], made["figure"]
@@ -109,7 +109,7 @@ class Measured:
 
 @functools.lru_cache(maxsize=64)
 def driven(experiment: str, answers: str, setting: Setting) -> str:
-    """What the driver makes of an experiment file, as JSON. Raises NotJudged."""
+    """The driver's reading of an experiment file, as JSON. Raises NotJudged."""
     request = {"experiment": experiment, "answers": answers, "setting": setting.as_data()}
     command = [sys.executable, "-m", DRIVER, str(os.getpid())]
     folder = Path(testbed.__file__).resolve().parents[1]

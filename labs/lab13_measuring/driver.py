@@ -69,7 +69,7 @@ def _plain(text: str, file: str) -> None:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """What a request gives; with `problem` where the file is at fault."""
+    """The answer to a request; with `problem` where the file is at fault."""
     try:
         made = _experiment(request)
         made["answers"], made["mistake"] = _answers(request.get("answers", ""))

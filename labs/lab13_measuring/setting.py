@@ -79,7 +79,7 @@ class Setting:
         )
 
     def as_data(self) -> dict[str, Any]:
-        """What the driver needs to know of it."""
+        """Its data for the driver."""
         sizes = self.aggregators
         return {
             "text": self.experiment(1, 1, sizes, SYSTEMS),

@@ -1,4 +1,4 @@
-"""What lab 14 must do: a switch that works with everybody's hosts, and hosts that work with
+"""Checks of lab 14: a switch that works with everybody's hosts, and hosts that work with
 everybody's switch.
 
 Each side is judged with ours on the other side. Then both of the submission meet, or, in a matrix

@@ -51,7 +51,7 @@ class Broken(Failure):
 
 @dataclass(frozen=True)
 class Line:
-    """What happens to packets.
+    """The fate of packets.
 
     Args:
         delay_ns: how long a packet is on its way.
@@ -152,7 +152,7 @@ class Model:
         self.sets: dict[int, Set] = {}
 
     def take(self, port: int, made: Content) -> dict[int, Content]:
-        """What leaves for a gradient, by port."""
+        """Packets that leave for a gradient, by port."""
         own = self.sets.setdefault(made.slot, Set())
         known = bool(own.bitmap & made.bitmap) and own.number == made.number
         if known:

@@ -67,7 +67,7 @@ class Setting:
         return number % SLOTS | (number // SLOTS % 2) << 15
 
     def of_host(self, who: int) -> dict[str, int]:
-        """What a student's host is told."""
+        """The settings of a student's host."""
         port = self.ports[who]
         return {
             "job": self.job,
@@ -127,7 +127,7 @@ def gradient(
 
 @dataclass(frozen=True)
 class Content:
-    """What a packet says."""
+    """The fields of a packet."""
 
     kind: int
     flags: int
@@ -147,7 +147,7 @@ def content(frame: bytes) -> Content:
 
 
 def envelope_fault(frame: bytes, source: tuple[str, str], target: tuple[str, str]) -> str:
-    """What is wrong with a packet's size, or its headers up to UDP; "": nothing.
+    """The problem of a packet's size, or its headers up to UDP; "": nothing.
 
     Args:
         source, target: MAC and IP addresses.
@@ -190,7 +190,7 @@ def result(port: int, want: Content) -> bytes:
 
 
 def gradient_fault(frame: bytes, setting: Setting, who: int, values: Sequence) -> str:
-    """What is wrong with a gradient of a host; "": nothing. `values`: of all its fragments."""
+    """The problem of a host's gradient; "": none. `values`: of all its fragments."""
     port = setting.ports[who]
     fault = envelope_fault(frame, (host_mac(port), host_ip(port)), (SWITCH_MAC, SWITCH_IP))
     if fault:
@@ -212,7 +212,7 @@ def gradient_fault(frame: bytes, setting: Setting, who: int, values: Sequence) -
 
 
 def result_fault(frame: bytes, setting: Setting, port: int, want: Content) -> str:
-    """What is wrong with a result that leaves at a port; "": nothing."""
+    """The problem of a result that leaves at a port; "": none."""
     fault = envelope_fault(frame, (SWITCH_MAC, SWITCH_IP), (host_mac(port), host_ip(port)))
     if fault:
         return fault

@@ -1,4 +1,4 @@
-"""What lab 15 must do: a quantiser with which a model learns, in as few bytes as possible.
+"""Checks of lab 15: a quantiser with which a model learns, in as few bytes as possible.
 
 Each worker is a process of its own, and so is the end where sums become floats. Between them are
 the grader and a switch that runs the testbed's SwitchML program.
@@ -28,7 +28,7 @@ MOST_WORKERS = 7
 
 
 def array(value: Any, name: str, dtype: str, size: int) -> np.ndarray:
-    """What a method has returned, if it is such an array. Raises Failure."""
+    """The array that a method has returned. Raises Failure."""
     if not isinstance(value, np.ndarray) or value.dtype != np.dtype(dtype):
         text = f"{name} returns no array of {dtype}"
         raise Failure(text, case=text)
@@ -93,7 +93,7 @@ def gradients(t: Bench, workers: int, count: int) -> list[np.ndarray]:
 
 
 def step(parts: list[np.ndarray], bits: int) -> np.ndarray:
-    """How far the sum may be from the exact one at each position: half a step of each worker, if a
+    """The allowed error of the sum at each position: half a step of each worker, if a
     block's exponent is the smallest that covers its values."""
     workers = len(parts)
     largest = np.abs(np.array(parts, np.float64)).reshape(workers, -1, BLOCK).max(axis=(0, 2))

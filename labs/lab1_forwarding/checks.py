@@ -1,4 +1,4 @@
-"""What lab 1 must do: forward along routes, and read a packet's path in the trace."""
+"""Checks of lab 1: forward along routes, and read a packet's path in the trace."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Router:
         return self.packet(self.address(network), ttl, size)
 
     def forwarded(self, frame: Packet, hop: int) -> Packet:
-        """How a packet must leave."""
+        """A packet as it must leave."""
         made = Ether(bytes(frame))
         made.src, made.dst = SWITCH_MAC, host_mac(hop)
         made[IP].ttl -= 1

@@ -1,4 +1,4 @@
-"""What lab 2 must do: one slot, four values, count and multicast."""
+"""Checks of lab 2: one slot, four values, count and multicast."""
 
 from __future__ import annotations
 

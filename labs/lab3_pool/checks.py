@@ -1,4 +1,4 @@
-"""What lab 3 must do: a pool of slots, 64 values, UDP, checksums."""
+"""Checks of lab 3: a pool of slots, 64 values, UDP, checksums."""
 
 from __future__ import annotations
 

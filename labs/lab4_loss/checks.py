@@ -1,4 +1,4 @@
-"""What lab 4 must do: exact sums although packets are lost, duplicated and late."""
+"""Checks of lab 4: exact sums although packets are lost, duplicated and late."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Job:
         return sum(1 << worker for worker in self.workers)
 
     def place(self, fragment: int) -> int:
-        """Where a fragment goes: a slot, and the sets of it in turn (the top bit)."""
+        """The place of a fragment: a slot, and the sets of it in turn (the top bit)."""
         return fragment % SLOTS | (fragment // SLOTS % 2) << 15
 
     def values(self) -> list[list[int]]:
-        """What the workers have for a fragment."""
+        """The workers' values for a fragment."""
         return [numbers(self.t, VALUES) for _ in self.workers]
 
     def gradient(self, who: int, values: Sequence[int], fragment: int = 0) -> Packet:

@@ -1,4 +1,4 @@
-"""What lab 5 must do: two jobs share a pool, first come first served, with a PS to fall back on."""
+"""Checks of lab 5: two jobs share a pool, first come first served, with a PS to fall back on."""
 
 from __future__ import annotations
 

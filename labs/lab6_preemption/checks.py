@@ -1,4 +1,4 @@
-"""What lab 6 must do: preemption, downgrading, reminders; and what that does to the memory."""
+"""Checks of lab 6: preemption, downgrading, reminders; and what that does to the memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lab 7 must do: integers that stand for gradients, and a model that learns from them."""
+"""Checks of lab 7: integers that stand for gradients, and a model that learns from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST, SMALLEST, BLOCK, NO_VALUE = 2**31 - 1, -(2**31), 64, -127
 
 
 def array(value: Any, name: str, dtype: str, size: int) -> np.ndarray:
-    """What a function has returned, if it is such an array. Raises Failure."""
+    """The array that a function has returned. Raises Failure."""
     if not isinstance(value, np.ndarray):
         raise Failure(f"{name} returns no array of {dtype}, but a {type(value).__name__}")
     if value.dtype != np.dtype(dtype) or value.shape != (size,):
@@ -73,7 +73,7 @@ class Fleet:
 
 
 def added(numbers: list[np.ndarray]) -> np.ndarray:
-    """What a switch makes of them."""
+    """The sums of a switch."""
     total = np.zeros(len(numbers[0]), np.int32)
     with np.errstate(over="ignore"):
         for each in numbers:
@@ -203,7 +203,7 @@ def block_sums(t: Bench) -> None:
 
 
 def nearest(parts: list[np.ndarray]) -> np.ndarray:
-    """How far the sum may be from the exact one at each position: half a step for each worker, with
+    """The allowed error of the sum at each position: half a step for each worker, with
     the steps that the workers' values need, whatever a submission says of them."""
     largest = np.abs(np.array(parts, np.float64)).reshape(len(parts), -1, BLOCK).max(axis=(0, 2))
     mantissa, exponent = np.frexp(largest)

@@ -28,7 +28,7 @@ HEADER = struct.Struct("!BBBBIHH")  # kind, flags, job, priority, number, slot, 
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The outcome of a run."""
 
     arrived: list[int]  # fragments per worker
     dropped: int  # packets that found the queue full

@@ -1,4 +1,4 @@
-"""What lab 8 must do: marks by queue length in P4, windows that react to them in Python."""
+"""Checks of lab 8: marks by queue length in P4, windows that react to them in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lab 9 must do: plan who aggregates whose gradient, in networks of several kinds.
+"""Checks of lab 9: plan who aggregates whose gradient, in networks of several kinds.
 
 What would be the solution of a task is in the teacher's part (labs/_teacher/lab9_routing/judge.py).
 A kit for students does not have it, and values their plans with their own `rate`.
@@ -101,7 +101,7 @@ def rates(t: Bench) -> None:
 def baseline(
     t: Bench, name: str, right: Callable[[dict, str, str], bool], on_triangle: float
 ) -> None:
-    """Whether a baseline's workers all have the node that is `right`; and the known rate."""
+    """True if a baseline's workers all have the node that is `right`; and the known rate."""
     p = t.python()
     example = triangle(t.random)
     some = [mesh(t.random)[0], leaf_spine(t.random)[0], any_network(t.random)]

@@ -33,7 +33,7 @@ def load(path: str | Path) -> Experiment:
 
 
 class Experiment:
-    """What an experiment file says, checked. It does not change; `with_` makes another one.
+    """The content of an experiment file, checked. It does not change; `with_` makes another one.
 
     Attributes: `folder`, where relative paths in it start."""
 
@@ -66,7 +66,7 @@ class Experiment:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the file says, as mappings, lists, text and numbers; a copy."""
+        """The content of the file, as mappings, lists, text and numbers; a copy."""
         return copy.deepcopy(self._document.data)
 
     @property
@@ -76,7 +76,7 @@ class Experiment:
 
     @property
     def is_sweep(self) -> bool:
-        """Whether it has the key `sweep`, so that it is several experiments."""
+        """True if it has the key `sweep`, so that it is several experiments."""
         return self._sweep is not None
 
     @property
@@ -99,7 +99,7 @@ class Experiment:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What should be known before the results are trusted."""
+        """Warnings about the results."""
         return tuple(dict.fromkeys(line for each in self.points for line in each.warnings))
 
     def with_(self, changes: Mapping[str, Any] | None = None, /, **keys: Any) -> Experiment:
@@ -200,7 +200,7 @@ def _remove(data: dict[str, Any], name: str) -> None:
 
 
 def _values(name: str, values: Any) -> Any:
-    """What a sweep's file says for the values of a key."""
+    """The values of a key as a sweep's file has them."""
     found = plain(values, name)
     if isinstance(values, set | frozenset) or not isinstance(found, list | dict):
         raise UserError(f"{name}: found {values!r}; allowed: a list of values")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Part:
-    """What one mapping of an experiment file says. `keys`: as in the file; a word that Python
+    """One mapping of an experiment file. `keys`: as in the file; a word that Python
     reserves, such as `for`, can be written with an underscore at its end (`for_`)."""
 
     _word: ClassVar[str]
@@ -106,7 +106,7 @@ class Background(Part):
 
 
 def plain(value: Any, key: str = "") -> Any:
-    """What a file would have for a value. `key`: names it in errors. Raises UserError for what no
+    """A value as a file would have it. `key`: names it in errors. Raises UserError for what no
     file can say."""
     if value is None:
         where = f"{key}: " if key else ""

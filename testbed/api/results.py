@@ -1,4 +1,4 @@
-"""What a run or a sweep has measured, as objects: tables as data frames that know their units.
+"""The measurements of a run or a sweep, as objects: tables as data frames that know their units.
 
 The tables are those of the results folder (results.md), as `testbed.results` reads them; the frames
 made of several are those that the reports show.
@@ -178,7 +178,7 @@ class SweepResult:
 
     @property
     def finished(self) -> bool:
-        """Whether every point has a finished run."""
+        """True if every point has a finished run."""
         return all(point.finished for point in self._sweep.points)
 
     @property

@@ -70,7 +70,7 @@ class P4c:
         return [*command, str(source)]
 
     def output(self, source: Path, folder: Path) -> Path:
-        """Where in `folder` the JSON will be."""
+        """The place of the JSON in `folder`."""
         return folder / f"{source.stem}.json"
 
     def identity(self) -> str:
@@ -127,7 +127,7 @@ def _key(
 
 
 def _error_message(p4c: P4c, source: Path, done: subprocess.CompletedProcess[str]) -> str:
-    """What p4c has said, without its warnings, and not all of it if it said much."""
+    """The output of p4c, without its warnings, and shortened if it is long."""
     said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
     lines = _without_warnings(said) or said or [f"it ended with exit code {done.returncode}"]
     if len(lines) > MAX_LINES:

@@ -41,7 +41,7 @@ class Connection:
         self._sockets: list[socket.socket] = []
 
     def answers(self) -> bool:
-        """Whether the server listens and has its last service: it listens before that."""
+        """True if the server listens and has its last service: it listens before that."""
         from sswitch_runtime import SimpleSwitch
         from thrift import Thrift
         from thrift.transport import TTransport

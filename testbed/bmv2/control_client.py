@@ -154,7 +154,7 @@ class Client:
         return {"timestamp": self.timestamp(), **self._guarded(self._process_stats, "stats")}
 
     def timestamp(self) -> int:
-        """What the program's clock shows now, in us."""
+        """The program's clock, in us."""
         # p4utils prints it and returns nothing.
         return self._guarded(self._api.sswitch_client.get_time_elapsed_us, "timestamp")
 

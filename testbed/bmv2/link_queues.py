@@ -43,7 +43,7 @@ def mtu_bytes(experiment: Experiment) -> int:
 
 
 def impaired(experiment: Experiment) -> bool:
-    """Whether some link has delay or loss."""
+    """True if some link has delay or loss."""
     return any(direction.delay_ns or direction.loss for direction in _directions(experiment))
 
 

@@ -1,4 +1,4 @@
-"""How `simple_switch` is started.
+"""The start of `simple_switch`.
 
 Every switch of a run lives in a network namespace of its own, so all of them listen on the same
 Thrift port without meeting each other, another user's switches, or anybody on the network: nothing
@@ -64,7 +64,7 @@ def version(tool: str) -> str | None:
 
 @functools.cache
 def has_option(option: str) -> bool:
-    """Whether this build of simple_switch has an option; some depend on how it was built."""
+    """True if this build of simple_switch has an option; some depend on how it was built."""
     done = subprocess.run(
         [find_real(SIMPLE_SWITCH) or SIMPLE_SWITCH, "--help"], capture_output=True, text=True
     )

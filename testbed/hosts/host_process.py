@@ -216,7 +216,7 @@ def _serve(
 
 
 def _about_program(link: ProgramLink, machine: Any, message: dict) -> None:
-    """What the runner says of programs."""
+    """The runner's messages about programs."""
     if "ended" in message:
         link.end(machine)
     if "left" in message:
@@ -233,7 +233,7 @@ def _finish(role: _Role, packets: PacketSocket, board: np.ndarray, control: sock
 
 
 def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
-    """What the runner writes into the tables `hosts` and `jobs`."""
+    """Numbers that the runner writes into the tables `hosts` and `jobs`."""
     cpu = time.process_time_ns()
     totals: dict[str, int | None] = dict(as_dict(role.machine.counters))
     totals |= {

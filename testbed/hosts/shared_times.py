@@ -42,7 +42,7 @@ class SharedTimes:
         return arrays(descriptor, self.size, self._offsets[number], spec)
 
     def place(self, number: int) -> dict[str, int]:
-        """What a host process needs to open its own: arguments of `arrays`."""
+        """Arguments of `arrays` with which a host process opens its own."""
         return {"size": self.size, "offset": self._offsets[number]}
 
 

@@ -28,7 +28,7 @@ SOCKADDR_BYTES = 16
 
 
 class Io(NamedTuple):
-    """What compiled code needs of a socket. Rows as in the batches; socket_calls.py explains the
+    """A socket as compiled code sees it. Rows as in the batches; socket_calls.py explains the
     words."""
 
     fd: int

@@ -45,7 +45,7 @@ class Arrived(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """How the rows of a batch are put together; see `gather`."""
+    """The order in which the rows of a batch are put together; see `gather`."""
 
     messages: np.ndarray  # uint64[rows, 8]
     vectors: np.ndarray  # uint64[rows, 2]

@@ -136,7 +136,7 @@ def packet(time_ns: int, direction: int, data: bytes) -> bytes:
 
 
 def statistics(received: int, dropped: int) -> bytes:
-    """How many packets of interface 0 there were, and how many of these are missing."""
+    """The number of packets of interface 0, and of those that are missing."""
     options = _option(4, struct.pack("=Q", received)) + _option(5, struct.pack("=Q", dropped))
     return _block(5, struct.pack("=III", 0, 0, 0) + options + _option(0, b""))
 

@@ -90,7 +90,7 @@ def run(arguments: dict[str, Any], descriptors: list[int]) -> int:
 
 
 def sending_until(flow: dict[str, Any], now_ns: int) -> tuple[bool, int]:
-    """Whether a flow sends at a time, and until when that stays so (ns; -1: for ever)."""
+    """True if a flow sends at a time, and the time until which that stays so (ns; -1: for ever)."""
     if now_ns < flow["start_ns"]:
         return False, flow["start_ns"]
     end_ns = flow["end_ns"]
@@ -107,7 +107,7 @@ def sending_until(flow: dict[str, Any], now_ns: int) -> tuple[bool, int]:
 
 
 class Backlog:
-    """Whether the packets that a sender is late with become more and more, looked at every second.
+    """A check, every second, for a growing backlog of the packets that a sender is late with.
 
     One that stood still for a while, as its machine may, is late too, but then it catches up.
     """
@@ -116,7 +116,7 @@ class Backlog:
         self.packets = self.looked_ns = self.grown = 0
 
     def grows(self, packets: int, now_ns: int) -> bool:
-        """Whether it has grown from each of the last GROWING_S seconds to the next."""
+        """True if it has grown from each of the last GROWING_S seconds to the next."""
         if now_ns - self.looked_ns >= SECOND:
             self.grown = self.grown + 1 if packets > self.packets else 0
             self.packets, self.looked_ns = packets, now_ns
@@ -124,8 +124,8 @@ class Backlog:
 
 
 def packets_due(flow: dict[str, Any], interval_ns: float, now_ns: int) -> int:
-    """How many packets of a constant rate are due until a time: one at the beginning of each time
-    of sending, and then one per interval."""
+    """The number of packets of a constant rate that are due until a time: one at the beginning of
+    each time of sending, and then one per interval."""
     if now_ns < flow["start_ns"]:
         return 0
     end_ns = now_ns if flow["end_ns"] is None else min(now_ns, flow["end_ns"])

@@ -1,4 +1,4 @@
-"""What another shell can do with a run that goes on: find it and its nodes, run commands in them.
+"""Access from another shell to a run in progress: find it and its nodes, run commands in them.
 
 Everything comes from the run's record (registry.py). A command in a node's namespace is a child of
 the shell's process, not of the run; it is ended when the run ends, so that no namespace outlives

@@ -153,7 +153,7 @@ class Network(Mininet):
         return f"link add {described[0]} type veth peer {described[1]}"
 
     def _description(self, node: Node) -> dict:
-        """What `namespace.build` has to know of one node."""
+        """One node as `namespace.build` takes it."""
         commands = self._ip_commands(node) if isinstance(node, TestbedHost) else []
         interfaces = [intf.name for intf in node.intfList()]
         return {
@@ -167,7 +167,7 @@ class Network(Mininet):
     # ---- what another kind of network has differently ----
 
     def _link_options(self, first: str, second: str) -> dict:
-        """What Mininet's `addLink` is told of the next link."""
+        """Arguments of Mininet's `addLink` for the next link."""
         return {"addr1": self._mac(first), "addr2": self._mac(second)}
 
     def _address(self, host: str) -> tuple[str, int]:
@@ -175,7 +175,7 @@ class Network(Mininet):
         return addresses.host_ip(self.topology.number(host)), 32
 
     def _ip_commands(self, host: Node) -> list[str]:
-        """What `ip -batch` is to carry out in a host."""
+        """Lines for `ip -batch` in a host."""
         intf = host.defaultIntf()
         neighbour = self.topology.number(self.topology.switch_of(host.name))
         gateway, mac = addresses.switch_ip(neighbour), addresses.switch_mac(neighbour)

@@ -1,4 +1,4 @@
-"""What the testbed uses of Mininet.
+"""The parts of Mininet that the testbed uses.
 
 Mininet 2.3 imports distutils. Before Python 3.12 that is in the standard library, but setuptools,
 once installed, replaces it by its own and loads all of itself for it: a third of a second before

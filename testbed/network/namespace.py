@@ -1,4 +1,4 @@
-"""What happens inside a node's network namespace: it is held, and it is configured.
+"""The inside of a node's network namespace: it is held, and it is configured.
 
 Both run in children of a spawner. A namespace has no name; it lives as long as its holder, a
 process that does nothing, so that a kill of the whole tree of processes takes the network away

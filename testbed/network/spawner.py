@@ -92,7 +92,7 @@ class Process:
 
     @property
     def _disk_full(self) -> bool:
-        """Whether it could not write its files. Its last words may then have found no room either:
+        """True if it could not write its files. Its last words may then have found no room either:
         so nothing in its log, on a full file system, says the same."""
         if not self.code or self.code < 0:
             return False

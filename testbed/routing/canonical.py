@@ -158,9 +158,9 @@ def canonical_order(network: Network, jobs: Sequence[PlanJob]) -> Order:
 
 
 class _Graph:
-    """What the order depends on. Vertices: switches, bundles of interchangeable hosts that have a
-    part in a job, and jobs (last). `colors`: what is known of each vertex by itself, as ranks.
-    `edges`: for each vertex (rank of the edge's properties, other vertex)."""
+    """The structure that the order depends on. Vertices: switches, bundles of interchangeable hosts
+    that have a part in a job, and jobs (last). `colors`: what is known of each vertex by itself, as
+    ranks. `edges`: for each vertex (rank of the edge's properties, other vertex)."""
 
     def __init__(self, network: Network, jobs: Sequence[PlanJob]) -> None:
         parts: dict[str, list[tuple[int, int]]] = {}

@@ -134,7 +134,7 @@ class Congestion:
 
     @property
     def finds_trees(self) -> bool:
-        """Whether the trees of results are part of the program."""
+        """True if the trees of results are part of the program."""
         return bool(self.trees)
 
     def _tree_columns(self) -> None:

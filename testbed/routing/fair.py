@@ -31,7 +31,7 @@ class Term:
         return self.share * of(rates[worker] for worker in self.workers)
 
     def grows(self, growing: Sequence[bool]) -> bool:
-        """Whether it grows while the rates of those workers grow."""
+        """True if it grows while the rates of those workers grow."""
         return (all if self.slowest else any)(growing[worker] for worker in self.workers)
 
 

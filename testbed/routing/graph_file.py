@@ -47,8 +47,8 @@ _JOB_KEYS = ("workers", "ps", "max_rate")
 
 @dataclass
 class GraphFile:
-    """What a file says: nodes with their attributes, edges (a, b, attributes) in their order, jobs.
-    Attributes are text. `directed`: an edge is one direction."""
+    """The content of a file: nodes with their attributes, edges (a, b, attributes) in their order,
+    jobs. Attributes are text. `directed`: an edge is one direction."""
 
     path: Path
     directed: bool = False
@@ -232,7 +232,7 @@ def network_of(graph: GraphFile) -> tuple[Network, tuple[PlanJob, ...]]:
 
 
 def is_failed(where: str, attributes: Mapping[str, str]) -> bool:
-    """Whether a switch or an edge is marked as failed. Raises UserError."""
+    """True if a switch or an edge is marked as failed. Raises UserError."""
     value = attributes.get("failed", "false").lower()
     if value not in ("true", "false"):
         raise UserError(f"{where}: found failed={value}; allowed: true, false")

@@ -104,7 +104,7 @@ class _ChoiceSearch:
         return Arrangement(self.candidates.network, self.candidates.jobs, legs)
 
     def _at_most(self, counts: Counts, onward: Onward) -> Fraction:
-        """What the smallest rate is without results."""
+        """The smallest rate without results."""
         rate = self._arrangement(counts, onward).common_rate()
         return Fraction(0) if rate is None else rate
 

@@ -1,4 +1,4 @@
-"""What a planner may be told, besides the network and the jobs."""
+"""Options of planners, besides the network and the jobs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Options:
 
     @property
     def counted(self) -> bool:
-        """Whether rates hold with results."""
+        """True if rates hold with results."""
         return self.results == COUNTED
 
     @property
     def path_limit(self) -> int:
-        """How many paths between two nodes are considered."""
+        """The number of paths between two nodes that are considered."""
         return PATHS if self.paths is None else self.paths

@@ -40,7 +40,7 @@ class Range:
         return self.end - self.start
 
     def fragments(self, count: int) -> range:
-        """Which of `count` fragments belong to it, by their places from 0 in an order that all
+        """The fragments of `count` that belong to it, by their places from 0 in an order that all
         workers share. Ranges that cover 0 to 1 cover all fragments, each once."""
         return range(math.ceil(self.start * count), math.ceil(self.end * count))
 
@@ -61,7 +61,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What one worker sends. The assignments' ranges follow each other and cover 0 to 1."""
+    """The gradients of one worker. The assignments' ranges follow each other and cover 0 to 1."""
 
     number: int
     host: str
@@ -101,7 +101,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Results:
-    """How a job's results come back: the links (source, target) of a tree from the PS to the
+    """The way back of a job's results: the links (source, target) of a tree from the PS to the
     workers and all switches that aggregate for them, nearest first; () if there is no such tree.
 
     `room_bps`: what the tree's fullest link has left for the results, beside the gradients of all
@@ -132,14 +132,14 @@ class JobPlan:
 
 @dataclass(frozen=True)
 class Load:
-    """How much of a resource a plan uses. `capacity_bps` None: unlimited."""
+    """The use of a resource by a plan. `capacity_bps` None: unlimited."""
 
     load_bps: Fraction
     capacity_bps: int | None
 
     @property
     def full(self) -> bool:
-        """Whether nothing is left of it."""
+        """True if nothing is left of it."""
         return bool(self.capacity_bps and self.load_bps >= self.capacity_bps)
 
     @property
@@ -156,12 +156,12 @@ class LinkLoad(Load):
 
     @property
     def full(self) -> bool:
-        """Whether nothing is left for the gradients that it carries."""
+        """True if nothing is left for the gradients that it carries."""
         return self.full_with_results and bool(self.load_bps)
 
     @property
     def full_with_results(self) -> bool:
-        """Whether nothing is left of it beside gradients and results."""
+        """True if nothing is left of it beside gradients and results."""
         return bool(self.capacity_bps and self.load_bps + self.results_bps >= self.capacity_bps)
 
 
@@ -175,7 +175,8 @@ class SwitchLoad(Load):
 
 @dataclass(frozen=True)
 class BeforeRepair:
-    """What the published algorithm states before its plan is repaired, with one node per worker.
+    """The statement of the published algorithm before its plan is repaired, with one node per
+    worker.
 
     `rate_bps`: the rate that it gives the slowest worker. `method`: "rounding" or "exact".
     `exceeded`: {what, as `switch s1`, `PS h9` or `link s1 -> s3`: (load, capacity) in bit/s} at its
@@ -193,7 +194,7 @@ class BeforeRepair:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a planner returns.
+    """The result of a planner.
 
     `rate_bps`: the smallest rate of all workers. `bound_bps`: the upper bound that the
     planner's linear relaxation gives for it (None: unlimited). `results`: "counted" if all
@@ -228,7 +229,7 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is unusual about the jobs: hosts that several of them use."""
+        """Notes on unusual jobs: hosts that several of them use."""
         uses: dict[str, list[str]] = {}
         for job in self.jobs:
             uses.setdefault(job.ps, []).append(f"parameter server of job {job.name}")

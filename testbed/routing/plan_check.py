@@ -17,7 +17,7 @@ RELATIVE = Fraction(1, 10**9)  # tolerance: a plan read from JSON has rates as f
 
 
 def violations(network: Network, jobs: Sequence[PlanJob], plan: Plan) -> list[str]:
-    """What is wrong with a plan, in words; [] if it can be run and its own numbers are right."""
+    """Violations of a plan, in words; [] if it can be run and its own numbers are right."""
     checker = _Checker(network, plan)
     if [job.name for job in plan.jobs] != [job.name for job in jobs]:
         return ["the plan's jobs are not those of the network"]

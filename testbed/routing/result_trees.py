@@ -45,7 +45,7 @@ def result_trees(
 
 
 def room_of(links: Iterable[Ends], left: Mapping[Ends, Fraction]) -> Fraction | None:
-    """What is left on the fullest link; None: unlimited; 0 without links."""
+    """The rate that is left on the fullest link; None: unlimited; 0 without links."""
     links = tuple(links)
     if not links:
         return Fraction(0)

@@ -73,7 +73,8 @@ def switch_of(topology: Topology, host: str) -> str:
 
 @dataclass(frozen=True)
 class JobTree:
-    """Where a job's fragments meet on their way to their target, a server or the root switch.
+    """The tree in which a job's fragments meet on their way to their target, a server or the root
+    switch.
 
     `parent` maps each switch of the tree except the root switch to (port, next node). `below` maps
     each switch to the numbers of the workers whose fragments pass it. `children` maps each switch

@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """What is in options.py, which takes a while to load; hosts and reports do without."""
+    """The names of options.py, which takes a while to load; hosts and reports do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from testbed.systems import options

@@ -311,7 +311,7 @@ class GridOptions(PoolOptions):
 
     @property
     def plan_options(self) -> dict[str, Any]:
-        """What the planner is told, as arguments of make_plan."""
+        """The planner's options, as arguments of make_plan."""
         names = ("results", "roundings", "exact", "max_rate_bps")
         return {name: getattr(self, name) for name in names}
 

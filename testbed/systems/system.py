@@ -1,4 +1,4 @@
-"""What an entry in the list of systems says."""
+"""An entry in the list of systems."""
 
 from __future__ import annotations
 

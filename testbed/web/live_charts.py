@@ -47,7 +47,7 @@ class LiveCharts:
         self._digests: dict[str, str] = {}
 
     def add(self, said: dict[str, Any]) -> None:
-        """What LivePage.draw says."""
+        """See LivePage.draw."""
         self._elapsed_ns = said["elapsed_ns"]
         for switch, time_ns, taken in said["snapshots"]:
             self._history.add(switch, time_ns, taken)

@@ -81,7 +81,7 @@ class LivePage:
         self._say("state", state)
 
     def charts_due(self) -> bool:
-        """Whether it is time to say what charts show."""
+        """True if the charts are due for an update."""
         return time.monotonic_ns() >= self._next_ns
 
     def draw(self, elapsed_ns: int, ports: Mapping[str, list[dict[str, Any]]]) -> None:

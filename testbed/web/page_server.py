@@ -111,7 +111,7 @@ class PageServer:
         return self._ended or any(newer)
 
     def is_token(self, text: str) -> bool:
-        """Whether a part of an address is the token."""
+        """True if a part of an address is the token."""
         return hmac.compare_digest(text.encode(), self._token.encode())
 
     def enter(self) -> bool:

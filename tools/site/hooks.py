@@ -1,4 +1,4 @@
-"""What MkDocs is told beyond mkdocs.yml: pages from outside docs/, and links to the sources.
+"""Settings of MkDocs beyond mkdocs.yml: pages from outside docs/, and links to the sources.
 
 The pages are written to be read in the checkout, so they link to each other and to source files by
 their places there. The site has the README, DEVELOPERS.md, the P4 engine's pages and the labs'

@@ -73,7 +73,8 @@ def plan(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
 
 
 def _worth(arrangement: Arrangement) -> tuple[list[Fraction], Fraction | float]:
-    """What makes a choice better: the smallest rate, then the others, then the room of results."""
+    """The value of a choice, the larger the better: the smallest rate, then the others, then the
+    room of results."""
     room = arrangement.room()
     return sorted(arrangement.rates), inf if room is None else room
 

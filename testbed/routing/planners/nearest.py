@@ -49,7 +49,7 @@ def plan(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
 def _arranged(
     network: Network, jobs: Sequence[PlanJob], options: Options, trees: Sequence[Tree] | None
 ) -> Arrangement:
-    """What the rule makes of the network if results take these trees; None: no room."""
+    """The plan of the rule if results take these trees; None: no room."""
     filling = _Filling(network, jobs, options.counted, trees)
     filling.fill()
     choice: list[list[tuple[Leg, ...]]] = [[] for _ in jobs]

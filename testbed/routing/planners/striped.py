@@ -161,7 +161,7 @@ class _Mixture:
 
     @property
     def reaches_bound(self) -> bool:
-        """Whether no mixture can be better, over any tree of results."""
+        """True if no mixture can be better, over any tree of results."""
         return self.level >= self.bound * (1 - NEARLY)
 
     def _nodes(self, job: int) -> list[str]:

@@ -55,7 +55,7 @@ def plan(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
 
 
 def _bound(network: Network, jobs: Sequence[PlanJob], options: Options) -> Fraction | None:
-    """What the hosts' links allow: each worker sends all its fragments, and each PS gets at least
+    """The bound by the hosts' links: each worker sends all its fragments, and each PS gets at least
     one worker's worth of each of its jobs; results the other way. None: unlimited."""
     roles: dict[str, list[PlanJob]] = {}
     for job in jobs:
@@ -196,7 +196,7 @@ class _Search:
 
 
 def _way(leg: Leg) -> tuple[str, Path]:
-    """Where a leg's values are added up last before the PS, and the path from there."""
+    """The node where a leg's values are added up last before the PS, and the path from there."""
     if not leg.joins:
         return leg.node, leg.onward
     return leg.joins, leg.onward[leg.onward.index(leg.joins) :]
@@ -209,7 +209,7 @@ def _subtotal(leg: Leg, place: str) -> Leg:
 
 
 def _fits(leg: Leg, place: str) -> bool:
-    """Whether there can be a subtotal at `place` on the way of a leg, which must have no loop."""
+    """True if there can be a subtotal at `place` on the way of a leg, which must have no loop."""
     if place not in leg.path[1:-1]:
         return False
     return set(leg.path[leg.path.index(place) :]).isdisjoint(leg.onward[1:])
@@ -228,7 +228,8 @@ def _moved(legs: Legs, workers: Sequence[int], **changes: Any) -> Legs:
 
 
 def _key(arrangement: Arrangement) -> list[Fraction]:
-    """How much the fullest resources allow at one rate of all workers; the more the better."""
+    """The rates that the fullest resources allow at one rate of all workers; the higher the
+    better."""
     return [rate for rate, _ in _ratios(arrangement)[:FULLEST]]
 
 
