@@ -106,8 +106,9 @@ def check(
     lossless_reason: str,
     frame_bytes: int | None,
 ) -> list[Problem]:
-    """What cannot be honoured. `lossless_reason`: why no packet may be lost, or "". `frame_bytes`:
-    of a job's packet, where links carry so many packets/s, as in BMv2, else None."""
+    """Problems with flows that cannot be honoured. `lossless_reason`: why no packet may be lost, or
+    "". `frame_bytes`: of a job's packet, where links carry so many packets/s, as in BMv2, else
+    None."""
     problems = []
     for number, given in enumerate(background):
         path: KeyPath = ("background", number)

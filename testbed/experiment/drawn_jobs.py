@@ -27,8 +27,8 @@ def longest(kind: Kind) -> int:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What turns a load into an interval: how many hosts there are, how many parameter servers a
-    job has, and how long an iteration of a job of each kind takes alone."""
+    """Numbers that turn a load into an interval: how many hosts there are, how many parameter
+    servers a job has, and how long an iteration of a job of each kind takes alone."""
 
     hosts: int
     servers: int
@@ -60,8 +60,8 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Source:
-    """What jobs are drawn from: a resolved job of each kind or model, the largest, and for a
-    cluster trace its jobs that have enough GPUs."""
+    """The material that jobs are drawn from: a resolved job of each kind or model, the largest, and
+    for a cluster trace its jobs that have enough GPUs."""
 
     of_kind: tuple[Job, ...]
     capacity: Capacity
@@ -75,7 +75,8 @@ class Source:
         return _of_process(arrivals.poisson, self.of_kind, seed, self.capacity)
 
     def iterations(self, trace: ClusterTrace, job: TracedJob, kind: int) -> int:
-        """How many iterations of a model take as long as a job of the trace did, scaled."""
+        """The number of iterations of a model that take as long as a job of the trace did,
+        scaled."""
         duration_ns = job.duration_ns * Fraction(repr(trace.time_scale))
         return max(1, round(duration_ns / self.capacity.iteration_ns[kind]))
 
@@ -104,7 +105,7 @@ class Source:
 
 
 def workers_of(trace: ClusterTrace, job: TracedJob) -> int:
-    """How many workers a job of the trace has."""
+    """The number of workers of a job of the trace."""
     count = -(-job.gpus // trace.gpus_per_worker)
     return count if trace.most_workers is None else min(count, trace.most_workers)
 

@@ -28,7 +28,7 @@ QUICK_JOBS = 40  # that are drawn
 
 
 class Figure(Section):
-    """How to draw the sweep of a file with the key `sweep`. `ina figure NAME` runs and draws
+    """The drawing of the sweep of a file with the key `sweep`. `ina figure NAME` runs and draws
     experiments/figures/NAME.yaml."""
 
     claim: Annotated[str, ANY_TEXT] = Field(
@@ -123,8 +123,8 @@ def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figur
 
 def resize(data: dict[str, Any], size: Size) -> None:
     """Change a file's data to another size. Jobs get `scale` times as many values and as much
-    computing, so their ratio stays, and are submitted as much further apart. What is no number is
-    left for the check of the file. Raises UserError for jobs whose size the file does not have.
+    computing, so their ratio stays, and are submitted as much further apart. Values that are not
+    numbers are left to validation. Raises UserError for jobs whose size the file does not have.
     A quick version leaves programs as they are."""
     data["name"] = size.name
     if size.repetitions is not None and _is_number(data.get("repetitions")):
@@ -168,7 +168,7 @@ def resize(data: dict[str, Any], size: Size) -> None:
 
 
 def _shapes(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """What has the keys of a job in a file's data."""
+    """The mappings with the keys of a job in a file's data."""
     found = _mappings(data.get("jobs"))
     arrivals = data.get("arrivals")
     if isinstance(arrivals, dict):
@@ -185,7 +185,7 @@ def _mappings(members: Any) -> list[dict[str, Any]]:
 
 def _stretch(section: dict[str, Any], key: str, scale: float) -> None:
     """Make a time of the file so many times as long, so that jobs of another size meet as before.
-    What is no time is left for the check of the file."""
+    Values that are not times are left to validation."""
     try:
         time_ns = parse(section.get(key), TIME, 0, 24 * HOUR)
     except FieldError:

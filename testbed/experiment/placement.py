@@ -1,4 +1,4 @@
-"""Which free hosts a job gets, where its experiment does not name them.
+"""The choice of free hosts for a job whose experiment does not name them.
 
 `packed` takes the next free hosts in the topology's order, so that a job lies in as few racks as
 its predecessors leave it; `spread` puts each role where most hosts are free, so that a job lies in

@@ -334,7 +334,7 @@ def _default(info: FieldInfo) -> str:
 
 
 def _has_word(kind: Kind) -> bool:
-    """Whether it has a word for None."""
+    """True if it has a word for None."""
     if isinstance(kind, Quantity):
         return any(meaning is None for _, meaning in kind.words)
     return bool(getattr(kind, "word", ""))

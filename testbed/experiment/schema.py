@@ -159,7 +159,7 @@ class VirtualTime(Section):
     )
 
     def jitter_time_ns(self, role: str) -> int:
-        """How long a delay of a "worker" or "server" lasts; 0: for one frame."""
+        """The duration of a delay of a "worker" or "server"; 0: one frame."""
         jitter_ns, given = (
             getattr(self, f"{role}_{name}_ns") for name in ("jitter", "jitter_time")
         )
@@ -178,7 +178,7 @@ class VirtualTime(Section):
 
 @dataclass(frozen=True)
 class TopologyChoice:
-    """Which topology: `kind` names one of topos/, else `file` and `class_name` one of the user's.
+    """The topology: `kind` names one of topos/, else `file` and `class_name` one of the user's.
     `options` are its constructor's arguments."""
 
     kind: str | None

@@ -200,7 +200,7 @@ class Job(JobShape):
 
     @property
     def is_program(self) -> bool:
-        """Whether a program gives the values, and no model is replayed."""
+        """True if a program gives the values, and no model is replayed."""
         return bool(self.command)
 
     @property
@@ -213,7 +213,7 @@ class Job(JobShape):
 
     @property
     def placed(self) -> bool:
-        """Whether it has hosts."""
+        """True if it has hosts."""
         return isinstance(self.placement, Placement)
 
     @property
@@ -319,16 +319,16 @@ class Fault(Section):
 
     @property
     def of_link(self) -> bool:
-        """Whether it is a fault of links."""
+        """True if it is a fault of links."""
         return self.kind in LINK_FAULTS
 
     @property
     def only_computes_slowly(self) -> bool:
-        """Whether it changes compute steps of workers and nothing else."""
+        """True if it changes compute steps of workers and nothing else."""
         return self.kind == "slow" and self.switch is None and self.server is None
 
     @property
     def needs_processes(self) -> bool:
-        """Whether it acts on a process. Virtual time has no processes."""
+        """True if it acts on a process. Virtual time has no processes."""
         pauses_hosts = self.kind == "pause" and self.switch is None
         return not (pauses_hosts or self.only_computes_slowly or self.of_link)

@@ -12,7 +12,7 @@ from testbed.experiment.schema_links import MAX_RATE
 
 
 class SwitchSettings(Section):
-    """How much a switch aggregates."""
+    """The aggregation of a switch."""
 
     aggregates: Annotated[bool, Flag()] = Field(
         default=True,

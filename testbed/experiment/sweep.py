@@ -75,12 +75,12 @@ class Sweep:
 
 
 def is_sweep(path: str | Path) -> bool:
-    """Whether the file has the key `sweep`. Raises UserError if it cannot be read."""
+    """True if the file has the key `sweep`. Raises UserError if it cannot be read."""
     return has_sweep(read_yaml(read_file(Path(path)), str(path)))
 
 
 def has_sweep(document: Document) -> bool:
-    """Whether a document has the key `sweep`."""
+    """True if a document has the key `sweep`."""
     return isinstance(document.data, dict) and "sweep" in document.data
 
 
@@ -159,7 +159,7 @@ def _key(experiment: Experiment) -> str:
 
 
 def _label(choice: Choice) -> str:
-    """What was varied, cut off where it is a long list of jobs."""
+    """The varied values as text, cut off where there is a long list of jobs."""
     text = ", ".join(f"{name}={shown(value)}" for name, value in choice.items())
     return text if len(text) <= LABEL else f"{text[:LABEL]} ..."
 
@@ -192,7 +192,7 @@ def _counted(texts: list[str]) -> str:
 
 
 def system_titles(points: Iterable[Point]) -> dict[str, str]:
-    """How a legend names each varied value of the key `system`, by what `shown` gives for it:
+    """The name of each varied value of the key `system` in a legend, by what `shown` gives for it:
     without the options that all values of the same system have in common."""
     variants: dict[str, dict[str, dict]] = {}
     for point in points:
