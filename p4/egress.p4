@@ -33,11 +33,6 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-#ifdef RECIRCULATION_PORT
-        if (meta.again == 1) {
-            recirculate_preserving_field_list(TWO_PASSES);
-        } else
-#endif
         if (hdr.ina.isValid()) {
             hdr.udp.checksum = 0;        // the values are the switch's, not the sender's
             if (standard.egress_rid != 0) {

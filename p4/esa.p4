@@ -21,9 +21,10 @@
  *   reminder from the PS                      PULL: the sum leaves as a partial, or NOTHING_HELD
  *   result from the PS                        RELEASE if the owner matches; multicast
  *
- * The apply block of EsaIngress is this table. It reads the aggregator's record, names the event,
- * moves the values, writes the record, counts, and routes by the job of the packet that leaves. What all
- * systems with a pool share (the record, the registers, counting, routing) is in pool.p4.
+ * The control EsaEvent is this table: it names the event. The control Pool reads the aggregator's record,
+ * asks for the event, moves the values and writes the record. What all systems with a pool share is in
+ * pool.p4 (registers and the actions on them) and pool_ingress.p4 (from a packet's arrival to its job, and
+ * from there to a port).
  *
  * Compile-time parameters: AGGREGATORS (pool size), VALUES, VALUE_BITS
  * (values.p4), BITMAP_WIDTH, ZEROS (zeros.p4).
@@ -39,201 +40,181 @@
 #define MAY_EVICT (hdr.ina.priority > slot.priority)
 #endif
 
-control EsaIngress(inout headers_t hdr, inout metadata_t meta,
-                   inout standard_metadata_t standard) {
-#include "pool.p4"
-
+/* ---- Which event is a packet, on the aggregator's record as it finds it (`slot`)? ---- */
+control EsaEvent(inout headers_t hdr, inout metadata_t meta, in aggregator_t slot,
+                 inout standard_metadata_t standard) {
     action flip_coin() {
         random(meta.preempts, 0, 1);
     }
 
     apply {
-        meta.event = NOTHING;
-        meta.heading = BY_ADDRESS;
-        meta.leaves = 0;
-        meta.vacated = 0;
-        meta.move = KEEP;
-        meta.overflow = 0;
-        meta.aggregated = 0;
-        node.apply();
-#ifdef TWO_PASSES
-        if (meta.decided == 0)           // what goes round has been admitted
-#endif
-        if (IS_CLAIM) {                  // may its job send through this port?
-            admission.apply();
-        }
-
-        if (meta.refused == 1) {
-            meta.heading = NOWHERE;
-        } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
-            WITH_ZEROS
-            WITH_WIDE_VALUES
-            meta.job = hdr.ina.job;
-            meta.event_job = hdr.ina.job;
-            if (hdr.ina.kind == KIND_RESULT) {
-                meta.heading = TO_WORKERS;
-            }
-            job.apply();
-#ifdef GRID
-#include "grid_arrival.p4"
-#endif
-        }
-
-        if (meta.aggregated == 1) {
-            /* ---- 1. What does the packet find? ---- */
-            bit<1> inside = 1;
-            if (meta.offset >= meta.slots) {
-                inside = 0;
-                meta.slot = meta.slot - meta.offset;
-            }
-            if (hdr.ina.fragment > meta.last) {
-                inside = 0;
-            }
-            read_slot();
-            next = slot;
-            meta.bitmap = slot.bitmap;
-            meta.spent = standard.ingress_global_timestamp - slot.since;
-            meta.mine = 0;
-            if (inside == 1 && slot.state != EMPTY && slot.job == hdr.ina.job &&
-                slot.fragment == hdr.ina.fragment) {
-                meta.mine = 1;
+        if (hdr.ina.kind == KIND_GRADIENT && hdr.values.isValid()) {
+            meta.heading = TO_SERVER;
+            meta.known = slot.bitmap & hdr.workers.bitmap;
+            meta.merged = slot.bitmap | hdr.workers.bitmap;
+            meta.aged = meta.gone;
+            if (meta.max_age != 0 &&
+                standard.ingress_global_timestamp - slot.touched > meta.max_age) {
+                meta.aged = 1;
             }
 
-            /* ---- 2. Which event is it? ---- */
-#ifdef TWO_PASSES
-#include "second_pass.p4"
-#endif
-            if (hdr.ina.kind == KIND_GRADIENT && hdr.values.isValid()) {
-                meta.heading = TO_SERVER;
-                meta.known = slot.bitmap & hdr.workers.bitmap;
-                meta.merged = slot.bitmap | hdr.workers.bitmap;
-                meta.aged = meta.gone;
-                if (meta.max_age != 0 &&
-                    standard.ingress_global_timestamp - slot.touched > meta.max_age) {
-                    meta.aged = 1;
-                }
-
-                if ((hdr.ina.flags & (FLAG_PARTIAL | FLAG_COLLISION)) != 0) {
+            if ((hdr.ina.flags & (FLAG_PARTIAL | FLAG_COLLISION)) != 0) {
+                meta.event = PASS;
+            } else if (meta.inside == 0 || IS_OF_STRANGERS) {
+                meta.event = OUTSIDE;
+            } else if ((hdr.ina.flags & FLAG_RESEND) != 0) {
+                if (meta.mine == 0) {
                     meta.event = PASS;
-                } else if (inside == 0 || IS_OF_STRANGERS) {
-                    meta.event = OUTSIDE;
-                } else if ((hdr.ina.flags & FLAG_RESEND) != 0) {
-                    if (meta.mine == 0) {
-                        meta.event = PASS;
-                    } else if (meta.known == hdr.workers.bitmap) {
-                        meta.event = FLUSH;
-                    } else if (meta.known == 0) {
-                        meta.event = FLUSH_ADD;
-                    } else {
-                        meta.event = OVERLAP;
-                    }
-                } else if ((hdr.workers.bitmap & meta.complete) == meta.complete) {
-                    meta.event = PASS;   // nothing to wait for
-                } else if (slot.state == EMPTY) {
-                    meta.event = CLAIM;
-                } else if (meta.mine == 1) {
-                    if (meta.known == hdr.workers.bitmap && slot.state == HELD) {
-                        meta.event = RE_EMIT;
-                    } else if (meta.known == hdr.workers.bitmap) {
-                        meta.event = DUPLICATE;
-                    } else if (meta.known != 0 || slot.state == HELD) {
-                        meta.event = OVERLAP;
-                    } else if ((meta.merged & meta.complete) == meta.complete) {
-                        meta.event = COMPLETE;
-                    } else {
-                        meta.event = ADD;
-                    }
-                } else if (meta.aged == 1) {
-                    meta.event = GHOST;
+                } else if (meta.known == hdr.workers.bitmap) {
+                    meta.event = FLUSH;
+                } else if (meta.known == 0) {
+                    meta.event = FLUSH_ADD;
                 } else {
-                    meta.preempts = 0;
-                    if (meta.preemption == COIN_FLIP) {
-                        flip_coin();
-                    } else if (meta.preemption == ALWAYS || MAY_EVICT) {
-                        meta.preempts = 1;
-                    }
-                    if (meta.preempts == 1 && slot.state == HELD) {
-                        meta.event = SWAP_HELD;
-                    } else if (meta.preempts == 1) {
-                        meta.event = SWAP;
-                    } else if (meta.downgrading == 1) {
-                        meta.event = DOWNGRADE;
-                    } else {
-                        meta.event = COLLISION;
-                    }
+                    meta.event = OVERLAP;
                 }
-            } else if (hdr.ina.kind == KIND_REMINDER && hdr.ina.node == meta.node) {
-                meta.heading = TO_SERVER;
-                meta.event = NOTHING_HELD;
-                if (meta.mine == 1) {
-                    meta.event = PULL;
+            } else if ((hdr.workers.bitmap & meta.complete) == meta.complete) {
+                meta.event = PASS;   // nothing to wait for
+            } else if (slot.state == EMPTY) {
+                meta.event = CLAIM;
+            } else if (meta.mine == 1) {
+                if (meta.known == hdr.workers.bitmap && slot.state == HELD) {
+                    meta.event = RE_EMIT;
+                } else if (meta.known == hdr.workers.bitmap) {
+                    meta.event = DUPLICATE;
+                } else if (meta.known != 0 || slot.state == HELD) {
+                    meta.event = OVERLAP;
+                } else if ((meta.merged & meta.complete) == meta.complete) {
+                    meta.event = COMPLETE;
+                } else {
+                    meta.event = ADD;
                 }
-            } else if (hdr.ina.kind == KIND_RESULT) {
-                meta.event = RESULT_PASSES;
-                if (meta.mine == 1) {
-                    meta.event = RELEASE;
+            } else if (meta.aged == 1) {
+                meta.event = GHOST;
+            } else {
+                meta.preempts = 0;
+                if (meta.preemption == COIN_FLIP) {
+                    flip_coin();
+                } else if (meta.preemption == ALWAYS || MAY_EVICT) {
+                    meta.preempts = 1;
+                }
+                if (meta.preempts == 1 && slot.state == HELD) {
+                    meta.event = SWAP_HELD;
+                } else if (meta.preempts == 1) {
+                    meta.event = SWAP;
+                } else if (meta.downgrading == 1) {
+                    meta.event = DOWNGRADE;
+                } else {
+                    meta.event = COLLISION;
                 }
             }
-
-#ifdef TWO_PASSES
-#include "first_pass.p4"
-#endif
-            /* ---- 3. What happens to the aggregator and the packet? ---- */
-            if (meta.event == CLAIM) {
-                occupy();
-            } else if (meta.event == ADD) {
-                join();
-                meta.heading = NOWHERE;
-            } else if (meta.event == COMPLETE) {
-                vacate(COMPLETED);
-                join();
-                take_content(next.flags);
-                if (meta.hold == 1) {
-                    next.state = HELD;
-                    next.since = standard.ingress_global_timestamp;
-                }
-            } else if (meta.event == DUPLICATE) {
-                meta.heading = NOWHERE;
-            } else if (meta.event == RE_EMIT) {
-                meta.move = TAKE;
-                take_content(slot.flags);
-            } else if (meta.event == SWAP) {
-                vacate(EVICTED);
-                occupy();
-                meta.move = TRADE;
-                take_content(slot.flags | FLAG_PARTIAL);
-            } else if (meta.event == SWAP_HELD || meta.event == GHOST) {
-                vacate(DISCARDED);
-                occupy();
-            } else if (meta.event == DOWNGRADE) {
-                next.priority = slot.priority >> 1;
-                hdr.ina.flags = hdr.ina.flags | FLAG_COLLISION;
-            } else if (meta.event == COLLISION || meta.event == OUTSIDE) {
-                hdr.ina.flags = hdr.ina.flags | FLAG_COLLISION;
-            } else if (meta.event == FLUSH) {
-                vacate(PULLED);
-                meta.move = TAKE;
-                take_content(slot.flags | FLAG_RESEND);
-            } else if (meta.event == FLUSH_ADD) {
-                vacate(PULLED);
-                join();
-                take_content(next.flags | FLAG_RESEND);
-            } else if (meta.event == PULL) {
-                vacate(PULLED);
-                meta.move = TAKE;
-                take_content(slot.flags | FLAG_PARTIAL | FLAG_REMINDED);
-            } else if (meta.event == NOTHING_HELD) {
-                hdr.ina.kind = KIND_REMINDER_EMPTY;
-                hdr.ip.source = meta.ip;
-            } else if (meta.event == RELEASE) {
-                vacate(DISCARDED);
+        } else if (hdr.ina.kind == KIND_REMINDER && hdr.ina.node == meta.node) {
+            meta.heading = TO_SERVER;
+            meta.event = NOTHING_HELD;
+            if (meta.mine == 1) {
+                meta.event = PULL;
             }
+        } else if (hdr.ina.kind == KIND_RESULT) {
+            meta.event = RESULT_PASSES;
+            if (meta.mine == 1) {
+                meta.event = RELEASE;
+            }
+        }
 
-            /* ---- 4. Do it. ---- */
-            NO_SUM_WITH_ZEROS
+        meta.acts = 1;                   // on the aggregator; these leave it as it is:
+        if (meta.event == NOTHING || meta.event == DUPLICATE || meta.event == OVERLAP ||
+            meta.event == COLLISION || meta.event == NOTHING_HELD ||
+            meta.event == RESULT_PASSES || meta.event == PASS || meta.event == OUTSIDE) {
+            meta.acts = 0;
+        }
+    }
+}
+
 #ifdef TWO_PASSES
-            if (meta.decided == 1)       // a first pass moves no values
+#include "two_passes.p4"                 // asks EsaEvent in one pass, and acts in the next
+#else
+#define EVENT EsaEvent
 #endif
+
+control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+#include "pool.p4"
+    EVENT() event;
+
+    apply {
+        /* ---- 1. What does the packet find? ---- */
+        meta.inside = 1;
+        if (meta.offset >= meta.slots) {
+            meta.inside = 0;
+            meta.slot = meta.slot - meta.offset;
+        }
+        if (hdr.ina.fragment > meta.last) {
+            meta.inside = 0;
+        }
+        read_slot();
+        next = slot;
+        meta.bitmap = slot.bitmap;
+        meta.spent = standard.ingress_global_timestamp - slot.since;
+        meta.mine = 0;
+        if (meta.inside == 1 && slot.state != EMPTY && slot.job == hdr.ina.job &&
+            slot.fragment == hdr.ina.fragment) {
+            meta.mine = 1;
+        }
+
+        /* ---- 2. Which event is it? ---- */
+        event.apply(hdr, meta, slot, standard);
+
+        /* ---- 3. What happens to the aggregator and the packet? ---- */
+        if (meta.event == CLAIM) {
+            occupy();
+        } else if (meta.event == ADD) {
+            join();
+            meta.heading = NOWHERE;
+        } else if (meta.event == COMPLETE) {
+            vacate(COMPLETED);
+            join();
+            take_content(next.flags);
+            if (meta.hold == 1) {
+                next.state = HELD;
+                next.since = standard.ingress_global_timestamp;
+            }
+        } else if (meta.event == DUPLICATE) {
+            meta.heading = NOWHERE;
+        } else if (meta.event == RE_EMIT) {
+            meta.move = TAKE;
+            take_content(slot.flags);
+        } else if (meta.event == SWAP) {
+            vacate(EVICTED);
+            occupy();
+            meta.move = TRADE;
+            take_content(slot.flags | FLAG_PARTIAL);
+        } else if (meta.event == SWAP_HELD || meta.event == GHOST) {
+            vacate(DISCARDED);
+            occupy();
+        } else if (meta.event == DOWNGRADE) {
+            next.priority = slot.priority >> 1;
+            hdr.ina.flags = hdr.ina.flags | FLAG_COLLISION;
+        } else if (meta.event == COLLISION || meta.event == OUTSIDE) {
+            hdr.ina.flags = hdr.ina.flags | FLAG_COLLISION;
+        } else if (meta.event == FLUSH) {
+            vacate(PULLED);
+            meta.move = TAKE;
+            take_content(slot.flags | FLAG_RESEND);
+        } else if (meta.event == FLUSH_ADD) {
+            vacate(PULLED);
+            join();
+            take_content(next.flags | FLAG_RESEND);
+        } else if (meta.event == PULL) {
+            vacate(PULLED);
+            meta.move = TAKE;
+            take_content(slot.flags | FLAG_PARTIAL | FLAG_REMINDED);
+        } else if (meta.event == NOTHING_HELD) {
+            hdr.ina.kind = KIND_REMINDER_EMPTY;
+            hdr.ip.source = meta.ip;
+        } else if (meta.event == RELEASE) {
+            vacate(DISCARDED);
+        }
+
+        /* ---- 4. Do it. ---- */
+        if (meta.acts == 1) {
             if (meta.move == STORE) {
                 store_values();
             } else if (meta.move == SUM) {
@@ -250,34 +231,18 @@ control EsaIngress(inout headers_t hdr, inout metadata_t meta,
             if (meta.leaves == 1) {
                 write_content_header();
             }
-#ifdef TWO_PASSES
-            if (meta.decided == 1)       // and changes nothing
-#endif
             write_slot();
-            count_event();
-            if (meta.vacated == 1 && slot.state == FILLING) {
-                count_ending();
-            } else if (meta.vacated == 1) {
-                count_release();
-            }
         }
-
-#ifdef GRID
-#include "grid_departure.p4"
-#endif
-
-        /* ---- 5. Send it. ---- */
-        WITH_ROUNDED_SUM
-        WITHOUT_ZEROS
-        WITH_SHORT_VALUES
-        if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {
-            route.apply();
-        } else if (meta.heading == TO_SERVER || meta.heading == TO_WORKERS) {
-            job_route.apply();
-        } else {
-            drop();
+        if (meta.vacated == 1 && slot.state == FILLING) {
+            count_ending();
+        } else if (meta.vacated == 1) {
+            count_release();
         }
     }
 }
 
-V1Switch(InaParser(), NoVerify(), EsaIngress(), InaEgress(), IpChecksum(), InaDeparser()) main;
+#ifndef GRID                             // which has an ingress of its own around the pool
+#include "pool_ingress.p4"
+
+V1Switch(InaParser(), NoVerify(), PoolIngress(), InaEgress(), IpChecksum(), InaDeparser()) main;
+#endif

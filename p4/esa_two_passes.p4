@@ -26,5 +26,6 @@
  * go round. Without it they are resubmitted.
  */
 #define TWO_PASSES 1                     // the number of the list of fields that are kept
+#define IS_NEW (meta.decided == 0)       // what goes round has been admitted
 
 #include "esa.p4"

@@ -132,10 +132,16 @@ struct headers_t {
 const bit<16> NO_JOB = 0xffff;           // jobs have smaller numbers
 const bit<32> PORTS = 512;               // that a switch can have
 
+/* Whether a packet has not been through this switch's ingress before. */
+#ifndef IS_NEW
+#define IS_NEW true
+#endif
+
 /* Whether a packet is of this protocol, or hides from the parser whether it is (admission.p4). */
-#define IS_CLAIM                                                     \
-    ((hdr.udp.isValid() && hdr.udp.destination == INA_PORT) ||       \
-     (hdr.ip.isValid() && hdr.ip.protocol == PROTOCOL_UDP && hdr.ip.ihl != 5))
+#define IS_CLAIM                                                      \
+    (IS_NEW &&                                                        \
+     ((hdr.udp.isValid() && hdr.udp.destination == INA_PORT) ||       \
+      (hdr.ip.isValid() && hdr.ip.protocol == PROTOCOL_UDP && hdr.ip.ihl != 5)))
 
 const bit<16> INA_BYTES = 24 + BITMAP_WIDTH / 8;   // ina and workers
 const bit<16> VALUES_BYTES = 4 * VALUES;

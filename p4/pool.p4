@@ -1,6 +1,6 @@
-/* The pool of aggregators in an ingress control: registers, the actions on them, and the tables.
+/* The pool of aggregators: registers, and the actions on them.
  *
- * Included inside the control, which has `hdr`, `meta` and `standard` (see pool_types.p4).
+ * Included inside the control Pool, which has `hdr`, `meta` and `standard` (see pool_types.p4).
  */
 
     aggregator_t slot;                   // the aggregator's record as the packet finds it
@@ -19,16 +19,10 @@
 #ifdef GRID
     register<bit<16>>(AGGREGATORS)  slot_tag;
 #endif
-#ifdef TWO_PASSES
-    register<bit<16>>(AGGREGATORS)  slot_version;    // how often the record has changed
-#endif
     register<bit<1>>(JOBS)          job_gone;    // 1: the job has ended; nobody waits for its sums
 #include "value_memory.p4"
-#include "zeros.p4"
-#include "short_values.p4"
 
-    /* ---- Statistics: per job, and event or ending ---- */
-    register<bit<64>>(JOBS * 32) events;
+    /* ---- Statistics: per job, and ending ---- */
     register<bit<64>>(JOBS * 4)  endings;
     register<bit<64>>(JOBS * 4)  filling_time;
     register<bit<64>>(JOBS)      releases;
@@ -116,15 +110,12 @@
         hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES + VALUES_BYTES;
         hdr.udp.length = UDP_BYTES + INA_BYTES + VALUES_BYTES;
         meta.job = slot.job;
+#ifdef GRID
+        meta.tag = slot.tag;
+#endif
     }
 
     /* ---- Statistics ---- */
-    action count_event() {
-        bit<64> n;
-        events.read(n, (bit<32>) (meta.event_job ++ meta.event));
-        events.write((bit<32>) (meta.event_job ++ meta.event), n + 1);
-    }
-
     action count_ending() {
         bit<64> n;
         endings.read(n, (bit<32>) (slot.job ++ meta.ending));
@@ -140,49 +131,3 @@
         held_time.read(n, (bit<32>) slot.job);
         held_time.write((bit<32>) slot.job, n + (bit<64>) meta.spent);
     }
-
-    /* ---- Tables that the control plane fills ---- */
-
-    /* This switch and its policies. */
-    action set_node(bit<16> number, mac_t mac, ipv4_t ip, bit<1> hold, bit<1> downgrading,
-                    bit<2> preemption, bit<48> max_age) {
-        meta.node = number;
-        meta.mac = mac;
-        meta.ip = ip;
-        meta.hold = hold;
-        meta.downgrading = downgrading;
-        meta.preemption = preemption;
-        meta.max_age = max_age;
-    }
-    table node {
-        actions = { set_node; }
-        default_action = set_node(0, 0, 0, 0, 0, BY_PRIORITY, 0);
-        size = 1;
-    }
-
-    /* A job that this switch aggregates: which workers make a sum complete here, its part of the
-     * pool, and the number of its last fragment. A packet's index maps to base + (index & mask), if
-     * that offset is below slots. */
-    action aggregate(bitmap_t complete, bit<32> base, bit<32> mask, bit<32> slots, bit<32> last) {
-        meta.aggregated = 1;
-        meta.complete = complete;
-        meta.last = last;
-        meta.offset = hdr.ina.index & mask;
-        meta.slots = slots;
-        meta.slot = base + (hdr.ina.index & mask);
-    }
-    action do_not_aggregate() {
-        meta.aggregated = 0;
-    }
-    table job {
-        key = { hdr.ina.job: exact; }
-        actions = { aggregate; do_not_aggregate; }
-        default_action = do_not_aggregate();
-        size = JOBS;
-    }
-
-#ifdef GRID
-#include "grid_tables.p4"
-#endif
-#include "admission.p4"
-#include "forwarding.p4"

@@ -82,6 +82,7 @@ struct metadata_t {
     bit<32>  slots;                      // the size of that part
     bit<32>  slot;                       // in the pool
     /* what the packet meets */
+    bit<1>   inside;                     // index and fragment are the job's
     bit<1>   mine;                       // the aggregator belongs to the packet's fragment
     bit<1>   gone;                       // its job has ended
     bit<1>   aged;                       // nobody will ever complete it
@@ -90,6 +91,7 @@ struct metadata_t {
     bitmap_t merged;
     /* what follows from it */
     bit<5>   event;
+    bit<1>   acts;                       // it changes the aggregator or takes its values
     bit<16>  event_job;
     bit<3>   move;
     bit<1>   vacated;                    // an occupation ends, while filling or while held
@@ -109,7 +111,7 @@ struct metadata_t {
     bit<2>   color;                      // the meter's verdict
 #endif
 #ifdef TWO_PASSES
-    /* what a second pass knows of the first (second_pass.p4) */
+    /* what a second pass knows of the first (two_passes.p4) */
     @field_list(TWO_PASSES) bit<1>  decided;
     @field_list(TWO_PASSES) bit<5>  decision;    // the event
     @field_list(TWO_PASSES) bit<16> version;     // of the record that it was decided on

@@ -455,7 +455,6 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
             }
 
             /* ---- 4. Do it. ---- */
-            NO_SUM_WITH_ZEROS
             if (meta.move == STORE) {
                 store_values();
             } else if (meta.move == SUM) {

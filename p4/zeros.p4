@@ -5,19 +5,16 @@
  * begins with WITH_ZEROS, which gives such a packet its zeros and the kind that has values, and ends
  * with WITHOUT_ZEROS, which takes them from whatever leaves as zeros: a packet that has come without
  * values and goes on as it is, or a sum of nothing else. A sum of other values that happens to be 0 is
- * one of them, too, so an aggregator needs no memory of what has been added to it. Its values are 0
- * after a claim without values, and zeros that join a sum leave them untouched.
+ * one of them, too, so an aggregator needs no memory of what has been added to it.
  *
- * Included inside an ingress control, which has `hdr` and `meta` (move). Without the compile-time
+ * Included inside an ingress control, which has `hdr` and `meta`. Without the compile-time
  * parameter ZEROS both macros are empty, and kinds without values are not aggregated.
  */
 #ifdef ZEROS
 
-    bit<1>  came_without = 0;            // the packet has come without values
     bit<32> some_bit = 0;                // 0: every value is 0
 
     action add_zeros() {
-        came_without = 1;
         hdr.values.setValid();
 #define CLEAR_VALUE(n) hdr.values.v##n = 0;
         EACH_VALUE(CLEAR_VALUE)
@@ -48,11 +45,6 @@
         add_zeros();                                                             \
     }
 
-#define NO_SUM_WITH_ZEROS                                                        \
-    if (came_without == 1 && meta.move == SUM) {                                 \
-        meta.move = TAKE;                                                        \
-    }
-
 #define WITHOUT_ZEROS                                                            \
     if (hdr.values.isValid() && meta.heading != NOWHERE) {                       \
         look_at_values();                                                        \
@@ -63,6 +55,5 @@
 
 #else
 #define WITH_ZEROS
-#define NO_SUM_WITH_ZEROS
 #define WITHOUT_ZEROS
 #endif

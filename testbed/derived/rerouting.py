@@ -36,7 +36,7 @@ from testbed.topology import Topology
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
-MAX_TAG = 0xFFFF  # of the bits that p4/grid_arrival.p4 looks at
+MAX_TAG = 0xFFFF  # of the bits that p4/grid.p4 looks at
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def test_both_switches_agree(case):
     ("case", "file", "piece", "instead", "where"),
     [
         (Case("ps"), "routes.p4", "hdr.ip.ttl - 1", "hdr.ip.ttl - 2", "out of port"),
-        (Case("esa"), "pool.p4", "meta.event), n + 1", "meta.event), n + 2", r"events\["),
+        (Case("esa"), "pool_tables.p4", "meta.event), n + 1", "meta.event), n + 2", r"events\["),
         (Case("switchml"), "switchml.p4", "(SETS - 1)) |", "(SETS - 1)) ^ 1 ^", "slot_"),
     ],
 )

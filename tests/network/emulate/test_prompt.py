@@ -136,13 +136,13 @@ def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(termina
     assert wrong.returncode == 2 and "has no host or switch 'h9'" in wrong.stderr
     assert ina("logs", *run, "h1").returncode == 0
 
-    assert "EsaIngress.route" in said("switch", *run, "s1", "tables")
+    assert "PoolIngress.route" in said("switch", *run, "s1", "tables")
     routes = said("switch", *run, "s1", "table", "route")
-    assert "10.0.0.1/32 => EsaIngress.forward 1 02:00:00:00:00:01" in routes
+    assert "10.0.0.1/32 => PoolIngress.forward 1 02:00:00:00:00:01" in routes
     told = json.loads(said("switch", *run, "s1", "table", "route", "--json"))
-    assert told["table"] == "EsaIngress.route" and len(told["entries"]) >= 4
+    assert told["table"] == "PoolIngress.route" and len(told["entries"]) >= 4
     tables = json.loads(said("switch", *run, "--json", "s1", "tables"))["tables"]
-    assert "EsaIngress.route" in {each["name"] for each in tables}
+    assert "PoolIngress.route" in {each["name"] for each in tables}
     assert json.loads(said("switch", *run, "s1", "register", "slot_job", "3", "--json"))["values"]
     assert json.loads(said("switch", *run, "s1", "counters", "--json"))["ports"]
     said("switch", *run, "s1", "set", "register_write", "slot_job", "3", "42")

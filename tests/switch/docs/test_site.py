@@ -27,7 +27,7 @@ def test_the_site_is_built_and_no_link_is_broken(tmp_path):
         text = (tmp_path / page).read_text()
         # It needs nothing from elsewhere.
         assert not re.findall(r'(?:src|<link[^>]*href)="https?:', text)
-    assert "EsaIngress" in text  # the last one
+    assert "PoolIngress" in text  # the last one
 
 
 def test_links_and_sources_are_turned_to_their_places_in_the_site():

@@ -304,7 +304,7 @@ def test_a_whole_run_has_the_same_results():
 
 def test_without_versions_packets_in_between_do_harm(tmp_path):
     shutil.copytree(P4, tmp_path / "p4")
-    changed = tmp_path / "p4" / "second_pass.p4"
+    changed = tmp_path / "p4" / "two_passes.p4"
     check = "meta.decided == 1 && version == meta.version"
     assert check in changed.read_text()
     changed.write_text(changed.read_text().replace(check, "meta.decided == 1"))

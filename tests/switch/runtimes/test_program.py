@@ -53,11 +53,12 @@ def test_a_program_that_does_not_know_a_format_of_packets(tmp_path, option, key,
         asked = text("esa", program).replace("{name: esa", "{name: esa" + option)
         return asked + key + "\n"
 
-    program = tmp_path / "mine.p4"
-    source = (P4 / "esa.p4").read_text()
-    program.write_text(source)
+    program, ingress = tmp_path / "mine.p4", tmp_path / "pool_ingress.p4"
+    program.write_text((P4 / "esa.p4").read_text())
+    source = (P4 / ingress.name).read_text()
+    ingress.write_text(source)
     assert prepare(load_text(with_format(program))).warnings == ()
-    program.write_text(source.replace(f" {macro}\n", "\n", 1))
+    ingress.write_text(source.replace(f" {macro}\n", "\n", 1))
     assert prepare(load_text(text("esa", program))).warnings == ()
     with pytest.raises(UserError, match=rf"program {program} does not apply the actions of p4/"):
         prepare(load_text(with_format(program)))

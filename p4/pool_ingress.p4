@@ -1,0 +1,53 @@
+/* A switch around a pool: whose packet is it, what does the pool do with it, where does it go?
+ *
+ * Included by a program that has defined the control Pool. Words in capitals are steps of the formats
+ * in zeros.p4 and short_values.p4, which are empty unless the switch is compiled for them.
+ */
+control PoolIngress(inout headers_t hdr, inout metadata_t meta,
+                    inout standard_metadata_t standard) {
+#include "pool_tables.p4"
+    Pool() pool;
+
+    apply {
+        meta.event = NOTHING;
+        meta.heading = BY_ADDRESS;
+        meta.leaves = 0;
+        meta.vacated = 0;
+        meta.move = KEEP;
+        meta.overflow = 0;
+        meta.aggregated = 0;
+        node.apply();
+        if (IS_CLAIM) {                  // may its job send through this port?
+            admission.apply();
+        }
+
+        if (meta.refused == 1) {
+            meta.heading = NOWHERE;
+        } else if (hdr.ina.isValid() && hdr.ina.version == INA_VERSION) {
+            WITH_ZEROS
+            WITH_WIDE_VALUES
+            meta.job = hdr.ina.job;
+            meta.event_job = hdr.ina.job;
+            if (hdr.ina.kind == KIND_RESULT) {
+                meta.heading = TO_WORKERS;
+            }
+            job.apply();
+        }
+
+        if (meta.aggregated == 1) {
+            pool.apply(hdr, meta, standard);
+            count_event();
+        }
+
+        WITH_ROUNDED_SUM
+        WITHOUT_ZEROS
+        WITH_SHORT_VALUES
+        if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {
+            route.apply();
+        } else if (meta.heading == TO_SERVER || meta.heading == TO_WORKERS) {
+            job_route.apply();
+        } else {
+            drop();
+        }
+    }
+}
