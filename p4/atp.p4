@@ -45,7 +45,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             meta.inside = 0;
             meta.slot = meta.slot - meta.offset;
         }
-        if (hdr.ina.fragment > meta.last) {
+        if (hdr.ina.fragment > meta.last) {          // the job does not have it: nobody else will come
             meta.inside = 0;
         }
         read_slot();
@@ -53,6 +53,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         meta.bitmap = slot.bitmap;
         meta.spent = standard.ingress_global_timestamp - slot.since;
         meta.mine = 0;
+        /* The number of an empty aggregator's owner means nothing: 0 is job 0's fragment 0. */
         if (meta.inside == 1 && slot.state != EMPTY && slot.job == hdr.ina.job &&
             slot.fragment == hdr.ina.fragment) {
             meta.mine = 1;
@@ -63,6 +64,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             meta.heading = TO_SERVER;
             meta.known = slot.bitmap & hdr.workers.bitmap;
             meta.merged = slot.bitmap | hdr.workers.bitmap;
+            /* Nobody completes the sum of an ended job, or of a late copy of a fragment that is over. */
             meta.aged = meta.gone;
             if (meta.max_age != 0 &&
                 standard.ingress_global_timestamp - slot.touched > meta.max_age) {
@@ -70,10 +72,12 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             }
 
             if ((hdr.ina.flags & (FLAG_PARTIAL | FLAG_COLLISION | FLAG_FLOAT)) != 0) {
-                meta.event = PASS;
+                meta.event = PASS;       // the rest never comes here, or integers cannot add it
             } else if (meta.inside == 0 || IS_OF_STRANGERS) {
                 meta.event = OUTSIDE;
             } else if ((hdr.ina.flags & FLAG_RESEND) != 0) {
+                /* It must not claim: the other workers' values may be at the PS already, and the sum
+                 * would never be complete. What is held here would be left behind. */
                 if (meta.mine == 0) {
                     meta.event = PASS;
                 } else if (meta.known == hdr.workers.bitmap) {
@@ -88,6 +92,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             } else if (slot.state == EMPTY) {
                 meta.event = CLAIM;
             } else if (meta.mine == 1) {
+                /* A packet that comes twice, or shares a worker with the sum, must not be added. */
                 if (meta.known == hdr.workers.bitmap && slot.state == HELD) {
                     meta.event = RE_EMIT;
                 } else if (meta.known == hdr.workers.bitmap) {
@@ -107,12 +112,12 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         } else if (hdr.ina.kind == KIND_REMINDER && hdr.ina.node == meta.node) {
             meta.heading = TO_SERVER;
             meta.event = NOTHING_HELD;
-            if (meta.mine == 1) {
+            if (meta.mine == 1) {        // else another fragment would lose its sum
                 meta.event = PULL;
             }
         } else if (hdr.ina.kind == KIND_RESULT) {
             meta.event = RESULT_PASSES;
-            if (meta.mine == 1) {
+            if (meta.mine == 1) {        // a late result: another fragment may own the aggregator
                 meta.event = RELEASE;
             }
         }
@@ -127,7 +132,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             vacate(COMPLETED);
             join();
             take_content(next.flags);
-            if (meta.hold == 1) {
+            if (meta.hold == 1) {        // until the result is out
                 next.state = HELD;
                 next.since = standard.ingress_global_timestamp;
             }

@@ -52,7 +52,8 @@ control GridIngress(inout headers_t hdr, inout metadata_t meta,
 
     /* Fragments that meet here: a tag that leads here belongs to one group of workers. `complete`
      * are these workers, `tag` is what their sum, or what is not added up, goes on with. A sum that
-     * is complete here names `adds`: the switch that adds it to others, or this one. */
+     * is complete here names `adds`: the switch that adds it to others, or this one. The job's other
+     * workers meet elsewhere: a sum must not wait for them. */
     action gather(bitmap_t complete, bit<16> tag, bit<1> signals, bit<16> adds) {
         meta.complete = complete;
         meta.tag = tag;
@@ -115,6 +116,7 @@ control GridIngress(inout headers_t hdr, inout metadata_t meta,
                 } else {
                     fan_in.apply();
                 }
+                /* A retransmission is not metered: it would leave the rest of its sum behind. */
                 if (meta.aggregated == 1 && (hdr.ina.flags & NOT_AGGREGATED) == 0) {
                     capacity.execute_meter(0, meta.color);
                     if (meta.color != GREEN) {
@@ -138,7 +140,7 @@ control GridIngress(inout headers_t hdr, inout metadata_t meta,
         } else if (hdr.ina.isValid() && hdr.ina.kind == KIND_GRADIENT) {
             hdr.ina.extra = (bit<32>) meta.tag;
             if (meta.event == COMPLETE || meta.event == RE_EMIT) {
-                hdr.ina.node = meta.adds;    // a part of a sum names a switch behind it, nobody adds it
+                hdr.ina.node = meta.adds;    // a part stays alone: its rest would miss it there
             }
         }
 

@@ -109,9 +109,9 @@
         hdr.ip.source = meta.ip;
         hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES + VALUES_BYTES;
         hdr.udp.length = UDP_BYTES + INA_BYTES + VALUES_BYTES;
-        meta.job = slot.job;
+        meta.job = slot.job;             // an evicted sum goes to the server of its own job
 #ifdef GRID
-        meta.tag = slot.tag;
+        meta.tag = slot.tag;             // the sum's way, not that of the packet that takes it along
 #endif
     }
 

@@ -82,6 +82,7 @@
     if (hdr.values.isValid() && meta.heading != NOWHERE &&                           \
         (hdr.ina.flags & FLAG_ROUND) != 0) {                                         \
         rounding.apply();                                                            \
+        /* A sum of some workers would be rounded again when the others are in. */   \
         if (everyone != 0 && hdr.workers.bitmap == everyone) {                       \
             round_off();                                                             \
         }                                                                            \

@@ -349,7 +349,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
                 inside = 0;
                 meta.pair = meta.pair - meta.offset;
             }
-            if (IS_OF_STRANGERS || hdr.ina.fragment > meta.last) {
+            if (IS_OF_STRANGERS || hdr.ina.fragment > meta.last) {   // no sum of the job's
                 inside = 0;
             }
             meta.slot = (meta.pair << (SETS - 1)) | (bit<32>) meta.second;
@@ -376,7 +376,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
                 if (hdr.ina.fragment > meta.chunk) {
                     meta.first = 1;
                     if (hdr.ina.fragment - meta.chunk > meta.step) {
-                        inside = 0;      // no worker can be so far ahead
+                        inside = 0;      // no worker can be so far ahead; all due ones would be stale
                     }
                 } else if (hdr.ina.fragment < meta.chunk || meta.first == 1) {
                     meta.late = 1;
@@ -395,9 +395,9 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
             } else if (meta.known != 0 && meta.known != hdr.workers.bitmap) {
                 meta.event = OVERLAP;
             } else if (meta.known != 0 && own.state == HELD) {
-                meta.event = RE_EMIT;
+                meta.event = RE_EMIT;    // its result was lost, here or (a subtotal) above
             } else if (meta.known != 0) {
-                meta.event = DUPLICATE;
+                meta.event = DUPLICATE;  // it must not be added twice
             } else if ((meta.merged & meta.complete) == meta.complete) {
                 meta.event = COMPLETE;
             } else if (meta.first == 1) {
@@ -435,7 +435,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
                 own.since = standard.ingress_global_timestamp;
                 if (SETS == 1) {
                     release(own.since);
-                    own.state = RELEASED;
+                    own.state = RELEASED;            // not EMPTY: a late copy would start it anew
                 }
                 meta.leaves = 1;
                 meta.heading = TO_SERVER;

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from p4engine.switch.library import Switch
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
@@ -15,6 +17,7 @@ from testbed.dissect import Ina
 from testbed.protocols import wire
 from testbed.topology import host_ip
 from tests.support.experiments import experiment
+from tests.support.paths import ROOT
 
 TWO_JOBS = """
 name: test
@@ -38,6 +41,29 @@ def start_switches(experiment, program: Path | None = None) -> dict[str, Switch]
         switches[name] = Switch(compiled, ports=sorted(topology.ports(name)), seed=1)
         dataplane.install(experiment, name, switches[name])
     return switches
+
+
+def change_program(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, file: str, old: str, new: str
+) -> None:
+    """Let every switch that starts from now on run a copy of its program in which `old`, which
+    p4/`file` has once, is `new`."""
+    shutil.copytree(ROOT / "p4", folder / "p4")
+    path = folder / "p4" / file
+    text = path.read_text()
+    assert text.count(old) == 1, f"{file} has changed"
+    path.write_text(text.replace(old, new))
+    real = dataplane.program
+
+    def program(experiment):
+        source, definitions, _ = real(experiment)
+        return folder / "p4" / source.name, definitions, (folder / "p4",)
+
+    monkeypatch.setattr(dataplane, "program", program)
+
+
+# A switch with this change adds a packet that comes twice.
+ADDED_TWICE = "meta.event = DUPLICATE;", "meta.event = ADD;"
 
 
 @dataclass

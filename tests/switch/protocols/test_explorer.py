@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import mutations
 from tests.support.explorer.cases import CASES, Case
 from tests.support.explorer.explore import Outcome, explore
-from tests.support.mutations.mutation import install
+from tests.support.switches import ADDED_TWICE, change_program
 
 # Cases in which two fragments compete for anything have some ten times the states.
 SMALL = [case for case in CASES if case.iterations > 1 or case.system == "switchml"]
@@ -48,16 +47,22 @@ def test_every_three_losses_and_copies(case):
 
 
 @pytest.mark.parametrize(
-    "name, case, faults, failure",
+    "change, case, faults, failure",
     [
-        ("trade", Case("esa", 1), 0, "wrong value in fragment"),
-        ("ATP: known worker", Case("atp", 1, iterations=2), 1, "wrong value in fragment"),
-        ("SwitchML: the shadow copy answers", Case("switchml", 2), 1, "not finished"),
+        (("meta.move = TRADE;", ""), Case("esa", 1), 0, "wrong value in fragment"),
+        (ADDED_TWICE, Case("atp", 1, iterations=2), 1, "wrong value in fragment"),
+        (
+            ("(meta.known != 0 && own.state == HELD)", "(meta.known != 0 && own.state > 100)"),
+            Case("switchml", 2),
+            1,
+            "not finished",
+        ),
     ],
+    ids=["no trade", "added twice", "no shadow copy"],
 )
-def test_a_missing_defence_is_found(name, case, faults, failure, tmp_path, monkeypatch):
+def test_a_missing_defence_is_found(change, case, faults, failure, tmp_path, monkeypatch):
     """The way to the failure is told, event by event."""
-    install(mutations.named(name), tmp_path, monkeypatch)
+    change_program(monkeypatch, tmp_path, f"{case.system}.p4", *change)
     found = explore(case, faults)
     assert failure in found.failure
     assert "begin" in found.path[0] and len(found.path) > 3

@@ -14,12 +14,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support import mutations
 from tests.support.histories import cases
 from tests.support.histories.history import Chances, explain, hunt, shrink, tell
 from tests.support.matrix import first_of
-from tests.support.mutations.mutation import install
 from tests.support.paths import ROOT
+from tests.support.switches import ADDED_TWICE, change_program
 
 # A case is one experiment; that many histories of each.
 HISTORIES = 4
@@ -88,7 +87,7 @@ def test_many_lossless_histories_need_no_timers(system, network):
 
 def test_a_failing_history_is_shrunk_and_told(monkeypatch, tmp_path):
     """A switch that adds a known worker again is wrong after a doubled packet or two."""
-    install(mutations.named("known worker"), tmp_path, monkeypatch)
+    change_program(monkeypatch, tmp_path, "esa.p4", *ADDED_TWICE)
     run = cases.run_of_text(cases.text_of("esa", aggregators=16))
     all_found = (hunt(run, [seed]) for seed in range(40))
     found = next(f for f in all_found if f is not None and len(f.history.events) > 25)
@@ -115,13 +114,12 @@ def test_plain_python_does_the_same(tmp_path):
     for seed in seeds:
         network, failure = cases.run_of_text(text)(Chances(seed), False)
         expected.append([seed, network.now, network.frames, failure])
-    request = json.dumps({"text": text, "first": 0, "end": len(seeds), "trace": True})
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.histories", request],
+        [sys.executable, "-m", "tests.support.histories", text, str(len(seeds))],
         cwd=ROOT,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert json.loads(done.stdout)["runs"] == expected
+    assert json.loads(done.stdout) == expected
