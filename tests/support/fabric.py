@@ -24,6 +24,7 @@ from testbed.derived.host_specs import plan
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.records import as_dict
+from testbed.topology import Topology
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 from tests.support.experiments import experiment
@@ -149,6 +150,14 @@ def _headers(source: str, destination: str, length: int) -> bytes:
     return bytes(12) + b"\x08\x00" + bytes(ip) + udp
 
 
+def leads(topology: Topology, node: str) -> dict[int, tuple[str, int]]:
+    """By a node's port: the neighbour there, and its port towards the node."""
+    return {
+        port: (neighbour, topology.port_to(neighbour, node))
+        for port, (neighbour, _, _) in topology.ports(node).items()
+    }
+
+
 class Fabric:
     """All nodes of an experiment. `switches` maps each switch's name to a started
     p4engine.switch.library.Switch whose tables are installed."""
@@ -173,14 +182,7 @@ class Fabric:
         self._events: list[tuple[int, int, str, Any]] = []
         self._serial = itertools.count()
         self._wake: dict[str, int] = {}
-        # By node and port: the neighbour, and its port towards the node.
-        self._leads = {
-            node: {
-                port: (neighbour, self._port(neighbour, node))
-                for port, (neighbour, _, _) in self.topology.ports(node).items()
-            }
-            for node in (*self.hosts, *self.switches)
-        }
+        self._leads = {node: leads(self.topology, node) for node in (*self.hosts, *self.switches)}
         for name in self.hosts:
             self._call(0, name)
 
@@ -224,7 +226,7 @@ class Fabric:
         self.frames += 1
         now, arrival = self.now, (back, frame)
         arrives = now + self.delay_ns
-        for extra in self.schedule(now, node, frame):
+        for extra in self._delays(node, neighbour, frame):
             heapq.heappush(self._events, (arrives + extra, next(self._serial), neighbour, arrival))
         if self.forger is None:
             return
@@ -232,12 +234,13 @@ class Fabric:
             there = self._gateway(*host) if host else (neighbour, back)
             self._call(arrives + extra, there[0], (there[1], forged))
 
+    def _delays(self, node: str, neighbour: str, frame: bytes) -> tuple[int, ...]:
+        """After how much longer than usual copies of a frame arrive."""
+        return self.schedule(self.now, node, frame)
+
     def _gateway(self, host: str) -> tuple[str, int]:
         gateway = self.topology.switch_of(host)
         return gateway, self.topology.port_to(gateway, host)
-
-    def _port(self, node: str, neighbour: str) -> int:
-        return next(p for p, (o, _, _) in self.topology.ports(node).items() if o == neighbour)
 
     def _at_switch(self, name: str, arrivals: list[tuple[int, bytes]]) -> None:
         switch, now = self.switches[name], self.now

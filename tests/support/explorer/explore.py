@@ -30,7 +30,7 @@ from testbed.derived.host_specs import plan
 from tests.support.experiments import experiment
 from tests.support.explorer.cases import Case
 from tests.support.explorer.nodes import HostNode, Packets, SwitchNode
-from tests.support.fabric import MS, NEVER, US, Host
+from tests.support.fabric import MS, NEVER, US, Host, leads
 from tests.support.histories.history import frame_words
 from tests.support.switches import start_switches
 
@@ -68,16 +68,11 @@ class Network:
         self.packets = Packets()
         self.nodes: list[Any] = []
         for name, switch in start_switches(spec).items():
-            leads = {}
-            for port, (neighbour, _, _) in topology.ports(name).items():
-                leads[port] = neighbour, topology.port_to(neighbour, name)
-            self.nodes.append(SwitchNode(name, switch, leads, self.packets))
+            self.nodes.append(SwitchNode(name, switch, leads(topology, name), self.packets))
         self.hosts = []
         for host in map(Host, plan(spec)):
-            gateway = topology.switch_of(host.spec.host)
-            port = topology.port_to(gateway, host.spec.host)
             self.hosts.append(len(self.nodes))
-            self.nodes.append(HostNode(host, gateway, port, self.packets))
+            self.nodes.append(HostNode(host, *leads(topology, host.spec.host)[1], self.packets))
         self.workers = [n for n in self.hosts if self.nodes[n].host.is_worker]
         self.place = {node.name: number for number, node in enumerate(self.nodes)}
         self.to: list[int] = []  # the node that a packet goes to, by its number

@@ -192,12 +192,10 @@ class Network(Fabric):
         """What has happened, so that it can happen again."""
         return History(tuple(self.suffered), self.usual_ns)
 
-    def _put(self, node: str, port: int, frame: bytes) -> None:
-        neighbour, _, _ = self.topology.ports(node)[port]
+    def _delays(self, node: str, neighbour: str, frame: bytes) -> tuple[int, ...]:
         wire = node, neighbour
         number = self._numbers.get(wire, 0)
         self._numbers[wire] = number + 1
-        self.frames += 1
         if isinstance(self.cause, Chances):
             extra_ns = self.cause.extra_ns(*wire, number, node in self.switches)
         else:
@@ -206,10 +204,8 @@ class Network(Fabric):
             self.suffered.append(Fault(*wire, number, extra_ns))
         if self.telling:
             self.passages.append(Passage(self.now, *wire, number, frame, extra_ns))
-        usual = self.delay_ns + self._usual.get(wire, 0)
-        back = self._port(neighbour, node)
-        for extra in extra_ns:
-            self._call(self.now + usual + extra, neighbour, (back, frame))
+        usual = self._usual.get(wire, 0)
+        return tuple(usual + extra for extra in extra_ns)
 
     def _at_host(self, name: str, arrival: tuple[int, bytes] | None) -> None:
         for pause in self._pauses:
