@@ -118,7 +118,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
 
         flags = wire.flags(row)
         _count_arrival(counters, flags)
-        if iteration < server.iteration[place]:
+        if iteration < server.iteration[place]:  # its row has another fragment's sum by now
             counters.stale += 1
             continue
         if iteration > server.iteration[place]:
@@ -195,7 +195,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if flags & wire.FLOAT:
             floats.add(server.floats, place, row, base)
             server.flags[place] |= np.uint16(kept)
-        elif not common:
+        elif not common:  # workers that are in both sums would count twice
             if server.stage[place] == server_store.EMPTY:
                 for j in range(config.values):
                     server.sums[place, j] = np.int32(wire.swap(row[base + j]))
@@ -217,7 +217,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
                             )
                         continue
             server.flags[place] |= np.uint16(kept)
-        elif not fewer:
+        elif not fewer:  # else workers that only the old sum has would be lost
             counters.ps_replaced += 1
             for j in range(config.values):
                 server.sums[place, j] = np.int32(wire.swap(row[base + j]))

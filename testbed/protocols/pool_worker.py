@@ -217,14 +217,14 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if (kind != wire.RESULT and kind != wire.RESULT_ONE) or length != full:
             counters.foreign += 1
             continue
-        if iteration < scoreboard.state[0].iteration:
+        if iteration < scoreboard.state[0].iteration:  # its sum is another iteration's
             counters.stale += 1
             continue
         if iteration > scoreboard.state[0].iteration:
             counters.foreign += 1
             continue
         _heard(worker, scoreboard, now, row)
-        if scoreboard.status[fragment] & send_scoreboard.RECEIVED:
+        if scoreboard.status[fragment] & send_scoreboard.RECEIVED:  # it counts once
             counters.duplicate_results += 1
             continue
         flags = wire.flags(row)

@@ -114,7 +114,7 @@ def add_ready(member, scoreboard, now):
 def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
     """A sum over the workers before this one. True if that ends the iteration."""
     words = member.worker.config[0].bitmap_words
-    if member.stage[place] & ring_link.RECEIVED:
+    if member.stage[place] & ring_link.RECEIVED:  # it must not be added twice
         member.worker.counters[0].duplicate_results += 1
         return False
     member.stage[place] |= ring_link.RECEIVED
@@ -190,6 +190,7 @@ def receive(member, scoreboard, now, packets, lengths, count):
         flags = wire.flags(row)
         if iteration < scoreboard.state[0].iteration:
             counters.stale += 1
+            # Its acknowledgement was lost: without another the neighbour would send for ever.
             ring_link.acknowledge(member, wire.index(row), flags, now)
             continue
         if iteration > state.latest:
