@@ -44,14 +44,14 @@ def json_option(parser: Parser, what: str) -> None:
 
 
 def zeros_option(parser: Parser) -> None:
-    parser.add_argument("--all", action="store_true", help="print rows of zeros, too")
+    parser.add_argument("--all", action="store_true", help="print rows of zeros as well")
 
 
 def no_report_option(parser: Parser) -> None:
     parser.add_argument(
         "--no-report",
         action="store_true",
-        help="neither figures nor report.html; `report` makes them from the results later",
+        help="make neither figures nor report.html; `report` makes them later",
     )
 
 
@@ -70,7 +70,7 @@ def parallel_options(parser: Parser) -> None:
 
 def run_option(parser: Parser) -> None:
     parser.add_argument(
-        "--run", metavar="NAME", help="where several runs go on: how its title begins, or its id"
+        "--run", metavar="NAME", help="one of several runs: the beginning of its title, or its id"
     )
 
 

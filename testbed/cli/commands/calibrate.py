@@ -43,7 +43,7 @@ TIMER_SLEEPS = 300
 
 
 def arguments(parser: Parser) -> None:
-    json_option(parser, "what was measured, for programs")
+    json_option(parser, "print the measurements as JSON")
 
 
 def timer_lag_ns() -> tuple[int, int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml")
-    json_option(parser, "what the file holds, and the warnings, for programs")
+    json_option(parser, "print the content and the warnings as JSON")
 
 
 def call(options: Namespace) -> int:

@@ -9,7 +9,7 @@ from testbed.paths import command_line
 
 
 def arguments(parser: Parser) -> None:
-    """None."""
+    """Takes none."""
 
 
 def call(options: Namespace) -> int:

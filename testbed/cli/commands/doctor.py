@@ -8,7 +8,7 @@ from testbed.cli.shared import Parser, json_option
 
 
 def arguments(parser: Parser) -> None:
-    json_option(parser, "the same for programs")
+    json_option(parser, "print JSON")
 
 
 def call(options: Namespace) -> int:

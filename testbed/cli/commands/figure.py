@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from testbed.cli.shared import Parser, import_schemas, json_option, parallel_options, results_option
+from testbed.cli.shared import (
+    Parser,
+    import_schemas,
+    json_option,
+    parallel_options,
+    print_json,
+    results_option,
+)
 from testbed.errors import UserError
 
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="without a name: list them")
-    parser.add_argument("--quick", action="store_true", help="small, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="a small version, as a trial")
     parser.add_argument("--scale", type=float, metavar="X", help="jobs X times as large")
     parser.add_argument("--seeds", type=int, metavar="N", help="no more than the first N seeds")
-    json_option(parser, "the list for programs")
+    json_option(parser, "print the list as JSON")
     results_option(parser)
     parallel_options(parser)
 
@@ -23,9 +30,7 @@ def call(options: Namespace) -> int:
         from testbed.sweeps.figures import claims, listing
 
         if options.json:
-            import json
-
-            print(json.dumps(claims(), indent=1, ensure_ascii=False))
+            print_json(claims())
         else:
             print(listing())
         return 0

@@ -11,7 +11,7 @@ from testbed.cli.shared import Parser, import_schemas
 def arguments(parser: Parser) -> None:
     parser.add_argument("topology", type=Path, metavar="FILE.json", help="a p4app.json")
     parser.add_argument("--program", type=Path, metavar="FILE.p4", help="of all switches")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.yaml", help="what to write")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE.yaml", help="the file to write")
 
 
 def call(options: Namespace) -> int:

@@ -43,7 +43,7 @@ jobs:   # the training jobs, which share the network
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="what to write")
+    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="the file to write")
     parser.add_argument("--system", metavar="NAME", help="default: esa")
     parser.add_argument("--runtime", metavar="HOW", help="virtual (default) or mininet")
     parser.add_argument("--jobs", metavar="N", help="default: 2")

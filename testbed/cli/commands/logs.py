@@ -16,7 +16,7 @@ FOLLOW_S = 0.2
 def arguments(parser: Parser) -> None:
     run_option(parser)
     parser.add_argument("node", metavar="NODE", help="a host or a switch")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the run ends")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow until the run ends")
 
 
 def call(options: Namespace) -> int:

@@ -15,8 +15,8 @@ def arguments(parser: Parser) -> None:
         metavar="RUN|SWEEP|FIGURE",
         help="a folder of results, SWEEP/HASH, or the name of a figure that has been run",
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="what to write")
-    json_option(parser, "what was packed, for programs")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file to write")
+    json_option(parser, "print what was packed as JSON")
     results_option(parser)
 
 

@@ -13,6 +13,7 @@ from testbed.cli.shared import (
     Parser,
     import_schemas,
     is_results,
+    json_option,
     positive,
     print_json,
     refuse_network,
@@ -38,7 +39,11 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="a graph file, an experiment, or the results of one"
     )
-    parser.add_argument("--planner", metavar="NAME")
+    parser.add_argument(
+        "--planner",
+        metavar="NAME",
+        help="one, or several with commas between them (default: as in the file, else grid-links)",
+    )
     parser.add_argument("--seed", type=positive, default=1, metavar="N")
     parser.add_argument(
         "--paths", type=positive, metavar="N", help="per pair of nodes (default: 16)"
@@ -60,8 +65,10 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--max-rate", type=_rate, metavar="RATE", help="T, the most that a worker may send"
     )
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--picture", type=Path, metavar="FILE")
+    json_option(parser, "print one plan as JSON")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the plans as .pdf, .png or .svg"
+    )
 
 
 def call(options: Namespace) -> int:

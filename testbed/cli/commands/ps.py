@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: Parser) -> None:
     run_option(parser)
-    json_option(parser, "the same for programs")
+    json_option(parser, "print JSON")
 
 
 def call(options: Namespace) -> int:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="with a job with a command")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE.npz", help="what to write"
+        "file", type=Path, metavar="FILE.yaml", help="an experiment with a job that has a command"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE.npz", help="the file to write"
     )
     parser.add_argument("--job", metavar="NAME", help="where several jobs have a command")
     parser.add_argument("--steps", type=positive, metavar="N", help="to record (default: 8)")

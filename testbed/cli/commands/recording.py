@@ -29,7 +29,7 @@ def arguments(parser: Parser) -> None:
         metavar="FIGURE",
         help="draw the errors of the number formats, as .pdf and .png",
     )
-    json_option(parser, "the same for programs")
+    json_option(parser, "print JSON")
 
 
 def call(options: Namespace) -> int:

@@ -23,7 +23,7 @@ def arguments(parser: Parser) -> None:
         help="figures as wide as one or two columns of a paper (3.5 or 7.1 inches)",
     )
     zeros_option(parser)
-    json_option(parser, "print the tables' numbers, and write nothing")
+    json_option(parser, "print the tables' numbers as JSON, and write nothing")
 
 
 def call(options: Namespace) -> int:

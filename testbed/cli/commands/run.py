@@ -33,19 +33,19 @@ def arguments(parser: Parser) -> None:
         const="",
         choices=["stay", ""],
         metavar="stay",
-        help="a page for a browser of this machine that shows the run while it goes on; stay: and"
-        " afterwards, until Ctrl-C",
+        help="serve a live page of the run to browsers on this machine; stay: also afterwards,"
+        " until Ctrl-C",
     )
     parser.add_argument(
         "--pcap",
         action="append",
         default=[],
         metavar="SWITCH:PORT",
-        help="capture what passes a port; can be repeated",
+        help="capture the packets of a port; can be repeated",
     )
     no_report_option(parser)
     zeros_option(parser)
-    json_option(parser, "the tables' numbers for programs, as `report --json` prints them")
+    json_option(parser, "print the tables' numbers as JSON, as `report --json` does")
     results_option(parser)
 
 

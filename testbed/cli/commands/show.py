@@ -29,9 +29,9 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--hash",
         action="store_true",
-        help="FILE is a results folder: print a number for all that the run measured",
+        help="FILE is a results folder: print the hash of its tables",
     )
-    json_option(parser, "the same for programs")
+    json_option(parser, "print JSON")
 
 
 def call(options: Namespace) -> int:
@@ -43,7 +43,6 @@ def call(options: Namespace) -> int:
         print(f'{{"hash": "{found}"}}' if options.json else found)
         return 0
     import_schemas()
-
     if is_results(options.file):
         return show_results(options.file, options.json)
     refuse_network(options.file)

@@ -18,7 +18,7 @@ from testbed.cli.shared import (
 def arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="a file with the key sweep")
     no_report_option(parser)
-    json_option(parser, "the table's numbers for programs, as `report --json` prints them")
+    json_option(parser, "print the table's numbers as JSON, as `report --json` does")
     results_option(parser)
     parallel_options(parser)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: Parser) -> None:
     run_option(parser)
-    json_option(parser, "the same for programs")
+    json_option(parser, "print JSON")
     parser.add_argument("switch", metavar="SWITCH")
     parser.add_argument(
         "what",

@@ -40,9 +40,9 @@ def arguments(parser: Parser) -> None:
     )
     zeros_option(parser)
     parser.add_argument(
-        "--measured-hosts", action="store_true", help="with the delays of hosts as measured"
+        "--measured-hosts", action="store_true", help="with the measured delays of hosts"
     )
-    json_option(parser, "the tables' numbers for programs")
+    json_option(parser, "print the tables' numbers as JSON")
     results_option(parser)
 
 
@@ -73,6 +73,11 @@ def call(options: Namespace) -> int:
 def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
     """The experiment of a run on Mininet for virtual time. `measured_hosts`: with hosts as late and
     as busy as the run's were. Raises UserError for what virtual time cannot do."""
+    from testbed import runner as runtimes
+    from testbed.config.yaml_document import read_yaml, write_yaml
+    from testbed.derived.windows import window_of
+    from testbed.experiment import load_text
+
     if not results.finished:
         raise UserError(f"{results.folder}: {results.notice}; a twin needs a finished run")
     file = results.folder / "experiment.yaml"
@@ -80,11 +85,6 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from None
-    from testbed import runner as runtimes
-    from testbed.config.yaml_document import read_yaml, write_yaml
-    from testbed.derived.windows import window_of
-    from testbed.experiment import load_text
-
     original = load_text(text, file=str(file), folder=results.folder)
     if original.runtime == runtimes.VIRTUAL:
         raise UserError(

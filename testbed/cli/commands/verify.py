@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="what `pack` has written")
-    parser.add_argument("--no-run", action="store_true", help="only look whether it is whole")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file that `pack` wrote")
+    parser.add_argument("--no-run", action="store_true", help="check the file, and run nothing")
     parser.add_argument("--point", metavar="HASH", help="only this point of a sweep")
     parser.add_argument(
         "--trust", action="store_true", help="run the Python code that is in the file, too"
@@ -33,7 +33,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--processes", type=positive, metavar="N", help="points at one time (default: all cores)"
     )
-    json_option(parser, "what agrees, for programs")
+    json_option(parser, "print the outcome as JSON")
     results_option(parser)
 
 
