@@ -112,7 +112,7 @@ def pidfd_getfd(pidfd: int, descriptor: int) -> int:
 
 
 def set_process_name(name: str) -> None:
-    """Set what `ps` and `top` show as the command (the first 15 bytes)."""
+    """Set the command that `ps` and `top` show (the first 15 bytes)."""
     _prctl(_PR_SET_NAME, name.encode()[:15])
 
 
@@ -122,7 +122,7 @@ def set_timer_slack(slack_ns: int) -> None:
 
 
 def switch_offloads_off(interfaces: list[str], *, udp: bool = True) -> None:
-    """Make packets on these interfaces of this namespace what they would be on a wire.
+    """Make packets on these interfaces of this namespace equal to those on a wire.
 
     With checksum offload a capture shows checksums that nobody computed, and a P4 program that
     verifies them drops everything; with segmentation offload it shows packets larger than the MTU.

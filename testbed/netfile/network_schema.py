@@ -128,7 +128,7 @@ class Clone(Section):
 
 
 class SwitchSettings(Section):
-    """A switch, its program and what is in it at the start."""
+    """A switch, its program and its entries at the start."""
 
     program: PlainText | None = Field(
         default=None, description="P4 program, where it is not that of all switches."

@@ -62,7 +62,7 @@ class PlainNetwork(Network):
             shape(self, switch)
 
     def configure_hosts(self) -> dict[str, str]:
-        """Run the hosts' own commands; what they printed, by command."""
+        """Run the hosts' own commands. Returns their output, by command."""
         printed = {}
         for name, host in self.plan.net.hosts.items():
             for command in host.commands:
@@ -73,7 +73,7 @@ class PlainNetwork(Network):
 
 
 def shape(network: PlainNetwork, switch: P4Switch) -> None:
-    """Give a switch's links what the file says: what leaves its ports, and what hosts send."""
+    """Shape a switch's links as the file says: packets that leave its ports, and those of hosts."""
     calls: list[tuple] = []
     for link, settings in zip(network.links, network.plan.net.links, strict=True):
         ends = link.intf1, link.intf2

@@ -106,7 +106,7 @@ class Results:
 
 @contextmanager
 def _permitted() -> Iterator[None]:
-    """Says in one line what must not be read."""
+    """Reports a file that must not be read in one line."""
     try:
         yield
     except PermissionError as error:
@@ -219,7 +219,7 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
                 raise ResultsError(
                     f"{path} has no column {column.name}: it is from another version"
                 )
-            # A table may have grown since: what was not recorded then is null.
+            # A column that was added since is null.
             rows = rows.append_column(declared, pa.nulls(len(rows), declared.type))
         rows = rows.select([column.name for column in table.columns])
     else:

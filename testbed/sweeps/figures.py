@@ -102,7 +102,8 @@ def size_of(path: Path, scale: float | None, quick: bool, seeds: int | None = No
 def run_figure(
     path: Path, size: Size, results: Path, processes: int | None = None, dask: str | None = None
 ) -> int:
-    """Run what has not been run of a figure or of another one, and draw it. Returns the exit code.
+    """Run the points that neither this figure nor another one has, and draw it. Returns the exit
+    code.
 
     Raises UserError before anything is run."""
     from testbed.sweeps.sweep_runner import run_sweep

@@ -77,7 +77,7 @@ POINTS = {
 
 
 def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> int:
-    """Plan what has not been planned yet, and draw. Returns the exit code: 1 if a point failed."""
+    """Plan for the points that are left, and draw. Returns the exit code: 1 if a point failed."""
     version = f"{name}-quick" if quick else name
     folder = results / version
     try:
@@ -114,8 +114,8 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
 
 
 def plan_point(point: Point, path: str) -> str:
-    """Write what each planner makes of a point, a row per planner and host spread. Returns "", as a
-    point that has not failed."""
+    """Write each planner's numbers for a point, a row per planner and host spread. Returns "": the
+    point has not failed."""
     network, jobs = draw(point.scenario, point.workers, point.seed)
     rows = []
     for planner in PLANNERS:

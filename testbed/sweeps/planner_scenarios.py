@@ -2,8 +2,8 @@
 
 Two data centres: a leaf-spine of 60 switches and 500 hosts, and a fat-tree of 80 switches and 192
 hosts. One switch in five aggregates, with a capacity drawn evenly from 100 Gbit/s to 3.2 Tbit/s.
-Ours are what that leaves open: 50 leaves and 10 spines, links of 100 Gbit/s and 1 us, workers and
-parameter server drawn among all hosts.
+The paper leaves the rest open; ours: 50 leaves and 10 spines, links of 100 Gbit/s and 1 us, workers
+and parameter server drawn among all hosts.
 """
 
 from __future__ import annotations

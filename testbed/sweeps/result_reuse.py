@@ -1,9 +1,9 @@
 """Points of a figure that another figure has run: taken over instead of run again.
 
 Figures look at the same setting from several sides, so they have experiments in common: the same
-key, since a key leaves out the name. What the other one has found is what would be found again, if
-it comes of the same code; that is a commit of this checkout without changes. It is copied, so that
-each sweep's folder can be moved or removed by itself.
+key, since a key leaves out the name. Results of the same code, a commit of this checkout without
+changes, would come out the same again. They are copied, so that each sweep's folder can be moved or
+removed by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def finished(parent: Path) -> list[Results]:
 
 
 def remove_unfinished(parent: Path) -> None:
-    """Remove what a worker that was killed has left of a point that has finished since."""
+    """Remove the unfinished runs of a point that has finished: a killed worker left them."""
     runs = [read(folder) for folder in find(parent)]
     if any(run.finished for run in runs):
         for run in runs:

@@ -6,7 +6,7 @@ they would disturb each other.
 The folder `results/NAME` holds `sweep.json`, which says what was varied, and one folder per point,
 named by the hash of its resolved experiment (but its name), in which a run makes its usual results
 folder. So a sweep that was stopped goes on where it was: a point with a finished run is not run
-again, and what an unfinished one has left is removed. A point that fails is reported and does not
+again, and the rest of an unfinished one is removed. A point that fails is reported and does not
 stop the others.
 """
 
@@ -157,7 +157,7 @@ def _prepared(point: Point) -> Program:
 
 
 def _open_folder(sweep: Sweep, results: Path) -> Path:
-    """Make the sweep's folder, or find it, and note what is varied in it."""
+    """Make the sweep's folder, or find it, and note the varied keys in it."""
     from testbed.experiment.sweep import system_titles
 
     folder = results / sweep.name
