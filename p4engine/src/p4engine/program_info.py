@@ -1,4 +1,4 @@
-"""What Python knows of a compiled program: its objects with names, numbers and widths.
+"""A compiled program as Python knows it: its objects with names, numbers and widths.
 
 The backend makes a `ProgramInfo`, the cache keeps it as JSON, and everything that drives a switch
 (control plane, commands, tests, traces, P4Runtime) reads it. `to_json` and `from_json` are the one
@@ -168,7 +168,8 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a traced build reports: a description of each place in the program (emit_trace.py)."""
+    """The places that a traced build reports: a description of each place in the program
+    (emit_trace.py)."""
 
     sites: list[dict[str, Any]]
 
@@ -200,7 +201,7 @@ class ProgramInfo:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ProgramInfo:
-        """What `to_json` gave. Raises KeyError or TypeError for anything else."""
+        """Read the result of `to_json`. Raises KeyError or TypeError for anything else."""
         return _object(cls, data)
 
 

@@ -155,8 +155,8 @@ class _Kept:
 
 
 def compiled_before(so_path: Path) -> Compiled | None:
-    """What `compile_program` has put into the cache as `so_path`; None where that is gone or
-    damaged. It looks at no source, so it takes no time."""
+    """The program that `compile_program` has put into the cache as `so_path`; None where that is
+    gone or damaged. It looks at no source, so it takes no time."""
     info_path = so_path.with_suffix(".json")
     try:
         saved = json.loads(info_path.read_text())

@@ -63,7 +63,7 @@ def _compiler() -> tuple[str, str]:
 
 
 def _cpu() -> str:
-    """What -march=native depends on."""
+    """The properties that -march=native depends on."""
     try:
         with open("/proc/cpuinfo") as file:
             for line in file:

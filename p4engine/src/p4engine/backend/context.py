@@ -1,6 +1,5 @@
-"""What all emitters share while they write one program: the statements so far, the C names of
-what P4 declares, temporaries and labels, and the compiler's results that they read.
-"""
+"""The state that all emitters share while they write one program: the statements so far, the C
+names of what P4 declares, temporaries and labels, and the compiler's results that they read."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from p4engine.middle.records import Records
 
 @dataclass
 class Frame:
-    """Where return, exit, break and continue lead in the body that is being written."""
+    """The targets of return, exit, break and continue in the body that is being written."""
 
     return_label: str = ""
     exit_label: str | None = None  # None: in a parser, which has no exit
@@ -93,7 +92,7 @@ class Context:
 
     @contextmanager
     def at(self, place: Place | None) -> Iterator[None]:
-        """What is written inside belongs to this place of the source."""
+        """A block whose statements belong to this place of the source."""
         before, self.here = self.here, place or self.here
         try:
             yield

@@ -1,4 +1,4 @@
-"""What the Python side must know of a program, as the dataclasses of program_info.py."""
+"""The description of a program for the Python side, as the dataclasses of program_info.py."""
 
 from __future__ import annotations
 

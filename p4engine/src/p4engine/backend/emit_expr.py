@@ -42,7 +42,7 @@ WITHOUT_VALUE = {
 
 
 class Calls(Protocol):
-    """What expressions and statements need of calls."""
+    """The calls that expressions and statements need."""
 
     def call(self, e: ast.Call) -> str | None:
         """Write a call; returns the C expression of its value, if it has one."""

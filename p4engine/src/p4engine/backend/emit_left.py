@@ -25,7 +25,7 @@ from p4engine.middle.layout import c_int
 
 
 class Values(Protocol):
-    """What left values need of expressions, for indices and slices."""
+    """The expressions that left values need, for indices and slices."""
 
     def value(self, e: ast.Expr) -> str:
         """A C expression without side effects."""
@@ -57,7 +57,7 @@ def is_next(e: ast.Expr | None) -> TypeGuard[ast.Member]:
 
 
 class LeftEmitter:
-    """Where a value is stored."""
+    """The place of a value."""
 
     values: Values
 

@@ -261,7 +261,7 @@ class Generator:
         )
 
     def info(self, name: str) -> ProgramInfo:
-        """What the Python side must know of the program `name`."""
+        """The description of the program `name` for the Python side."""
         instances = self.context.instances
         return ProgramInfo(
             program=name,

@@ -1,4 +1,5 @@
-"""What a program asks of the switch around it: drops, clones, further passes, digests, messages."""
+"""Requests of a program to the switch around it: drops, clones, further passes, digests,
+messages."""
 
 from __future__ import annotations
 

@@ -109,8 +109,9 @@ class TableEmitter:
         return target
 
     def _meter_target(self, table: TableInstance) -> ast.Expr | None:
-        """Where the actions of a table read its direct meter to. BMv2 writes the colour there at
-        every hit, whatever the action; a variable of an action itself is left to its `read`."""
+        """The place that the actions of a table read its direct meter to. BMv2 writes the colour
+        there at every hit, whatever the action; a variable of an action itself is left to its
+        `read`."""
         decl = self.context.block.decl
         own = {id(d) for d in (*decl.parameters, *decl.locals)}
         todo: list[ast.Node] = []

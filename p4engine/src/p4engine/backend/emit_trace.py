@@ -70,7 +70,7 @@ def scalar(type_: Type | None) -> bool:
 
 
 def how_to_show(type_: Type) -> dict[str, Any]:
-    """How a value of a scalar type is to be shown."""
+    """The form in which a value of a scalar type is shown."""
     under = underlying(type_)
     made: dict[str, Any] = {"width": width_of(under) or 1}
     if isinstance(under, Bits) and under.signed:

@@ -64,7 +64,8 @@ def reroll(statements: list[str], depth: int) -> list[str]:
 
 
 def _repetitions(shapes: list[int], split: list[Split], start: int, period: int) -> int:
-    """How often the `period` statements at `start` repeat with constant steps of their numbers."""
+    """The number of times that the `period` statements at `start` repeat with constant steps of
+    their numbers."""
     count = 1
     steps: list[tuple[int, ...]] | None = None
     while start + (count + 1) * period <= len(shapes):

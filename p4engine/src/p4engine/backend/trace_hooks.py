@@ -1,4 +1,4 @@
-"""Where a program tells what it does: one call at every step that is worth seeing.
+"""Hooks at which a program reports what it does: one call at every step that is worth seeing.
 
 The emitters make these calls at the place in the C where the event belongs. The hooks here write
 nothing, which gives the fast build; emit_trace.py has those that write events.
@@ -22,7 +22,7 @@ class Trace:
     headers: tuple[str, ...] = ()  # C headers that the hooks' statements need
 
     def info(self) -> TraceInfo | None:
-        """What the program's `info` says of the events."""
+        """The part of the program's `info` about the events."""
         return None
 
     # ---- stages ----

@@ -1,4 +1,4 @@
-"""What all sets of text commands share: how arguments are counted and turned into values.
+"""The base of all sets of text commands: how arguments are counted and turned into values.
 
 A command is a method `do_NAME`, whose docstring begins with its spelling: NAME, its arguments in
 capitals, those that may be left out in brackets, and `...` where there may be any number. The
@@ -20,7 +20,7 @@ Command = Callable[[list[str]], str | None]
 
 
 def spelling(command: Command) -> str:
-    """How a command is written."""
+    """The syntax of a command."""
     return (command.__doc__ or "").strip().splitlines()[0]
 
 
@@ -77,7 +77,7 @@ def table_match(table: Table, texts: Sequence[str]) -> list[Match]:
 
 
 def split_arrow(words: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before and behind =>."""
+    """The words before and behind =>."""
     if "=>" not in words:
         return words, []
     at = words.index("=>")

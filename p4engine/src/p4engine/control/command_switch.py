@@ -7,7 +7,7 @@ from p4engine.control.command_values import whole
 
 
 class SwitchCommands(CommandSet):
-    """What belongs to no object of the program."""
+    """Commands that belong to no object of the program."""
 
     def do_switch_info(self, _words: list[str]) -> str:
         """switch_info"""

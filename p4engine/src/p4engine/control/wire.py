@@ -1,4 +1,4 @@
-"""What control calls carry, in JSON.
+"""Data of control calls, in JSON.
 
 JSON has no byte strings and is slow for long vectors: {"hex": "0a00"} stands for bytes and
 {"words": "..."} for a list of unsigned 64-bit numbers (base64, little-endian).

@@ -585,7 +585,7 @@ Bound: TypeAlias = "list[tuple[Parameter, Expr | None]]"
 
 @dataclass(slots=True)
 class CallInfo:
-    """What a call means; there is a class for each kind. `arguments` are in the order of the
+    """The meaning of a call; there is a class for each kind. `arguments` are in the order of the
     parameters."""
 
     place: Place
@@ -649,7 +649,7 @@ class BlockCall(CallInfo):
 
 @dataclass(slots=True)
 class Construction(CallInfo):
-    """What makes an instance of `type`; `bindings` maps type variables to types."""
+    """A call that makes an instance of `type`; `bindings` maps type variables to types."""
 
     name: str
     type: Type
@@ -668,7 +668,7 @@ class KeyInfo:
 
 @dataclass(slots=True)
 class TableInfo:
-    """What the checker found out about a table.
+    """The checker's facts about a table.
 
     `default` runs at a miss until the control plane sets another action; `by_decl` finds an element
     of `actions` by the id of its declaration. `priorities` are those of `entries` (none if they are

@@ -1,4 +1,4 @@
-"""What the compiler has to say to the author of a P4 program.
+"""Messages of the compiler to the author of a P4 program.
 
 A place is (file number, line, column), both counted from 1. Passes report through one
 `Diagnostics` object and go on as long as they can, so that one run shows several errors;

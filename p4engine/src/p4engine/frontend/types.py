@@ -190,7 +190,7 @@ class BlockType(Type):
 
 @dataclass(frozen=True, eq=False)
 class Special(Type):
-    """What an expression names if that is no value; `what` is its kind, for messages."""
+    """A thing that an expression names and that is no value; `what` is its kind, for messages."""
 
     what: str
 
@@ -281,7 +281,7 @@ def has_dots(type_: Type) -> bool:
 
 
 def underlying(type_: Type) -> Type:
-    """What a value of the type is made of: `type` names and serializable enums resolved."""
+    """The underlying type of a value: `type` names and serializable enums resolved."""
     base: Type | None = type_
     while base is not None:
         type_ = base

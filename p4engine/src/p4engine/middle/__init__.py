@@ -1,1 +1,1 @@
-"""What exists at run time: instances of controls, tables and externs, and the layout of values."""
+"""The program at run time: instances of controls, tables and externs, and the layout of values."""

@@ -64,7 +64,7 @@ class ExternInstance:
 
     @property
     def unit(self) -> ast.Symbol:
-        """What a counter or meter counts: the member of CounterType or MeterType."""
+        """The unit of a counter or meter: the member of CounterType or MeterType."""
         unit = self.arguments.get("type")
         if not isinstance(unit, ast.Symbol):
             raise InternalError(f"{self.kind} {self.name} has no type")

@@ -1,4 +1,4 @@
-"""Where values live in C: containers of integers, structs of headers.
+"""The place of values in C: containers of integers, structs of headers.
 
 A bit<W> is kept in the smallest unsigned C integer that holds it, upper bits zero (int<W> too:
 signed operations extend the sign when they need it). Beyond 128 bits it is a struct of 64-bit

@@ -1,4 +1,4 @@
-"""Where registers live in C: those of one size share an array of records, one record per index.
+"""The place of registers in C: those of one size share an array of records, one record per index.
 
 So 64 registers that are read at one index are one contiguous piece of memory.
 """

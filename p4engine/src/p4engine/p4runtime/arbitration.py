@@ -1,4 +1,4 @@
-"""Which controller is primary: the rules of P4Runtime for election ids, without any network.
+"""The primary controller: the rules of P4Runtime for election ids, without any network.
 
 A role has an election of its own. The controller with the largest election id of all that were
 ever seen for a role is primary; when it goes, nobody is until a controller comes with an id that
@@ -112,7 +112,7 @@ class Arbitration:
         return found.primary if found else None
 
     def is_primary(self, stream: Stream) -> bool:
-        """Whether a stream's controller is the primary of its role."""
+        """True if a stream's controller is the primary of its role."""
         name = self.role_of.get(stream)
         return name is not None and self.roles[name].primary is stream
 

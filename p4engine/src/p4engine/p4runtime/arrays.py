@@ -46,7 +46,7 @@ class Arrays:
             self.program.register_write(register.name, index, value)
 
     def undo_register(self, kind: str, entry: Any) -> Undo:
-        """What will take back a `write_register` that comes now."""
+        """The undo of a `write_register` that comes now."""
         register = self._target(kind, "registers", entry.register_id, entry)
         at = _indices(register, entry)
         old = self.program.register_read(register.name, at.start, len(at))
@@ -82,7 +82,7 @@ class Arrays:
             self.program.counter_write(counter.name, index, data.packet_count, data.byte_count)
 
     def undo_counter(self, kind: str, entry: Any) -> Undo:
-        """What will take back a `write_counter` that comes now."""
+        """The undo of a `write_counter` that comes now."""
         name = self._target(kind, "counters", entry.counter_id, entry).name
         indices = _indices(self.catalog.counters[entry.counter_id], entry)
         old = [(index, self.program.counter_read(name, index)) for index in indices]
@@ -119,7 +119,7 @@ class Arrays:
                 self.program.meter_counts_set(meter.name, index)
 
     def undo_meter(self, kind: str, entry: Any) -> Undo:
-        """What will take back a `write_meter` that comes now."""
+        """The undo of a `write_meter` that comes now."""
         name = self._target(kind, "meters", entry.meter_id, entry).name
         indices = _indices(self.catalog.meters[entry.meter_id], entry)
         get, counts = self.program.meter_get, self.program.meter_counts
@@ -164,7 +164,7 @@ class Arrays:
         self._set_members(found, members)
 
     def undo_value_set(self, kind: str, entry: Any) -> Undo:
-        """What will take back a `write_value_set` that comes now."""
+        """The undo of a `write_value_set` that comes now."""
         found = self.catalog.find("value_sets", entry.value_set_id)
         old = self.value_sets.get(found.id, [])
         return lambda: self._set_members(found, old)

@@ -1,4 +1,4 @@
-"""Who may open P4Runtime: the switch's certificate, and those of the controllers that it trusts.
+"""Access to P4Runtime: the switch's certificate, and those of the controllers that it trusts.
 
 Without certificates there is no encryption, and anybody who can open the address can program the
 switch. That is no more than what a local user can do anyway as long as the address is the machine's
@@ -32,7 +32,7 @@ class Certificates:
     clients: bytes | None = None
 
     def credentials(self) -> Any:
-        """What gRPC's server takes."""
+        """Credentials for gRPC's server."""
         import grpc
 
         return grpc.ssl_server_credentials(
@@ -87,7 +87,7 @@ def exposure(address: str, certificates: Certificates | None) -> str:
 
 
 def is_local(address: str) -> bool:
-    """Whether only this machine (or, of a network namespace, what is in it) reaches an address."""
+    """True if only this machine (or, of a network namespace, what is in it) reaches an address."""
     if address.startswith("unix:"):
         return True
     host = address.rpartition(":")[0].strip("[]")

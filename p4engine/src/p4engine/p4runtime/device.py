@@ -136,7 +136,7 @@ class Device:
         return Code.OK, ""
 
     def _undo(self, update: Any) -> Undo | None:
-        """What takes an update back; None: it will be refused."""
+        """The undo of an update; None: it will be refused."""
         try:
             kind, entry, (_, undo) = self._writer(update)
             return undo(kind, entry)
@@ -172,7 +172,7 @@ class Device:
     # ---- Read ----
 
     def read(self, entities: Any, results: list[Result]) -> Iterator[list[Any]]:
-        """What a request asks for, some entities at a time, between which packets may pass.
+        """The entities that a request asks for, some at a time, between which packets may pass.
 
         Args:
             results: gets what came of each entity of the request, in order.

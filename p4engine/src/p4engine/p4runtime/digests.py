@@ -36,7 +36,7 @@ class _Stream:
 
 
 class Digests:
-    """What the controllers of one device have asked for."""
+    """The digests that the controllers of one device have asked for."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
@@ -64,7 +64,7 @@ class Digests:
             self.streams[entry.digest_id].entry = stored
 
     def undo(self, kind: str, entry: Any) -> Undo:
-        """What will take back a `write` that comes now."""
+        """The undo of a `write` that comes now."""
         old = self.streams.get(entry.digest_id)
         config = old and old.entry
 

@@ -282,7 +282,7 @@ class _Builder:
             self.type_spec(digest.type_spec, type_)
 
     def sizes(self, made: Any, decl: Any) -> None:
-        """What annotations say of the sizes of a selector's groups."""
+        """The sizes of a selector's groups, from annotations."""
         largest = _number(annotation(decl, "max_group_size"))
         made.max_group_size = largest or 0
         how = annotation(decl, "selector_size_semantics")

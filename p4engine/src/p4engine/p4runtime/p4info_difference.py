@@ -1,4 +1,4 @@
-"""Whether two P4Infos describe the same objects: what a controller may write to, by its numbers.
+"""Comparison of two P4Infos: the objects that a controller may write to, by its numbers.
 
 Two compilers, or two versions of one, write what is only for people differently (annotations,
 documentation, the package's name), and what a program has beside (initial values, names of types).
@@ -30,7 +30,8 @@ IGNORED = {
 
 
 def first_difference(given: Any, own: Any) -> str | None:
-    """Where the P4Info `given` does not fit the P4Info `own`, in words; None if it does."""
+    """The place where the P4Info `given` does not fit the P4Info `own`, in words; None if it
+    does."""
     for kind, _ in (*own.ListFields(), *given.ListFields()):
         if kind.name in IGNORED:
             continue
@@ -51,7 +52,7 @@ def first_difference(given: Any, own: Any) -> str | None:
 
 
 def _differences(given: Any, own: Any) -> Iterator[str]:
-    """What is different in two messages of one type."""
+    """The difference of two messages of one type."""
     for member in own.DESCRIPTOR.fields:
         if member.name in IGNORED:
             continue

@@ -133,7 +133,7 @@ class Profiles:
         )
 
     def undo_member(self, kind: str, entry: Any) -> Undo:
-        """What will take back a `write_member` that comes now."""
+        """The undo of a `write_member` that comes now."""
         old = self.members.get((entry.action_profile_id, entry.member_id))
         return opposite(kind, entry, old and old.entry, self.write_member)
 
@@ -171,7 +171,7 @@ class Profiles:
         group.entry = type(entry).FromString(entry.SerializeToString())
 
     def undo_group(self, kind: str, entry: Any) -> Undo:
-        """What will take back a `write_group` that comes now."""
+        """The undo of a `write_group` that comes now."""
         old = self.groups.get((entry.action_profile_id, entry.group_id))
         return opposite(kind, entry, old and old.entry, self.write_group)
 

@@ -21,7 +21,8 @@ LONGEST_GROUP = 2048
 
 
 class Replication:
-    """What a controller has set up; `switch` has the calls of `library.Switch`."""
+    """Groups and sessions that a controller has set up; `switch` has the calls of
+    `library.Switch`."""
 
     def __init__(self, switch: Any) -> None:
         self.switch = switch
@@ -46,7 +47,7 @@ class Replication:
             invalid("the packet replication engine entry is empty")
 
     def undo(self, kind: str, entry: Any) -> Undo:
-        """What will take back a `write` that comes now."""
+        """The undo of a `write` that comes now."""
         if entry.WhichOneof("type") == "multicast_group_entry":
             group = entry.multicast_group_entry
             old = self.groups.get(group.multicast_group_id)

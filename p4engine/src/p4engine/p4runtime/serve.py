@@ -26,7 +26,7 @@ CLONE_NEWNET = 0x40000000
 
 
 def full_address(text: str) -> str:
-    """What gRPC is told for "9559", "HOST:9559", "[::1]:9559" or "unix:/path"."""
+    """The address for gRPC of "9559", "HOST:9559", "[::1]:9559" or "unix:/path"."""
     if text.startswith("unix:"):
         return text
     host, colon, port = text.rpartition(":")
@@ -51,7 +51,7 @@ def enter_namespace(path: str) -> None:
 def controllers_of(
     arguments: argparse.Namespace,
 ) -> Callable[[Any], AbstractContextManager[None]]:
-    """What `switch.serve` takes as `controllers`, from the options of the switch command.
+    """The argument `controllers` of `switch.serve`, from the options of the switch command.
 
     Raises P4Error: the address or the certificates make no sense, or P4Info cannot be made.
     """

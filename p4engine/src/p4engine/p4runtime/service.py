@@ -390,7 +390,7 @@ class Service:
 
 
 def _parser(kind: Any) -> Callable[[bytes], Any]:
-    """What reads a message of this type. Raises Refused."""
+    """The reader of messages of this type. Raises Refused."""
 
     def read(data: bytes) -> Any:
         from google.protobuf.message import DecodeError

@@ -64,7 +64,7 @@ def unimplemented(message: str) -> NoReturn:
 
 
 def of_engine(error: P4Error) -> Refused:
-    """What the engine refused, as a status."""
+    """A refusal of the engine, as a status."""
     status: int | None = getattr(error, "status", None)
     code = Code.INVALID_ARGUMENT if status is None else ENGINE.get(status, Code.INVALID_ARGUMENT)
     return Refused(code, str(error))

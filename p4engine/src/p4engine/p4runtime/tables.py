@@ -35,7 +35,7 @@ DEFAULT = -1  # the engine's handle of a default entry
 
 @dataclass(frozen=True)
 class _Note:
-    """What belongs to an entry and only its controller knows."""
+    """The data of an entry that only its controller knows."""
 
     metadata: bytes = b""
     controller_metadata: int = 0
@@ -160,7 +160,7 @@ class Tables:
         return action.name, decode_params(action, message.action)
 
     def _target(self, table: Table, message: Any) -> tuple[dict[str, int], OneShot | None]:
-        """What an entry of a table with an action profile points to, as the engine numbers it."""
+        """The target of an entry of a table with an action profile, as the engine numbers it."""
         kind = message.WhichOneof("type")
         if kind == "action_profile_member_id":
             number = self.profiles.member_number(table, message.action_profile_member_id)
@@ -232,7 +232,7 @@ class Tables:
     # ---- taking back ----
 
     def undo(self, kind: str, entry: Any) -> Undo:
-        """What will take back a write that comes now. Raises Refused: the write will be refused."""
+        """The undo of a write that comes now. Raises Refused: the write will be refused."""
         table = self.catalog.find("tables", entry.table_id)
         if entry.is_default_action:
             saved = self._save(table, DEFAULT)
@@ -364,7 +364,7 @@ class Tables:
             yield made
 
     def identify(self, table: Table, handle: int, target: Any) -> None:
-        """What a TableEntry says of an entry without its action."""
+        """Fill in a TableEntry, without its action."""
         self._put(table, self._get(table, handle), target)
         target.ClearField("action")
 

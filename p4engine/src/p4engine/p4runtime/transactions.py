@@ -16,7 +16,7 @@ Undo = Callable[[], None]
 
 
 def opposite(kind: str, entry: Any, old: Any, write: Callable[[str, Any], None]) -> Undo:
-    """What takes back an update of an entity whose messages say all of it.
+    """The undo of an update of an entity whose messages say all of it.
 
     Args:
         old: what is stored before the update; None: nothing.

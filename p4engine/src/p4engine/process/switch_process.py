@@ -60,7 +60,7 @@ class NetworkSwitch(Switch):
 
     @property
     def loop(self) -> PacketLoop:
-        """What moves its packets."""
+        """The runtime that moves its packets."""
         assert self._loop is not None
         return self._loop
 

@@ -1,4 +1,4 @@
-"""Which fields a packet that left is made of: a test's traced rerun tells what was deparsed."""
+"""The fields of a packet that left: a test's traced rerun tells what was deparsed."""
 
 from __future__ import annotations
 

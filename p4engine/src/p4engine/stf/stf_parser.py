@@ -57,7 +57,7 @@ class StfError(ControlError):
 
 @dataclass(frozen=True)
 class Value:
-    """What a key is compared with: `text`, or two numbers joined by `join` ("/", "&&&", "->")."""
+    """The pattern for a key: `text`, or two numbers joined by `join` ("/", "&&&", "->")."""
 
     text: str
     join: str = ""

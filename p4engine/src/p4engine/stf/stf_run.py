@@ -239,7 +239,7 @@ class Run:
         return found
 
     def _extra_packets(self) -> str:
-        """Where a missing packet may have gone."""
+        """A place where a missing packet may have gone."""
         more = [p for p, d in sorted(self.sent.items()) if len(d) > len(self.expected.get(p, []))]
         if not more:
             return ""

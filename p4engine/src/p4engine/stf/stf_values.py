@@ -46,7 +46,7 @@ def _plain(name: str) -> str:
 
 
 def find_key(table: Table, wanted: str) -> int:
-    """Which of the table's keys `wanted` means."""
+    """The key of the table that `wanted` means."""
     wish = _plain(wanted)
     parts = wish.split("$")
     if len(parts) == 2 and parts[1][:1].isdigit():  # a$1.b for a[1].b

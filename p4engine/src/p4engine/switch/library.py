@@ -272,7 +272,7 @@ class Switch(Replication):
         self.tracer = Tracer(self, port, where, packets)
 
     def trace_lines(self) -> list[str]:
-        """What has been traced since the last call, as lines of text."""
+        """The trace since the last call, as lines of text."""
         return self.tracer.lines() if self.tracer is not None else []
 
     def trace_stop(self) -> None:

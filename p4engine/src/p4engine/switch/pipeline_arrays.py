@@ -25,7 +25,7 @@ COLOURS = 3
 
 
 class Arrays(Instance):
-    """What a program addresses by number."""
+    """An array that a program addresses by number."""
 
     # ---- registers ----
 

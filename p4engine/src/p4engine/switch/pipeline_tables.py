@@ -159,7 +159,7 @@ class Tables(Instance):
         self._check(status, f"table {t.name}, default action")
 
     def table_count(self, table: str) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         count: int = self.lib.p4_table_count(self.handle, self.names.table(table).id)
         return count
 

@@ -355,7 +355,7 @@ class Manager:
         return found
 
     def stats(self) -> dict[str, int | None]:
-        """What happened to packets: the counters of tm_stats."""
+        """Packets by outcome: the counters of tm_stats."""
         stats = Stats()
         self.lib.tm_stats_get(self._tm, byref(stats))
         now_ns = self.lib.tm_now(self._tm)

@@ -1,4 +1,4 @@
-"""What a traced program did with its packets, as events.
+"""The steps of a traced program with its packets, as events.
 
 A build with `compile_program(..., trace=True)` reports every step; a `Tracer` listens to one
 switch and collects the reports as events (events.py), which trace_text.py prints and stf_fields.py

@@ -19,7 +19,7 @@ from p4engine.values.numbers import SMALL, ControlError, from_words, number, to_
 
 
 class Kind(Protocol):
-    """What makes a key: a `Key`, or anything like it."""
+    """A key: a `Key`, or anything like it."""
 
     @property
     def kind(self) -> str: ...
@@ -104,7 +104,7 @@ def anything(key: Kind) -> Match:
 
 
 def is_anything(key: Kind, match: Match) -> bool:
-    """Whether it matches every key."""
+    """True if it matches every key."""
     if isinstance(match, LpmMatch):
         return match.length == 0
     if isinstance(match, TernaryMatch):

@@ -1,4 +1,4 @@
-"""What a name means: an object of the program by its full name or by an unambiguous ending.
+"""The meaning of a name: an object of the program by its full name or by an unambiguous ending.
 
 p4c names objects by where they are (`RouterIngress.switching`); users, commands, tests and network
 files may leave out what is in front of a dot. This is the one place that decides what is meant, and
@@ -133,7 +133,7 @@ class Names:
         return self._known((what, 0), wanted, lambda: find(objects, wanted, what))
 
     def _known(self, kind: tuple[str, int], wanted: str, search: Callable[[], T]) -> T:
-        """What `search` finds, which it is asked once for each name."""
+        """The result of `search`, which is asked once for each name."""
         if not isinstance(wanted, str):  # names come through the control socket, too
             raise UnknownName(f"the name of a {kind[0]} is text, not {wanted!r}")
         found: T | None = self._found.get((kind, wanted))

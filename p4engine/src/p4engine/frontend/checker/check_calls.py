@@ -277,7 +277,7 @@ def _kind(decl: ast.Decl) -> str:
 def construct(
     c: Checker, place: Place, target: Type, arguments: list[ast.Argument]
 ) -> ast.Construction | None:
-    """What `target(arguments)` means; None after reporting."""
+    """The meaning of `target(arguments)`; None after reporting."""
     if isinstance(target, ExternType):
         name = target.decl.name
         constructors = [m for m in target.decl.methods if m.name == name]

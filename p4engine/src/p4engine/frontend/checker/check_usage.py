@@ -46,7 +46,7 @@ def root(e: ast.Node) -> ast.Variable | None:
 
 
 class Uses:
-    """What a piece of the program does with variables, in the order of evaluation."""
+    """The uses of variables in a piece of the program, in the order of evaluation."""
 
     def __init__(self, node: ast.Node) -> None:
         # ("read", "write" or "out"; the variable; where)

@@ -148,7 +148,8 @@ class Checker:
         self.scope.names[decl.name] = decl
 
     def lookup(self, name: str, absolute: bool, place: Place) -> ast.Declared | None:
-        """What `name` means here, or (`absolute`) at the top level; None after reporting."""
+        """The declaration that `name` means here, or (`absolute`) at the top level; None after
+        reporting."""
         decl = (self.globals if absolute else self.scope).find(name) or self.match_kinds.get(name)
         if decl is None:
             hint = did_you_mean(name, self.scope.visible())

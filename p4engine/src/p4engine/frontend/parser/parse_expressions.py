@@ -161,7 +161,7 @@ class ExpressionParser:
                 return left
 
     def _element(self, place: Place, base: ast.Expr) -> ast.Expr:
-        """What follows `base[`: an index, or a slice with either kind of bounds."""
+        """The rest of `base[`: an index, or a slice with either kind of bounds."""
         index = self.expression()
         if self.tokens.accept(":"):
             low = self.expression()

@@ -93,7 +93,7 @@ class FunctionParser:
             i += 1
 
     def _names_end(self, i: int) -> int:
-        """Where the list of names ends that begins at token `i`."""
+        """The end of the list of names that begins at token `i`."""
         tokens = self.tokens.tokens
         while tokens[i].kind == ID or tokens[i].text == ",":
             i += 1

@@ -1,4 +1,4 @@
-"""What is matched against a value: labels of a select, and keys of a table's entry."""
+"""Key sets, matched against a value: labels of a select, and keys of a table's entry."""
 
 from __future__ import annotations
 

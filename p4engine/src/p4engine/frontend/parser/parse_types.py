@@ -11,7 +11,7 @@ from p4engine.frontend.parser.token_stream import TokenStream
 
 
 class ExpressionGrammar(Protocol):
-    """What types need of expressions: widths and sizes."""
+    """The expressions that types need: widths and sizes."""
 
     def expression(self, minimum: int = 0) -> ast.Expr: ...
 

@@ -154,7 +154,7 @@ class TokenStream:
         self._depth -= 1
 
     def attempt(self, parse: Callable[[], T | None]) -> T | None:
-        """What parse() returns; if it fails or returns None: None, without a message or a move."""
+        """The result of parse(); if it fails or returns None: None, without a message or a move."""
         start, depth = self.position, self._depth
         self._speculating += 1
         try:

@@ -1,4 +1,4 @@
-"""What preprocessing asks the file system, and what it was answered.
+"""The questions of preprocessing to the file system, with their answers.
 
 With the answers kept, one can find out later whether preprocessing would still come to the same
 tokens, without doing it: it would if every question has the same answer as then. That takes a
@@ -28,17 +28,17 @@ class Files:
         return data
 
     def real(self, path: Path) -> Path:
-        """Which file a path leads to."""
+        """The file that a path leads to."""
         self._real[path] = found = path.resolve()
         return found
 
     def is_file(self, path: Path) -> bool:
-        """Whether a file is there; no error for a name that no file can have."""
+        """True if a file is there; no error for a name that no file can have."""
         self._is_file[path] = found = os.path.isfile(path)
         return found
 
     def unchanged(self) -> bool:
-        """Whether every question would have the answer that it had."""
+        """True if every question would have the answer that it had."""
         try:
             return (
                 all(_digest(path.read_bytes()) == digest for path, digest in self._read.items())
