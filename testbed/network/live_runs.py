@@ -25,7 +25,7 @@ KEEP_S = 2.0  # for a command to end once it has been asked to
 
 
 def choose(name: str | None) -> Record:
-    """The run that is going on; `name`: of several, the one whose title begins so, or whose process
+    """The run in progress; `name`: of several, the one whose title begins so, or whose process
     id this is. Raises UserError when there is not one."""
     records = live_runs()
     if name is None:
@@ -36,7 +36,7 @@ def choose(name: str | None) -> Record:
     if len(found) == 1:
         return found[0]
     if not records:
-        raise UserError("no run on Mininet is going on; runs in virtual time have no processes")
+        raise UserError("no run on Mininet is in progress; runs in virtual time have no processes")
     listed = "\n".join(f"  --run {each.runner.pid}  {each.title}" for each in found or records)
     which = "several runs go on; name one" if found else f"no run is called {name!r}; there are"
     raise UserError(f"{which}:\n{listed}")
