@@ -1,6 +1,6 @@
 """An estimate of what a switch chip's pipeline would need to run a program.
 
-The passes: `load.py` makes instances of a program's text, `worker_state.py` (with `calls.py`,
+The passes: `load.py` makes instances of a program's text, `flow.py` (with `calls.py`,
 `expressions.py` and `ways.py`) follows a packet through a control and makes a graph of values
 (`values.py`), `accesses.py` counts what a packet does to each
 array, `stages.py` finds the longest chain and what is circular, `memory.py` adds up bits, and
