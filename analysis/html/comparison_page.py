@@ -125,11 +125,11 @@ def _differences(runs: Sequence[Results], styles: Sequence[PlotStyle]) -> page.S
     block: page.Block = page.Paragraph("The resolved experiments are the same.")
     if table.rows:
         block = page.TableView(table, filtered=len(table.rows) > 20)
-    return page.Section("differences", "What differs in the experiments", [block])
+    return page.Section("differences", "Differences between the experiments", [block])
 
 
 def _experiment(results: Results) -> page.Block:
     path = results.folder / "experiment.yaml"
     if not path.exists():
-        return page.Paragraph("The run did not get so far.")
+        return page.Paragraph("The run ended before this was written.")
     return listing(path.read_text(encoding="utf-8"))

@@ -34,8 +34,8 @@ def ps_packets(per_job: pd.DataFrame) -> Chart | None:
         "ps-packets",
         "PS packets per fragment",
         bars,
-        "A bar per job: 1 means that every sum was completed in the switch; as many as it has"
-        " workers, that none was aggregated.",
+        "A bar per job: 1 means that every sum was completed in the switch, the number of workers"
+        " that none was aggregated.",
         units.ratio,
         _note(per_job),
     )
@@ -84,7 +84,7 @@ def iterations(chart: IterationChart, points: int = POINTS) -> Chart:
         "iterations",
         "Iteration times",
         {"data": traces, "layout": layout},
-        f"A line per job: how long each iteration took, as a mean over its workers; {meaning}.",
+        f"A line per job: the time of each iteration, as a mean over its workers; {meaning}.",
         parts.thinned_note(most, points, "iterations"),
     )
 

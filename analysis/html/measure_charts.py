@@ -56,7 +56,7 @@ def measures(results: Results, points: int = POINTS) -> list[Chart]:
                 f"measure-{name}",
                 name,
                 {"data": traces, "layout": layout},
-                f"A line per job: {name} over time, as its lowest rank that reports it has said.",
+                f"A line per job: {name} over time, as reported by its lowest reporting rank.",
                 parts.thinned_note(longest, points, "reports"),
                 over_time=True,
             )

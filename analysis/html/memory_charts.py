@@ -32,7 +32,7 @@ def by_state(results: Results, switch: str, steps: int = SAMPLES) -> Chart:
     """Filling, held and free aggregators as areas of at most `steps`, with a mark wherever
     aggregators were preempted."""
     areas = memory_chart_data.aggregators_by_state(results, switch, steps)
-    text = "Areas over time: how many aggregators are filling, held and free."
+    text = "Areas over time: aggregators filling, held and free."
     chart = _area_chart(f"states-{switch}", areas, "states", text, 280, steps)
     counts = memory_chart_data.preemptions(results, switch, min(MARKS, steps))
     if len(counts):
@@ -40,7 +40,7 @@ def by_state(results: Results, switch: str, steps: int = SAMPLES) -> Chart:
             {
                 "type": "scatter",
                 "mode": "markers",
-                "name": "preemptions since the mark before",
+                "name": "preemptions since the previous mark",
                 "x": parts.seconds(counts.index),
                 "y": [1.04 * areas.capacity] * len(counts),
                 "marker": {"symbol": "triangle-down", "size": 7, "color": plot_style.VERMILION},
@@ -55,7 +55,7 @@ def by_job(results: Results, switch: str, steps: int = SAMPLES) -> Chart | None:
     """Aggregators in use as areas of at most `steps`, by the job that owns them; None where jobs
     are not told apart."""
     areas = memory_chart_data.aggregators_by_job(results, switch, steps)
-    text = "Areas over time: how many aggregators each job has in use."
+    text = "Areas over time: aggregators in use by each job."
     return _area_chart(f"owners-{switch}", areas, "jobs", text, 240, steps) if areas else None
 
 
@@ -105,7 +105,7 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
     note = f"{len(pool.first)} blocks of neighbouring aggregators, {len(pool.time_ns)} moments."
     if pool.seen < pool.capacity:
         note += (
-            f" {pool.seen} of {pool.capacity} aggregators are looked at, the first ones of every"
+            f" {pool.seen} of {pool.capacity} aggregators are sampled, the first ones of every"
             " block."
         )
     held = ", %{customdata} % held" if pool.held.any() else ""
@@ -130,10 +130,10 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
     )
     return Chart(
         name=f"pool-{switch}",
-        title=f"{switch}: where in the pool aggregators are in use",
+        title=f"{switch}: aggregators in use by place in the pool",
         spec={"data": [trace], "layout": layout},
-        text="Heat map: places in the pool from bottom to top, time from left to right; the darker,"
-        " the more aggregators there are in use.",
+        text="Heat map: places in the pool from bottom to top, time from left to right; darker:"
+        " more aggregators in use.",
         note=note,
         height=300,
         over_time=True,
@@ -175,10 +175,10 @@ def events(results: Results, switch: str, steps: int = RATES) -> Chart | None:
     )
     return Chart(
         name=f"events-{switch}",
-        title=f"{switch}: what happened, per second",
+        title=f"{switch}: events per second",
         spec={"data": traces, "layout": layout},
-        text="Lines over time: how often each event of the switch's program happened per second.",
-        note="A name in the legend switches its line on and off.",
+        text="Lines over time: events of the switch's program per second.",
+        note="Click a name in the legend to show or hide its line.",
         height=340,
         over_time=True,
     )

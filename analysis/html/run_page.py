@@ -76,7 +76,7 @@ def _subtitle(results: Results) -> str:
 def _summary(results: Results, frames: Frames) -> page.Section:
     blocks: list[page.Block] = [state(results)]
     if chosen := jobs_left_out(frames["jobs"]):
-        blocks.append(page.Paragraph(f"Tables and charts of jobs have {chosen}."))
+        blocks.append(page.Paragraph(f"Tables and charts of jobs show {chosen}."))
     sweep = results.folder.absolute().parents[1]
     if (sweep / SWEEP_FILE).is_file():
         text = f"A point of the sweep {sweep.name}."
@@ -104,9 +104,7 @@ def state(results: Results) -> page.Paragraph:
         return page.Paragraph(results.notice, "bad")
     if results.fidelity:
         return page.Paragraph(f"Finished; fidelity {results.fidelity}.", "good")
-    return page.Paragraph(
-        "Finished. In virtual time nothing can be late: no fidelity mark is needed."
-    )
+    return page.Paragraph("Finished. Virtual time needs no fidelity mark.")
 
 
 def _figures(run: pd.DataFrame) -> list[tuple[str, str, str]]:
@@ -123,7 +121,7 @@ def _figures(run: pd.DataFrame) -> list[tuple[str, str, str]]:
         (
             "absorbed / s / aggregator",
             units.number(run["absorbed_per_aggregator_s"].mean()),
-            "contributions that did not travel on",
+            "contributions added in switches",
         ),
     ]
     if len(run) > 1:
@@ -169,7 +167,9 @@ def _memory(results: Results, frames: Frames) -> page.Section:
     count = results.memory["switch"].nunique()
     if count > len(shown):
         blocks.append(
-            page.Paragraph(f"Charts of the {len(shown)} of {count} switches that aggregated most.")
+            page.Paragraph(
+                f"Charts of the {len(shown)} switches (of {count}) that aggregated most."
+            )
         )
     for switch in shown:
         blocks += _present(
@@ -220,7 +220,7 @@ def _origin(results: Results) -> list[page.Section]:
                 "experiment",
                 "Experiment",
                 [
-                    page.Paragraph("Every default is filled in; ina accepts it as it is."),
+                    page.Paragraph("Every default is filled in; ina accepts this file."),
                     listing(text),
                 ],
                 folded=True,

@@ -33,10 +33,10 @@ HEIGHT = 190  # in pixels; of bars and timelines less or more, by their rows
 # Kind: its title, the axes that have the same scale for all points, and what it shows.
 KINDS = {
     "jct": ("Job completion time", "x", "A bar per job, from its start to its end"),
-    "iterations": ("Iteration times", "xy", "A line per job: the time that each iteration took"),
-    "measure": ("Measures", "xy", "What programs have reported, over time"),
-    "topology": ("Link loads", "", "The network; the thicker a link, the larger its load"),
-    "timeline": ("What each worker did", "x", "A row per worker: computing above communicating"),
+    "iterations": ("Iteration times", "xy", "A line per job: the time of each iteration"),
+    "measure": ("Measures", "xy", "Measures reported by programs, over time"),
+    "topology": ("Link loads", "", "The network; thicker links have more load"),
+    "timeline": ("Worker timelines", "x", "A row per worker: computing above communicating"),
     "states": ("Aggregators by state", "x", "Aggregators filling, held and free, over time"),
     "owners": ("Aggregators by job", "x", "Aggregators that each job has in use, over time"),
     "pool": (
@@ -47,10 +47,10 @@ KINDS = {
     "ps-packets": (
         "PS packets per fragment",
         "x",
-        "A bar per job; 1: all sums were made in switches",
+        "A bar per job; 1: switches completed all sums",
     ),
     "ps-bytes": ("Bytes on the PS links", "x", "Two bars per job, one for each direction"),
-    "events": ("Switch events", "xy", "How often each event of the P4 program happened per second"),
+    "events": ("Switch events", "xy", "Events of the P4 program per second"),
 }
 
 

@@ -68,7 +68,9 @@ def _summary(sweep: Sweep, frame: pd.DataFrame) -> page.Section:
     degraded = int((marks == "degraded").sum())
     if degraded:
         blocks.append(
-            page.Paragraph(f"DEGRADED: {degraded} of {done} points; the table says why.", "bad")
+            page.Paragraph(
+                f"DEGRADED: {degraded} of {done} points; the table has the reasons.", "bad"
+            )
         )
     if bool(frame["exact"].all()):
         blocks.append(page.Paragraph(f"{tables.exactness(frame)}.", "good"))
@@ -175,7 +177,7 @@ def _points(sweep: Sweep, frame: pd.DataFrame) -> page.TableView:
     return page.TableView(
         Table("points", "", columns, rows),
         filtered=True,
-        note=f"`{command_line('report SWEEP/HASH')}` makes the page of one point; "
-        f"`{command_line('report SWEEP')}` then leads to it.",
+        note=f"`{command_line('report SWEEP/HASH')}` creates the page of one point;"
+        f" `{command_line('report SWEEP')}` then links to it.",
         links=links,
     )

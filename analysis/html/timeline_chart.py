@@ -58,9 +58,9 @@ def timeline(results: Results, marks: int = MARKS, columns: int = COLUMNS) -> Ch
     if rows.total > count:
         notes.append(f"{count} of {rows.total} workers are shown, some of every job.")
     if paint:
-        notes.append(f"{columns} moments, each in the colour of what took most of its time.")
+        notes.append(f"{columns} time steps, each in the colour of its longest phase.")
     elif gap_ns > 0:
-        notes.append(f"Pieces of one kind less than {gap_ns / 1e6:.3g} ms apart are drawn as one.")
+        notes.append(f"Phases of one kind less than {gap_ns / 1e6:.3g} ms apart are drawn as one.")
     if results.jobs["repetition"].nunique() > 1:
         notes.append(f"Repetition {rows.repetition}.")
     layout = parts.layout(
@@ -76,10 +76,10 @@ def timeline(results: Results, marks: int = MARKS, columns: int = COLUMNS) -> Ch
     )
     return Chart(
         name="timeline",
-        title="What each worker did",
+        title="Worker timeline",
         spec={"data": traces, "layout": layout},
-        text="A row per worker; above, its forward and backward passes and its waits for gradients;"
-        " below, when its gradients were under way.",
+        text="A row per worker; above, its forward and backward passes and its waits for"
+        " gradients; below, its communication.",
         note=" ".join(notes),
         height=150 + 34 * count,
         over_time=True,

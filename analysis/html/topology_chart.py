@@ -47,8 +47,8 @@ def topology(results: Results) -> Chart | None:
         "topology",
         "Topology and link loads",
         {"data": traces, "layout": layout},
-        "Switches above the hosts that hang on them; a line per link, the thicker, the larger the"
-        " share of its rate that it carried over the run, in the busier direction.",
+        "Switches above their hosts; a line per link, thicker for a larger share of its rate over"
+        " the run, in the busier direction.",
         "Load: bytes over the run against the link's rate, in the busier direction.",
         height=int(200 + 110 * height),
     )

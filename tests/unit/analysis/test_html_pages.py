@@ -175,7 +175,7 @@ def check_figure(chart: page.Chart) -> None:
 
 
 def test_preemptions_are_marked_when_they_happened(charts):
-    (marks,) = traces(charts["states-s1"], "preemptions since the mark before")
+    (marks,) = traces(charts["states-s1"], "preemptions since the previous mark")
     assert (marks["x"], marks["customdata"]) == ([0.04, 0.06], [2, 1])
 
 
