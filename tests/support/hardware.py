@@ -5,7 +5,6 @@ python -m tests.support.hardware        # writes them into the page again
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePath
@@ -18,9 +17,7 @@ from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "hardware.md"
 AGGREGATORS, BITMAP_WIDTH = 1024, 32
-# The limits that one place of a program breaks, and those that the number of values decides.
-TOLD = ("circle", "stages", "arrays-per-stage", "phv-bits", "sram-bits")
-BY_VALUES = ("arrays-per-stage", "phv-bits")
+TOLD = ("circle", "stages")  # limits that one place of a program breaks
 
 
 @dataclass(frozen=True)
@@ -49,55 +46,40 @@ ROWS = (
     Row("forward.p4"),
     Row("esa.p4", values=4),
     Row("esa_two_passes.p4", values=4),
-    Row("esa.p4", values=128),
 )
-POOLS = (1024, 8192, 32768, 65536)
 
 
 @cache
-def report(row: Row, aggregators: int = AGGREGATORS) -> Report:
+def report(row: Row) -> Report:
     """What the analysis finds."""
     name, _, value = row.parameter.partition("=")
     defines: dict[str, str | int] = {
         "VALUES": row.values,
         "BITMAP_WIDTH": BITMAP_WIDTH,
-        "AGGREGATORS": aggregators,
+        "AGGREGATORS": AGGREGATORS,
     }
     return analyse(P4 / row.program, defines | ({name: value} if name else {}), [P4])
 
 
 def tables() -> dict[str, str]:
     """The tables of the page by the name of their place in it."""
-    return {"figures": figures(), "places": places(), "memory": memory()}
+    return {"figures": figures(), "places": places()}
 
 
 def figures() -> str:
     """A row of figures for each program."""
-    lines = [
-        "| program | accesses to one array | arrays that need each other | stages | array ALUs |"
-        " PHV bits | SRAM Kibit | TCAM Kibit | wide operations | fits |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
     limits = report(ROWS[0]).limits
-    has = limits.arrays_per_stage * limits.stages
-    lines.append(
-        f"| *the pipeline has* | {limits.accesses} | 0 | {limits.stages} | {has} |"
-        f" {limits.phv_bits} | {limits.sram_bits * limits.stages // 1024} |"
-        f" {limits.tcam_bits * limits.stages // 1024} | 0 | |"
-    )
+    lines = [
+        "| program | accesses to one array | arrays that need each other | stages | fits |",
+        "|---|---|---|---|---|",
+        f"| *the pipeline has* | {limits.accesses} | 0 | {limits.stages} | |",
+    ]
     for row in ROWS:
         found = report(row)
-        wide = Counter(p.limit for p in found.problems)["operand-bits"]
-        circular = sum(len(c.names) for c in found.circles)
         cells = [
             (found.most_accesses, limits.accesses),
-            (circular, 0),
+            (found.circular, 0),
             (found.stages, limits.stages),
-            (found.alus, has),
-            (found.phv_bits, limits.phv_bits),
-            (found.sram_bits // 1024, limits.sram_bits * limits.stages // 1024),
-            (found.tcam_bits // 1024, limits.tcam_bits * limits.stages // 1024),
-            (wide, 0),
         ]
         text = " | ".join(f"**{n}**" if n > limit else str(n) for n, limit in cells)
         lines.append(f"| {row.title} | {text} | {'yes' if found.fits else 'no'} |")
@@ -109,22 +91,10 @@ def places() -> str:
     lines = ["| program | limit | place | what |", "|---|---|---|---|"]
     for row in ROWS:
         for problem in report(row).problems:
-            if problem.limit in (TOLD if row.values == 64 else BY_VALUES):
+            if problem.limit in TOLD and row.values == 64:
                 spot, said = problem.spot, problem.message.replace("|", "\\|")
                 place = f"`{PurePath(spot.file).name}:{spot.line}:{spot.column}`"
                 lines.append(f"| {row.title} | {problem.limit} | {place} | {said} |")
-    return "\n".join(lines)
-
-
-def memory() -> str:
-    """SRAM of the largest program by the size of its pool."""
-    lines = ["| aggregators | SRAM Mibit of 120 | fits the SRAM |", "|---|---|---|"]
-    for aggregators in POOLS:
-        found = report(ROWS[0], aggregators)
-        fits = not any(p.limit == "sram-bits" for p in found.problems)
-        lines.append(
-            f"| {aggregators} | {found.sram_bits / 2**20:.1f} | {'yes' if fits else 'no'} |"
-        )
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@
     stf PROGRAM.p4 TEST.stf | FOLDER                              packets in, packets out
     trace PROGRAM.p4 --packet HEX|PCAP [--commands FILE]          the path of packets
     p4info PROGRAM.p4 [--binary] [-o FILE]                        what a controller reads
-    fit PROGRAM.p4 [--target tofino-like] [--json]                what a switch chip would need
+    fit PROGRAM.p4 [--json]                                       what a switch chip would need
     shims FOLDER                                                  stand-ins for BMv2's commands
 
 Exit codes: 0; 1 when a running switch or a test failed, or a program does not fit; 2 when the

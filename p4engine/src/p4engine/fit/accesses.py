@@ -14,10 +14,9 @@ from itertools import islice
 from typing import TypeVar
 
 from p4engine.fit.flow import Flow
-from p4engine.fit.found import Access, Application
-from p4engine.fit.values import COMPARISONS, LOGIC, Facts, Graph, Guard, Value
+from p4engine.fit.values import Facts, Graph, Guard, Value
+from p4engine.fit.ways import Access, Application
 
-ASSOCIATIVE = ("|", "&", "^", "+")
 MANY = 4000  # ways through a program's accesses to one array that are looked at
 
 
@@ -159,72 +158,28 @@ def merged(way: list[Access], together: Together, sources: Sources) -> Iterator[
         yield tuple(current)
 
 
-@dataclass
-class Alu:
-    """What an array's ALU must do for one write: comparisons with the old value, operations in a
-    row on it, and the values that it needs from outside."""
-
-    conditions: list[Value]
-    operations: int
-    outside: list[Value]
-
-
-def alu_of(write: Access, old: set[Value | None]) -> Alu:
-    """The work of a write whose old value is any of `old`."""
-    conditions: dict[Value, None] = {}
-    outside: dict[Value, None] = {}
+def outside_of(write: Access, old: set[Value | None]) -> list[Value]:
+    """The values that an array's ALU needs beside the old ones to make a write's new value."""
     depends: dict[Value, bool] = {}
+    found: dict[Value, None] = {}
+    seen: set[Value] = set()
 
     def own(value: Value) -> bool:
         if value not in depends:
             depends[value] = value in old or any([own(a) for a in value.args])
         return depends[value]
 
-    def comparisons(value: Value) -> None:
-        if not own(value):
-            outside[value] = None
-        elif value.kind == "op" and value.data in LOGIC:
+    def visit(value: Value) -> None:
+        if value in old or value in seen:
+            return
+        seen.add(value)
+        if own(value):
             for each in value.args:
-                comparisons(each)
+                visit(each)
         else:
-            conditions[value] = None
-            for each in value.args:
-                depth(each)
-
-    memo: dict[Value, int] = {}
-
-    def top(value: Value) -> set[object]:
-        """The last operations on the old value; (old | a) | b is old | (a | b)."""
-        if value in old or not own(value):
-            return set()
-        if value.kind == "choose":
-            return top(value.args[1]) | top(value.args[2])
-        return {value.data}
-
-    def depth(value: Value) -> int:
-        if value in old:
-            return 0
-        if not own(value):
-            outside[value] = None
-            return 0
-        if value not in memo:
-            if value.kind == "choose":
-                comparisons(value.args[0])
-                memo[value] = max(depth(a) for a in value.args[1:])
-            else:
-                below = max(depth(a) for a in value.args)
-                free = str(value.data).startswith(("slice", "cast", "++"))
-                free |= value.data in ASSOCIATIVE and all(
-                    top(a) <= {value.data} and top(a) for a in value.args if own(a)
-                )
-                compares = value.data in COMPARISONS | LOGIC
-                memo[value] = below + (0 if free or compares else 1)
-                if compares:
-                    comparisons(value)
-        return memo[value]
+            found[value] = None
 
     assert write.value is not None
-    operations = depth(write.value)
-    for condition in write.conditions:
-        comparisons(condition)
-    return Alu(list(conditions), operations, list(outside))
+    for value in (write.value, *write.conditions):
+        visit(value)
+    return list(found)

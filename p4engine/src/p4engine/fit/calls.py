@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from p4engine.fit.expressions import Expressions
-from p4engine.fit.found import Access, Application
-from p4engine.fit.operations import extern_missing
-from p4engine.fit.parts import VALID, Key, Tree, leaves, leaves_are_values
 from p4engine.fit.values import Value
-from p4engine.fit.ways import Back, State
+from p4engine.fit.ways import (
+    VALID,
+    Access,
+    Application,
+    Back,
+    Key,
+    State,
+    Tree,
+    leaves,
+    leaves_are_values,
+)
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import InternalError, Place
 from p4engine.frontend.types import (
@@ -101,9 +108,6 @@ class Calls(Expressions):
             found = self._instance(info.receiver)
             assert isinstance(found, BlockInstance)
             block = found
-        if not isinstance(block.decl, ast.Control):
-            self._strange(info.place, "a parser that a control applies")
-            return
         values = [value for _, value in info.arguments]
         back = self._bind(list(zip(block.decl.parameters, values, strict=False)))
         self._body(lambda: self._control(block), back)
@@ -122,8 +126,6 @@ class Calls(Expressions):
             self._set((key[0], (*key[1], VALID)), valid)
         elif info.name in ("push_front", "pop_front") and key is not None:
             self._shift(key, receiver.type, info)
-        elif key is None:
-            self._strange(info.place, "an element of a stack that is chosen at run time")
         return {}
 
     def _shift(self, key: Key, type_: Type, info: ast.BuiltinCall) -> None:
@@ -247,18 +249,12 @@ class Calls(Expressions):
     def _extern(self, info: ast.ExternCall, place: Place) -> None:
         name = info.decl.name
         inputs: list[Value] = []
-        scalars: dict[str, Value | None] = {}
         for parameter, value in info.arguments:
             if value is None or parameter.direction == "out":
                 continue
             under = underlying(value.type)
             if isinstance(under, Bits | Composite | Tuple | EnumType) or under == BOOL:
-                tree = self.tree(value, value.type)
-                inputs += tree.values()
-                scalars[parameter.name] = tree.get(())
-        algorithms = [v.const for p, v in info.arguments if p.name == "algo" and v is not None]
-        for text in extern_missing(name, scalars, algorithms[0] if algorithms else None):
-            self._strange(place, text)
+                inputs += self.tree(value, value.type).values()
         number = self._count()
         for parameter, value in info.arguments:
             if value is None or parameter.direction not in ("out", "inout"):

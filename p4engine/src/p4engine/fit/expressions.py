@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from p4engine.fit.operations import operator_missing
-from p4engine.fit.parts import VALID, Key, Tree, constant_tree, leaves, members
 from p4engine.fit.values import Value, constant_of
-from p4engine.fit.ways import Ways
+from p4engine.fit.ways import VALID, Key, Tree, Ways, constant_tree, leaves, members
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import BOOL, Bits, Stack, Tuple, Type, is_header, underlying
@@ -58,7 +56,6 @@ class Expressions(Ways):
             if not isinstance(chosen, ast.Member | ast.Index):
                 return
             chosen = chosen.base
-        self._strange(chosen.place, "an element of a stack that is chosen at run time")
         index, stack = self.value(chosen.index), underlying(chosen.base.type)
         whole = self._place_of(chosen.base)
         if whole is None or not isinstance(stack, Stack):
@@ -107,7 +104,6 @@ class Expressions(Ways):
         if index.kind == "const":
             names = (f"[{index.data}]", str(index.data))
             return {path[1:]: v for path, v in whole.items() if path[0] in names}
-        self._strange(e.place, "an element of a stack that is chosen at run time")
         elements: dict[tuple[str, ...], list[Value]] = {}
         for path, value in whole.items():
             elements.setdefault(path[1:], [index]).append(value)
@@ -136,7 +132,7 @@ class Expressions(Ways):
         if e.const is not None and not isinstance(e.const, list | dict):
             return self.graph.const(constant_of(e.const), e.type)
         if isinstance(e, ast.Name):
-            known = self._constants.get(id(e.decl))
+            known = None
             for block in self._blocks:
                 found = block.values.get(id(e.decl))
                 if isinstance(found, int | ast.Symbol):
@@ -202,9 +198,6 @@ class Expressions(Ways):
         left, right = self.value(e.left), self.value(e.right)
         if e.op in ("<", ">", "<=", ">="):
             return self._compare(e.op, left, right, e.place)
-        missing = operator_missing(e.op, left, right)
-        if missing:
-            self._strange(e.place, missing)
         return self.graph.op(e.op, [left, right], e.type, e.place)
 
     def _compare(self, op: str, left: Value, right: Value, place: Place) -> Value:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from p4engine.fit.calls import Calls
-from p4engine.fit.parts import Tree, leaves
 from p4engine.fit.values import RAN, Guard, Value
-from p4engine.fit.ways import State
+from p4engine.fit.ways import State, Tree, leaves
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import BOOL, Bits, Stack
@@ -102,7 +101,7 @@ class Flow(Calls):
         elif isinstance(s, ast.For | ast.ForIn):
             self._loop(s)
         elif isinstance(s, ast.Break | ast.Continue):
-            self._strange(s.place, "break or continue in a loop")
+            self.loops[s.place] = "break or continue in a loop"
 
     def _leave(self, to: list[tuple[Guard, State]]) -> None:
         assert self._state is not None
@@ -167,11 +166,13 @@ class Flow(Calls):
             self._statements(s.init)
             for _ in range(ROUNDS):
                 truth = self.facts.truth(self.value(s.condition))
-                if truth is not True or self._state is None:
+                if truth is not True:
                     break
                 self._statements([s.body, *s.update])
-            if self._state is not None and truth is not False:
-                self._strange(s.place, "a loop whose number of rounds is not known")
+                if self._state is None:  # every packet leaves in this round
+                    return
+            if truth is not False:
+                self.loops[s.place] = "a loop whose number of rounds is not known"
             return
         found = s.collection
         items: list[Tree] = []
@@ -179,7 +180,7 @@ class Flow(Calls):
         if isinstance(found, ast.Range):
             low, high = self.value(found.low), self.value(found.high)
             if not isinstance(low.data, int) or not isinstance(high.data, int):
-                self._strange(s.place, "a loop whose number of rounds is not known")
+                self.loops[s.place] = "a loop whose number of rounds is not known"
                 return
             last = min(high.data, low.data + ROUNDS)
             items = [{(): self.graph.const(n, type_)} for n in range(low.data, last + 1)]

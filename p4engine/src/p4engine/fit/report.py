@@ -1,16 +1,35 @@
-"""What an analysis found, as data and as text."""
+"""The limits of a pipeline, and the result of an analysis as data and as text."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from p4engine.fit.limits import Limits
+
+def _limit(default: int, text: str) -> int:
+    made: int = field(default=default, metadata={"text": text})
+    return made
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The pipeline. The defaults are public figures of the first Tofino."""
+
+    stages: int = _limit(12, "stages, shared by ingress and egress")
+    accesses: int = _limit(1, "accesses of a packet to one array")
+    match_delay: int = _limit(1, "stages from a value to the table or array that it selects from")
+    action_delay: int = _limit(1, "stages from a value to an operation on it")
+    control_delay: int = _limit(0, "stages from a table to what runs only if it hit")
+
+
+def describe() -> list[tuple[str, int, str]]:
+    """Name, default and meaning of each limit."""
+    return [(f.name, getattr(Limits(), f.name), f.metadata["text"]) for f in fields(Limits)]
 
 
 @dataclass(frozen=True)
 class Spot:
-    """A place in the program's text; "" and 0 for what has none."""
+    """A place in the program's text; "" and 0 if there is none."""
 
     file: str
     line: int
@@ -35,9 +54,6 @@ class ArrayFound:
 
     name: str
     kind: str
-    elements: int
-    element_bits: int
-    sram_bits: int
     accesses: tuple[AccessFound, ...]
     spot: Spot
 
@@ -47,9 +63,6 @@ class TableFound:
     """A table; `applications` are those of a packet that makes most of them."""
 
     name: str
-    size: int
-    sram_bits: int
-    tcam_bits: int
     applications: int
     spot: Spot
 
@@ -84,20 +97,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that was found; the program fits if there are no problems."""
+    """The findings; the program fits if there are no problems."""
 
     program: str
-    target: str
     limits: Limits
     arrays: tuple[ArrayFound, ...]
     tables: tuple[TableFound, ...]
     ingress: tuple[StepFound, ...]
     egress: tuple[StepFound, ...]
     circles: tuple[CircleFound, ...]
-    alus: int
-    header_bits: int
-    metadata_bits: int
-    standard_metadata_bits: int
     problems: tuple[Problem, ...]
 
     @property
@@ -106,29 +114,22 @@ class Report:
 
     @property
     def stages(self) -> int:
-        """Of the longer of the two chains."""
+        """The stages of the longer of the two chains."""
         return max((chain[-1].stage for chain in (self.ingress, self.egress) if chain), default=0)
 
     @property
-    def sram_bits(self) -> int:
-        return sum(a.sram_bits for a in self.arrays) + sum(t.sram_bits for t in self.tables)
-
-    @property
-    def tcam_bits(self) -> int:
-        return sum(table.tcam_bits for table in self.tables)
-
-    @property
-    def phv_bits(self) -> int:
-        return self.header_bits + self.metadata_bits + self.standard_metadata_bits
-
-    @property
     def most_accesses(self) -> int:
-        """Of a packet to one array."""
+        """The most accesses of a packet to one array."""
         return max((len(array.accesses) for array in self.arrays), default=0)
+
+    @property
+    def circular(self) -> int:
+        """The number of arrays and tables in circles."""
+        return sum(len(circle.names) for circle in self.circles)
 
     def to_json(self) -> dict[str, Any]:
         """All fields, and the sums."""
-        sums = ("fits", "stages", "sram_bits", "tcam_bits", "phv_bits", "most_accesses")
+        sums = ("fits", "stages", "most_accesses", "circular")
         return asdict(self) | {name: getattr(self, name) for name in sums}
 
 
@@ -136,27 +137,18 @@ def text_of(report: Report) -> str:
     """The report for people."""
     limits = report.limits
     verdict = "fits" if report.fits else f"does not fit: {_count(report)}"
-    lines = [f"{report.program} on {report.target}: {verdict}", ""]
+    lines = [f"{report.program}: {verdict}", ""]
     for name, found, limit in (
         ("accesses to one array", report.most_accesses, limits.accesses),
+        ("arrays that need each other", report.circular, 0),
         ("stages", report.stages, limits.stages),
-        ("arrays that need each other", sum(len(c.names) for c in report.circles), 0),
-        ("array ALUs", report.alus, limits.arrays_per_stage * limits.stages),
-        ("PHV bits", report.phv_bits, limits.phv_bits),
-        ("SRAM bits", report.sram_bits, limits.sram_bits * limits.stages),
-        ("TCAM bits", report.tcam_bits, limits.tcam_bits * limits.stages),
     ):
         mark = "  <-- too many" if found > limit else ""
-        lines.append(f"  {name:28}{found:>12,} of {limit:>12,}{mark}".replace(",", " "))
+        lines.append(f"  {name:28}{found:>4} of {limit:>4}{mark}")
     lines += ["", "Arrays (accesses of the packet that makes most of them)", ""]
     for array in report.arrays:
         did = ", ".join(a.kind for a in array.accesses) or "none"
-        size = f"{array.elements} x {array.element_bits} bit"
-        lines.append(f"  {array.name:34}{size:>20}{array.sram_bits // 8192:>8} KiB  {did}")
-    lines += ["", "Tables", ""]
-    for table in report.tables:
-        memory = f"{table.sram_bits // 8192} KiB SRAM, {table.tcam_bits // 8192} KiB TCAM"
-        lines.append(f"  {table.name:34}{table.size:>8} entries  {memory}")
+        lines.append(f"  {array.name:34}{array.kind:10}{did}")
     for name, chain in (("ingress", report.ingress), ("egress", report.egress)):
         lines += ["", f"Longest chain in {name}: {chain[-1].stage if chain else 0} stages", ""]
         lines += [f"  {step.stage:>3}  {step.text:44}{step.spot}" for step in chain]

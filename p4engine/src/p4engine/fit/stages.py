@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from p4engine.fit.accesses import ASSOCIATIVE, Together, alu_of
+from p4engine.fit.accesses import Together, outside_of
 from p4engine.fit.flow import Flow
-from p4engine.fit.found import Access, Application
-from p4engine.fit.limits import Limits
+from p4engine.fit.report import Limits
 from p4engine.fit.values import COMPARISONS, LOGIC, RAN, Value
+from p4engine.fit.ways import Access, Application
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import width_of
 from p4engine.middle.instantiate import ExternInstance, TableInstance
@@ -22,6 +22,8 @@ from p4engine.middle.instantiate import ExternInstance, TableInstance
 Unit = (
     ExternInstance | TableInstance | Access
 )  # what is in a stage; an access by itself in a circle
+ASSOCIATIVE = ("|", "&", "^", "+")
+HALF_BITS = 32  # of an element, of which an ALU has two halves at hand
 FREE = ("slice", "cast", "++", "index", "valid")  # parts of values, which the crossbar picks
 
 
@@ -149,7 +151,7 @@ class Stages:
         arrays = [u for u in circle.units if isinstance(u, ExternInstance)]
         if len(arrays) != 2 or len(circle.units) != 2 or {a.kind for a in arrays} != {"register"}:
             return False
-        if any((width_of(a.type.arguments[0]) or 0) > self.limits.half_bits for a in arrays):
+        if any((width_of(a.type.arguments[0]) or 0) > HALF_BITS for a in arrays):
             return False
         accesses = [a for array in arrays for a in self.flow.groups[array]]
         if arrays[0].size != arrays[1].size or not self.one_index(accesses):
@@ -223,7 +225,7 @@ class Stages:
             if access.value is None:
                 found += [(c, match, False) for c in access.conditions]
             else:
-                outside = alu_of(access, self.old_values(access)).outside
+                outside = outside_of(access, self.old_values(access))
                 found += [(v, action, True) for v in outside]
         return found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from p4engine.frontend import ast, fold
 from p4engine.frontend.diagnostics import NOWHERE, Place
-from p4engine.frontend.types import BOOL, Type, underlying, width_of
+from p4engine.frontend.types import BOOL, Type, underlying
 
 MANY = 64  # a set of possible constants larger than this is not followed
 NUMBERS = {"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "|+|", "|-|"}
@@ -37,11 +37,6 @@ class Value:
     type: Type
     place: Place
     number: int
-
-    @property
-    def width(self) -> int:
-        """In bits; 0 where a type has none."""
-        return width_of(self.type) or 0
 
     def constant(self, what: object) -> bool:
         """Is it this constant?"""

@@ -1,4 +1,7 @@
-"""The ways of a packet through a program: its variables, and the conditions under which they hold.
+"""The ways of a packet through a program: its variables, the conditions under which they hold, and
+its accesses to arrays and tables.
+
+A variable has parts: fields of structs, elements of stacks.
 
 Behind a branch a variable is a choice between its values in the two branches. What follows a
 statement that some packets leave by (return, exit) has the condition that they did not.
@@ -11,16 +14,103 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from p4engine.fit.found import Access, Application, Strange
-from p4engine.fit.parts import Key, Tree
-from p4engine.fit.values import Facts, Graph, Guard, Value
+from p4engine.fit.values import Facts, Graph, Guard, Value, constant_of
 from p4engine.frontend import ast
-from p4engine.frontend.diagnostics import Diagnostics, Place
-from p4engine.frontend.types import BOOL, Type
-from p4engine.middle.instantiate import BlockInstance, ExternInstance, Instances
+from p4engine.frontend.diagnostics import Place
+from p4engine.frontend.types import (
+    BOOL,
+    Composite,
+    Stack,
+    Tuple,
+    Type,
+    is_header,
+    underlying,
+    width_of,
+)
+from p4engine.middle.instantiate import BlockInstance, ExternInstance, Instances, TableInstance
 
+VALID = "$valid"
+
+Path = tuple[str, ...]
+Key = tuple[int, Path]  # the id of a declaration, and the way to a part of it
+Tree = dict[Path, Value]  # the values of all parts of something
 State = dict[Key, Value]
 Back = Sequence[tuple[ast.Parameter, ast.Expr]]  # whose values go back to what
+
+
+@dataclass(eq=False)
+class Access:
+    """What a packet does to an array (register, counter or meter) at one place of the program.
+
+    kind: "read", "write" or "count". `conditions` are those of the guard that the others do not
+    imply. `value` is what is written, `result` what was read.
+    """
+
+    array: ExternInstance
+    kind: str
+    index: Value
+    guard: Guard
+    conditions: list[Value]
+    place: Place
+    number: int
+    value: Value | None = None
+    result: Value | None = None
+
+
+@dataclass(eq=False)
+class Application:
+    """A table at one place where it is applied; `used` is what its actions compute with."""
+
+    table: TableInstance
+    keys: list[Value]
+    guard: Guard
+    conditions: list[Value]
+    place: Place
+    number: int
+    used: list[Value] = field(default_factory=list)
+
+
+def members(type_: Type) -> list[tuple[str, Type]]:
+    """The names and types of what a type is made of; none for a scalar."""
+    under = underlying(type_)
+    if isinstance(under, Composite):
+        return list(under.fields.items())
+    if isinstance(under, Stack):
+        return [(f"[{i}]", under.element) for i in range(under.size)]
+    if isinstance(under, Tuple):
+        return [(str(i), t) for i, t in enumerate(under.elements)]
+    return []
+
+
+def leaves(type_: Type) -> list[tuple[Path, Type]]:
+    """The parts of a type that have a value of their own; a header's validity is one of them."""
+    under = underlying(type_)
+    if not isinstance(under, Composite | Stack | Tuple):
+        return [((), type_)]
+    found: list[tuple[Path, Type]] = [((VALID,), BOOL)] if is_header(under) else []
+    for name, part in members(type_):
+        found += [((name, *path), t) for path, t in leaves(part)]
+    return found
+
+
+def constant_tree(graph: Graph, what: ast.Const, type_: Type) -> Tree:
+    """The parts of a constant."""
+    under = underlying(type_)
+    if not isinstance(under, Composite | Stack | Tuple):
+        return {(): graph.const(constant_of(what), type_)}
+    made: Tree = {(VALID,): graph.const(True)} if is_header(under) else {}
+    if what == ast.INVALID_HEADER:
+        return {(VALID,): graph.const(False)}
+    items = list(what.values()) if isinstance(what, dict) else what
+    assert isinstance(items, list)
+    for (name, part), item in zip(members(type_), items, strict=False):
+        made |= {(name, *p): v for p, v in constant_tree(graph, item, part).items()}
+    return made
+
+
+def leaves_are_values(type_: Type) -> bool:
+    """Has a type values that a variable can hold (and not instances of externs)?"""
+    return all(width_of(t) is not None or t == BOOL for _, t in leaves(type_))
 
 
 @dataclass
@@ -35,13 +125,12 @@ class _Frame:
 class Ways:
     """The state at one place of a program; the findings are its lists."""
 
-    def __init__(self, instances: Instances, diagnostics: Diagnostics) -> None:
-        self.instances, self.diagnostics = instances, diagnostics
+    def __init__(self, instances: Instances) -> None:
+        self.instances = instances
         self.graph = Graph()
         self.accesses: list[Access] = []
         self.applications: list[Application] = []
-        self.strange: dict[Strange, None] = {}
-        self.touched: set[Key] = set()  # what is read or written of the variables
+        self.loops: dict[Place, str] = {}  # those that cannot be followed to their end
         self.ends: list[Value] = []  # what the packet leaves with
         self._state: State | None = {}
         self._guard: Guard = ()
@@ -50,7 +139,6 @@ class Ways:
         self._frames: list[_Frame] = []
         self._blocks: list[BlockInstance] = []
         self._extern_arguments: dict[int, ast.Expr | None] = {}
-        self._constants: dict[int, ast.Const] = {}
         self._numbers = 0
 
     # ---- guards and branches ----
@@ -146,9 +234,6 @@ class Ways:
         keys = [key for key in self._state if key[0] == id(frame)]
         return {key[1]: self._state.pop(key) for key in keys}
 
-    def _strange(self, place: Place, text: str) -> None:
-        self.strange[Strange(place, text)] = None
-
     def _count(self) -> int:
         self._numbers += 1
         return self._numbers
@@ -169,11 +254,9 @@ class Ways:
     def _set(self, key: Key, value: Value) -> None:
         if self._state is not None:
             self._state[key] = value
-            self.touched.add(key)
 
     def _get(self, key: Key, type_: Type) -> Value:
         assert self._state is not None
-        self.touched.add(key)
         if key not in self._state:
             self._state[key] = self._undefined(type_)
         return self.facts.resolved(self._state[key])

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.types import Bits, Composite, EnumType, NewType, Tuple, underlying, width_of
 from p4engine.middle.digests import find_digests
-from p4engine.middle.instantiate import Instances, annotation, instantiate, known_number, local_name
+from p4engine.middle.instantiate import Instances, annotation, known_number, local_name
 from p4engine.p4runtime.proto import p4info_pb2
 
 PREFIX = {
@@ -334,21 +333,7 @@ def p4info(
 
     Raises P4Error.
     """
-    from p4engine.frontend.checker.check_program import check
-    from p4engine.frontend.parser.parse_program import parse
-    from p4engine.frontend.preprocessor.preprocess import preprocess
+    from p4engine.middle.load import load
 
-    diagnostics = Diagnostics()
-    try:
-        folders = tuple(Path(d) for d in include_dirs)
-        tokens, _ = preprocess(Path(path), dict(defines or {}), folders, diagnostics, confined_to)
-        diagnostics.stop_on_errors()
-        program = parse(tokens, diagnostics)
-        diagnostics.stop_on_errors()
-        checker = check(program, diagnostics)
-        diagnostics.stop_on_errors()
-        instances = instantiate(checker, diagnostics)
-    except Fatal:
-        diagnostics.stop_on_errors()
-        raise AssertionError from None
+    instances, _ = load(path, defines, include_dirs, confined_to)
     return _Builder(instances).build({d.name: d.type for d in find_digests(instances)})

@@ -32,13 +32,19 @@ def load(
     path: str | os.PathLike[str],
     defines: Mapping[str, str | int] | None = None,
     include_dirs: Iterable[str | os.PathLike[str]] = (),
+    confined_to: Path | None = None,
 ) -> tuple[Instances, Diagnostics]:
-    """The instances of a program, and the texts of its files. Raises P4Error."""
+    """The instances of a program, and the texts of its files; arguments as of `compile_program`.
+
+    Raises P4Error.
+    """
     diagnostics = Diagnostics()
     try:
         with deep():
             folders = tuple(Path(d) for d in include_dirs)
-            tokens, _ = preprocess(Path(path), dict(defines or {}), folders, diagnostics, None)
+            tokens, _ = preprocess(
+                Path(path), dict(defines or {}), folders, diagnostics, confined_to
+            )
             diagnostics.stop_on_errors()
             program = parse(tokens, diagnostics)
             diagnostics.stop_on_errors()
