@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from p4engine.p4runtime.catalog import Array, Catalog, ValueSet
-from p4engine.p4runtime.matches import decode_field, encode_match
+from p4engine.p4runtime.matches import decode_field, encode_match, encoded, number
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, invalid, unimplemented
 from p4engine.p4runtime.transactions import Undo
-from p4engine.p4runtime.values import encoded, number
 from p4engine.values.matches import Match, anything
 
 PER_SECOND = 1e6  # the engine's meters have rates per microsecond

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from p4engine.p4runtime.catalog import Catalog
+from p4engine.p4runtime.matches import encoded
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import check_existence, invalid
 from p4engine.p4runtime.transactions import Undo
-from p4engine.p4runtime.values import encoded
 
 LONGEST_LIST = 1024  # where the controller sets no limit
 MAX_UNACKNOWLEDGED = 65536  # messages; older ones are forgotten

@@ -11,8 +11,7 @@ from typing import Any
 
 from p4engine.p4runtime.catalog import Action, Catalog, Field, Table
 from p4engine.p4runtime.proto import p4runtime_pb2
-from p4engine.p4runtime.status import invalid
-from p4engine.p4runtime.values import encoded, number
+from p4engine.p4runtime.status import Code, Refused, invalid
 from p4engine.values.matches import (
     ExactMatch,
     LpmMatch,
@@ -23,6 +22,25 @@ from p4engine.values.matches import (
     anything,
     is_anything,
 )
+
+
+def number(data: bytes, width: int, what: str) -> int:
+    """The number that `data` spells; leading zeros are accepted.
+
+    Raises Refused: INVALID_ARGUMENT for no bytes at all, OUT_OF_RANGE above `width` bits.
+    """
+    if not data:
+        invalid(f"{what}: the value is an empty string of bytes")
+    value = int.from_bytes(data, "big")
+    if value >> width:
+        raise Refused(Code.OUT_OF_RANGE, f"{what}: {value} does not fit into {width} bits")
+    return value
+
+
+def encoded(value: int) -> bytes:
+    """The shortest string of bytes for a number that is not negative."""
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
 
 # The sum of an entry's two priorities: what is 1 here is next to the largest number there.
 PRIORITIES = 2**31 - 1

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from p4engine.p4runtime.catalog import Catalog, Field
+from p4engine.p4runtime.matches import encoded, number
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import invalid
-from p4engine.p4runtime.values import encoded, number
 
 LONGEST = 65535
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from p4engine.p4runtime.matches import number
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Code, Refused, check_existence, invalid, unimplemented
 from p4engine.p4runtime.transactions import Undo, opposite
-from p4engine.p4runtime.values import number
 
 FIRST_OF_SESSIONS = 1 << 15  # multicast groups from here on belong to clone sessions
 LONGEST_GROUP = 2048

@@ -1,8 +1,8 @@
 """The switch process: a compiled program between network interfaces, under the real clock.
 
-Packets are handled by a C loop (packet_loop.py) in a thread of its own; the main thread answers
-control calls. `serve` is what a forked child calls; the command `p4engine switch` is around it.
-SIGTERM and SIGINT end the switch cleanly; an interface that goes down ends it with its name.
+A C loop (packet_loop.py) handles packets in a thread of its own; the main thread answers control
+calls. The command `p4engine switch` and the stand-in of simple_switch_grpc run `serve`. SIGTERM and
+SIGINT end the switch cleanly. An interface that goes down ends it, too, and stderr has its name.
 """
 
 from __future__ import annotations
