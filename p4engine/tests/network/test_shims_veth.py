@@ -46,7 +46,7 @@ class Scripted(VethPairs):
         self.environment = {"PATH": path, "TMPDIR": str(self.temporary)}
 
     def script(self, *command: str, given: str = "") -> str:
-        """What a command prints, which succeeds; on the switch's side."""
+        """The output of a command that succeeds; on the switch's side."""
         done = subprocess.run(
             ["env", *(f"{k}={v}" for k, v in self.environment.items()), *self.enter(1), *command],
             cwd=self.folder,

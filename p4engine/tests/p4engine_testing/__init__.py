@@ -1,4 +1,4 @@
-"""What the engine's tests share, also with tests outside of this folder that run P4 programs.
+"""Helpers of the engine's tests, and of tests outside of this folder that run P4 programs.
 
 rings        the pytest plugin: --slow, and which tests a machine cannot run
 programs     a frame for fragments of P4, packets through it

@@ -1,4 +1,4 @@
-"""What a test may have left on the machine, as a set of strings compared before and after it.
+"""Traces of a test on the machine, as a set of strings compared before and after it.
 
 Only what can be the test's is looked at: processes that descend from this one, network interfaces
 in its namespace, named namespaces. Others on the same machine come and go during a test.

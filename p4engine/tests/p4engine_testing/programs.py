@@ -64,7 +64,7 @@ def switch(folder: Path, options: Mapping[str, Any] | None = None, **parts: str)
 
 
 def send(s: Switch, data: bytes, port: int = 0, now_ns: int = 0) -> list[tuple[int, bytes]]:
-    """What leaves for one packet: (port, bytes) in order."""
+    """The packets that leave for one packet: (port, bytes) in order."""
     s.receive(port, data, now_ns)
     return [(out, bytes(content)) for _, out, content in s.advance(now_ns + 10**9)]
 

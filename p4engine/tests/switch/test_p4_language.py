@@ -1,7 +1,7 @@
 """Many small programs over the whole language and v1model, packets in and packets out.
 
-They are in p4engine_testing/data/p4_language.txt and p4_specification.txt. Under the sanitizers they
-run together with random programs.
+They are in p4engine_testing/data/p4_language.txt and p4_specification.txt. Under the sanitizers,
+random programs run as well.
 """
 
 from __future__ import annotations

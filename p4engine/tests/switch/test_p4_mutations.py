@@ -73,7 +73,7 @@ def debug(monkeypatch):
 
 
 def run(path: Path, seeds: range) -> int:
-    """How many of the damaged texts were programs still; these must compile to the end."""
+    """The number of damaged texts that are still programs; these must compile to the end."""
     texts = programs()
     whole = 0
     for seed in seeds:

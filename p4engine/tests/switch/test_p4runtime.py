@@ -446,7 +446,7 @@ def member(ids: Ids, number: int, port: int, profile: str = "paths") -> Any:
 
 
 def ports_used(served: ServedSwitch) -> dict[int, int]:
-    """How many of 200 sources go to each port."""
+    """The number of sources, of 200, that go to each port."""
     used: dict[int, int] = {}
     chance = random.Random(1)
     for _ in range(200):

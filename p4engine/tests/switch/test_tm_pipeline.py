@@ -1,4 +1,4 @@
-"""What happens to a packet around the pipelines: copies, clones, second passes, metadata."""
+"""The traffic manager around the pipelines: copies, clones, second passes, metadata."""
 
 from __future__ import annotations
 

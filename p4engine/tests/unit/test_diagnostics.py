@@ -1,4 +1,4 @@
-"""What an author of a wrong program is told: place, message, source line, and several at once."""
+"""Messages to the author of a wrong program: place, message, source line, and several at once."""
 
 from __future__ import annotations
 

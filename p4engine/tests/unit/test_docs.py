@@ -15,7 +15,7 @@ README = (ENGINE / "README.md").read_text()
 
 
 def tour() -> dict[str, set[str]]:
-    """What each section of the tour names in backticks, by its folder; "" is the text before."""
+    """The names in backticks of each section of the tour, by its folder; "" is the text before."""
     text = re.search(r"(?ms)^## The tour\n(.*?)^## ", README)[1]
     first, *sections = re.split(r"(?m)^### ", text)
     found = {"": set(re.findall(r"`([^`\n]+)`", first))}

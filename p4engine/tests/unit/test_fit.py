@@ -1,4 +1,4 @@
-"""What `p4engine fit` finds in small programs whose needs are known."""
+"""`p4engine fit` on small programs with known needs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fit(tmp_path):
 
 
 def accesses(report, name="r"):
-    """What the packet that makes most accesses to an array does."""
+    """The accesses of the packet that makes most of them to an array."""
     (found,) = [a for a in report.arrays if a.name == f"MyIngress.{name}"]
     return [access.kind for access in found.accesses]
 

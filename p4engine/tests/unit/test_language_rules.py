@@ -1,4 +1,4 @@
-"""What the P4-16 specification forbids, and what the author of such a program is told; and what it
+"""Programs that the P4-16 specification forbids, and the messages to their authors; and what it
 allows. The programs are in p4engine_testing/data/p4_rules.txt.
 """
 

@@ -1,4 +1,4 @@
-"""What counts as left behind by a test."""
+"""Traces that a test leaves behind."""
 
 from __future__ import annotations
 

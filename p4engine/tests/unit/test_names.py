@@ -1,4 +1,4 @@
-"""What names mean, matches in their spellings, and the JSON of a program's objects."""
+"""Names and their meaning, matches in their spellings, and the JSON of a program's objects."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _tc(what: str, interface: str) -> str:
 def with_link_rates(
     inner: Callable[[NetworkSwitch], AbstractContextManager[None]], interfaces: Mapping[int, str]
 ) -> Callable[[NetworkSwitch], AbstractContextManager[None]]:
-    """What `serve` takes as `controllers`: `inner`, on a switch whose ports have the rates of
+    """The argument `controllers` of `serve`: `inner`, on a switch whose ports have the rates of
     their interfaces."""
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""How many accesses to an array a packet makes at most, and which of them are one.
+"""The most accesses of a packet to an array, where a read and a write can be one.
 
 A pipeline reads an array's element, computes its new value and writes it back in one access. So a
 read and a later write at the same index are one access, if the new value comes from the old one by
@@ -44,7 +44,7 @@ class Together:
         self._facts: dict[Guard, Facts] = {}
 
     def facts(self, guard: Guard) -> Facts:
-        """What is known where all of these hold."""
+        """The facts where all of these hold."""
         if guard not in self._facts:
             self._facts[guard] = Facts(self.graph).with_guard(guard)
         return self._facts[guard]

@@ -274,7 +274,7 @@ class Calls(Expressions):
 
 
 def _used(value: Value, application: int) -> list[Value]:
-    """What an action's operation that makes `value` needs, beside the data of the table's entry."""
+    """The inputs of the operation that makes `value`, beside the data of the table's entry."""
     of_table = value.kind in ("hit", "action", "data") and application in (
         value.data,
         value.data[0] if isinstance(value.data, tuple) else None,

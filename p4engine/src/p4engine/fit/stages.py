@@ -29,7 +29,7 @@ FREE = ("slice", "cast", "++", "index", "valid")  # parts of values, which the c
 
 @dataclass(frozen=True)
 class Step:
-    """What a chain does in a stage, which counts from 1."""
+    """A step of a chain; `stage` counts from 1."""
 
     stage: int
     text: str
@@ -101,7 +101,7 @@ class Stages:
         return found
 
     def _up_to_units(self, values: list[Value]) -> list[Value]:
-        """What arrays and tables gave, of that from which these values are computed."""
+        """The values from arrays and tables that these values are computed from."""
         seen: set[Value] = set()
         found, todo = [], list(values)
         while todo:
@@ -206,7 +206,7 @@ class Stages:
         return self._memo[unit]
 
     def _inputs(self, unit: Unit) -> list[tuple[Value, int, bool]]:
-        """What must be there before the stage of a unit: the value, how many stages before, and
+        """The inputs that a unit's stage needs: the value, how many stages before, and
         whether a table's data can come from the same stage."""
         match, action = self.limits.match_delay, self.limits.action_delay
         found: list[tuple[Value, int, bool]] = []
@@ -357,7 +357,7 @@ class Stages:
 
 
 def _masked(value: Value) -> Value:
-    """What a comparison looks at: a match can leave bits out."""
+    """The value that a comparison reads: a match can leave bits out."""
     while value.kind == "op" and value.data == "&":
         rest = [a for a in value.args if a.kind != "const"]
         if len(rest) != 1:

@@ -121,7 +121,7 @@ def folded(name: str, known: list[Hashable], type_: Type) -> Hashable | None:
 
 @dataclass
 class Facts:
-    """What is known where a guard holds: values that are some constant there.
+    """Facts where a guard holds: values that are some constant there.
 
     `possible` says whether anything can be there at all.
     """
@@ -197,7 +197,7 @@ class Facts:
                     break
 
     def truth(self, condition: Value) -> bool | None:
-        """Whether a condition holds; None if it can go either way."""
+        """True if a condition holds, False if not; None if it can go either way."""
         can_be = self.choices(condition)
         if can_be is None or len(can_be) != 1:
             return None

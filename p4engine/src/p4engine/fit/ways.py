@@ -40,7 +40,7 @@ Back = Sequence[tuple[ast.Parameter, ast.Expr]]  # whose values go back to what
 
 @dataclass(eq=False)
 class Access:
-    """What a packet does to an array (register, counter or meter) at one place of the program.
+    """An access of a packet to an array (register, counter or meter) at one place of the program.
 
     kind: "read", "write" or "count". `conditions` are those of the guard that the others do not
     imply. `value` is what is written, `result` what was read.
@@ -115,7 +115,7 @@ def leaves_are_values(type_: Type) -> bool:
 
 @dataclass
 class _Frame:
-    """What a body that is being followed has left early: (guard since it began, state)."""
+    """Early exits from a body that is being followed: (guard since it began, state)."""
 
     depth: int
     returned: list[tuple[Guard, State]] = field(default_factory=list)
@@ -145,7 +145,7 @@ class Ways:
 
     @property
     def facts(self) -> Facts:
-        """What is known at this place."""
+        """The facts at this place."""
         if self._guard not in self._facts:
             found = Facts(self.graph)
             for cut in range(len(self._guard)):
@@ -195,7 +195,7 @@ class Ways:
         return merged
 
     def _holds(self, guard: Guard) -> Value:
-        """Whether all conditions of a guard hold, as a value."""
+        """A value that is true where all conditions of a guard hold."""
         made = self.graph.const(True)
         for condition, holds in guard:
             if not holds:

@@ -1,4 +1,4 @@
-"""What random programs have beside scalars and straight statements: composite variables, loops,
+"""Parts of random programs beside scalars and straight statements: composite variables, loops,
 header unions, nested controls, priorities of entries.
 """
 

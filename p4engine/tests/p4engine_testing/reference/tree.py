@@ -463,7 +463,7 @@ def _header(name: str, fields: list) -> list[str]:
 
 
 def _declarations(p: Program) -> list[str]:
-    """What stands before the parser."""
+    """The text before the parser."""
     out = ["#include <core.p4>", "#include <v1model.p4>", "error { Wrong }"]
     out += map(_enum, p.enums)
     for name, fields in p.types.items():
