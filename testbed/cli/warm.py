@@ -61,7 +61,7 @@ def warm_hosts(system: str, role: str) -> None:
 def warm_virtual_time() -> None:
     """Compile the loop of virtual time, and the machine of background flows; the other machines
     that it steps are those of host processes."""
-    from testbed.protocols.records import new_record
+    from testbed.protocols.records import new_table
     from testbed.simulate import loop, state
     from testbed.workload.background import END, new_background
     from testbed.workload.machine import new_batch
@@ -69,7 +69,7 @@ def warm_virtual_time() -> None:
 
     # A world without work.
     loop.run(Placed(state.new_world(1, 0, 1, 1, 64)), 0, 1)
-    Stepper(new_background([new_record(END)]), new_batch(1, 64, 32), new_batch(1, 64, 32))
+    Stepper(new_background([new_table(END)]), new_batch(1, 64, 32), new_batch(1, 64, 32))
 
 
 def warm_switches() -> None:

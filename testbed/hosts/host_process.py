@@ -256,8 +256,8 @@ def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
         if role.link is None:
             totals["end_ns"] = int(role.machine.training.end_ns[-1])
         else:
-            totals["end_ns"] = int(role.machine.feed.state["end_ns"][0])
-            totals["calls"] = int(role.machine.feed.state["submitted"][0])
+            totals["end_ns"] = int(role.machine.feed.state.end_ns)
+            totals["calls"] = int(role.machine.feed.state.submitted)
     return totals
 
 

@@ -110,7 +110,7 @@ class ProgramLink:
 
     def _check_left(self, machine: Any) -> None:
         """Nobody waits for a rank that will never come."""
-        called = int(machine.feed.state["submitted"][0])
+        called = int(machine.feed.state.submitted)
         for rank, calls in self._left.items():
             if called > calls:
                 self.fail(
@@ -128,8 +128,8 @@ class ProgramLink:
         """Tell the program that calls are done, or have failed; returns why they have failed."""
         machine.status["news"] = 0
         state = machine.feed.state
-        state["news"] = 0
-        if not state["failed"][0]:
+        state.news = 0
+        if not state.failed:
             os.eventfd_write(self._news, 1)
             return None
         text = feed.failure(machine.feed, self.memory.words, self._title)

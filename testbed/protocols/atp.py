@@ -42,7 +42,7 @@ WINDOW = record(
 
 
 class WorkerWindow(NamedTuple):
-    state: np.ndarray  # WINDOW[1]
+    state: np.record  # WINDOW
     positions: Positions
     gap_place: np.ndarray  # int64[G], the result of which place shows that this one got lost: of
     #                        place p in p modulo G; G: the window, or all fragments where more
@@ -55,7 +55,7 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
     @staticmethod
     @njit(cache=True)
     def begin(worker):
-        window = worker.rules.state[0]
+        window = worker.rules.state
         window.oldest = 0
         window.furthest = -1
         window.next_place = 0
@@ -65,18 +65,18 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
     @staticmethod
     @njit(cache=True)
     def index_for(worker, scoreboard, fragment):
-        rules, window = worker.rules, worker.rules.state[0]
+        rules, window = worker.rules, worker.rules.state
         place = np.int64(rules.positions.place[fragment])
         shown_by = max(place, window.next_place - 1) + window.gap
         rules.gap_place[place % rules.gap_place.size] = shown_by
         return rules.positions.index[
-            positions.position_of(rules.positions, scoreboard.state[0].iteration, fragment)
+            positions.position_of(rules.positions, scoreboard.state.iteration, fragment)
         ]
 
     @staticmethod
     @njit(cache=True)
     def sent(worker, fragment):
-        worker.rules.state[0].next_place = worker.rules.positions.place[fragment] + 1
+        worker.rules.state.next_place = worker.rules.positions.place[fragment] + 1
 
     @staticmethod
     @njit(cache=True)
@@ -87,8 +87,8 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
     @njit(cache=True)
     def taken(worker, scoreboard, fragment, row):
         """The position may have another index from now on, and the window moves on."""
-        window, places = worker.rules.state[0], worker.rules.positions
-        position = positions.position_of(places, scoreboard.state[0].iteration, fragment)
+        window, places = worker.rules.state, worker.rules.positions
+        position = positions.position_of(places, scoreboard.state.iteration, fragment)
         positions.announce(places, position, wire.extra(row))
         window.furthest = max(window.furthest, places.place[fragment])
         while (
@@ -105,7 +105,7 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
 
         A fragment that was sent again counts as missing again when results are here of fragments
         that were sent for the first time after that."""
-        rules, window = worker.rules, worker.rules.state[0]
+        rules, window = worker.rules, worker.rules.state
         if window.gap == 0 or window.furthest <= window.seen:
             return filled
         for place in range(window.oldest, window.furthest - window.gap + 1):
@@ -130,7 +130,7 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
 
 
 class Indices(NamedTuple):
-    state: np.ndarray  # int64[1], how many indices have been drawn
+    drawn: np.ndarray  # int64[1], how many indices
     positions: Positions
     taken: np.ndarray  # int32[pool], window positions with this index; empty without re-hash
 
@@ -155,7 +155,7 @@ class ServerRules(Indices, store.Rules):
     def completed(server, row, place):
         """If the fragment collided, its window position gets another index, which all workers learn
         from the result and use from then on (see positions.py)."""
-        config, rules = server.config[0], server.rules
+        config, rules = server.config, server.rules
         if rules.taken.size == 0 or server.flags[place] & wire.COLLISION == 0:
             return
         position = positions.position_of(
@@ -166,8 +166,8 @@ class ServerRules(Indices, store.Rules):
             return  # it has one already, from the next iteration on
         rules.taken[index] -= 1
         for _ in range(REHASH_DRAWS):
-            rules.state[0] += 1
-            index = mix2(mix2(config.job, 0x2E4A5), rules.state[0]) % rules.taken.size
+            rules.drawn[0] += 1
+            index = mix2(mix2(config.job, 0x2E4A5), rules.drawn[0]) % rules.taken.size
             if rules.taken[index] == 0:
                 break
         rules.taken[index] += 1

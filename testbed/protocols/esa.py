@@ -33,7 +33,7 @@ class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
     @staticmethod
     @njit(cache=True)
     def index_for(worker, scoreboard, fragment):
-        config, state = worker.config[0], scoreboard.state[0]
+        config, state = worker.config, scoreboard.state
         whole = state.iteration * state.fragments + fragment
         return index_of(config.index_mode, config.pool, config.job, whole)
 
@@ -44,7 +44,7 @@ class ServerRules(pool_worker.Stateless, server_store.Rules):
     @staticmethod
     @njit(cache=True)
     def index_for(server, iteration, fragment):
-        config = server.config[0]
+        config = server.config
         whole = iteration * config.fragments + fragment
         return index_of(config.index_mode, config.pool, config.job, whole), 0
 

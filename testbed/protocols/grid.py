@@ -54,10 +54,10 @@ def new_worker(
         worker = atp.new_worker(spec, gradients, floats, rules)
     else:
         worker = esa.new_worker(spec, gradients, EsaPerPacket if per_packet else esa.WorkerRules)
-    worker.config[0].pace_ps = planned.pace_ps
-    worker.config[0].frame_bytes = 0  # what the plan adds up may be longer than what is sent
+    worker.config.pace_ps = planned.pace_ps
+    worker.config.frame_bytes = 0  # what the plan adds up may be longer than what is sent
     if per_packet:
-        worker.state[0].credit = worker_state.UNIT
+        worker.state.credit = worker_state.UNIT
     return worker._replace(stripes=stripes.of_worker(planned.stripes))
 
 
@@ -74,7 +74,7 @@ def new_server(spec: HostSpec) -> server_store.Server:
 
 def worker_on_new_way(worker: pool_worker.Worker, planned: PlannedWorker) -> pool_worker.Worker:
     """A worker that goes on with another part of a plan."""
-    worker.config[0].pace_ps = planned.pace_ps
+    worker.config.pace_ps = planned.pace_ps
     return worker._replace(stripes=stripes.of_worker(planned.stripes))
 
 

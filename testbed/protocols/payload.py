@@ -23,7 +23,7 @@ from testbed.protocols.jit import njit
 def _place(scoreboard, fragment):
     """(block, value of it) at which a fragment of a program's round begins. The tensors of a round
     are blocks of one size; a tensor of the scoreboard may be several (send_scoreboard.lay_out)."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     span = state.fragments // state.tensors
     block = fragment // span
     return block, (fragment - block * span) * state.values
@@ -32,20 +32,20 @@ def _place(scoreboard, fragment):
 @njit(cache=True)
 def write_values(worker, scoreboard, row, base, fragment):
     """This worker's values of a fragment of the current iteration; zeros fill the packet up."""
-    config, state = worker.config[0], worker.state[0]
+    config, state = worker.config, worker.state
     count = send_scoreboard.values_in(scoreboard, fragment)
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
         given.write(worker.given, row, base, block, offset, count)
     elif worker.recorded.shape[0] > 0:
-        i = scoreboard.state[0].iteration % worker.recorded.shape[0]
-        start = fragment * scoreboard.state[0].values
+        i = scoreboard.state.iteration % worker.recorded.shape[0]
+        start = fragment * scoreboard.state.values
         values.write_recorded(row, base, worker.recorded[i, start : start + count])
     else:
-        whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
+        whole = scoreboard.state.iteration * scoreboard.state.fragments + fragment
         key = values.fragment_key(config.seed, config.job, whole)
         values.write_generated(row, base, count, key, state.factor, config.shift)
-    values.write_zeros(row, base + count, base + scoreboard.state[0].values)
+    values.write_zeros(row, base + count, base + scoreboard.state.values)
 
 
 @njit(cache=True)
@@ -54,7 +54,7 @@ def is_rounded(worker, scoreboard, fragment):
     if worker.given.source.size > 0:
         block, _ = _place(scoreboard, fragment)
         return worker.given.form[block] == given.ROUNDED
-    return worker.config[0].short == 1 and worker.recorded.shape[0] > 0
+    return worker.config.short == 1 and worker.recorded.shape[0] > 0
 
 
 @njit(cache=True)
@@ -63,7 +63,7 @@ def goes_as_floats(worker, scoreboard, fragment):
     another worker's does not."""
     status = scoreboard.status[fragment]
     if worker.given.source.size == 0:
-        return floats.wanted(worker.floats, scoreboard.state[0].iteration, fragment, status)
+        return floats.wanted(worker.floats, scoreboard.state.iteration, fragment, status)
     block, offset = _place(scoreboard, fragment)
     if worker.given.form[block] != given.FIXED:
         return False
@@ -75,9 +75,9 @@ def goes_as_floats(worker, scoreboard, fragment):
 @njit(cache=True)
 def write_floats(worker, scoreboard, row, base, fragment):
     """The same values as `write_values`, as floating-point numbers."""
-    per_fragment = scoreboard.state[0].values
+    per_fragment = scoreboard.state.values
     if worker.given.source.size == 0:
-        iteration = scoreboard.state[0].iteration
+        iteration = scoreboard.state.iteration
         floats.write_own(worker.floats, row, base, iteration, fragment, per_fragment)
         return
     block, offset = _place(scoreboard, fragment)
@@ -90,31 +90,31 @@ def write_floats(worker, scoreboard, row, base, fragment):
 def check_values(worker, scoreboard, row, base, fragment):
     """True if the packet holds the sum over all workers; else the place is noted in the status.
     A sum of what a program has given is handed back to it."""
-    config, state, status = worker.config[0], worker.state[0], worker.status
+    config, state, status = worker.config, worker.state, worker.status
     count = send_scoreboard.values_in(scoreboard, fragment)
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
         given.take(worker.given, row, base, block, offset, count)
         worker.counters[0].values_checked += count
         return True
-    whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
+    whole = scoreboard.state.iteration * scoreboard.state.fragments + fragment
     key = values.fragment_key(config.seed, config.job, whole)
     i = 0
-    start = fragment * scoreboard.state[0].values
+    start = fragment * scoreboard.state.values
     if worker.recorded.shape[0] > 0:
-        i = scoreboard.state[0].iteration % worker.recorded.shape[0]
+        i = scoreboard.state.iteration % worker.recorded.shape[0]
         wrong = values.wrong_recorded(row, base, worker.sums[i, start : start + count])
     else:
         wrong = values.wrong_generated(row, base, count, key, state.factor_sum, config.shift)
     if wrong < 0:
-        wrong = values.first_nonzero(row, base + count, base + scoreboard.state[0].values)
+        wrong = values.first_nonzero(row, base + count, base + scoreboard.state.values)
         if wrong >= 0:
             wrong += count
     if wrong < 0:
         worker.counters[0].values_checked += count
         return True
     status[0].failed = 1
-    status[0].iteration = scoreboard.state[0].iteration
+    status[0].iteration = scoreboard.state.iteration
     status[0].fragment = fragment
     status[0].position = wrong
     status[0].found = np.int64(np.int32(wire.swap(row[base + wrong])))
@@ -132,7 +132,7 @@ def check_values(worker, scoreboard, row, base, fragment):
 @njit(cache=True)
 def check_floats(worker, scoreboard, row, base, fragment):
     """The same for a result in floating-point numbers, which may differ within a bound."""
-    status, recorded, iteration = worker.status, worker.floats, scoreboard.state[0].iteration
+    status, recorded, iteration = worker.status, worker.floats, scoreboard.state.iteration
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
         count = send_scoreboard.values_in(scoreboard, fragment)
@@ -143,7 +143,7 @@ def check_floats(worker, scoreboard, row, base, fragment):
         wrong = 0
     else:
         wrong = floats.first_wrong(
-            recorded, row, base, iteration, fragment, scoreboard.state[0].values
+            recorded, row, base, iteration, fragment, scoreboard.state.values
         )
     if wrong < 0:
         worker.counters[0].values_checked += send_scoreboard.values_in(scoreboard, fragment)
@@ -155,6 +155,6 @@ def check_floats(worker, scoreboard, row, base, fragment):
     status[0].found = np.int64(np.int32(wire.swap(row[base + wrong])))
     if recorded.sums.shape[0] > 0:
         status[0].expected = floats.expected_bits(
-            recorded, iteration, fragment * scoreboard.state[0].values + wrong
+            recorded, iteration, fragment * scoreboard.state.values + wrong
         )
     return False

@@ -28,7 +28,7 @@ from testbed.protocols.jit import njit
 @njit(cache=True)
 def _begin(server, iteration):
     """The first packet of an iteration: rows are used again, so no timer of their past may stay."""
-    state = server.state[0]
+    state = server.state
     state.iteration = iteration
     progress.begin(server.progress)
     server_store.begin(server)
@@ -44,10 +44,10 @@ def _begin(server, iteration):
 @njit(cache=True)
 def _note_progress(server, iteration, fragment, row):
     """Have pulled what is here in part although all workers have sent it."""
-    if iteration != server.state[0].iteration or server.progress.reached_by_all.size == 0:
+    if iteration != server.state.iteration or server.progress.reached_by_all.size == 0:
         return
-    begin, end = progress.note(server.progress, fragment, row, server.config[0].bitmap_words)
-    offset = (iteration & 1) * server.config[0].fragments
+    begin, end = progress.note(server.progress, fragment, row, server.config.bitmap_words)
+    offset = (iteration & 1) * server.config.fragments
     for sent in range(begin, end):
         place = offset + sent
         part = server.iteration[place] == iteration and server.stage[place] == server_store.PART
@@ -70,7 +70,7 @@ def _count_arrival(counters, flags):
 def _names_members(server, row):
     """Whether a packet's bitmap names workers, and none that the job does not have."""
     named = False
-    for j in range(server.config[0].bitmap_words):
+    for j in range(server.config.bitmap_words):
         bits = wire.swap(row[wire.HEADER_WORDS + j])
         if bits & ~server.everyone[j]:
             return False
@@ -84,7 +84,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
 
     `out` has room for at least one packet per packet taken, and for requests beyond that as far as
     it goes: a request that finds no room is made up for by the next reminder."""
-    config, state, counters = server.config[0], server.state[0], server.counters[0]
+    config, state, counters = server.config, server.state, server.counters[0]
     base = wire.HEADER_WORDS + config.bitmap_words
     filled = 0
     for i in range(count):

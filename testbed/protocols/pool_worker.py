@@ -37,8 +37,8 @@ Gradients = tuple[np.ndarray, np.ndarray]  # of a trace: a worker's own, and the
 
 
 class Worker(NamedTuple):
-    config: np.ndarray  # worker_state.CONFIG[1]
-    state: np.ndarray  # worker_state.STATE[1]
+    config: np.record  # worker_state.CONFIG
+    state: np.record  # worker_state.STATE
     priority: np.ndarray  # int64[T], of the tensors in this iteration
     retransmit_requests: (
         np.ndarray
@@ -148,7 +148,7 @@ _resend_early = by_type("rules", "resend_early")
 @njit(cache=True)
 def begin(worker, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
-    config, state = worker.config[0], worker.state[0]
+    config, state = worker.config, worker.state
     send_scoreboard.begin(scoreboard, iteration)
     worker_state.begin(state)
     state.factor = values.factor(config.seed, config.job, iteration, config.number)
@@ -162,12 +162,12 @@ def begin(worker, scoreboard, iteration):
 @njit(cache=True)
 def open_tensor(worker, scoreboard, tensor, layer):
     """A tensor that a program has given has the priority of the layer that it names."""
-    _set_priority(worker, scoreboard.state[0].iteration, tensor, layer)
+    _set_priority(worker, scoreboard.state.iteration, tensor, layer)
 
 
 @njit(cache=True)
 def _set_priority(worker, iteration, tensor, layer):
-    config = worker.config[0]
+    config = worker.config
     worker.priority[tensor] = priority.priority_of(
         config.policy,
         config.communication_ns,
@@ -184,9 +184,9 @@ def receive(worker, scoreboard, now, packets, lengths, count):
 
     Returns True when the iteration's last result is among them. After a wrong value it stops, with
     the status FAILED set."""
-    config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
+    config, state, counters = worker.config, worker.state, worker.counters[0]
     base = wire.HEADER_WORDS + config.bitmap_words
-    value_count = scoreboard.state[0].values
+    value_count = scoreboard.state.values
     full = 4 * (base + value_count)
     finished = False
     for i in range(count):
@@ -197,10 +197,10 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         length = wire.expand(row, lengths[i], base, value_count)
         kind = wire.kind(row)
         whole = wire.fragment(row)
-        iteration = whole // scoreboard.state[0].fragments
-        fragment = whole - iteration * scoreboard.state[0].fragments
+        iteration = whole // scoreboard.state.fragments
+        fragment = whole - iteration * scoreboard.state.fragments
         if kind == wire.ASK:
-            if iteration != scoreboard.state[0].iteration:
+            if iteration != scoreboard.state.iteration:
                 counters.stale += 1
             elif scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
                 if wire.flags(row) & wire.FLOAT:
@@ -217,10 +217,10 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if (kind != wire.RESULT and kind != wire.RESULT_ONE) or length != full:
             counters.foreign += 1
             continue
-        if iteration < scoreboard.state[0].iteration:  # its sum is another iteration's
+        if iteration < scoreboard.state.iteration:
             counters.stale += 1
             continue
-        if iteration > scoreboard.state[0].iteration:
+        if iteration > scoreboard.state.iteration:
             counters.foreign += 1
             continue
         _heard(worker, scoreboard, now, row)
@@ -265,8 +265,8 @@ def receive(worker, scoreboard, now, packets, lengths, count):
 @njit(cache=True)
 def _take_back(worker, scoreboard, now, iteration, fragment):
     """A switch had no room for a fragment and has dropped it: slow down, and try again."""
-    state = worker.state[0]
-    if iteration != scoreboard.state[0].iteration:
+    state = worker.state
+    if iteration != scoreboard.state.iteration:
         worker.counters[0].stale += 1
         return
     worker.counters[0].collisions_signalled += 1
@@ -284,7 +284,7 @@ def _take_back(worker, scoreboard, now, iteration, fragment):
 @njit(cache=True)
 def _miss(worker, scoreboard, now, fragment):
     """Have a fragment sent again without waiting for its timer."""
-    state = worker.state[0]
+    state = worker.state
     if state.retransmit_requests < worker.retransmit_requests.size:
         worker.retransmit_requests[state.retransmit_requests] = ~fragment
         state.retransmit_requests += 1
@@ -295,8 +295,8 @@ def _miss(worker, scoreboard, now, fragment):
 def _miss_previous(worker, scoreboard, now, whole):
     """A result says of which fragment the server sent one before it. If it is not here, it is
     lost."""
-    fragment = whole - scoreboard.state[0].iteration * scoreboard.state[0].fragments
-    if not 0 <= fragment < scoreboard.state[0].fragments:
+    fragment = whole - scoreboard.state.iteration * scoreboard.state.fragments
+    if not 0 <= fragment < scoreboard.state.fragments:
         return
     if (
         scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
@@ -331,9 +331,9 @@ def _miss_earlier(worker, scoreboard, now, fragment):
 @njit(cache=True)
 def _write_gradient(worker, scoreboard, row, fragment, flags):
     """Returns the bytes of the payload."""
-    config = worker.config[0]
+    config = worker.config
     tensor = scoreboard.tensor[fragment]
-    whole = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
+    whole = scoreboard.state.iteration * scoreboard.state.fragments + fragment
     level = worker.priority[tensor]
     if config.policy == priority.RANDOM:
         level = priority.random_priority(config.job, whole)
@@ -357,8 +357,8 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
         payload.write_values(worker, scoreboard, row, base, fragment)
     worker.counters[0].gradient_packets += 1
     if config.omit_zeros == 1 or config.short == 1:
-        return wire.compact(row, base, scoreboard.state[0].values, config.omit_zeros, config.short)
-    return 4 * (base + scoreboard.state[0].values)
+        return wire.compact(row, base, scoreboard.state.values, config.omit_zeros, config.short)
+    return 4 * (base + scoreboard.state.values)
 
 
 @njit(cache=True)
@@ -366,7 +366,7 @@ def send_again(worker, scoreboard, now, packets, lengths, filled, fragment, flag
     """Write a fragment that has been sent before into the batch's next row; returns the new
     count."""
     lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
-    worker_state.take_pace(worker.state[0], worker.config[0], now, lengths[filled])
+    worker_state.take_pace(worker.state, worker.config, now, lengths[filled])
     worker.counters[0].retransmissions += 1
     return filled + 1
 
@@ -374,7 +374,7 @@ def send_again(worker, scoreboard, now, packets, lengths, filled, fragment, flag
 @njit(cache=True)
 def send(worker, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
-    config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
+    config, state, counters = worker.config, worker.state, worker.counters[0]
     capacity = packets.shape[0]
     retry = worker_state.retry_ns(worker)
     filled = 0
@@ -431,7 +431,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
 @njit(cache=True)
 def deadline(worker, scoreboard):
     """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
-    state = worker.state[0]
+    state = worker.state
     if state.more == 1:
         return 0
     due = send_scoreboard.next_resend_ns(scoreboard)

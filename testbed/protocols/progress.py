@@ -29,7 +29,7 @@ class Progress(NamedTuple):
     """Of one iteration; T tensors, F fragments, W workers. Empty (T = 0) where no switch holds
     anything."""
 
-    state: np.ndarray  # STATE[1]
+    state: np.record  # STATE
     first: np.ndarray  # int64[T + 1]
     tensor: np.ndarray  # int16[F]
     reached: np.ndarray  # int32[T, W], the worker has sent the tensor's fragments before it
@@ -57,7 +57,7 @@ def no_progress() -> Progress:
 @njit(cache=True)
 def begin(progress):
     """A new iteration."""
-    state = progress.state[0]
+    state = progress.state
     state.head = 0
     state.tail = 0
     for tensor in range(progress.reached_by_all.size):
@@ -94,5 +94,5 @@ def note(progress, fragment, row, words):
 @njit(cache=True)
 def put(progress, fragment):
     """Have a fragment pulled. `note` names each once in an iteration, so the queue has room."""
-    progress.pulls[progress.state[0].tail] = fragment
-    progress.state[0].tail += 1
+    progress.pulls[progress.state.tail] = fragment
+    progress.state.tail += 1

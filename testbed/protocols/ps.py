@@ -75,8 +75,8 @@ STATE = record(
 
 class Server(NamedTuple):
     adder: server_store.Server
-    config: np.ndarray  # CONFIG[1]
-    state: np.ndarray  # STATE[1]
+    config: np.record  # CONFIG
+    state: np.record  # STATE
     finished: np.ndarray  # int64[2F], ring buffer of whole fragment numbers, each in it once
 
 
@@ -103,9 +103,9 @@ def new_server(spec: HostSpec) -> Server:
 
 @njit(cache=True)
 def _take_pace(server, now, length):
-    config = server.config[0]
-    server.state[0].next_send_ps = (
-        max(server.state[0].next_send_ps, now * 1000 - config.burst_ps)
+    config = server.config
+    server.state.next_send_ps = (
+        max(server.state.next_send_ps, now * 1000 - config.burst_ps)
         + config.pace_ps * (FRAME_OVERHEAD + length) // config.frame_bytes
     )
 
@@ -114,7 +114,7 @@ def _take_pace(server, now, length):
 def receive(server, now, packets, lengths, count, out, out_lengths, destinations):
     """Take `count` packets; returns how many it has answered at once in `out` (results served
     again). `out` has at least as many rows as packets are taken."""
-    state = server.state[0]
+    state = server.state
     filled = pool_server.receive(
         server.adder, now, packets, lengths, count, out, out_lengths, destinations
     )
@@ -137,9 +137,9 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
 def send(server, now, filled, out, out_lengths, destinations):
     """Add to a batch of `filled` packets the requests due and the results that the link has room
     for; returns the count."""
-    state, adder = server.state[0], server.adder
+    state, adder = server.state, server.adder
     filled = server_losses.send(adder, now, filled, out, out_lengths, destinations)
-    fragments, workers = adder.config[0].fragments, adder.config[0].workers
+    fragments, workers = adder.config.fragments, adder.config.workers
     state.pacing = 0
     while state.head < state.tail and filled < out.shape[0]:
         if state.next_send_ps > now * 1000:
@@ -169,7 +169,7 @@ def send(server, now, filled, out, out_lengths, destinations):
 @njit(cache=True)
 def deadline(server):
     """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
-    state = server.state[0]
+    state = server.state
     due = server_losses.deadline(server.adder)
     if state.head < state.tail:
         due = min(due, (state.next_send_ps + 999) // 1000 if state.pacing == 1 else 0)

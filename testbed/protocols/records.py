@@ -1,9 +1,9 @@
 """Records of named 64-bit integers: what a machine's configuration, state, status and counters are.
 
-A record lies in an array of one element, so that it can be a part of a machine (a named tuple of
-arrays) and be written to. Compiled code and plain Python read and write its fields alike:
-``state = worker.state[0]``, then ``state.window += 1``. An array of them is a table whose rows are
-records. `array.view(np.int64)` has the same numbers in the order of the fields.
+A record is a part of a machine, a named tuple of arrays and records, and can be written to.
+Compiled code and plain Python read and write its fields alike: ``worker.state.window += 1``.
+An array of records is a table. `table.view(np.int64)` has the same numbers in the order of the
+fields. Status and counters are tables of one record, since runtimes put them elsewhere in memory.
 
 A system's record begins with the fields of the common one, so functions for the common one take it.
 numba supports that, calls it experimental, and warns of it; the tests compare its results with
@@ -36,12 +36,17 @@ def names_of(kind: np.dtype) -> tuple[str, ...]:
     return kind.names or ()
 
 
-def new_record(kind: np.dtype, **fields: int) -> np.ndarray:
-    """A record in an array of one element; fields that are not named are 0."""
+def new_table(kind: np.dtype, **fields: int) -> np.ndarray:
+    """A table of one record; fields that are not named are 0."""
     made = np.zeros(1, kind)
     for name, value in fields.items():
         made[name] = value
     return made
+
+
+def new_record(kind: np.dtype, **fields: int) -> np.record:
+    """A record, a view of memory of its own; fields that are not named are 0."""
+    return new_table(kind, **fields)[0]
 
 
 # The status of a machine, the same for all systems and roles: a runtime needs to know nothing else.
@@ -65,7 +70,7 @@ def offset(name: str) -> int:
 
 
 def new_status() -> np.ndarray:
-    return new_record(STATUS)
+    return new_table(STATUS)
 
 
 # What a host counts, the same for every system. The results have these names, too.
@@ -101,7 +106,7 @@ COUNTERS = record(*COUNTER_NAMES)
 
 
 def new_counters() -> np.ndarray:
-    return new_record(COUNTERS)
+    return new_table(COUNTERS)
 
 
 def as_dict(counters: np.ndarray) -> dict[str, int]:

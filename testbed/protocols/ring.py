@@ -33,9 +33,9 @@ from testbed.protocols.jit import njit
 def begin(member, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
     pool_worker.begin(member.worker, scoreboard, iteration)
-    if iteration > member.state[0].latest:
+    if iteration > member.state.latest:
         ring_link.open_rows(member, scoreboard, iteration)
-    member.state[0].tensor = scoreboard.state[0].tensors - 1
+    member.state.tensor = scoreboard.state.tensors - 1
 
 
 @njit(cache=True)
@@ -44,7 +44,7 @@ def _finish(member, scoreboard, fragment, place, now):
     after a wrong value the status is FAILED."""
     worker = member.worker
     counters = worker.counters[0]
-    words = worker.config[0].bitmap_words
+    words = worker.config.bitmap_words
     member.stage[place] |= ring_link.WHOLE
     if scoreboard.status[fragment] & send_scoreboard.RECEIVED:
         return False  # not used by this worker: the ranks of a program give different arrays
@@ -60,11 +60,11 @@ def _finish(member, scoreboard, fragment, place, now):
 def _add_own(member, scoreboard, fragment, place, now):
     """The fragment has come and the own gradient is ready. True if that ends the iteration."""
     worker = member.worker
-    config = worker.config[0]
+    config = worker.config
     workers, words = config.workers, config.bitmap_words
     position = ring_link.position_of(member, fragment)
     row = member.sums[place]
-    values = scoreboard.state[0].values
+    values = scoreboard.state.values
     if position == 0:
         payload.write_values(worker, scoreboard, row, words, fragment)
         row[:words] = 0
@@ -95,9 +95,9 @@ def add_ready(member, scoreboard, now):
     """Add the own gradients of tensors that have become ready, to what has come of them.
 
     True if that ends the iteration."""
-    state = member.state[0]
+    state = member.state
     finished = False
-    offset = (scoreboard.state[0].iteration & 1) * scoreboard.state[0].fragments
+    offset = (scoreboard.state.iteration & 1) * scoreboard.state.fragments
     while state.tensor >= 0 and scoreboard.ready[state.tensor] == 1:
         for fragment in range(scoreboard.first[state.tensor], scoreboard.end[state.tensor]):
             place = offset + fragment
@@ -113,17 +113,17 @@ def add_ready(member, scoreboard, now):
 @njit(cache=True)
 def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
     """A sum over the workers before this one. True if that ends the iteration."""
-    words = member.worker.config[0].bitmap_words
-    if member.stage[place] & ring_link.RECEIVED:  # it must not be added twice
+    words = member.worker.config.bitmap_words
+    if member.stage[place] & ring_link.RECEIVED:
         member.worker.counters[0].duplicate_results += 1
         return False
     member.stage[place] |= ring_link.RECEIVED
     member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
     member.sums[place, :] = row[
-        wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state[0].values
+        wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state.values
     ]
     if (
-        iteration == scoreboard.state[0].iteration
+        iteration == scoreboard.state.iteration
         and scoreboard.ready[scoreboard.tensor[fragment]] == 1
     ):
         return _add_own(member, scoreboard, fragment, place, now)
@@ -134,7 +134,7 @@ def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
 def _take_whole(member, scoreboard, row, step, fragment, place, now):
     """The sum over all workers. True if that ends the iteration."""
     worker = member.worker
-    words, workers = worker.config[0].bitmap_words, worker.config[0].workers
+    words, workers = worker.config.bitmap_words, worker.config.workers
     if member.stage[place] & ring_link.WHOLE:
         worker.counters[0].duplicate_results += 1
         return False
@@ -144,7 +144,7 @@ def _take_whole(member, scoreboard, row, step, fragment, place, now):
         )  # it has been all around: its acknowledgement was lost
     member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
     member.sums[place, :] = row[
-        wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state[0].values
+        wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state.values
     ]
     if step < 2 * workers - 3:
         ring_link.enqueue(member, scoreboard, 2 * place + 1, fragment)
@@ -155,10 +155,10 @@ def _take_whole(member, scoreboard, row, step, fragment, place, now):
 def receive(member, scoreboard, now, packets, lengths, count):
     """Take `count` packets; True when the iteration's last sum is among them. After a wrong value
     it stops, with the status FAILED set."""
-    worker, state = member.worker, member.state[0]
-    config, counters = worker.config[0], worker.counters[0]
+    worker, state = member.worker, member.state
+    config, counters = worker.config, worker.counters[0]
     workers, words = config.workers, config.bitmap_words
-    fragments = scoreboard.state[0].fragments
+    fragments = scoreboard.state.fragments
     base = wire.HEADER_WORDS + words
     finished = False
     for i in range(count):
@@ -166,7 +166,7 @@ def receive(member, scoreboard, now, packets, lengths, count):
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
-        length = wire.expand(row, lengths[i], base, scoreboard.state[0].values)
+        length = wire.expand(row, lengths[i], base, scoreboard.state.values)
         kind = wire.kind(row)
         if kind == wire.CONTROL:
             ring_link.take_ack(member, scoreboard, row, now)
@@ -180,15 +180,15 @@ def receive(member, scoreboard, now, packets, lengths, count):
         gathered = kind == wire.RESULT and position < workers - 1 and step == workers - 1 + position
         if (
             not (partial or gathered)
-            or length != 4 * (base + scoreboard.state[0].values)
-            or wire.sender(row) != member.config[0].previous_number
-            or iteration > scoreboard.state[0].iteration + 1
+            or length != 4 * (base + scoreboard.state.values)
+            or wire.sender(row) != member.config.previous_number
+            or iteration > scoreboard.state.iteration + 1
             or iteration >= config.iterations
         ):
             counters.foreign += 1
             continue
         flags = wire.flags(row)
-        if iteration < scoreboard.state[0].iteration:
+        if iteration < scoreboard.state.iteration:
             counters.stale += 1
             # Its acknowledgement was lost: without another the neighbour would send for ever.
             ring_link.acknowledge(member, wire.index(row), flags, now)

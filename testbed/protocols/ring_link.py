@@ -73,8 +73,8 @@ class Ring(NamedTuple):
     `worker` is the pool systems' worker, whose window, timers, pacing and values are used."""
 
     worker: pool_worker.Worker
-    config: np.ndarray  # CONFIG[1]
-    state: np.ndarray  # STATE[1]
+    config: np.record  # CONFIG
+    state: np.record  # STATE
     stage: np.ndarray  # uint8[2F]
     flags: np.ndarray  # uint16[2F]
     sums: np.ndarray  # uint32[2F, B + V], bitmap and values as in a packet, network byte order
@@ -136,9 +136,9 @@ def new_ring(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -> 
 def open_rows(member, scoreboard, iteration):
     """The first that is heard of an iteration: its rows are those of two iterations ago, which
     everybody has finished, even if some acknowledgement is still missing."""
-    state = member.state[0]
+    state = member.state
     state.latest = iteration
-    rows = scoreboard.state[0].fragments
+    rows = scoreboard.state.fragments
     low = (iteration & 1) * rows
     member.stage[low : low + rows] = 0
     member.flags[low : low + rows] = 0
@@ -162,7 +162,7 @@ def open_rows(member, scoreboard, iteration):
 @njit(cache=True)
 def position_of(member, fragment):
     """How many steps after the fragment's start this worker's turn comes."""
-    config = member.worker.config[0]
+    config = member.worker.config
     return (config.number - fragment) % config.workers
 
 
@@ -175,9 +175,9 @@ ACK_SPAN = 32  # sequence numbers that one acknowledgement can name
 
 @njit(cache=True)
 def enqueue(member, scoreboard, item, fragment):
-    state = member.state[0]
-    if scoreboard.state[0].order == send_scoreboard.FRONT:
-        member.rank[item] = scoreboard.state[0].iteration * scoreboard.state[0].fragments + fragment
+    state = member.state
+    if scoreboard.state.order == send_scoreboard.FRONT:
+        member.rank[item] = scoreboard.state.iteration * scoreboard.state.fragments + fragment
     else:
         member.rank[item] = state.order
         state.order += 1
@@ -189,7 +189,7 @@ def enqueue(member, scoreboard, item, fragment):
 def _close_ack(member):
     """Put the collected acknowledgement into the batch of those to be sent; a full batch drops it,
     and the neighbour sends again."""
-    state = member.state[0]
+    state = member.state
     if state.acks < member.acks.shape[0]:
         member.acks[state.acks, 0] = state.ack_first
         member.acks[state.acks, 1] = state.ack_bits
@@ -200,7 +200,7 @@ def _close_ack(member):
 
 @njit(cache=True)
 def acknowledge(member, number, flags, now):
-    state, config = member.state[0], member.config[0]
+    state, config = member.state, member.config
     ahead = (number - state.ack_first) & 0xFFFFFFFF
     if state.ack_count > 0 and ahead >= ACK_SPAN:
         _close_ack(member)
@@ -221,16 +221,16 @@ def acknowledge(member, number, flags, now):
 def mark_acknowledged(member, item):
     """The neighbour has what the item carries."""
     member.sending[item] = DONE
-    member.state[0].in_flight -= 1
+    member.state.in_flight -= 1
 
 
 @njit(cache=True)
 def take_ack(member, scoreboard, row, now):
     worker = member.worker
     first = wire.index(row)
-    bits = wire.word(row, wire.HEADER_WORDS + worker.config[0].bitmap_words - 1)
+    bits = wire.word(row, wire.HEADER_WORDS + worker.config.bitmap_words - 1)
     marked = wire.flags(row) & wire.ECN != 0
-    per_iteration = 4 * scoreboard.state[0].fragments
+    per_iteration = 4 * scoreboard.state.fragments
     for i in range(ACK_SPAN):
         if (bits >> i) & 1 == 0:
             continue
@@ -241,10 +241,10 @@ def take_ack(member, scoreboard, row, now):
         member.numbers[place] = -1
         iteration = member.items[place] // per_iteration
         item = member.items[place] - iteration * per_iteration
-        if iteration < member.state[0].latest - 1 or member.sending[item] != UNDERWAY:
+        if iteration < member.state.latest - 1 or member.sending[item] != UNDERWAY:
             continue
         if member.attempts[item] == 0:
-            worker_state.measure_round_trip(worker.state[0], now - member.sent_ns[item])
+            worker_state.measure_round_trip(worker.state, now - member.sent_ns[item])
         mark_acknowledged(member, item)
         worker_state.adapt_window(worker, marked, False, member.sent_ns[item], now)
         marked = False
@@ -254,10 +254,10 @@ def take_ack(member, scoreboard, row, now):
 def _transmit(member, scoreboard, item, row, flags, now):
     """Write the packet that carries the item, under a new sequence number; returns the bytes of its
     payload."""
-    worker, state = member.worker, member.state[0]
-    config = worker.config[0]
+    worker, state = member.worker, member.state
+    config = worker.config
     workers, number = config.workers, config.number
-    rows = scoreboard.state[0].fragments
+    rows = scoreboard.state.fragments
     place = item >> 1
     fragment = place % rows
     # The rows hold the latest two iterations, told apart by their parity.
@@ -278,18 +278,18 @@ def _transmit(member, scoreboard, item, row, flags, now):
     member.sent_ns[item] = now
     worker.counters[0].gradient_packets += 1
     base = wire.HEADER_WORDS + config.bitmap_words
-    length = 4 * (base + scoreboard.state[0].values)
+    length = 4 * (base + scoreboard.state.values)
     if config.omit_zeros == 1:
-        length = wire.compact(row, base, scoreboard.state[0].values, 1, 0)
-    worker_state.take_pace(worker.state[0], config, now, length)
+        length = wire.compact(row, base, scoreboard.state.values, 1, 0)
+    worker_state.take_pace(worker.state, config, now, length)
     return length
 
 
 @njit(cache=True)
 def _send_acks(member, now, packets, lengths, destinations):
     """Returns the number of acknowledgements written."""
-    worker, state = member.worker, member.state[0]
-    words = worker.config[0].bitmap_words
+    worker, state = member.worker, member.state
+    words = worker.config.bitmap_words
     if state.ack_count > 0 and now >= state.ack_due_ns:
         _close_ack(member)
     filled = 0
@@ -300,16 +300,16 @@ def _send_acks(member, now, packets, lengths, destinations):
             member.acks[state.acks, 1],
             member.acks[state.acks, 2],
         )
-        number = worker.config[0].number
+        number = worker.config.number
         wire.write_header(
-            packets[filled], wire.CONTROL, 255, flags, worker.config[0].job, 0, 0, first, number
+            packets[filled], wire.CONTROL, 255, flags, worker.config.job, 0, 0, first, number
         )
         for i in range(words - 1):
             packets[filled, wire.HEADER_WORDS + i] = np.uint32(0)
         wire.set_word(packets[filled], wire.HEADER_WORDS + words - 1, bits)
         lengths[filled] = 4 * (wire.HEADER_WORDS + words)
         destinations[filled] = PREVIOUS
-        worker.state[0].next_send_ps += member.config[0].ack_pace_ps
+        worker.state.next_send_ps += member.config.ack_pace_ps
         filled += 1
     return filled
 
@@ -317,7 +317,7 @@ def _send_acks(member, now, packets, lengths, destinations):
 @njit(cache=True)
 def _next_due(member):
     """The item whose acknowledgement is overdue first, or -1."""
-    state = member.state[0]
+    state = member.state
     while state.timers > 0 and member.sending[member.timers[0]] != UNDERWAY:
         state.timers = heap.pop(member.timers, state.timers, member.due_ns)
     return member.timers[0] if state.timers > 0 else -1
@@ -326,7 +326,7 @@ def _next_due(member):
 @njit(cache=True)
 def send(member, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
-    worker, state = member.worker, member.state[0]
+    worker, state = member.worker, member.state
     counters = worker.counters[0]
     capacity = packets.shape[0]
     filled = _send_acks(member, now, packets, lengths, destinations)
@@ -343,15 +343,15 @@ def send(member, scoreboard, now, packets, lengths, destinations):
         state.timers = heap.push(member.timers, state.timers, member.due_ns, item)
         counters.retransmissions += 1
         filled += 1
-    window = worker.state[0].credit // worker_state.UNIT
-    waited = worker.state[0].pacing == 1
-    worker.state[0].pacing = 0
+    window = worker.state.credit // worker_state.UNIT
+    waited = worker.state.pacing == 1
+    worker.state.pacing = 0
     while filled < capacity and state.queued > 0 and state.in_flight < window:
-        if worker.state[0].next_send_ps > now * 1000:
-            worker.state[0].pacing = 1
+        if worker.state.next_send_ps > now * 1000:
+            worker.state.pacing = 1
             break
         if waited:
-            lag.record(worker.lag, now - worker.state[0].next_send_ps // 1000)
+            lag.record(worker.lag, now - worker.state.next_send_ps // 1000)
             waited = False
         item = member.queue[0]
         state.queued = heap.pop(member.queue, state.queued, member.rank)
@@ -362,7 +362,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
         state.timers = heap.push(member.timers, state.timers, member.due_ns, item)
         _note_first_sent(member, scoreboard, item, now)
         filled += 1
-    worker.state[0].more = 1 if filled == capacity else 0
+    worker.state.more = 1 if filled == capacity else 0
     for i in range(acks, filled):
         destinations[i] = NEXT
     return filled
@@ -373,10 +373,10 @@ def _note_first_sent(member, scoreboard, item, now):
     """Note when a tensor's first fragment leaves, unless the tensor is done: a worker that
     completes all of its sums itself waits for nothing, and sends them for the others only."""
     place = item >> 1
-    if (place // scoreboard.state[0].fragments) & 1 != scoreboard.state[0].iteration & 1:
+    if (place // scoreboard.state.fragments) & 1 != scoreboard.state.iteration & 1:
         return
-    tensor = scoreboard.tensor[place % scoreboard.state[0].fragments]
-    row = scoreboard.state[0].row
+    tensor = scoreboard.tensor[place % scoreboard.state.fragments]
+    row = scoreboard.state.row
     if scoreboard.first_sent_ns[row, tensor] < 0 and scoreboard.done_ns[row, tensor] < 0:
         scoreboard.first_sent_ns[row, tensor] = now
 
@@ -384,19 +384,19 @@ def _note_first_sent(member, scoreboard, item, now):
 @njit(cache=True)
 def all_sent(member):
     """Whether the neighbour has everything."""
-    return member.state[0].queued == 0 and member.state[0].in_flight == 0
+    return member.state.queued == 0 and member.state.in_flight == 0
 
 
 @njit(cache=True)
 def deadline(member):
     """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
-    worker, state = member.worker, member.state[0]
-    if worker.state[0].more == 1 or state.acks > 0:
+    worker, state = member.worker, member.state
+    if worker.state.more == 1 or state.acks > 0:
         return 0
     item = _next_due(member)
     due = worker_state.NEVER if item < 0 else member.due_ns[item]
     if state.ack_count > 0:
         due = min(due, state.ack_due_ns)
-    if worker.state[0].pacing == 1:
-        due = min(due, (worker.state[0].next_send_ps + 999) // 1000)
+    if worker.state.pacing == 1:
+        due = min(due, (worker.state.next_send_ps + 999) // 1000)
     return due

@@ -110,7 +110,7 @@ class SendScoreboard(NamedTuple):
     -1 for not yet. There is room for F flights, but memory only for those in use:
     a page that nobody has written to takes none."""
 
-    state: np.ndarray  # STATE[1]
+    state: np.record  # STATE
     first: np.ndarray  # int64[T + 1]
     end: np.ndarray  # int64[T], the tensor's fragments are those before it: first[t + 1], or less
     #                  where not all of a tensor's numbers are in use, or more where it has those of
@@ -200,7 +200,7 @@ def _new_sent_order(first: np.ndarray, order: int) -> np.ndarray:
 @njit(cache=True)
 def begin(scoreboard, iteration):
     """Begin the scoreboard of an iteration. The one before it must be finished."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     state.iteration = iteration
     state.row = iteration % scoreboard.ready_ns.shape[0]
     state.urgent = 0
@@ -236,7 +236,7 @@ def lay_out(scoreboard, tensor, parts, values):
 
     Only before these tensors are ready. The numbers that are not used count as received, and the
     other tensors as ready and done."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     used = (values + state.values - 1) // state.values
     first, limit = scoreboard.first[tensor], scoreboard.first[tensor + parts]
     scoreboard.size[tensor] = values
@@ -257,7 +257,7 @@ def lay_out(scoreboard, tensor, parts, values):
 @njit(cache=True)
 def make_ready(scoreboard, tensor, now):
     """The tensor's backward step is done: it may be sent."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     scoreboard.ready[tensor] = 1
     scoreboard.ready_ns[state.row, tensor] = now
     state.frontmost = tensor  # tensors become ready from the last to the first
@@ -274,7 +274,7 @@ def _shared(scoreboard, tensor):
 def _choose(scoreboard):
     """Choose the tensors to send now. The choice changes when a tensor becomes ready or shared, and
     when its probes, or its fragments up to the stop, or all of them are out."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     front = state.order == FRONT
     state.probing = NONE
     state.finishing = NONE
@@ -307,16 +307,16 @@ def _becomes_shared(scoreboard, urgent):
     Nobody has sent more of a tensor than a window beyond its furthest result, and that one is the
     same on all workers when this result arrives. One that has not gone on since its last stop is at
     a stop already."""
-    for tensor in range(urgent + 1, scoreboard.state[0].tensors):
+    for tensor in range(urgent + 1, scoreboard.state.tensors):
         if scoreboard.furthest[tensor] > max(scoreboard.stop[tensor], scoreboard.first[tensor]):
-            stop = scoreboard.furthest[tensor] + scoreboard.state[0].window
+            stop = scoreboard.furthest[tensor] + scoreboard.state.window
             scoreboard.stop[tensor] = min(stop, scoreboard.end[tensor])
 
 
 @njit(cache=True)
 def next_fragment(scoreboard, window):
     """The fragment to send next, or -1 if none is ready or the window is full."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     if state.iteration < 0 or state.cursor == NONE:
         return -1
     cursor, room = state.cursor, state.in_flight < window
@@ -335,7 +335,7 @@ def next_fragment(scoreboard, window):
 @njit(cache=True)
 def mark_sent(scoreboard, fragment, now, timeout):
     """The fragment that `next_fragment` named has been sent for the first time."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     tensor = scoreboard.tensor[fragment]
     if fragment == scoreboard.first[tensor]:
         scoreboard.first_sent_ns[state.row, tensor] = now
@@ -391,7 +391,7 @@ def mark_tried_again(scoreboard, fragment, now):
 @njit(cache=True)
 def mark_sent_again(scoreboard, fragment, now, retry):
     """A fragment without a result is sent again now, before its timer."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     flight = np.int64(scoreboard.flight[fragment])
     _count_attempt(scoreboard, flight, now)
     due = now + backoff_ns(retry, scoreboard.attempts[flight])
@@ -410,7 +410,7 @@ def mark_sent_again(scoreboard, fragment, now, retry):
 @njit(cache=True)
 def _arm(scoreboard, flight):
     """Have a flight's timer run, up to its due_ns."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     due = scoreboard.due_ns[flight]
     room = state.queued < scoreboard.queue.size
     if room and (state.queued == 0 or due >= state.queue_due_ns):
@@ -433,7 +433,7 @@ def _leave_queue(state, size):
 def _is_first_queued(scoreboard):
     """Whether the queue's first flight is due next, and not the heap's; there is one, and neither
     has its result."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     if state.queued == 0 or state.timers == 0:
         return state.queued > 0
     queued = np.int64(scoreboard.queue[state.queue_first])
@@ -451,7 +451,7 @@ def _count_attempt(scoreboard, flight, now):
 @njit(cache=True)
 def mark_received(scoreboard, fragment, now):
     """The fragment's result is here. Returns True when that finishes the iteration."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     tensor = scoreboard.tensor[fragment]
     scoreboard.status[fragment] |= RECEIVED
     if scoreboard.status[fragment] & SENT:
@@ -483,7 +483,7 @@ def mark_received(scoreboard, fragment, now):
 @njit(cache=True)
 def next_resend_ns(scoreboard):
     """When the earliest fragment in flight is due for retransmission, or -1."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     while state.queued > 0:
         flight = np.int64(scoreboard.queue[state.queue_first])
         if flight != NONE:
@@ -522,7 +522,7 @@ def resend(scoreboard, now, timeout, retry):
     What has been sent once waits for `timeout` ns, what has been sent again for `backoff_ns` of
     `retry`. A timer that was armed when round trips were shorter is put off to what they are by
     now: a queue that grows must not make everybody send what is still in it."""
-    state = scoreboard.state[0]
+    state = scoreboard.state
     while True:
         due = next_resend_ns(scoreboard)
         if due < 0 or due > now:
@@ -551,5 +551,5 @@ def values_in(scoreboard, fragment):
     """Values that the fragment really carries; the last of a tensor may carry fewer, and one that
     the tensor does not use (`lay_out`) has none."""
     tensor = scoreboard.tensor[fragment]
-    before = (fragment - scoreboard.first[tensor]) * scoreboard.state[0].values
-    return max(0, min(scoreboard.state[0].values, scoreboard.size[tensor] - before))
+    before = (fragment - scoreboard.first[tensor]) * scoreboard.state.values
+    return max(0, min(scoreboard.state.values, scoreboard.size[tensor] - before))

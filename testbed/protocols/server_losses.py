@@ -26,10 +26,10 @@ def delay_ns(server):
 
     Adaptive: twice the usual spread of a fragment's arrivals plus the round trip to the switch, so
     that what is merely late is not pulled."""
-    if server.config[0].delay_ns > 0:
-        return server.config[0].delay_ns
-    adaptive = 2 * server.state[0].spread_ns + server.state[0].round_trip_ns
-    return min(max(adaptive, server.config[0].min_delay_ns), server.config[0].max_delay_ns)
+    if server.config.delay_ns > 0:
+        return server.config.delay_ns
+    adaptive = 2 * server.state.spread_ns + server.state.round_trip_ns
+    return min(max(adaptive, server.config.min_delay_ns), server.config.max_delay_ns)
 
 
 @njit(cache=True)
@@ -41,7 +41,7 @@ def smoothed(mean, sample):
 @njit(cache=True)
 def request_from(server, place, worker, packets, lengths, destinations, filled):
     """Ask one worker for the row's fragment; the batch must have room. Returns the new count."""
-    words = server.config[0].bitmap_words
+    words = server.config.bitmap_words
     server_store.write_header(
         server, packets[filled], wire.ASK, np.int64(server.flags[place]) & wire.FLOAT, 0, place
     )
@@ -49,7 +49,7 @@ def request_from(server, place, worker, packets, lengths, destinations, filled):
     lengths[filled] = 4 * (wire.HEADER_WORDS + words)
     destinations[filled] = server_store.FIRST_WORKER + worker
     server.counters[0].asks += 1
-    server.state[0].next_request_ps += server.config[0].request_ps
+    server.state.next_request_ps += server.config.request_ps
     return filled + 1
 
 
@@ -57,7 +57,7 @@ def request_from(server, place, worker, packets, lengths, destinations, filled):
 def request_missing(server, place, packets, lengths, destinations, filled):
     """Ask each worker that is missing in the row; the batch must have room for all. Returns the new
     count."""
-    config = server.config[0]
+    config = server.config
     for worker in range(config.workers):
         word = config.bitmap_words - 1 - worker // 32
         if (server.bitmap[place, word] >> np.uint32(worker % 32)) & np.uint32(1):
@@ -69,7 +69,7 @@ def request_missing(server, place, packets, lengths, destinations, filled):
 @njit(cache=True)
 def _arm(server, place, due):
     server.due_ns[place] = due
-    server.state[0].timers = heap.push(server.timers, server.state[0].timers, server.due_ns, place)
+    server.state.timers = heap.push(server.timers, server.state.timers, server.due_ns, place)
 
 
 @njit(cache=True)
@@ -78,14 +78,14 @@ def hold(server, place, now):
     if server.stage[place] == server_store.EMPTY:
         server.stage[place] = server_store.PART
         server.first_ns[place] = now
-        if server.config[0].remind == 1:  # else the rest in a switch waits for workers' timers
+        if server.config.remind == 1:
             _arm(server, place, now + delay_ns(server))
 
 
 @njit(cache=True)
 def _remind(server, place, now, packets, lengths, destinations, filled):
     """Remind the switches of a row, if they may hold something of it; returns the new count."""
-    config = server.config[0]
+    config = server.config
     stripe = stripes.stripe_of(server.stripes, place % config.fragments)
     for i in range(server.nodes.size if server.flags[place] & wire.FLOAT == 0 else 0):
         if server.stripes.reached[stripe, i] == 0:
@@ -96,7 +96,7 @@ def _remind(server, place, now, packets, lengths, destinations, filled):
         lengths[filled] = 4 * (wire.HEADER_WORDS + config.bitmap_words)
         destinations[filled] = server_store.FIRST_WORKER + config.workers + i
         server.counters[0].reminders += 1
-        server.state[0].next_request_ps += config.request_ps
+        server.state.next_request_ps += config.request_ps
         filled += 1
     server.attempts[place] = min(server.attempts[place] + 1, 6)
     server.reminded_ns[place] = now
@@ -105,7 +105,7 @@ def _remind(server, place, now, packets, lengths, destinations, filled):
 
 @njit(cache=True)
 def _drop_done_timers(server):
-    state = server.state[0]
+    state = server.state
     while state.timers > 0 and server.stage[server.timers[0]] == server_store.COMPLETE:
         state.timers = heap.pop(server.timers, state.timers, server.due_ns)
 
@@ -117,16 +117,16 @@ def send(server, now, filled, out, out_lengths, destinations):
 
     They are paced: what they call for comes over the server's own link. Unpaced, a full queue there
     makes fragments late, late fragments are requested, and the answers fill the queue."""
-    config, state, progress = server.config[0], server.state[0], server.progress
+    config, state, progress = server.config, server.state, server.progress
     room = server.nodes.size + config.workers
-    while progress.state[0].head < progress.state[0].tail:
-        place = (state.iteration & 1) * config.fragments + progress.pulls[progress.state[0].head]
+    while progress.state.head < progress.state.tail:
+        place = (state.iteration & 1) * config.fragments + progress.pulls[progress.state.head]
         if server.stage[place] == server_store.PART:
             if filled + room > out.shape[0] or state.next_request_ps > now * 1000:
                 return filled
             state.next_request_ps = now * 1000
             filled = _remind(server, place, now, out, out_lengths, destinations, filled)
-        progress.state[0].head += 1
+        progress.state.head += 1
     while True:
         _drop_done_timers(server)
         if (
@@ -158,8 +158,8 @@ def send(server, now, filled, out, out_lengths, destinations):
 def deadline(server):
     """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
     _drop_done_timers(server)
-    if server.progress.state[0].head < server.progress.state[0].tail:
-        return (server.state[0].next_request_ps + 999) // 1000
-    if server.state[0].timers == 0:
+    if server.progress.state.head < server.progress.state.tail:
+        return (server.state.next_request_ps + 999) // 1000
+    if server.state.timers == 0:
         return NEVER
-    return max(server.due_ns[server.timers[0]], (server.state[0].next_request_ps + 999) // 1000)
+    return max(server.due_ns[server.timers[0]], (server.state.next_request_ps + 999) // 1000)

@@ -74,8 +74,8 @@ RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | wire.RESEND
 class Server(NamedTuple):
     """Rows: fragment f of iteration i is row (i & 1) * F + f. B words of bitmap, V values."""
 
-    config: np.ndarray  # CONFIG[1]
-    state: np.ndarray  # STATE[1]
+    config: np.record  # CONFIG
+    state: np.record  # STATE
     nodes: np.ndarray  # int64[N], numbers of the switches that aggregate for the job
     stripes: Stripes
     everyone: np.ndarray  # uint32[B], bitmap of all workers in packet order
@@ -193,7 +193,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
 @njit(cache=True)
 def write_header(server, row, kind, flags, node, place):
     """Header of a packet about the fragment in row `place` of the store."""
-    config = server.config[0]
+    config = server.config
     fragment = place % config.fragments
     whole = server.iteration[place] * config.fragments + fragment
     index, extra = _index_for(server, server.iteration[place], fragment)
@@ -204,7 +204,7 @@ def write_header(server, row, kind, flags, node, place):
 @njit(cache=True)
 def write_result(server, row, kind, place):
     """Returns the bytes of the payload."""
-    config = server.config[0]
+    config = server.config
     base = wire.HEADER_WORDS + config.bitmap_words
     write_header(server, row, kind, np.int64(server.flags[place]) & RESULT_FLAGS, 0, place)
     for i in range(config.bitmap_words):
@@ -224,8 +224,8 @@ def write_result(server, row, kind, place):
 @njit(cache=True)
 def name_previous(server, row):
     """Let a result name the one before it, so that a worker knows that it has missed one."""
-    wire.set_extra(row, server.state[0].previous)
-    server.state[0].previous = wire.fragment(row) + 1
+    wire.set_extra(row, server.state.previous)
+    server.state.previous = wire.fragment(row) + 1
 
 
 @njit(cache=True)
@@ -234,7 +234,7 @@ def open_row(server, place, iteration):
     server.stage[place] = EMPTY
     server.flags[place] = 0
     server.attempts[place] = 0
-    for i in range(server.config[0].bitmap_words):
+    for i in range(server.config.bitmap_words):
         server.bitmap[place, i] = np.uint32(0)
 
 
@@ -242,7 +242,7 @@ def open_row(server, place, iteration):
 def become_floats(server, place):
     """Forget the row's whole numbers: from here on it is a sum of floating-point numbers."""
     server.flags[place] |= np.uint16(wire.FLOAT | wire.OVERFLOW)
-    for i in range(server.config[0].bitmap_words):
+    for i in range(server.config.bitmap_words):
         server.bitmap[place, i] = np.uint32(0)
     floats.clear(server.floats, place)
     server.counters[0].float_results += 1

@@ -102,8 +102,8 @@ NOTHING_RECORDED = Blocks(
 class Worker(NamedTuple):
     """S slots; F fragments and C chunks per iteration, I recorded iterations."""
 
-    config: np.ndarray  # worker_state.CONFIG[1]; `window` is S
-    state: np.ndarray  # STATE[1]
+    config: np.record  # worker_state.CONFIG; `window` is S
+    state: np.record  # STATE
     stream: Stream  # the first `chunks` places of it are in use
     chunk: np.ndarray  # int64[S], number of the slot's chunk in flight, or else of its next one
     busy: np.ndarray  # uint8[S], 1: a chunk is in flight
@@ -130,7 +130,7 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
     state = new_record(STATE, earliest_ns=worker_state.NEVER, free=slots)
     first = spec.job.first_fragments
     stream = new_stream(first, slots, recorded is not None)
-    state["chunks"] = stream.tensor.size
+    state.chunks = stream.tensor.size
     return Worker(
         config=config,
         state=state,
@@ -155,7 +155,7 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
 @njit(cache=True)
 def begin(worker, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
-    config, state = worker.config[0], worker.state[0]
+    config, state = worker.config, worker.state
     send_scoreboard.begin(scoreboard, iteration)
     worker_state.begin(state)
     if iteration > 0:
@@ -170,7 +170,7 @@ def begin(worker, scoreboard, iteration):
 @njit(cache=True)
 def open_tensor(worker, scoreboard, tensor, layer):
     """A tensor that a program has given is next in the stream (see send_scoreboard.lay_out)."""
-    state = worker.state[0]
+    state = worker.state
     for fragment in range(scoreboard.first[tensor], scoreboard.end[tensor]):
         worker.stream.tensor[state.chunks] = tensor
         worker.stream.fragment[state.chunks] = fragment
@@ -183,9 +183,9 @@ def receive(worker, scoreboard, now, packets, lengths, count):
 
     Returns True when the iteration's last result is among them. After a wrong value it stops, with
     the status FAILED set."""
-    config, state, counters = worker.config[0], worker.state[0], worker.counters[0]
+    config, state, counters = worker.config, worker.state, worker.counters[0]
     base = wire.HEADER_WORDS + config.bitmap_words
-    value_count = scoreboard.state[0].values
+    value_count = scoreboard.state.values
     full = 4 * (base + value_count)
     finished = False
     for i in range(count):
@@ -232,11 +232,11 @@ def _check(worker, scoreboard, row, base, place, fragment):
     """True if the packet holds the sum over all workers; else the place is noted in the status."""
     if fragment >= 0:
         return payload.check_values(worker, scoreboard, row, base, fragment)
-    wrong = values.first_nonzero(row, base, base + scoreboard.state[0].values)
+    wrong = values.first_nonzero(row, base, base + scoreboard.state.values)
     if wrong < 0:
         return True
     worker.status[0].failed = 1
-    worker.status[0].iteration = scoreboard.state[0].iteration
+    worker.status[0].iteration = scoreboard.state.iteration
     worker.status[0].fragment = worker.stream.announced[place]
     worker.status[0].position = wrong
     worker.status[0].found = np.int64(np.int32(wire.swap(row[base + wrong])))
@@ -247,9 +247,9 @@ def _check(worker, scoreboard, row, base, place, fragment):
 @njit(cache=True)
 def _write_gradient(worker, scoreboard, row, slot, flags):
     """Returns the bytes of the payload."""
-    config = worker.config[0]
+    config = worker.config
     number = worker.chunk[slot]
-    place = number - worker.state[0].first_chunk
+    place = number - worker.state.first_chunk
     fragment, announced = worker.stream.fragment[place], worker.stream.announced[place]
     index = slot
     if (number // config.window) % config.sets:
@@ -261,12 +261,12 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     base = wire.HEADER_WORDS + config.bitmap_words
     exponent, following = 0, 0
     if fragment < 0:
-        values.write_zeros(row, base, base + scoreboard.state[0].values)
+        values.write_zeros(row, base, base + scoreboard.state.values)
     elif worker.recorded.shape[0] > 0:
         exponent = np.int64(worker.exponent[fragment])
-        i = scoreboard.state[0].iteration % worker.recorded.shape[0]
-        start = fragment * scoreboard.state[0].values
-        block = worker.recorded[i, start : start + scoreboard.state[0].values]
+        i = scoreboard.state.iteration % worker.recorded.shape[0]
+        start = fragment * scoreboard.state.values
+        block = worker.recorded[i, start : start + scoreboard.state.values]
         if config.short == 1:
             block_float.write_steps(row, base, block, block_float.short_scale_of(exponent))
         else:
@@ -275,25 +275,25 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     else:
         payload.write_values(worker, scoreboard, row, base, fragment)
     if announced >= 0:
-        i = scoreboard.state[0].iteration % worker.own_exponent.shape[0]
+        i = scoreboard.state.iteration % worker.own_exponent.shape[0]
         following = np.int64(worker.own_exponent[i, announced])
     wire.set_exponents(row, exponent, following)
     worker.counters[0].gradient_packets += 1
     if config.omit_zeros == 1 or config.short == 1:
-        return wire.compact(row, base, scoreboard.state[0].values, config.omit_zeros, config.short)
-    return 4 * (base + scoreboard.state[0].values)
+        return wire.compact(row, base, scoreboard.state.values, config.omit_zeros, config.short)
+    return 4 * (base + scoreboard.state.values)
 
 
 @njit(cache=True)
 def _next_slot(worker, scoreboard):
     """The slot whose next chunk comes first in the stream, or -1 if that may not be sent yet."""
-    if worker.state[0].free == 0:
+    if worker.state.free == 0:
         return -1
     slot = np.int64(worker.free[0])
-    place = worker.chunk[slot] - worker.state[0].first_chunk
+    place = worker.chunk[slot] - worker.state.first_chunk
     if (
-        scoreboard.state[0].iteration < 0
-        or place >= worker.state[0].chunks
+        scoreboard.state.iteration < 0
+        or place >= worker.state.chunks
         or scoreboard.ready[worker.stream.tensor[place]] == 0
     ):
         return -1
@@ -307,7 +307,7 @@ def _next_slot(worker, scoreboard):
 def _resend(worker, scoreboard, now, packets, lengths):
     """Send again what is due, or was sent well before a chunk whose result is here, into the first
     rows; returns their number."""
-    config, state = worker.config[0], worker.state[0]
+    config, state = worker.config, worker.state
     lost_ns = state.heard_ns - worker_state.patience_ns(worker)
     if state.earliest_ns > now and state.oldest_ns > lost_ns:
         return 0
@@ -344,7 +344,7 @@ def _resend(worker, scoreboard, now, packets, lengths):
 @njit(cache=True)
 def send(worker, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
-    config, state = worker.config[0], worker.state[0]
+    config, state = worker.config, worker.state
     capacity = packets.shape[0]
     filled = _resend(worker, scoreboard, now, packets, lengths)
     timeout = worker_state.timeout_ns(worker)
@@ -364,7 +364,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], slot, 0)
         worker_state.take_pace(state, config, now, lengths[filled])
         tensor = worker.stream.tensor[worker.chunk[slot] - state.first_chunk]
-        row = scoreboard.state[0].row
+        row = scoreboard.state.row
         if scoreboard.first_sent_ns[row, tensor] < 0:
             scoreboard.first_sent_ns[row, tensor] = now
         worker.busy[slot] = 1
@@ -383,7 +383,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
 @njit(cache=True)
 def deadline(worker, scoreboard):
     """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
-    state = worker.state[0]
+    state = worker.state
     if state.more == 1:
         return 0
     due = state.earliest_ns

@@ -66,7 +66,7 @@ STATE = record(
 UNIT = 256  # of `credit`
 
 
-def configuration(spec: HostSpec, **more: int) -> np.ndarray:
+def configuration(spec: HostSpec, **more: int) -> np.record:
     """A worker's CONFIG from its specification, with the fields of its system in `more`."""
     job, options = spec.job, spec.options
     fields = {
@@ -99,7 +99,7 @@ def timeout_ns(worker):
     the longest of this iteration and the one before. Round trips here are of several kinds: through
     the switch alone, through the server's queue, and those that wait for a slower worker, which
     come once for each tensor. Their mean says little about the slower kinds."""
-    config, state = worker.config[0], worker.state[0]
+    config, state = worker.config, worker.state
     if config.timeout_ns > 0:
         return config.timeout_ns
     if state.round_trip_ns == 0:
@@ -117,7 +117,7 @@ def patience_ns(worker):
 
     The same round trip as a timeout's, but no more: what holds up a host or a switch holds up both
     fragments. With a fixed timeout nothing counts as lost before it."""
-    config, state = worker.config[0], worker.state[0]
+    config, state = worker.config, worker.state
     if config.timeout_ns > 0 or state.round_trip_ns == 0:
         return NEVER
     return max(state.round_trip_ns + 4 * state.variation_ns, config.min_patience_ns)
@@ -158,16 +158,16 @@ def adapt_window(worker, marked, whole_step, sent_ns, now):
     `whole_step`, one more at once.
 
     `sent_ns`: when what has been answered was sent."""
-    state = worker.state[0]
+    state = worker.state
     if marked:
         worker.counters[0].marked_results += 1
         cut_window(state, sent_ns, now)
-    elif state.credit < worker.config[0].window * UNIT:
+    elif state.credit < worker.config.window * UNIT:
         if whole_step:
             more = state.credit + UNIT
         else:
             more = state.credit + UNIT * UNIT // state.credit + 1
-        state.credit = min(more, worker.config[0].window * UNIT)
+        state.credit = min(more, worker.config.window * UNIT)
 
 
 @njit(cache=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from testbed.derived.timers import NOMINAL_RATE_BPS, uplink_rate
 from testbed.experiment.background_flows import Flow
-from testbed.protocols.records import new_record
+from testbed.protocols.records import new_table
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import mix2
 from testbed.routing.tree import next_hops, switch_of
@@ -89,7 +89,7 @@ def _end(experiment: Experiment, flow: Flow, sending: bool, seed: int) -> np.nda
     length = flow.packet_bytes - FRAME_OVERHEAD
     rate_bps = flow.rate_bps or uplink_rate(experiment, flow.source)
     interval_ps = -(-8 * flow.packet_bytes * 10**12 // rate_bps) if rate_bps else 0
-    return new_record(
+    return new_table(
         background.END,
         sending=int(sending),
         tcp=int(flow.kind == "tcp"),

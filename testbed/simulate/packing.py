@@ -37,7 +37,8 @@ def packed(machines: list[Any]) -> tuple[list[Any], list[np.ndarray]]:
         end = _after(end, 8 * words)
         small = [each for each in _arrays(machine) if 0 < each.nbytes <= LARGEST_BYTES]
         for each in sorted(small, key=lambda each: each.nbytes > SHORT_BYTES):
-            if each.base is None and id(each) not in kept and id(each) not in places:
+            owns = each.base is None or isinstance(each, np.record)
+            if owns and id(each) not in kept and id(each) not in places:
                 places[id(each)] = end, each
                 end = _after(end, each.nbytes)
     memory = np.zeros(end + LINE_BYTES, np.uint8)
@@ -53,7 +54,7 @@ def _after(start: int, count: int) -> int:
     return start + -(-count // LINE_BYTES) * LINE_BYTES
 
 
-def _arrays(part: Any) -> Iterator[np.ndarray]:
+def _arrays(part: Any) -> Iterator[Any]:
     for each in part:
         if isinstance(each, tuple):
             yield from _arrays(each)
@@ -61,11 +62,13 @@ def _arrays(part: Any) -> Iterator[np.ndarray]:
             yield each
 
 
-def _move(array: np.ndarray, memory: np.ndarray) -> np.ndarray:
+def _move(part: Any, memory: np.ndarray) -> Any:
+    """An array or a record that has moved to this memory."""
+    array = np.asarray(part)
     there = memory[: array.nbytes].view(array.dtype).reshape(array.shape)
     if array.view(np.uint8).any():  # what is not written takes no memory before it is used
         there[...] = array
-    return there
+    return there[()] if isinstance(part, np.record) else there
 
 
 def _with(part: Any, moved: dict[int, np.ndarray]) -> Any:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols.records import new_record, record
+from testbed.protocols.records import new_table, record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.simulate.event_queue import EventQueue, new_event_queue
 from testbed.workload.machine import Batch, new_batch
@@ -125,7 +125,7 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) ->
     `headers`, `partial`, `arrived` and `out` are empty, to be replaced."""
     batch = new_batch(0, 1, 32)
     return World(
-        state=new_record(
+        state=new_table(
             STATE, free=FRAMES, pending=-1, failed_host=-1, finished_host=-1, leaving_first=-1
         ),
         queue=new_event_queue(hosts),

@@ -40,12 +40,12 @@ def waiting(nodes: Nodes) -> list[str]:
 
 
 def _worker(node: Node) -> str:
-    scoreboard, loop = node.machine.scoreboard, node.machine.training.state[0]
+    scoreboard, loop = node.machine.scoreboard, node.machine.training.state
     computing = loop.phase < training.DRAIN and loop.computing == 1
-    iteration = int(scoreboard.state[0].iteration)
+    iteration = int(scoreboard.state.iteration)
     if iteration < 0:
         return "has no gradients yet; it computes" if computing else "has no gradients yet"
-    lacking = [t for t in range(int(scoreboard.state[0].tensors)) if scoreboard.missing[t] > 0]
+    lacking = [t for t in range(int(scoreboard.state.tensors)) if scoreboard.missing[t] > 0]
     if not lacking:
         return f"has all results of iteration {iteration}"
     names = [node.spec.job.tensors[t].name for t in lacking]
@@ -74,10 +74,10 @@ def _server(protocol: Any) -> str | None:
     for row in rows[:NAMED]:
         missing = [
             worker
-            for worker in range(int(server.config[0].workers))
+            for worker in range(int(server.config.workers))
             if not int(server.bitmap[row, -1 - worker // 32]) >> worker % 32 & 1
         ]
-        fragment = int(row) % int(server.config[0].fragments)
+        fragment = int(row) % int(server.config.fragments)
         iteration = int(server.iteration[row])
         numbers = ", ".join(map(str, missing))
         lacks.append(f"fragment {fragment} of iteration {iteration}: {numbers}")

@@ -289,7 +289,7 @@ def _sharing(machine: Any, first: Any) -> Any:
     """A worker's machine with what never changes, and is the same for all workers of its job, taken
     from the first one: of a large model, hundreds of megabytes."""
     same = {name: getattr(first.scoreboard, name) for name in ("first", "size", "tensor")}
-    if first.scoreboard.state[0].order == send_scoreboard.FIFO:
+    if first.scoreboard.state.order == send_scoreboard.FIFO:
         same["sent_order"] = first.scoreboard.sent_order
     return machine._replace(scoreboard=machine.scoreboard._replace(**same))
 

@@ -121,8 +121,8 @@ def attach(machine: Any, memory: memory_map.Shared) -> Any:
 def submit(machine: Any, memory: memory_map.Shared) -> None:
     """Tell the machine of the calls that the program has submitted so far, and of its end."""
     state = machine.feed.state
-    state["submitted"] = memory.header["submitted"]
-    state["closed"] = memory.header["closed"]
+    state.submitted = memory.header["submitted"][0]
+    state.closed = memory.header["closed"][0]
 
 
 @njit  # compiled into its callers: numba's cache knows no functions as arguments
@@ -135,9 +135,9 @@ def _step(machine, now, arrived, count, out, receive, begin, open_tensor, send, 
         if wanted == feeds.NOTHING:
             break
         if wanted == feeds.BEGIN:
-            begin(protocol, scoreboard, feed.state[0].latest)
+            begin(protocol, scoreboard, feed.state.latest)
             continue
-        tensor = feed.state[0].block
+        tensor = feed.state.block
         open_tensor(protocol, scoreboard, tensor, feed.layer[tensor])
         send_scoreboard.make_ready(scoreboard, tensor, now)
     _note(feed, status)
@@ -147,7 +147,7 @@ def _step(machine, now, arrived, count, out, receive, begin, open_tensor, send, 
 
 @njit(cache=True)
 def _note(feed, status):
-    state = feed.state[0]
+    state = feed.state
     status[0].iterations = max(state.latest, 0)
     status[0].news |= state.news
     status[0].open_calls = state.submitted - state.done
@@ -195,7 +195,7 @@ def step_sharded(machine, now, arrived, count, out):
     protocol, scoreboard, feed, status, counters, servers = machine
     one = FedPoolMachine(protocol, scoreboard, feed, status, counters)
     filled, deadline = step_pool(one, now, arrived, count, out)
-    ps.shard(out.packets, out.destinations, filled, scoreboard.state[0].fragments, servers[0])
+    ps.shard(out.packets, out.destinations, filled, scoreboard.state.fragments, servers[0])
     return filled, deadline
 
 
@@ -208,15 +208,15 @@ def step_ring(machine, now, arrived, count, out):
     while True:
         wanted = feeds.advance(feed, member.worker.given, scoreboard, now)
         if wanted == feeds.BEGIN:
-            ring.begin(member, scoreboard, feed.state[0].latest)
+            ring.begin(member, scoreboard, feed.state.latest)
             continue
         if wanted == feeds.OPEN:
-            send_scoreboard.make_ready(scoreboard, feed.state[0].block, now)
+            send_scoreboard.make_ready(scoreboard, feed.state.block, now)
             continue
-        tensor = member.state[0].tensor
-        if scoreboard.state[0].iteration >= 0:
+        tensor = member.state.tensor
+        if scoreboard.state.iteration >= 0:
             ring.add_ready(member, scoreboard, now)
-        if member.state[0].tensor == tensor:
+        if member.state.tensor == tensor:
             break
     _note(feed, status)
     filled = ring_link.send(member, scoreboard, now, out.packets, out.lengths, out.destinations)

@@ -86,7 +86,7 @@ STATE = record(
 class Feed(NamedTuple):
     """T blocks per round."""
 
-    state: np.ndarray  # STATE[1]
+    state: np.record  # STATE
     calls: np.ndarray  # memory_map.CALL[CALLS]
     layer: np.ndarray  # int64[T], of the call whose part a block is
     level: np.ndarray  # int64[B], of the blocks of the call that is being laid out
@@ -117,7 +117,7 @@ def of_spec(spec: HostSpec, order: int) -> Feed:
 def advance(feed, g, scoreboard, now):
     """Lay out as much as there are calls and blocks for: BEGIN, OPEN or NOTHING. The caller does
     that and calls again."""
-    state = feed.state[0]
+    state = feed.state
     _note_done(feed, g, now)
     while state.failed == 0:
         if state.stage == IDLE:
@@ -141,7 +141,7 @@ def advance(feed, g, scoreboard, now):
             state.laid_out = 0
             continue
         if state.latest < 0 or state.block == 0:
-            if state.latest >= 0 and scoreboard.state[0].unfinished > 0:
+            if state.latest >= 0 and scoreboard.state.unfinished > 0:
                 return NOTHING
             if state.latest + 1 == state.rounds:
                 state.failed = TOO_MANY
@@ -162,7 +162,7 @@ def advance(feed, g, scoreboard, now):
 @njit(cache=True)
 def _note_done(feed, g, now):
     """Tell the program of the calls whose sums are all there."""
-    state = feed.state[0]
+    state = feed.state
     for number in range(state.oldest, state.call):
         call = feed.calls[number % memory_map.CALLS]
         if call.state == memory_map.SUBMITTED and g.left[2 * (number % memory_map.CALLS) + 1] == 0:
@@ -185,10 +185,10 @@ def _fragments(values, per_fragment):
 
 @njit(cache=True)
 def _take_call(feed, g, scoreboard, now):
-    state = feed.state[0]
+    state = feed.state
     place = state.call % memory_map.CALLS
     call = feed.calls[place]
-    per_fragment = scoreboard.state[0].values
+    per_fragment = scoreboard.state.values
     call.submitted_ns = now
     call.rare_blocks = 0
     g.left[2 * place] = _fragments(call.prelude_words, per_fragment)
@@ -200,7 +200,7 @@ def _take_call(feed, g, scoreboard, now):
 
 @njit(cache=True)
 def _lay_out_prelude(feed, g, scoreboard, call):
-    state = feed.state[0]
+    state = feed.state
     state.block -= 1
     block = state.block
     g.form[block] = given.WHOLE
@@ -215,7 +215,7 @@ def _lay_out_prelude(feed, g, scoreboard, call):
 @njit(cache=True)
 def _lay_out_blocks(feed, g, scoreboard, call):
     """The call's next block, or as many as the round has left."""
-    state = feed.state[0]
+    state = feed.state
     begin = state.laid_out * state.block_values
     blocks = 1
     if state.joined == 1:
@@ -234,7 +234,7 @@ def _lay_out_blocks(feed, g, scoreboard, call):
 @njit(cache=True)
 def _describe_block(feed, g, call, block):
     """The call's next block is this one of the round: where its values are, and their scale."""
-    state = feed.state[0]
+    state = feed.state
     done = state.laid_out * state.block_values
     g.source[block] = call.source + done
     g.target[block] = call.target + done
@@ -258,10 +258,10 @@ def _describe_block(feed, g, call, block):
 @njit(cache=True)
 def _check_prelude(feed, g, scoreboard, call):
     """Whether all ranks give the same, as soon as it is known."""
-    state = feed.state[0]
+    state = feed.state
     first = scoreboard.first[state.opening]
     words = prelude.WORDS_PER_RANK * state.workers
-    for fragment in range(first, first + _fragments(words, scoreboard.state[0].values)):
+    for fragment in range(first, first + _fragments(words, scoreboard.state.values)):
         if scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
             return
     if not prelude.ranks_agree(g.words[call.prelude :], state.workers):
@@ -271,7 +271,7 @@ def _check_prelude(feed, g, scoreboard, call):
 
 def failure(feed: Feed, words: np.ndarray, title: str) -> str:
     """Why a feed has failed. `words`: its arena; `title`: the job's title."""
-    state = feed.state[0]
+    state = feed.state
     if state.failed == TOO_MANY:
         return f"{title} has used up the packets' 32-bit fragment numbers"
     call = feed.calls[int(state.call) % memory_map.CALLS]

@@ -30,7 +30,7 @@ def step_ring(machine, now, arrived, count, out):
     """A ring member's step; see machine.step."""
     member, scoreboard, loop, status, _ = machine
     if count > 0:
-        iteration = scoreboard.state[0].iteration
+        iteration = scoreboard.state.iteration
         if ring.receive(member, scoreboard, now, arrived.packets, arrived.lengths, count):
             training.gradient_finished(loop, iteration, now, status)
     while status[0].failed == 0:
@@ -38,15 +38,15 @@ def step_ring(machine, now, arrived, count, out):
         if begun >= 0:
             ring.begin(member, scoreboard, begun)
             continue
-        tensor = member.state[0].tensor
+        tensor = member.state.tensor
         if ring.add_ready(member, scoreboard, now):
-            training.gradient_finished(loop, scoreboard.state[0].iteration, now, status)
-        if member.state[0].tensor == tensor:
+            training.gradient_finished(loop, scoreboard.state.iteration, now, status)
+        if member.state.tensor == tensor:
             break
     if status[0].failed == 1:
         return 0, 0
     filled = ring_link.send(member, scoreboard, now, out.packets, out.lengths, out.destinations)
     # Who has all results still has to pass on what others wait for.
-    if loop.state[0].phase == training.FINISHED:
+    if loop.state.phase == training.FINISHED:
         status[0].finished = 1 if ring_link.all_sent(member) else 0
     return filled, min(ring_link.deadline(member), training.deadline(loop))

@@ -101,14 +101,11 @@ def _set_element(context, builder, signature, args):
 
 
 class PlacedTuple(types.NamedTuple):
-    """The numba type of a placed named tuple of arrays and of such tuples; `like` is the type of
-    the tuple itself."""
+    """The numba type of a placed named tuple of arrays, records and such tuples; `like` is the
+    type of the tuple itself."""
 
     def __init__(self, like: Any) -> None:
-        parts = [
-            PlacedTuple(t) if isinstance(t, types.BaseNamedTuple) else PlacedArray(t)
-            for t in like.types
-        ]
+        parts = [_placed(part) for part in like.types]
         super().__init__(parts, like.instance_class)
         # Names of compiled functions contain those of their arguments' types, so it is kept short.
         digest = hashlib.sha256(str(like).encode()).hexdigest()[:16]
@@ -122,7 +119,8 @@ class PlacedTuple(types.NamedTuple):
 
     @property
     def words(self) -> int:
-        """How many words it takes: of an array, its address, shape and strides."""
+        """How many words it takes: of an array, its address, shape and strides; of a record, its
+        address."""
         return sum(_words_of(part) for part in self.types)
 
     def offset(self, index: int) -> int:
@@ -130,10 +128,18 @@ class PlacedTuple(types.NamedTuple):
         return sum(_words_of(part) for part in self.types[:index])
 
 
+def _placed(kind: Any) -> Any:
+    if isinstance(kind, types.Record):
+        return kind
+    return PlacedTuple(kind) if isinstance(kind, types.BaseNamedTuple) else PlacedArray(kind)
+
+
 def _parts_of(kind: Any) -> tuple:
     """What `_from_parts` needs of a member's type."""
     if isinstance(kind, PlacedTuple):
         return kind.instance_class, tuple(map(_parts_of, kind.types))
+    if isinstance(kind, types.Record):
+        return (as_dtype(kind),)
     return as_dtype(kind.dtype), kind.ndim, kind.layout, kind.mutable, kind.aligned
 
 
@@ -147,6 +153,8 @@ def _plain(instance_class: type, parts: tuple) -> Any:
     for part in parts:
         if isinstance(part[0], type):
             kinds.append(_plain(*part))
+        elif len(part) == 1:
+            kinds.append(from_dtype(part[0]))
         else:
             dtype, ndim, layout, mutable, aligned = part
             kinds.append(types.Array(from_dtype(dtype), ndim, layout, not mutable, None, aligned))
@@ -154,6 +162,8 @@ def _plain(instance_class: type, parts: tuple) -> Any:
 
 
 def _words_of(part: Any) -> int:
+    if isinstance(part, types.Record):
+        return 1
     return part.words if isinstance(part, PlacedTuple) else 1 + 2 * part.ndim
 
 
@@ -176,6 +186,8 @@ def _part(context: Any, builder: Any, kind: PlacedTuple, address: Any, index: in
         load.set_metadata("invariant.load", builder.module.add_metadata([]))
         return load
 
+    if isinstance(part, types.Record):
+        return builder.inttoptr(word(0), context.get_value_type(part))
     array = context.make_array(part)(context, builder)
     item = context.get_data_type(part.dtype)
     populate_array(
@@ -219,6 +231,8 @@ def _words(part: Any) -> Iterator[int]:
     if isinstance(part, tuple):
         for each in part:
             yield from _words(each)
+    elif isinstance(part, np.record):
+        yield np.asarray(part).ctypes.data
     else:
         yield from (part.ctypes.data, *part.shape, *part.strides)
 
@@ -269,9 +283,11 @@ def _step_of(machine: Any, batch: Any) -> Any:
 
 
 def _kind(part: Any) -> tuple:
-    """What numba's type of an array, or of a tuple of arrays, depends on."""
+    """What numba's type of an array or a record, or of a tuple of them, depends on."""
     if isinstance(part, tuple):
         return type(part), *map(_kind, part)
+    if isinstance(part, np.record):
+        return (part.dtype,)
     flags = part.flags
     layout = flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable
     return part.dtype, part.ndim, layout

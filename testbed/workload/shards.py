@@ -34,5 +34,5 @@ def step(machine, now, arrived, count, out):
     protocol, scoreboard, loop, status, counters, servers = machine
     one = worker.PoolMachine(protocol, scoreboard, loop, status, counters)
     filled, deadline = worker.step_pool(one, now, arrived, count, out)
-    ps.shard(out.packets, out.destinations, filled, scoreboard.state[0].fragments, servers[0])
+    ps.shard(out.packets, out.destinations, filled, scoreboard.state.fragments, servers[0])
     return filled, deadline

@@ -49,7 +49,7 @@ class Training(NamedTuple):
     """T layers, I iterations; times in ns since the run's start, -1 for not yet. S sets of compute
     times, which iterations take in turn: one, or those of a recording's steps."""
 
-    state: np.ndarray  # STATE[1]
+    state: np.record  # STATE
     forward_ns: np.ndarray  # int64[S, T]
     backward_ns: np.ndarray  # int64[S, T]
     update_ns: np.ndarray  # int64[S, T]
@@ -111,7 +111,7 @@ def varied(duration_ns, stream, number, share):
 @njit(cache=True)
 def gradient_finished(loop, iteration, now, status):
     """The last result of an iteration has arrived."""
-    state = loop.state[0]
+    state = loop.state
     loop.end_ns[iteration] = now
     status[0].iterations = iteration + 1
     if iteration + 1 == state.iterations:
@@ -136,7 +136,7 @@ def advance(loop, scoreboard, now):
 
     Returns the iteration whose gradients begin to be exchanged, once for each: the caller opens it
     and calls again. Returns -1 when there is nothing more to do before `deadline`."""
-    state = loop.state[0]
+    state = loop.state
     while state.phase < DRAIN:
         iteration, layer = state.iteration, state.layer
         if state.computing == 0:
@@ -154,7 +154,7 @@ def advance(loop, scoreboard, now):
                 if layer == 0:
                     loop.start_ns[iteration] = start
                 loop.forward_start_ns[iteration, layer] = start
-            elif scoreboard.state[0].iteration < iteration:
+            elif scoreboard.state.iteration < iteration:
                 return iteration
             state.computing = 1
             state.end_ns = start + _stretched(loop, start, duration, iteration)
@@ -183,6 +183,6 @@ def advance(loop, scoreboard, now):
 @njit(cache=True)
 def deadline(loop):
     """When the running compute step ends, or NEVER while waiting for a gradient."""
-    if loop.state[0].phase < DRAIN and loop.state[0].computing == 1:
-        return loop.state[0].end_ns
+    if loop.state.phase < DRAIN and loop.state.computing == 1:
+        return loop.state.end_ns
     return NEVER

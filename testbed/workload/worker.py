@@ -58,7 +58,7 @@ def parts(protocol: Any, spec: HostSpec) -> tuple:
 @njit  # compiled into its callers: numba's cache knows no functions as arguments
 def _step(machine, now, arrived, count, out, receive, begin, send, deadline):
     protocol, scoreboard, loop, status, _ = machine
-    iteration = scoreboard.state[0].iteration
+    iteration = scoreboard.state.iteration
     if count > 0 and receive(protocol, scoreboard, now, arrived.packets, arrived.lengths, count):
         training.gradient_finished(loop, iteration, now, status)
     if status[0].failed == 1:

@@ -223,7 +223,7 @@ class OneWorker(OneHost):
     def __init__(self, system: str, *arguments: Any, **options: Any) -> None:
         super().__init__(system, *arguments, **options)
         self.scoreboard = self.host.machine.scoreboard
-        self.config, self.state = self.worker.config[0], self.worker.state[0]
+        self.config, self.state = self.worker.config, self.worker.state
         self.status = self.worker.status[0]
 
     @property
@@ -233,7 +233,7 @@ class OneWorker(OneHost):
 
     @property
     def iteration(self) -> int:
-        return int(self.scoreboard.state[0].iteration)
+        return int(self.scoreboard.state.iteration)
 
 
 class OneServer(OneHost):
@@ -243,7 +243,7 @@ class OneServer(OneHost):
 
     def __init__(self, system: str, *arguments: Any, **options: Any) -> None:
         super().__init__(system, *arguments, **options)
-        self.config, self.state = self.server.config[0], self.server.state[0]
+        self.config, self.state = self.server.config, self.server.state
 
     @property
     def server(self) -> Any:

@@ -72,10 +72,10 @@ class FabricLink(client.Link):
     def wait(self, timeout_s: float | None) -> None:
         """Let time pass until there is news for this program."""
         state = self.host.machine.feed.state
-        while not state["news"][0]:
+        while not state.news:
             step(self.fabric)
-        state["news"] = 0
-        if state["failed"][0]:
+        state.news = 0
+        if state.failed:
             job = self.host.spec.job.name
             text = feed.failure(self.host.machine.feed, self.memory.words, f"job {job}")
             memory_map.write_failure(self.memory, text)
@@ -174,6 +174,6 @@ class VirtualLink(client.Link):
     def wait(self, timeout_s: float | None) -> None:
         """Let time pass until there is news for this program."""
         state = self.node.machine.feed.state
-        while not state["news"][0]:
+        while not state.news:
             self.network.step()
-        state["news"] = 0
+        state.news = 0

@@ -211,8 +211,8 @@ def _roots(part: Any, found: dict[int, np.ndarray]) -> None:
         for each in part:
             _roots(each, found)
         return
-    root = part
-    while isinstance(root.base, np.ndarray):
+    root = part = np.asarray(part)
+    while isinstance(root.base, np.ndarray | np.record):
         root = root.base
     if root.size and part.flags.writeable:
         found[root.ctypes.data] = root
@@ -235,13 +235,14 @@ def _together(host: Host) -> np.ndarray:
     def moved(part: Any) -> Any:
         if isinstance(part, tuple):
             return type(part)(*map(moved, part))
-        root = part
-        while isinstance(root.base, np.ndarray):
+        root = array = np.asarray(part)
+        while isinstance(root.base, np.ndarray | np.record):
             root = root.base
-        if root.ctypes.data not in places or not part.flags.writeable:
+        if root.ctypes.data not in places or not array.flags.writeable:
             return part
-        offset = places[root.ctypes.data] + part.ctypes.data - root.ctypes.data
-        return np.ndarray(part.shape, part.dtype, memory.data, offset, part.strides)
+        offset = places[root.ctypes.data] + array.ctypes.data - root.ctypes.data
+        there = np.ndarray(array.shape, array.dtype, memory.data, offset, array.strides)
+        return there[()] if isinstance(part, np.record) else there
 
     host.use(moved(host.machine))
     return memory

@@ -95,7 +95,7 @@ def test_a_wrong_value_is_named_from_every_part():
         assert len(simulation.parts) == threads
         for node in simulation.nodes.hosts:
             if node.spec.worker == 2 and node.spec.job.number == 1:
-                node.machine.protocol.config[0].seed += 1
+                node.machine.protocol.config.seed += 1
         with pytest.raises(RunError, match="^wrong value: job vgg16-1") as caught:
             simulation.run()
         simulation.parts.close()

@@ -193,7 +193,7 @@ def test_a_wrong_value_is_named():
     simulation = Simulation(spec, prepare(spec).compiled)
     for node in simulation.nodes.hosts:
         if node.spec.worker == 2 and node.spec.job.number == 1:
-            node.machine.protocol.config[0].seed += 1
+            node.machine.protocol.config.seed += 1
     with pytest.raises(RunError, match="^wrong value: job vgg16-1, iteration 0, tensor "):
         simulation.run()
 

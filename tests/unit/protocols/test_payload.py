@@ -88,7 +88,7 @@ def test_a_wrong_recorded_sum_is_told_with_what_was_expected(worker, iterations,
 def test_recorded_values_of_16_bits_are_rounded(worker):
     recorded, scoreboard = with_recorded(worker, 1), scoreboard_at(0)
     for short in (0, 1):
-        worker.config[0].short = short
+        worker.config.short = short
         assert bool(payload.is_rounded(recorded, scoreboard, 0)) is bool(short)
         assert not payload.is_rounded(worker, scoreboard, 0)  # generated values fit
 

@@ -619,7 +619,7 @@ def test_what_waits_when_its_row_is_used_again_is_not_sent():
     assert {fragment // 9 for fragment, _ in sent} == {1, 2}
     assert {packet.fragment // 9 for packet in before} == {0, 1}
     assert len(set(sent)) == len(sent)
-    assert ring.protocol.state[0].in_flight == 0
+    assert ring.protocol.state.in_flight == 0
 
 
 def test_what_two_iterations_ago_was_in_flight_holds_nobody_up():

@@ -183,7 +183,7 @@ def test_two_workers_with_different_readiness_do_not_deadlock():
             for scoreboard in scoreboards:
                 send_scoreboard.mark_received(scoreboard, fragment, 0)
     assert len(done) == 20
-    assert scoreboards[0].state[0].unfinished == 0 and scoreboards[1].state[0].unfinished == 0
+    assert scoreboards[0].state.unfinished == 0 and scoreboards[1].state.unfinished == 0
 
 
 def test_resend_comes_by_due_time_and_backs_off():
@@ -295,7 +295,7 @@ def test_flights_are_used_again():
         if now >= 7:
             send_scoreboard.mark_received(scoreboard, fragment - 7, now)
         send_scoreboard.next_resend_ns(scoreboard)
-    assert scoreboard.state[0].begun == 8
+    assert scoreboard.state.begun == 8
     assert sorted(scoreboard.fragment[:8]) == list(range(992, 1000))
     send_scoreboard.mark_sent_again(scoreboard, 995, 5000, 50)
     assert send_scoreboard.sent_ns(scoreboard, 995) == 5000
@@ -370,7 +370,7 @@ def test_flights_whose_timers_are_in_no_order_are_used_again():
         if now >= 7:
             send_scoreboard.mark_received(scoreboard, fragment - 7, now)
         send_scoreboard.next_resend_ns(scoreboard)
-    assert scoreboard.state[0].begun <= 16
+    assert scoreboard.state.begun <= 16
 
 
 def test_more_timers_than_the_queue_has_places_for():
@@ -426,21 +426,21 @@ def test_an_iteration_begins_as_if_there_had_been_none():
     while sent := sent_until_blocked(scoreboard, 6):
         for fragment in sent:
             send_scoreboard.mark_received(scoreboard, fragment, 0)
-    assert scoreboard.state[0].unfinished == 0
+    assert scoreboard.state.unfinished == 0
     send_scoreboard.begin(scoreboard, 1)
     fresh = new([40, 80, 4], window=6, span=6)
     for name in ("status", "ready", "unsent", "missing", "oldest", "furthest", "stop", "inflight"):
         np.testing.assert_array_equal(getattr(scoreboard, name), getattr(fresh, name), name)
     kept = ("iteration", "row", "queue_due_ns")
     for name in scoreboard.state.dtype.names:
-        assert name in kept or scoreboard.state[0][name] == fresh.state[0][name], name
+        assert name in kept or scoreboard.state[name] == fresh.state[name], name
 
 
 @pytest.mark.parametrize("values, used", [(36, 9), (37, 10), (40, 10), (48, 12)])
 def test_tensors_may_be_laid_out_as_one(values, used):
     """Three of four fragments each become one with fragments of four values."""
     scoreboard = new([16, 16, 16, 16])
-    state = scoreboard.state[0]
+    state = scoreboard.state
     scoreboard.first_sent_ns[0, 1] = scoreboard.done_ns[0, 1] = 5
     scoreboard.status[4:] = send_scoreboard.SENT
     send_scoreboard.lay_out(scoreboard, 1, 3, values)

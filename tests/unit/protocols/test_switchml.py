@@ -407,7 +407,7 @@ def test_recorded_iterations_are_repeated():
     """Of one recorded iteration, iteration 1 is a repetition."""
     worker = recorded(iterations=1)
     worker.step(0)
-    worker.scoreboard.state[0].iteration = 1
+    worker.scoreboard.state.iteration = 1
     (sent,) = worker.step(1, announcement(worker, 0, 5))
     ahead = int(worker.protocol.stream.announced[SLOTS])
     exponent = int(block_float.exponents(own(worker, ahead)[np.newaxis])[0])
@@ -423,7 +423,7 @@ def test_an_announcement_with_values_is_wrong(place):
     worker.step(0)
     values = [0, 0, 0, 0]
     values[place] = 7
-    worker.scoreboard.state[0].iteration = 3
+    worker.scoreboard.state.iteration = 3
     worker.step(1, announcement(worker, 2, 5, values=values))
     status = worker.status
     assert status.failed == 1 and status.fragment == worker.protocol.stream.announced[2]

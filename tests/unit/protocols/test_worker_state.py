@@ -86,7 +86,7 @@ def test_a_retry_waits_no_longer_than_a_first_transmission():
 
 def test_round_trips_are_smoothed():
     worker = new()
-    state = worker.state[0]
+    state = worker.state
     worker_state.measure_round_trip(state, 800)
     assert (state.round_trip_ns, state.variation_ns, state.longest_ns) == (800, 400, 800)
     worker_state.measure_round_trip(
@@ -99,7 +99,7 @@ def test_round_trips_are_smoothed():
 
 def test_the_longest_of_two_iterations_counts():
     worker = new()
-    state = worker.state[0]
+    state = worker.state
     worker_state.measure_round_trip(state, 5 * MS)
     worker_state.begin(state)
     assert (state.longest_ns, state.longest_before_ns) == (0, 5 * MS)
@@ -114,31 +114,31 @@ def test_the_longest_of_two_iterations_counts():
 def test_a_window_of_answers_makes_room_for_one_more():
     worker = new({"credit": 4 * UNIT}, window=10)
     worker_state.adapt_window(worker, False, False, 0, 0)
-    assert worker.state[0].credit == 4 * UNIT + UNIT // 4 + 1  # rounded up
+    assert worker.state.credit == 4 * UNIT + UNIT // 4 + 1  # rounded up
     for _ in range(3):
         worker_state.adapt_window(worker, False, False, 0, 0)
-    assert 5 * UNIT - UNIT // 4 < worker.state[0].credit <= 5 * UNIT + 4
+    assert 5 * UNIT - UNIT // 4 < worker.state.credit <= 5 * UNIT + 4
     assert worker.counters[0].marked_results == 0
 
 
 def test_a_step_of_its_own_makes_room_for_one_more_at_once():
     worker = new({"credit": 4 * UNIT}, window=10)
     worker_state.adapt_window(worker, False, True, 0, 0)
-    assert worker.state[0].credit == 5 * UNIT
+    assert worker.state.credit == 5 * UNIT
 
 
 @pytest.mark.parametrize("whole_step", [False, True])
 def test_a_window_stops_at_its_limit(whole_step):
     worker = new({"credit": 10 * UNIT - 1}, window=10)
     worker_state.adapt_window(worker, False, whole_step, 0, 0)
-    assert worker.state[0].credit == 10 * UNIT
+    assert worker.state.credit == 10 * UNIT
     worker_state.adapt_window(worker, False, whole_step, 0, 0)
-    assert worker.state[0].credit == 10 * UNIT
+    assert worker.state.credit == 10 * UNIT
 
 
 def test_a_mark_halves_the_window_once_for_what_was_sent_before():
     worker = new({"credit": 8 * UNIT, "cut_ns": 100}, window=10)
-    state = worker.state[0]
+    state = worker.state
     worker_state.adapt_window(worker, True, False, 99, 200)  # sent before it was last halved
     assert (state.credit, state.cut_ns) == (8 * UNIT, 100)
     worker_state.adapt_window(worker, True, True, 100, 200)
@@ -153,7 +153,7 @@ def test_a_mark_halves_the_window_once_for_what_was_sent_before():
 def test_a_window_keeps_one_fragment():
     worker = new({"credit": UNIT + 1}, window=10)
     worker_state.adapt_window(worker, True, False, 5, 5)
-    assert worker.state[0].credit == UNIT
+    assert worker.state.credit == UNIT
 
 
 # ---- pacing ----
@@ -161,7 +161,7 @@ def test_a_window_keeps_one_fragment():
 
 def test_packets_follow_each_other_at_the_pace():
     worker = new(pace_ps=4_000_000)
-    state, config = worker.state[0], worker.config[0]
+    state, config = worker.state, worker.config
     for count in (1, 2, 3):
         worker_state.take_pace(state, config, 10 * US, 300)
         assert state.next_send_ps == 10 * US * 1000 + count * 4_000_000
@@ -169,7 +169,7 @@ def test_packets_follow_each_other_at_the_pace():
 
 def test_a_short_packet_takes_its_share_of_the_time():
     worker = new(pace_ps=4_000_000, frame_bytes=200)
-    state, config = worker.state[0], worker.config[0]
+    state, config = worker.state, worker.config
     worker_state.take_pace(state, config, 0, 200 - FRAME_OVERHEAD)
     assert state.next_send_ps == 4_000_000
     worker_state.take_pace(state, config, 0, 100 - FRAME_OVERHEAD)
@@ -178,7 +178,7 @@ def test_a_short_packet_takes_its_share_of_the_time():
 
 def test_lateness_is_made_up_for_up_to_the_burst():
     worker = new({"next_send_ps": 1000}, pace_ps=500, burst_ps=3000)
-    state, config = worker.state[0], worker.config[0]
+    state, config = worker.state, worker.config
     worker_state.take_pace(state, config, 2, 300)  # 1 ns late
     assert state.next_send_ps == 1500
     worker_state.take_pace(state, config, 10, 300)  # 8.5 ns late, of which 3 count
