@@ -91,9 +91,8 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
         position = positions.position_of(places, scoreboard.state.iteration, fragment)
         positions.announce(places, position, wire.extra(row))
         window.furthest = max(window.furthest, places.place[fragment])
-        while (
-            window.oldest < places.order.size
-            and scoreboard.status[places.order[window.oldest]] & send_scoreboard.RECEIVED
+        while window.oldest < places.order.size and send_scoreboard.has_result(
+            scoreboard, places.order[window.oldest]
         ):
             window.oldest += 1
 
@@ -111,8 +110,7 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
         for place in range(window.oldest, window.furthest - window.gap + 1):
             fragment = rules.positions.order[place]
             if (
-                scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
-                != send_scoreboard.SENT
+                not send_scoreboard.in_flight(scoreboard, fragment)
                 or rules.gap_place[place % rules.gap_place.size] > window.furthest
             ):
                 continue

@@ -202,10 +202,10 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if kind == wire.ASK:
             if iteration != scoreboard.state.iteration:
                 counters.stale += 1
-            elif scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
+            elif not send_scoreboard.has_result(scoreboard, fragment):
                 if wire.flags(row) & wire.FLOAT:
                     scoreboard.status[fragment] |= send_scoreboard.FLOAT
-                if scoreboard.status[fragment] & send_scoreboard.SENT == 0:
+                if not send_scoreboard.was_sent(scoreboard, fragment):
                     scoreboard.status[fragment] |= send_scoreboard.REQUESTED
                 elif state.retransmit_requests < worker.retransmit_requests.size:
                     worker.retransmit_requests[state.retransmit_requests] = fragment
@@ -224,7 +224,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             counters.foreign += 1
             continue
         _heard(worker, scoreboard, now, row)
-        if scoreboard.status[fragment] & send_scoreboard.RECEIVED:  # it counts once
+        if send_scoreboard.has_result(scoreboard, fragment):
             counters.duplicate_results += 1
             continue
         flags = wire.flags(row)
@@ -237,10 +237,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         counters.results += 1
         if flags & wire.OVERFLOW:
             counters.saturated += 1
-        once = (
-            scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RESENT)
-            == send_scoreboard.SENT
-        )
+        once = send_scoreboard.sent_once(scoreboard, fragment)
         if flags & wire.RESEND:
             state.recovered_ns = now
         elif once and send_scoreboard.sent_ns(scoreboard, fragment) > state.recovered_ns:
@@ -270,10 +267,7 @@ def _take_back(worker, scoreboard, now, iteration, fragment):
         worker.counters[0].stale += 1
         return
     worker.counters[0].collisions_signalled += 1
-    if (
-        scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
-        != send_scoreboard.SENT
-    ):
+    if not send_scoreboard.in_flight(scoreboard, fragment):
         return
     worker_state.cut_window(state, send_scoreboard.sent_ns(scoreboard, fragment), now)
     if state.retransmit_requests < worker.retransmit_requests.size:
@@ -298,10 +292,7 @@ def _miss_previous(worker, scoreboard, now, whole):
     fragment = whole - scoreboard.state.iteration * scoreboard.state.fragments
     if not 0 <= fragment < scoreboard.state.fragments:
         return
-    if (
-        scoreboard.status[fragment] & (send_scoreboard.SENT | send_scoreboard.RECEIVED)
-        == send_scoreboard.SENT
-    ):
+    if send_scoreboard.in_flight(scoreboard, fragment):
         _miss(worker, scoreboard, now, fragment)
 
 
@@ -316,13 +307,13 @@ def _miss_earlier(worker, scoreboard, now, fragment):
     oldest = scoreboard.oldest[scoreboard.tensor[fragment]]
     if (
         oldest < fragment
-        and scoreboard.status[oldest] & send_scoreboard.RESENT == 0
+        and not send_scoreboard.sent_again(scoreboard, oldest)
         and send_scoreboard.sent_ns(scoreboard, oldest) > before
     ):
         return  # the others were sent after it
     for earlier in range(oldest, fragment):
         if (
-            scoreboard.status[earlier] & send_scoreboard.RECEIVED == 0
+            not send_scoreboard.has_result(scoreboard, earlier)
             and send_scoreboard.sent_ns(scoreboard, earlier) <= before
         ):
             _miss(worker, scoreboard, now, earlier)
@@ -382,7 +373,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         state.retransmit_requests -= 1
         entry = worker.retransmit_requests[state.retransmit_requests]
         fragment = entry % DROPPED if entry >= 0 else ~entry
-        if scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
+        if not send_scoreboard.has_result(scoreboard, fragment):
             flags = 0
             if entry >= DROPPED:
                 send_scoreboard.mark_tried_again(scoreboard, fragment, now)
@@ -416,7 +407,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         if waited:
             lag.record(worker.lag, now - state.next_send_ps // 1000)
             waited = False
-        flags = wire.RESEND if scoreboard.status[fragment] & send_scoreboard.REQUESTED else 0
+        flags = wire.RESEND if send_scoreboard.was_requested(scoreboard, fragment) else 0
         lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
         worker_state.take_pace(state, config, now, lengths[filled])
         send_scoreboard.mark_sent(scoreboard, fragment, now, timeout)

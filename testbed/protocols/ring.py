@@ -46,7 +46,7 @@ def _finish(member, scoreboard, fragment, place, now):
     counters = worker.counters[0]
     words = worker.config.bitmap_words
     member.stage[place] |= ring_link.WHOLE
-    if scoreboard.status[fragment] & send_scoreboard.RECEIVED:
+    if send_scoreboard.has_result(scoreboard, fragment):
         return False  # not used by this worker: the ranks of a program give different arrays
     if not payload.check_values(worker, scoreboard, member.sums[place], words, fragment):
         return False

@@ -198,6 +198,37 @@ def _new_sent_order(first: np.ndarray, order: int) -> np.ndarray:
 
 
 @njit(cache=True)
+def was_sent(scoreboard, fragment):
+    return scoreboard.status[fragment] & SENT != 0
+
+
+@njit(cache=True)
+def has_result(scoreboard, fragment):
+    return scoreboard.status[fragment] & RECEIVED != 0
+
+
+@njit(cache=True)
+def in_flight(scoreboard, fragment):
+    return scoreboard.status[fragment] & (SENT | RECEIVED) == SENT
+
+
+@njit(cache=True)
+def sent_again(scoreboard, fragment):
+    return scoreboard.status[fragment] & RESENT != 0
+
+
+@njit(cache=True)
+def sent_once(scoreboard, fragment):
+    return scoreboard.status[fragment] & (SENT | RESENT) == SENT
+
+
+@njit(cache=True)
+def was_requested(scoreboard, fragment):
+    """Whether the server has requested the fragment before it was sent."""
+    return scoreboard.status[fragment] & REQUESTED != 0
+
+
+@njit(cache=True)
 def begin(scoreboard, iteration):
     """Begin the scoreboard of an iteration. The one before it must be finished."""
     state = scoreboard.state
@@ -454,14 +485,12 @@ def mark_received(scoreboard, fragment, now):
     state = scoreboard.state
     tensor = scoreboard.tensor[fragment]
     scoreboard.status[fragment] |= RECEIVED
-    if scoreboard.status[fragment] & SENT:
+    if was_sent(scoreboard, fragment):
         scoreboard.inflight[tensor] -= 1
         state.in_flight -= 1
         if tensor <= state.cursor and _shared(scoreboard, tensor):
             state.urgent -= 1
-    while (
-        state.head < state.sent and scoreboard.status[scoreboard.sent_order[state.head]] & RECEIVED
-    ):
+    while state.head < state.sent and has_result(scoreboard, scoreboard.sent_order[state.head]):
         state.head += 1
     first_result = not _shared(scoreboard, tensor)
     scoreboard.missing[tensor] -= 1
@@ -470,7 +499,7 @@ def mark_received(scoreboard, fragment, now):
         _becomes_shared(scoreboard, tensor)
         _choose(scoreboard)
     while scoreboard.oldest[tensor] < scoreboard.end[tensor]:
-        if scoreboard.status[scoreboard.oldest[tensor]] & RECEIVED == 0:
+        if not has_result(scoreboard, scoreboard.oldest[tensor]):
             break
         scoreboard.oldest[tensor] += 1
     if scoreboard.missing[tensor] == 0:
@@ -487,14 +516,12 @@ def next_resend_ns(scoreboard):
     while state.queued > 0:
         flight = np.int64(scoreboard.queue[state.queue_first])
         if flight != NONE:
-            if scoreboard.status[scoreboard.fragment[flight]] & RECEIVED == 0:
+            if not has_result(scoreboard, scoreboard.fragment[flight]):
                 break
             scoreboard.ended[state.ended] = flight
             state.ended += 1
         _leave_queue(state, scoreboard.queue.size)
-    while (
-        state.timers > 0 and scoreboard.status[scoreboard.fragment[scoreboard.timers[0]]] & RECEIVED
-    ):
+    while state.timers > 0 and has_result(scoreboard, scoreboard.fragment[scoreboard.timers[0]]):
         scoreboard.ended[state.ended] = scoreboard.timers[0]
         state.ended += 1
         state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.due_ns)

@@ -262,7 +262,7 @@ def _check_prelude(feed, g, scoreboard, call):
     first = scoreboard.first[state.opening]
     words = prelude.WORDS_PER_RANK * state.workers
     for fragment in range(first, first + _fragments(words, scoreboard.state.values)):
-        if scoreboard.status[fragment] & send_scoreboard.RECEIVED == 0:
+        if not send_scoreboard.has_result(scoreboard, fragment):
             return
     if not prelude.ranks_agree(g.words[call.prelude :], state.workers):
         state.failed = DIFFERENT
