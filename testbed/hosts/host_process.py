@@ -43,7 +43,7 @@ from testbed.linux.kernel import wake_promptly
 from testbed.protocols import lag, wire
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.protocols.records import as_dict
-from testbed.workload import fed_worker, machine
+from testbed.workload import machine, worker
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
 ROWS_IN = 256
@@ -88,7 +88,7 @@ class _Role:
     def join(self, link: ProgramLink) -> None:
         """With the memory of a program."""
         self.link = link
-        self.machine = fed_worker.attach(self.machine, link.memory)
+        self.machine = worker.attach(self.machine, link.memory)
         self._place()
 
     @property
@@ -254,10 +254,10 @@ def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
             "lag_max_ns": int(lags[lag.MAXIMUM]),
         }
         if role.link is None:
-            totals["end_ns"] = int(role.machine.training.end_ns[-1])
+            totals["end_ns"] = int(role.machine.source.end_ns[-1])
         else:
-            totals["end_ns"] = int(role.machine.feed.state.end_ns)
-            totals["calls"] = int(role.machine.feed.state.submitted)
+            totals["end_ns"] = int(role.machine.source.state.end_ns)
+            totals["calls"] = int(role.machine.source.state.submitted)
     return totals
 
 
@@ -286,7 +286,7 @@ def _write_tables(role: _Role) -> None:
         with open(role.output, "wb") as file:
             np.savez(file, **times)
         return
-    scoreboard, training = role.machine.scoreboard, role.machine.training
+    scoreboard, training = role.machine.scoreboard, role.machine.source
     with open(role.output, "wb") as file:
         np.savez(
             file,

@@ -20,7 +20,7 @@ from typing import Any
 from testbed.collective import memory_map
 from testbed.collective.client import address_of, socket_name
 from testbed.protocols.host_spec import HostSpec
-from testbed.workload import fed_worker, feed
+from testbed.workload import feed, worker
 
 # What the arrays of a rank may take. Only pages that have been written to take memory.
 ARENA_WORDS = 1 << 28  # 1 GiB
@@ -69,7 +69,7 @@ class ProgramLink:
                 said = True
             elif descriptor == self._bell:
                 os.eventfd_read(self._bell)
-                fed_worker.submit(machine, self.memory)
+                worker.submit(machine, self.memory)
                 self._check_left(machine)
             elif descriptor == self._listener.fileno():
                 self._accept()
@@ -101,7 +101,7 @@ class ProgramLink:
     def end(self, machine: Any) -> None:
         """The program has ended: there will be no more calls."""
         self.memory.header["closed"] = 1
-        fed_worker.submit(machine, self.memory)
+        worker.submit(machine, self.memory)
 
     def rank_left(self, machine: Any, rank: int, calls: int) -> None:
         """Another rank has ended after so many collectives."""
@@ -110,7 +110,7 @@ class ProgramLink:
 
     def _check_left(self, machine: Any) -> None:
         """Nobody waits for a rank that will never come."""
-        called = int(machine.feed.state.submitted)
+        called = int(machine.source.state.submitted)
         for rank, calls in self._left.items():
             if called > calls:
                 self.fail(
@@ -127,12 +127,12 @@ class ProgramLink:
     def tell(self, machine: Any) -> str | None:
         """Tell the program that calls are done, or have failed; returns why they have failed."""
         machine.status["news"] = 0
-        state = machine.feed.state
+        state = machine.source.state
         state.news = 0
         if not state.failed:
             os.eventfd_write(self._news, 1)
             return None
-        text = feed.failure(machine.feed, self.memory.words, self._title)
+        text = feed.failure(machine.source, self.memory.words, self._title)
         self.fail(text)
         return text
 

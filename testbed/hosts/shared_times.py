@@ -70,7 +70,7 @@ def attach(machine: Any, shared: dict[str, np.ndarray]) -> Any:
     """A worker's machine that notes its times in these arrays."""
     instead: dict[int, np.ndarray] = {}
     for name, array in shared.items():
-        part = machine.scoreboard if name in _OF_SCOREBOARD else machine.training
+        part = machine.scoreboard if name in _OF_SCOREBOARD else machine.source
         own = getattr(part, name)
         array[...] = own
         instead[id(own)] = array

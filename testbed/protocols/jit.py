@@ -12,6 +12,7 @@ Compiled functions of this package take `njit` from here.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
@@ -23,7 +24,7 @@ from numba.extending import overload
 
 from testbed.protocols import cache_directory
 
-__all__ = ["by_type", "njit"]
+__all__ = ["by_type", "njit", "of_module"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 LOCATORS = (  # asked in this order; those after the first are numba's own
@@ -75,6 +76,28 @@ def by_type(member: str, name: str) -> Callable:
 
         def run(owner, *arguments):
             return chosen(owner, *arguments)
+
+        return run
+
+    return call
+
+
+def of_module(name: str, otherwise: Callable | None = None) -> Callable:
+    """A function that calls the function `name` of the module that has its first argument's class,
+    or `otherwise` where it has none. numba chooses it when it compiles, as with `by_type`."""
+
+    def chosen(kind: type) -> Any:
+        return getattr(sys.modules[kind.__module__], name, otherwise)
+
+    def call(part: Any, *arguments: Any) -> Any:
+        return chosen(type(part))(part, *arguments)
+
+    @overload(call)
+    def compiled(part, *arguments):
+        function = chosen(part.instance_class)
+
+        def run(part, *arguments):
+            return function(part, *arguments)
 
         return run
 

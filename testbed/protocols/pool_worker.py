@@ -30,7 +30,7 @@ from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import by_type, njit
 from testbed.protocols.records import new_counters, new_record, new_status
 
-TO_SERVER = 0  # the only destination
+TO_SERVER = 0  # the only destination, of most systems
 DROPPED = 1 << 40  # added to a fragment in Worker.retransmit_requests
 
 Gradients = tuple[np.ndarray, np.ndarray]  # of a trace: a worker's own, and the sums of all workers
@@ -135,6 +135,13 @@ class Rules:
         new count."""
         return filled
 
+    @staticmethod
+    @njit(cache=True)
+    def address(worker, scoreboard, packets, destinations, filled):
+        """Say where the `filled` packets go."""
+        for i in range(filled):
+            destinations[i] = TO_SERVER
+
 
 _begin = by_type("rules", "begin")
 _index_for = by_type("rules", "index_for")
@@ -143,6 +150,7 @@ _heard = by_type("rules", "heard")
 _taken = by_type("rules", "taken")
 _widens = by_type("rules", "widens")
 _resend_early = by_type("rules", "resend_early")
+_address = by_type("rules", "address")
 
 
 @njit(cache=True)
@@ -414,8 +422,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         _sent(worker, fragment)
         filled += 1
     state.more = 1 if filled == capacity else 0
-    for i in range(filled):
-        destinations[i] = TO_SERVER
+    _address(worker, scoreboard, packets, destinations, filled)
     return filled
 
 

@@ -36,15 +36,25 @@ from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 
 
-class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
-    """Those of most systems: no switch aggregates, so no index is needed."""
+class Servers(NamedTuple):
+    servers: np.ndarray  # int64[1], how many
+
+
+class WorkerRules(Servers, pool_worker.Rules):
+    """Each fragment goes to its server. No switch aggregates, so no index is needed."""
+
+    @staticmethod
+    @njit(cache=True)
+    def address(worker, scoreboard, packets, destinations, filled):
+        shard(packets, destinations, filled, scoreboard.state.fragments, worker.rules.servers[0])
 
 
 def new_worker(
     spec: HostSpec, gradients: pool_worker.Gradients | None = None
 ) -> pool_worker.Worker:
-    """A worker machine; its destinations are the servers' numbers once `shard` has seen them."""
-    return pool_worker.new_worker(spec, WorkerRules(), gradients)
+    """A worker machine; its destinations are the servers' numbers."""
+    rules = WorkerRules(np.array([len(spec.peers)], np.int64))
+    return pool_worker.new_worker(spec, rules, gradients)
 
 
 @njit(cache=True)

@@ -11,22 +11,148 @@ costs what its few fragments cost, and every tensor is done as early as its own 
 Striping by fragment gives each worker its W-th part of every tensor, within one fragment.
 
 Reliability is between neighbours (ring_link). What has come once is known by its step and never
-added twice. `ring_link` has the rows of sums, too.
-The packet's fields: docs/baselines.md.
+added twice.
+
+A neighbour ahead may be in iteration i + 1 while this worker waits for rear tensors of i; it can't
+be further, since i + 1 needs this worker's part. So a member keeps the sums of two iterations'
+fragments. The packet's fields: docs/baselines.md.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from testbed.protocols import (
-    payload,
-    pool_worker,
-    ring_link,
-    send_scoreboard,
-    wire,
-)
+from testbed.protocols import heap, payload, pool_worker, ring_link, send_scoreboard, sizes, wire
+from testbed.protocols.host_spec import HostSpec, RingSpec
 from testbed.protocols.jit import njit
+from testbed.protocols.records import new_record, record
+from testbed.protocols.ring_link import all_sent, deadline, send
+
+__all__ = ["all_sent", "deadline", "send"]
+
+# Ring.config
+CONFIG = record(
+    "ack_after",  # packets that are acknowledged at once
+    "ack_delay_ns",  # how long one waits for more
+    "ack_pace_ps",  # time of an acknowledgement on the link
+    "previous_number",  # of the worker that sends to this one
+)
+
+# Ring.state
+STATE = record(
+    "latest",  # iteration whose rows have been opened last
+    "queued",  # entries in Ring.queue
+    "timers",  # entries in Ring.timers
+    "in_flight",  # transmissions without acknowledgement
+    "sequence",  # of the next transmission
+    "tensor",  # the last tensor whose own gradient has not been added yet, -1: none
+    "order",  # fifo: how many items have been queued
+    "ack_first",  # the next acknowledgement: first number,
+    "ack_bits",  # which of it and the 31 after it,
+    "ack_count",  # how many,
+    "ack_due_ns",  # at the latest when,
+    "ack_flags",  # and with which marks
+    "acks",  # acknowledgements that wait to be sent
+)
+
+# Bits of Ring.stage, per row
+RECEIVED = 1  # the sum of the workers before this one is here
+ADDED = 2  # and this worker's own values are in it
+WHOLE = 4  # the sum of all workers is here
+
+
+class Ring(NamedTuple):
+    """F fragments, B words of bitmap, V values. Row of fragment f of iteration i: (i & 1) F + f.
+
+    `worker` is the pool systems' worker, whose window, timers, pacing and values are used."""
+
+    worker: pool_worker.Worker
+    config: np.record  # CONFIG
+    state: np.record  # STATE
+    stage: np.ndarray  # uint8[2F]
+    flags: np.ndarray  # uint16[2F]
+    sums: np.ndarray  # uint32[2F, B + V], bitmap and values as in a packet, network byte order
+    sending: np.ndarray  # uint8[4F]
+    attempts: np.ndarray  # uint8[4F]
+    sent_ns: np.ndarray  # int64[4F]
+    due_ns: np.ndarray  # int64[4F]
+    rank: np.ndarray  # int64[4F], the smaller the sooner
+    queue: np.ndarray  # int32[4F], heap by rank
+    timers: np.ndarray  # int32[4F], heap by due_ns
+    numbers: np.ndarray  # int64[S], sequence number in each place of the memory of transmissions
+    items: np.ndarray  # int64[S], what it carried: item + 4F * iteration
+    acks: np.ndarray  # int64[*, 3], first number, bitmap, flags
+    own: np.ndarray  # uint32[V], scratch
+
+
+class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
+    """Nothing of a pool: no switch aggregates, and no server answers."""
+
+
+def new_ring(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -> Ring:
+    """A ring member of a worker's specification."""
+    job, options = spec.job, spec.options_of(RingSpec)
+    worker = pool_worker.new_worker(spec, WorkerRules(), gradients)
+    words = job.bitmap_width // 32
+    rows = 2 * job.fragments
+    config = new_record(
+        CONFIG,
+        ack_after=max(1, min(16, options.window // 4)),
+        ack_delay_ns=options.ack_delay_ns,
+        ack_pace_ps=sizes.frame_ps(0, job.bitmap_width, spec.rate_bps),
+        previous_number=(spec.number - 1) % job.workers,
+    )
+    remembered = 1
+    while remembered < 4 * options.window:
+        remembered *= 2
+    return Ring(
+        worker=worker,
+        config=config,
+        state=new_record(STATE, latest=-1, tensor=-1),
+        stage=np.zeros(rows, np.uint8),
+        flags=np.zeros(rows, np.uint16),
+        sums=np.zeros((rows, words + job.values), np.uint32),
+        sending=np.zeros(2 * rows, np.uint8),
+        attempts=np.zeros(2 * rows, np.uint8),
+        sent_ns=np.zeros(2 * rows, np.int64),
+        due_ns=np.zeros(2 * rows, np.int64),
+        rank=np.zeros(2 * rows, np.int64),
+        queue=np.zeros(2 * rows, np.int32),
+        timers=np.zeros(2 * rows, np.int32),
+        numbers=np.full(remembered, -1, np.int64),
+        items=np.zeros(remembered, np.int64),
+        acks=np.zeros((512, 3), np.int64),
+        own=np.zeros(job.values, np.uint32),
+    )
+
+
+@njit(cache=True)
+def open_rows(member, scoreboard, iteration):
+    """The first that is heard of an iteration: its rows are those of two iterations ago, which
+    everybody has finished, even if some acknowledgement is still missing."""
+    state = member.state
+    state.latest = iteration
+    rows = scoreboard.state.fragments
+    low = (iteration & 1) * rows
+    member.stage[low : low + rows] = 0
+    member.flags[low : low + rows] = 0
+    for item in range(2 * low, 2 * (low + rows)):
+        if member.sending[item] == ring_link.UNDERWAY:
+            state.in_flight -= 1
+        member.sending[item] = ring_link.IDLE
+        member.attempts[item] = 0
+    size = state.timers
+    state.timers = 0
+    for i in range(size):
+        if member.sending[member.timers[i]] == ring_link.UNDERWAY:
+            state.timers = heap.push(member.timers, state.timers, member.due_ns, member.timers[i])
+    size = state.queued
+    state.queued = 0
+    for i in range(size):
+        if member.sending[member.queue[i]] == ring_link.WAITING:
+            state.queued = heap.push(member.queue, state.queued, member.rank, member.queue[i])
 
 
 @njit(cache=True)
@@ -34,7 +160,7 @@ def begin(member, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
     pool_worker.begin(member.worker, scoreboard, iteration)
     if iteration > member.state.latest:
-        ring_link.open_rows(member, scoreboard, iteration)
+        open_rows(member, scoreboard, iteration)
     member.state.tensor = scoreboard.state.tensors - 1
 
 
@@ -45,7 +171,7 @@ def _finish(member, scoreboard, fragment, place, now):
     worker = member.worker
     counters = worker.counters[0]
     words = worker.config.bitmap_words
-    member.stage[place] |= ring_link.WHOLE
+    member.stage[place] |= WHOLE
     if send_scoreboard.has_result(scoreboard, fragment):
         return False  # not used by this worker: the ranks of a program give different arrays
     if not payload.check_values(worker, scoreboard, member.sums[place], words, fragment):
@@ -81,7 +207,7 @@ def _add_own(member, scoreboard, fragment, place, now):
             member.flags[place] |= np.uint16(wire.OVERFLOW)
     number = config.number
     row[words - 1 - number // 32] |= wire.swap(np.uint32(1 << (number % 32)))
-    member.stage[place] |= ring_link.ADDED
+    member.stage[place] |= ADDED
     if position < workers - 1:
         ring_link.enqueue(member, scoreboard, 2 * place, fragment)
         return False
@@ -91,33 +217,36 @@ def _add_own(member, scoreboard, fragment, place, now):
 
 
 @njit(cache=True)
+def open_tensor(member, scoreboard, tensor, layer):
+    """Nothing is to be done for a tensor that a program has given."""
+
+
+@njit(cache=True)
 def add_ready(member, scoreboard, now):
     """Add the own gradients of tensors that have become ready, to what has come of them.
 
-    True if that ends the iteration."""
+    Returns whether there were any, and whether that ends the iteration."""
     state = member.state
+    before = state.tensor
     finished = False
     offset = (scoreboard.state.iteration & 1) * scoreboard.state.fragments
     while state.tensor >= 0 and scoreboard.ready[state.tensor] == 1:
         for fragment in range(scoreboard.first[state.tensor], scoreboard.end[state.tensor]):
             place = offset + fragment
-            if (
-                ring_link.position_of(member, fragment) == 0
-                or member.stage[place] & ring_link.RECEIVED
-            ):
+            if ring_link.position_of(member, fragment) == 0 or member.stage[place] & RECEIVED:
                 finished |= _add_own(member, scoreboard, fragment, place, now)
         state.tensor -= 1
-    return finished
+    return state.tensor != before, finished
 
 
 @njit(cache=True)
 def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
     """A sum over the workers before this one. True if that ends the iteration."""
     words = member.worker.config.bitmap_words
-    if member.stage[place] & ring_link.RECEIVED:
+    if member.stage[place] & RECEIVED:
         member.worker.counters[0].duplicate_results += 1
         return False
-    member.stage[place] |= ring_link.RECEIVED
+    member.stage[place] |= RECEIVED
     member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
     member.sums[place, :] = row[
         wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state.values
@@ -135,7 +264,7 @@ def _take_whole(member, scoreboard, row, step, fragment, place, now):
     """The sum over all workers. True if that ends the iteration."""
     worker = member.worker
     words, workers = worker.config.bitmap_words, worker.config.workers
-    if member.stage[place] & ring_link.WHOLE:
+    if member.stage[place] & WHOLE:
         worker.counters[0].duplicate_results += 1
         return False
     if member.sending[2 * place] == ring_link.UNDERWAY:
@@ -194,9 +323,9 @@ def receive(member, scoreboard, now, packets, lengths, count):
             ring_link.acknowledge(member, wire.index(row), flags, now)
             continue
         if iteration > state.latest:
-            ring_link.open_rows(member, scoreboard, iteration)
+            open_rows(member, scoreboard, iteration)
         place = (iteration & 1) * fragments + fragment
-        if gathered and member.stage[place] & ring_link.ADDED == 0:
+        if gathered and member.stage[place] & ADDED == 0:
             counters.foreign += 1  # a sum of all without this worker's part cannot be
             continue
         ring_link.acknowledge(member, wire.index(row), flags, now)

@@ -44,7 +44,7 @@ def report_of(nodes: Nodes, number: int) -> Report:
     }
     if not node.is_worker:
         return Report(node.spec, counted, None)
-    loop = node.machine.training
+    loop = node.machine.source
     counted |= {
         "lag_p50_ns": lag.percentile(loop.lag, 0.50),
         "lag_p99_ns": lag.percentile(loop.lag, 0.99),
@@ -56,7 +56,7 @@ def report_of(nodes: Nodes, number: int) -> Report:
 
 def times_of(machine: Any) -> dict[str, np.ndarray]:
     """A worker's times, by name; the arrays are the worker's own."""
-    scoreboard, loop = machine.scoreboard, machine.training
+    scoreboard, loop = machine.scoreboard, machine.source
     times = {name: getattr(loop, name) for name in ("start_ns", "compute_end_ns", "end_ns")}
     times |= {name: getattr(loop, name) for name in ("forward_start_ns", "forward_end_ns")}
     times |= {name: getattr(scoreboard, name) for name in ("ready_ns", "first_sent_ns", "done_ns")}

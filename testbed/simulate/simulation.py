@@ -220,7 +220,7 @@ class Simulation:
             if not node.is_worker or job in self.unfinished:
                 continue
             if rows[number].done:
-                ends[job] = max(ends.get(job, 0), int(node.machine.training.end_ns[-1]))
+                ends[job] = max(ends.get(job, 0), int(node.machine.source.end_ns[-1]))
             else:
                 going_on.add(job)
         return {job: end_ns for job, end_ns in ends.items() if job not in going_on}
@@ -240,7 +240,7 @@ class Simulation:
             job = numbers[str(fault.job)]
             hosts = affected_nodes(self.experiment, fault)[0]
             ends = [
-                int(node.machine.training.end_ns[-1])
+                int(node.machine.source.end_ns[-1])
                 for _, node in self.nodes.present
                 if node.is_worker
                 and node.spec.job.number == job

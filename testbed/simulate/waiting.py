@@ -40,7 +40,7 @@ def waiting(nodes: Nodes) -> list[str]:
 
 
 def _worker(node: Node) -> str:
-    scoreboard, loop = node.machine.scoreboard, node.machine.training.state
+    scoreboard, loop = node.machine.scoreboard, node.machine.source.state
     computing = loop.phase < training.DRAIN and loop.computing == 1
     iteration = int(scoreboard.state.iteration)
     if iteration < 0:

@@ -32,7 +32,7 @@ from numba.extending import register_jitable
 from testbed.collective import memory_map, prelude
 from testbed.protocols import block_float, given, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit
+from testbed.protocols.jit import njit, of_module
 from testbed.protocols.records import new_record, record
 
 for formula in (
@@ -45,6 +45,9 @@ for formula in (
     prelude.read_levels,
 ):
     register_jitable(formula)
+
+_begin, _open_tensor = of_module("begin"), of_module("open_tensor")  # of a protocol
+NEVER = (1 << 62) - 1
 
 # What `advance` wants of the machine
 NOTHING = 0
@@ -87,15 +90,16 @@ class Feed(NamedTuple):
     """T blocks per round."""
 
     state: np.record  # STATE
+    given: given.Given  # the protocol's
     calls: np.ndarray  # memory_map.CALL[CALLS]
     layer: np.ndarray  # int64[T], of the call whose part a block is
     level: np.ndarray  # int64[B], of the blocks of the call that is being laid out
     rare: np.ndarray  # uint8[B], 1: one of its values is not finite on some rank
 
 
-def of_spec(spec: HostSpec, order: int) -> Feed:
+def of_spec(spec: HostSpec, order: int, own: given.Given) -> Feed:
     """The feed of a worker's specification, whose scoreboard has this order; its memory comes later
-    (fed_worker.attach)."""
+    (worker.attach)."""
     tensors = spec.job.tensors
     return Feed(
         state=new_record(
@@ -106,6 +110,7 @@ def of_spec(spec: HostSpec, order: int) -> Feed:
             block_values=tensors[0].values,
             joined=int(order == send_scoreboard.FRONT),
         ),
+        given=own,
         calls=memory_map.shared(memory_map.new_memory(0)).calls,
         layer=np.zeros(len(tensors), np.int64),
         level=np.zeros(tensors[0].values, np.int64),
@@ -114,19 +119,19 @@ def of_spec(spec: HostSpec, order: int) -> Feed:
 
 
 @njit(cache=True)
-def advance(feed, g, scoreboard, now):
+def advance(feed, scoreboard, now):
     """Lay out as much as there are calls and blocks for: BEGIN, OPEN or NOTHING. The caller does
     that and calls again."""
-    state = feed.state
-    _note_done(feed, g, now)
+    state, g = feed.state, feed.given
+    _note_done(feed, now)
     while state.failed == 0:
         if state.stage == IDLE:
             if state.call == state.submitted:
                 return NOTHING
-            _take_call(feed, g, scoreboard, now)
+            _take_call(feed, scoreboard, now)
         call = feed.calls[state.call % memory_map.CALLS]
         if state.stage == WAITING:
-            _check_prelude(feed, g, scoreboard, call)
+            _check_prelude(feed, scoreboard, call)
             if state.failed or g.left[2 * (state.call % memory_map.CALLS)] > 0:
                 return NOTHING
             if call.form == memory_map.FLOATS:
@@ -151,18 +156,52 @@ def advance(feed, g, scoreboard, now):
             state.block = feed.layer.size
             return BEGIN
         if state.stage == OPENING:
-            _lay_out_prelude(feed, g, scoreboard, call)
+            _lay_out_prelude(feed, scoreboard, call)
         else:
-            _lay_out_blocks(feed, g, scoreboard, call)
+            _lay_out_blocks(feed, scoreboard, call)
         feed.layer[state.block] = call.layer
         return OPEN
     return NOTHING
 
 
 @njit(cache=True)
-def _note_done(feed, g, now):
-    """Tell the program of the calls whose sums are all there."""
+def drive(feed, protocol, scoreboard, now):
+    """Lay out the next block, or begin a round. False if there is nothing more to do."""
+    wanted = advance(feed, scoreboard, now)
+    if wanted == BEGIN:
+        _begin(protocol, scoreboard, feed.state.latest)
+    elif wanted == OPEN:
+        block = feed.state.block
+        _open_tensor(protocol, scoreboard, block, feed.layer[block])
+        send_scoreboard.make_ready(scoreboard, block, now)
+    return wanted != NOTHING
+
+
+@njit(cache=True)
+def gradient_finished(feed, iteration, now, status):
+    """The last result of a round has arrived; `advance` sees that for itself."""
+
+
+@njit(cache=True)
+def note(feed, status):
+    """Tell the runtime how far the program's calls are."""
     state = feed.state
+    status[0].iterations = max(state.latest, 0)
+    status[0].news |= state.news
+    status[0].open_calls = state.submitted - state.done
+    if state.end_ns > 0:
+        status[0].finished = 1
+
+
+@njit(cache=True)
+def deadline(feed):
+    return NEVER
+
+
+@njit(cache=True)
+def _note_done(feed, now):
+    """Tell the program of the calls whose sums are all there."""
+    state, g = feed.state, feed.given
     for number in range(state.oldest, state.call):
         call = feed.calls[number % memory_map.CALLS]
         if call.state == memory_map.SUBMITTED and g.left[2 * (number % memory_map.CALLS) + 1] == 0:
@@ -184,8 +223,8 @@ def _fragments(values, per_fragment):
 
 
 @njit(cache=True)
-def _take_call(feed, g, scoreboard, now):
-    state = feed.state
+def _take_call(feed, scoreboard, now):
+    state, g = feed.state, feed.given
     place = state.call % memory_map.CALLS
     call = feed.calls[place]
     per_fragment = scoreboard.state.values
@@ -199,8 +238,8 @@ def _take_call(feed, g, scoreboard, now):
 
 
 @njit(cache=True)
-def _lay_out_prelude(feed, g, scoreboard, call):
-    state = feed.state
+def _lay_out_prelude(feed, scoreboard, call):
+    state, g = feed.state, feed.given
     state.block -= 1
     block = state.block
     g.form[block] = given.WHOLE
@@ -213,7 +252,7 @@ def _lay_out_prelude(feed, g, scoreboard, call):
 
 
 @njit(cache=True)
-def _lay_out_blocks(feed, g, scoreboard, call):
+def _lay_out_blocks(feed, scoreboard, call):
     """The call's next block, or as many as the round has left."""
     state = feed.state
     begin = state.laid_out * state.block_values
@@ -222,7 +261,7 @@ def _lay_out_blocks(feed, g, scoreboard, call):
         blocks = min(_fragments(call.values - begin, state.block_values), state.block)
     state.block -= blocks
     for i in range(blocks):
-        _describe_block(feed, g, call, state.block + i)
+        _describe_block(feed, call, state.block + i)
         state.laid_out += 1
     values = min(blocks * state.block_values, call.values - begin)
     send_scoreboard.lay_out(scoreboard, state.block, blocks, values)
@@ -232,9 +271,9 @@ def _lay_out_blocks(feed, g, scoreboard, call):
 
 
 @njit(cache=True)
-def _describe_block(feed, g, call, block):
+def _describe_block(feed, call, block):
     """The call's next block is this one of the round: where its values are, and their scale."""
-    state = feed.state
+    state, g = feed.state, feed.given
     done = state.laid_out * state.block_values
     g.source[block] = call.source + done
     g.target[block] = call.target + done
@@ -256,9 +295,9 @@ def _describe_block(feed, g, call, block):
 
 
 @njit(cache=True)
-def _check_prelude(feed, g, scoreboard, call):
+def _check_prelude(feed, scoreboard, call):
     """Whether all ranks give the same, as soon as it is known."""
-    state = feed.state
+    state, g = feed.state, feed.given
     first = scoreboard.first[state.opening]
     words = prelude.WORDS_PER_RANK * state.workers
     for fragment in range(first, first + _fragments(words, scoreboard.state.values)):

@@ -18,29 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import (
-    atp,
-    esa,
-    grid,
-    pool_worker,
-    ps,
-    ring_link,
-    sizes,
-    switchml,
-)
+from testbed.protocols import atp, esa, grid, ps, ring, sizes, switchml
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.systems import SYSTEMS
-from testbed.workload import (
-    background,
-    blocks,
-    fed_worker,
-    fixed_point,
-    gradients,
-    neighbours,
-    servers,
-    shards,
-    worker,
-)
+from testbed.workload import background, blocks, fixed_point, gradients, servers, worker
 
 
 class Batch(NamedTuple):
@@ -57,16 +38,10 @@ def new_batch(rows: int, values: int, bitmap_width: int) -> Batch:
     )
 
 
-def _pool_worker(protocol: pool_worker.Worker, spec: HostSpec) -> Any:
-    if spec.job.program:
-        return fed_worker.pool_machine(protocol, spec)
-    return worker.PoolMachine(*worker.parts(protocol, spec))
-
-
 def esa_machine(spec: HostSpec) -> Any:
     """ESA's worker or server."""
     if spec.is_worker:
-        return _pool_worker(esa.new_worker(spec, gradients.of_worker(spec)), spec)
+        return worker.worker_machine(esa.new_worker(spec, gradients.of_worker(spec)), spec)
     return servers.pool_machine(esa.new_server(spec))
 
 
@@ -80,7 +55,7 @@ def _with_positions(spec: HostSpec) -> tuple[Any, Any]:
 def atp_machine(spec: HostSpec) -> Any:
     """ATP's worker or server."""
     if spec.is_worker:
-        return _pool_worker(atp.new_worker(spec, *_with_positions(spec)), spec)
+        return worker.worker_machine(atp.new_worker(spec, *_with_positions(spec)), spec)
     return servers.pool_machine(atp.new_server(spec))
 
 
@@ -89,47 +64,33 @@ def grid_machine(spec: HostSpec) -> Any:
     if not spec.is_worker:
         return servers.pool_machine(grid.new_server(spec))
     if grid.has_positions(spec):
-        return _pool_worker(grid.new_worker(spec, *_with_positions(spec)), spec)
-    return _pool_worker(grid.new_worker(spec, gradients.of_worker(spec)), spec)
+        return worker.worker_machine(grid.new_worker(spec, *_with_positions(spec)), spec)
+    return worker.worker_machine(grid.new_worker(spec, gradients.of_worker(spec)), spec)
 
 
 def switchml_machine(spec: HostSpec) -> Any:
     """SwitchML's worker."""
-    protocol = switchml.new_worker(spec, blocks.of_worker(spec))
-    if spec.job.program:
-        return fed_worker.slot_machine(protocol, spec)
-    return worker.SlotMachine(*worker.parts(protocol, spec))
+    return worker.worker_machine(switchml.new_worker(spec, blocks.of_worker(spec)), spec)
 
 
 def ps_machine(spec: HostSpec) -> Any:
     """A worker or server without aggregation in the network."""
-    if spec.is_worker and spec.job.program:
-        return fed_worker.sharded_machine(ps.new_worker(spec), spec)
     if spec.is_worker:
-        return shards.sharded_machine(ps.new_worker(spec, gradients.of_worker(spec)), spec)
+        return worker.worker_machine(ps.new_worker(spec, gradients.of_worker(spec)), spec)
     return servers.sending_machine(ps.new_server(spec))
 
 
 def ring_machine(spec: HostSpec) -> Any:
     """A member of the ring."""
-    if spec.job.program:
-        return fed_worker.ring_machine(ring_link.new_ring(spec), spec)
-    return neighbours.ring_machine(ring_link.new_ring(spec, gradients.of_worker(spec)), spec)
+    return worker.worker_machine(ring.new_ring(spec, gradients.of_worker(spec)), spec)
 
 
 # How a machine is stepped, by its type.
 STEPS: dict[type, Callable] = {
-    worker.PoolMachine: worker.step_pool,
-    worker.SlotMachine: worker.step_slots,
-    shards.ShardedMachine: shards.step,
+    worker.WorkerMachine: worker.step,
     servers.PoolServerMachine: servers.step_pool,
     servers.SendingServerMachine: servers.step_sending,
-    neighbours.RingMachine: neighbours.step_ring,
     background.Background: background.step,
-    fed_worker.FedPoolMachine: fed_worker.step_pool,
-    fed_worker.FedSlotMachine: fed_worker.step_slots,
-    fed_worker.FedShardedMachine: fed_worker.step_sharded,
-    fed_worker.FedRingMachine: fed_worker.step_ring,
 }
 
 

@@ -21,12 +21,14 @@ import numpy as np
 
 from testbed.protocols import lag, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit
+from testbed.protocols.jit import njit, of_module
 from testbed.protocols.records import new_record, record
 from testbed.protocols.values import mix2
 
 NEVER = (1 << 62) - 1
 COMPUTE_STREAM = 0xC0A9  # what tells these random numbers from others of the same seed
+
+_begin = of_module("begin")  # of a protocol
 
 FORWARD = 0
 BACKWARD = 1
@@ -178,6 +180,23 @@ def advance(loop, scoreboard, now):
                 state.iteration += 1
                 state.phase = DRAIN if state.iteration == state.iterations else FORWARD
     return -1
+
+
+@njit(cache=True)
+def drive(loop, protocol, scoreboard, now):
+    """Run the loop up to `now`, or until the exchange of an iteration begins. True if one does."""
+    begun = advance(loop, scoreboard, now)
+    if begun < 0:
+        return False
+    _begin(protocol, scoreboard, begun)
+    return True
+
+
+@njit(cache=True)
+def note(loop, status):
+    """Tell the runtime how far the loop is."""
+    if loop.state.phase == FINISHED:
+        status[0].finished = 1
 
 
 @njit(cache=True)

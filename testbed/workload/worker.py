@@ -1,7 +1,11 @@
-"""A worker's machine: its protocol, scoreboard and training loop, and the step that drives them.
+"""A worker's machine: its protocol, its scoreboard, and the source of its gradients.
 
-The step is the same for every system whose worker answers to `receive`, `begin`, `send` and
-`deadline`; a system's own step names those of its protocol.
+The source is the training loop, or a feed where a program gives the values: the host process hands
+such a machine the memory that it shares with the program (`attach`) and tells it of calls
+(`submit`). The machine's status says when there is news for the program.
+
+The step is the same for every protocol and source. Each of them is a module with a type, and numba
+takes the functions from the type's module.
 """
 
 from __future__ import annotations
@@ -10,95 +14,107 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.protocols import pool_worker, send_scoreboard, switchml
+from testbed.collective import memory_map
+from testbed.protocols import given, ring, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit
-from testbed.workload import training
+from testbed.protocols.jit import njit, of_module
+from testbed.workload import feed, training
 
 
-class PoolMachine(NamedTuple):
-    """The worker of a system with a parameter server."""
-
-    protocol: pool_worker.Worker
+class WorkerMachine(NamedTuple):
+    protocol: Any  # pool_worker.Worker, switchml.Worker or ring.Ring
     scoreboard: send_scoreboard.SendScoreboard
-    training: training.Training
+    source: Any  # training.Training or feed.Feed
     status: np.ndarray
     counters: np.ndarray
 
 
-class SlotMachine(NamedTuple):
-    """The worker of a system whose slots clock themselves."""
-
-    protocol: switchml.Worker
-    scoreboard: send_scoreboard.SendScoreboard
-    training: training.Training
-    status: np.ndarray
-    counters: np.ndarray
-
-
-def parts(protocol: Any, spec: HostSpec) -> tuple:
-    """What a worker's machine consists of, whatever its protocol: of its specification.
-
-    `protocol` has `lag`, `status` and `counters`."""
+def worker_machine(protocol: Any, spec: HostSpec) -> WorkerMachine:
+    """The machine of a worker's protocol and specification."""
     job, options = spec.job, spec.options
+    worker = protocol.worker if isinstance(protocol, ring.Ring) else protocol
     sizes = [tensor.values for tensor in job.tensors]
     order = send_scoreboard.FIFO if options.order == "fifo" else send_scoreboard.FRONT
-    span = options.window if options.window_rule == "positions" else 0
-    return (
-        protocol,
-        send_scoreboard.new_scoreboard(
-            sizes, job.values, job.iterations, order, options.window, span
-        ),
-        training.of_spec(spec, protocol.lag),
-        protocol.status,
-        protocol.counters,
+    span, iterations = 0, 1
+    source: Any
+    if job.program:
+        counters = 2 * memory_map.CALLS
+        own = given.new_given(len(sizes), counters, job.workers, job.fixed_scale, job.value_bits)
+        protocol = _with_given(protocol, own)
+        source = feed.of_spec(spec, order, own)
+    else:
+        source = training.of_spec(spec, worker.lag)
+        iterations = job.iterations
+        span = options.window if options.window_rule == "positions" else 0
+    scoreboard = send_scoreboard.new_scoreboard(
+        sizes, job.values, iterations, order, options.window, span
+    )
+    return WorkerMachine(protocol, scoreboard, source, worker.status, worker.counters)
+
+
+def _with_given(protocol: Any, own: given.Given) -> Any:
+    if isinstance(protocol, ring.Ring):
+        return protocol._replace(worker=protocol.worker._replace(given=own))
+    return protocol._replace(given=own)
+
+
+def attach(machine: WorkerMachine, memory: memory_map.Shared) -> WorkerMachine:
+    """The machine with the calls and arrays of this memory. It must be placed anew."""
+    source = machine.source
+    own = source.given._replace(words=memory.words, numbers=memory.numbers)
+    return machine._replace(
+        protocol=_with_given(machine.protocol, own),
+        source=source._replace(given=own, calls=memory.calls),
     )
 
 
-@njit  # compiled into its callers: numba's cache knows no functions as arguments
-def _step(machine, now, arrived, count, out, receive, begin, send, deadline):
-    protocol, scoreboard, loop, status, _ = machine
-    iteration = scoreboard.state.iteration
-    if count > 0 and receive(protocol, scoreboard, now, arrived.packets, arrived.lengths, count):
-        training.gradient_finished(loop, iteration, now, status)
+def submit(machine: WorkerMachine, memory: memory_map.Shared) -> None:
+    """Tell the machine of the calls that the program has submitted so far, and of its end."""
+    state = machine.source.state
+    state.submitted = memory.header["submitted"][0]
+    state.closed = memory.header["closed"][0]
+
+
+@njit(cache=True)
+def _adds_nothing(protocol, scoreboard, now):
+    return False, False
+
+
+@njit(cache=True)
+def _has_sent_all(protocol):
+    return True
+
+
+# Of a protocol
+_receive, _send, _deadline = of_module("receive"), of_module("send"), of_module("deadline")
+_add_ready = of_module("add_ready", _adds_nothing)
+_all_sent = of_module("all_sent", _has_sent_all)
+# Of a source
+_drive, _note, _source_deadline = of_module("drive"), of_module("note"), of_module("deadline")
+_gradient_finished = of_module("gradient_finished")
+
+
+@njit(cache=True)
+def step(machine, now, arrived, count, out):
+    """A worker's step; see machine.step."""
+    protocol, scoreboard, source, status, _ = machine
+    if count > 0:
+        iteration = scoreboard.state.iteration
+        if _receive(protocol, scoreboard, now, arrived.packets, arrived.lengths, count):
+            _gradient_finished(source, iteration, now, status)
+    while status[0].failed == 0:
+        if _drive(source, protocol, scoreboard, now):
+            continue
+        added, finished = _add_ready(protocol, scoreboard, now)
+        if finished:
+            _gradient_finished(source, scoreboard.state.iteration, now, status)
+        if not added:
+            break
     if status[0].failed == 1:
         return 0, 0
-    while True:
-        begun = training.advance(loop, scoreboard, now)
-        if begun < 0:
-            break
-        begin(protocol, scoreboard, begun)
-    filled = send(protocol, scoreboard, now, out.packets, out.lengths, out.destinations)
-    return filled, min(deadline(protocol, scoreboard), training.deadline(loop))
-
-
-@njit(cache=True)
-def step_pool(machine, now, arrived, count, out):
-    """Step a worker with a parameter server; see machine.step."""
-    return _step(
-        machine,
-        now,
-        arrived,
-        count,
-        out,
-        pool_worker.receive,
-        pool_worker.begin,
-        pool_worker.send,
-        pool_worker.deadline,
-    )
-
-
-@njit(cache=True)
-def step_slots(machine, now, arrived, count, out):
-    """Step a worker that clocks slots of its own; see machine.step."""
-    return _step(
-        machine,
-        now,
-        arrived,
-        count,
-        out,
-        switchml.receive,
-        switchml.begin,
-        switchml.send,
-        switchml.deadline,
-    )
+    _note(source, status)
+    filled = _send(protocol, scoreboard, now, out.packets, out.lengths, out.destinations)
+    # Who has all results may still have to pass on what others wait for.
+    if status[0].finished == 1 and not _all_sent(protocol):
+        status[0].finished = 0
+    return filled, min(_deadline(protocol, scoreboard), _source_deadline(source))

@@ -11,7 +11,7 @@ import numpy as np
 from testbed.derived.host_specs import plan
 from testbed.protocols import (
     ps,
-    ring_link,
+    ring,
     sizes,
     values,
     wire,
@@ -228,7 +228,7 @@ class OneWorker(OneHost):
 
     @property
     def worker(self) -> Any:
-        ringed = isinstance(self.protocol, ring_link.Ring)
+        ringed = isinstance(self.protocol, ring.Ring)
         return self.protocol.worker if ringed else self.protocol
 
     @property

@@ -11,7 +11,7 @@ from testbed.experiment.schema import VirtualTime
 from testbed.runtimes.program import prepare
 from testbed.simulate import event_queue, loop, world
 from testbed.simulate.parts import Parts
-from testbed.workload import fed_worker, feed
+from testbed.workload import feed, worker
 from tests.support.experiments import experiment, memory_line
 from tests.support.fabric import MINUTE_NS, Fabric, Host, Schedule, perfect
 from tests.support.switches import start_switches
@@ -61,23 +61,23 @@ class FabricLink(client.Link):
         super().__init__(memory, facts)
         self.fabric = fabric
         self.host = host
-        host.use(fed_worker.attach(host.machine, self.memory))
+        host.use(worker.attach(host.machine, self.memory))
 
     def ring(self) -> None:
-        fed_worker.submit(self.host.machine, self.memory)
+        worker.submit(self.host.machine, self.memory)
         name = self.host.spec.host
         self.fabric._wake.pop(name, None)
         self.fabric._call(self.fabric.now, name)
 
     def wait(self, timeout_s: float | None) -> None:
         """Let time pass until there is news for this program."""
-        state = self.host.machine.feed.state
+        state = self.host.machine.source.state
         while not state.news:
             step(self.fabric)
         state.news = 0
         if state.failed:
             job = self.host.spec.job.name
-            text = feed.failure(self.host.machine.feed, self.memory.words, f"job {job}")
+            text = feed.failure(self.host.machine.source, self.memory.words, f"job {job}")
             memory_map.write_failure(self.memory, text)
 
 
@@ -161,19 +161,19 @@ class VirtualLink(client.Link):
         scoreboard = node.machine.scoreboard
         own = {name: getattr(scoreboard, name).copy() for name in ("first", "size", "tensor")}
         machine = node.machine._replace(scoreboard=scoreboard._replace(**own))
-        machine = fed_worker.attach(machine, self.memory)
+        machine = worker.attach(machine, self.memory)
         node = world.Node.of(node.spec, machine, node.placed.words, network.nodes.batches)
         network.nodes.hosts[number] = self.node = node
         row = network.nodes.world.hosts[number]
         row.step, row.machine = node.stepper.address, node.placed.address
 
     def ring(self) -> None:
-        fed_worker.submit(self.node.machine, self.memory)
+        worker.submit(self.node.machine, self.memory)
         event_queue.put(self.network.nodes.world.queue, self.number, self.network.parts.now_ns)
 
     def wait(self, timeout_s: float | None) -> None:
         """Let time pass until there is news for this program."""
-        state = self.node.machine.feed.state
+        state = self.node.machine.source.state
         while not state.news:
             self.network.step()
         state.news = 0

@@ -76,7 +76,7 @@ def everything(run: Parts) -> dict[str, np.ndarray | list]:
         names = ("free_ns", "draws", "packets_sent", "packets_received", "bytes_sent", "discarded")
         found[f"host {number}"] = [int(row[name]) for name in names]
         if node.is_worker:
-            found[f"ends {number}"] = node.machine.training.end_ns.copy()
+            found[f"ends {number}"] = node.machine.source.end_ns.copy()
     for name, switch in run.nodes.switches.items():
         found[f"links of {name}"] = switch.port_stats()
         for register in switch.compiled.info.registers:
