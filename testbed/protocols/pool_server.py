@@ -79,6 +79,15 @@ def _names_members(server, row):
 
 
 @njit(cache=True)
+def _note_answer(server, place, now):
+    """A reminder of the row has been answered; only of a single one is the round trip known."""
+    if server.attempts[place] == 1:
+        server.state.round_trip_ns = server_losses.smoothed(
+            server.state.round_trip_ns, now - server.reminded_ns[place]
+        )
+
+
+@njit(cache=True)
 def receive(server, now, packets, lengths, count, out, out_lengths, destinations):
     """Take `count` packets and fill `out`; returns the number of packets filled.
 
@@ -96,26 +105,23 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         kind = wire.kind(row)
         whole = wire.fragment(row)
         iteration = whole // config.fragments
-        place = (iteration & 1) * config.fragments + whole - iteration * config.fragments
+        fragment = whole - iteration * config.fragments
+        place = (iteration & 1) * config.fragments + fragment
         if kind == wire.REMINDER_EMPTY:
             counters.reminders_empty += 1
-            if server.iteration[place] == iteration and server.attempts[place] == 1:
-                state.round_trip_ns = server_losses.smoothed(
-                    state.round_trip_ns, now - server.reminded_ns[place]
-                )
-            continue
-        if kind != wire.GRADIENT or length != 4 * (base + config.values):
-            counters.foreign += 1
+            if server.iteration[place] == iteration:
+                _note_answer(server, place, now)
             continue
         # Before it changes anything here: what no worker of the job can have sent.
         if (
-            iteration >= config.iterations
+            kind != wire.GRADIENT
+            or length != 4 * (base + config.values)
+            or iteration >= config.iterations
             or iteration > state.iteration + config.ahead
             or not _names_members(server, row)
         ):
             counters.foreign += 1
             continue
-
         flags = wire.flags(row)
         _count_arrival(counters, flags)
         if iteration < server.iteration[place]:  # its row has another fragment's sum by now
@@ -126,135 +132,172 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
                 _begin(server, iteration)
             server_store.open_row(server, place, iteration)
         if flags & wire.RESEND == 0:
-            _note_progress(server, iteration, place - (iteration & 1) * config.fragments, row)
+            _note_progress(server, iteration, fragment, row)
         if server.stage[place] == server_store.COMPLETE:
-            counters.ps_known += 1
-            worker = wire.sender(row)
-            if flags & wire.RESEND and worker < config.workers:
-                out_lengths[filled] = server_store.write_result(
-                    server, out[filled], wire.RESULT_ONE, place
-                )
-                destinations[filled] = server_store.FIRST_WORKER + worker
-                counters.duplicate_results += 1
-                filled += 1
+            filled = _serve_again(server, row, place, out, out_lengths, destinations, filled)
             continue
-
-        server.flags[place] |= np.uint16(flags & wire.COLLISION)
-        as_floats = server.flags[place] & wire.FLOAT != 0
         # Room to send requests to all, in the batch and on the link; else a reminder follows later.
         spare = (
             filled + count - i + config.workers < out.shape[0]
             and state.next_request_ps <= now * 1000
         )
-        if config.floats > 0 and flags & wire.FLOAT == 0:
-            # Whole numbers that are of no use: everyone is to send floating-point numbers.
-            if config.floats == 1 and not as_floats and flags & wire.OVERFLOW:
-                server_store.become_floats(server, place)
-                server_losses.hold(server, place, now)
-                if spare:
-                    filled = server_losses.request_missing(
-                        server, place, out, out_lengths, destinations, filled
-                    )
-                continue
-            if as_floats:
-                worker = wire.sender(row)
-                if flags & wire.RESEND and worker < config.workers:
-                    filled = server_losses.request_from(
-                        server, place, worker, out, out_lengths, destinations, filled
-                    )
-                continue
-        elif flags & wire.FLOAT:
-            if config.floats == 0:
-                counters.foreign += 1
-                continue
-            if not as_floats:
-                server_store.become_floats(server, place)
+        filled = _take(server, now, row, place, spare, out, out_lengths, destinations, filled)
+    return filled
 
-        # How does the packet's set of workers lie to the row's?
-        common = False  # they share workers
-        more = False  # the packet has workers that the row does not have
-        fewer = False  # the row has workers that the packet does not have
-        whole_set = True
-        for j in range(config.bitmap_words):
-            bits = wire.swap(row[wire.HEADER_WORDS + j])
-            have = server.bitmap[place, j]
-            common |= (bits & have) != 0
-            more |= (bits & ~have) != 0
-            fewer |= (have & ~bits) != 0
-            whole_set &= bits == server.everyone[j]
-        if whole_set:
-            counters.ps_aggregates += 1
-        if flags & wire.REMINDED and server.attempts[place] == 1:
-            state.round_trip_ns = server_losses.smoothed(
-                state.round_trip_ns, now - server.reminded_ns[place]
-            )
-        if not more:
-            counters.ps_known += 1
-            continue
-        kept = flags & (wire.ECN | wire.OVERFLOW | wire.ROUND)
-        if flags & wire.FLOAT:
-            floats.add(server.floats, place, row, base)
-            server.flags[place] |= np.uint16(kept)
-        elif not common:  # workers that are in both sums would count twice
-            if server.stage[place] == server_store.EMPTY:
-                for j in range(config.values):
-                    server.sums[place, j] = np.int32(wire.swap(row[base + j]))
-            else:
-                overflow = 0
-                for j in range(config.values):
-                    old = server.sums[place, j]
-                    new = np.int32(wire.swap(row[base + j]))
-                    total = np.int32(np.int64(old) + np.int64(new) & 0xFFFFFFFF)
-                    overflow |= (old ^ total) & (new ^ total)
-                    server.sums[place, j] = total
-                if overflow < 0:
-                    kept |= wire.OVERFLOW
-                    if config.floats == 1:
-                        server_store.become_floats(server, place)
-                        if spare:
-                            filled = server_losses.request_missing(
-                                server, place, out, out_lengths, destinations, filled
-                            )
-                        continue
-            server.flags[place] |= np.uint16(kept)
-        elif not fewer:  # else workers that only the old sum has would be lost
-            counters.ps_replaced += 1
-            for j in range(config.values):
-                server.sums[place, j] = np.int32(wire.swap(row[base + j]))
-            server.flags[place] = np.uint16(kept | server.flags[place] & wire.COLLISION)
-        else:
-            counters.ps_overlaps += 1
+
+@njit(cache=True)
+def _serve_again(server, row, place, out, out_lengths, destinations, filled):
+    """The row is complete: a worker that sends again lacks the result. Returns the new count."""
+    server.counters[0].ps_known += 1
+    worker = wire.sender(row)
+    if wire.flags(row) & wire.RESEND and worker < server.config.workers:
+        out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT_ONE, place)
+        destinations[filled] = server_store.FIRST_WORKER + worker
+        server.counters[0].duplicate_results += 1
+        filled += 1
+    return filled
+
+
+# How the workers of a packet lie to those of its row
+NOTHING_NEW = 0  # the row has them all
+APART = 1  # it has none of them
+COVERING = 2  # they are those of the row and others
+OVERLAPPING = 3  # the row has some of them, and others
+
+
+@njit(cache=True)
+def _compare(server, row, place):
+    """One of these four, and whether the packet has all workers of the job."""
+    common = False  # they share workers
+    more = False  # the packet has workers that the row does not have
+    fewer = False  # the row has workers that the packet does not have
+    everyone = True
+    for j in range(server.config.bitmap_words):
+        bits = wire.swap(row[wire.HEADER_WORDS + j])
+        have = server.bitmap[place, j]
+        common |= (bits & have) != 0
+        more |= (bits & ~have) != 0
+        fewer |= (have & ~bits) != 0
+        everyone &= bits == server.everyone[j]
+    if not more:
+        return NOTHING_NEW, everyone
+    if not common:
+        return APART, everyone
+    return OVERLAPPING if fewer else COVERING, everyone
+
+
+@njit(cache=True)
+def _set_sum(server, row, place):
+    base = wire.HEADER_WORDS + server.config.bitmap_words
+    for j in range(server.config.values):
+        server.sums[place, j] = np.int32(wire.swap(row[base + j]))
+
+
+@njit(cache=True)
+def _add_to_sum(server, row, place):
+    """True if a value has left int32."""
+    base = wire.HEADER_WORDS + server.config.bitmap_words
+    overflow = 0
+    for j in range(server.config.values):
+        old = server.sums[place, j]
+        new = np.int32(wire.swap(row[base + j]))
+        total = np.int32(np.int64(old) + np.int64(new) & 0xFFFFFFFF)
+        overflow |= (old ^ total) & (new ^ total)
+        server.sums[place, j] = total
+    return overflow < 0
+
+
+@njit(cache=True)
+def _take(server, now, row, place, spare, out, out_lengths, destinations, filled):
+    """Take a gradient of a row that is not complete; returns the new count."""
+    config, counters, flags = server.config, server.counters[0], wire.flags(row)
+    server.flags[place] |= np.uint16(flags & wire.COLLISION)
+    as_floats = server.flags[place] & wire.FLOAT != 0
+    if config.floats > 0 and flags & wire.FLOAT == 0:
+        # Whole numbers that are of no use: everyone is to send floating-point numbers.
+        if config.floats == 1 and not as_floats and flags & wire.OVERFLOW:
+            server_store.become_floats(server, place)
+            server_losses.hold(server, place, now)
             if spare:
                 filled = server_losses.request_missing(
                     server, place, out, out_lengths, destinations, filled
                 )
-            continue
-        complete = True
-        for j in range(config.bitmap_words):
-            server.bitmap[place, j] |= wire.swap(row[wire.HEADER_WORDS + j])
-            complete &= server.bitmap[place, j] == server.everyone[j]
-        if complete:
-            if (
-                server.stage[place] == server_store.PART
-                and flags & (wire.REMINDED | wire.RESEND) == 0
-            ):
-                state.spread_ns = server_losses.smoothed(
-                    state.spread_ns, now - server.first_ns[place]
+            return filled
+        if as_floats:
+            worker = wire.sender(row)
+            if flags & wire.RESEND and worker < config.workers:
+                filled = server_losses.request_from(
+                    server, place, worker, out, out_lengths, destinations, filled
                 )
-            # A result that waited for a retransmission says nothing about the usual round trip.
-            server.flags[place] |= np.uint16(flags & wire.RESEND)
-            server.stage[place] = server_store.COMPLETE
-            state.completed += 1
-            out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT, place)
-            server_store.completed(server, out[filled], place)
-            destinations[filled] = server_store.TO_WORKERS
-            counters.results += 1
-            filled += 1
-        else:
-            first_float = flags & wire.FLOAT and not as_floats
-            server_losses.hold(server, place, now)
-            if first_float and spare:
+            return filled
+    elif flags & wire.FLOAT:
+        if config.floats == 0:
+            counters.foreign += 1
+            return filled
+        if not as_floats:
+            server_store.become_floats(server, place)
+
+    relation, everyone = _compare(server, row, place)
+    if everyone:
+        counters.ps_aggregates += 1
+    if flags & wire.REMINDED:
+        _note_answer(server, place, now)
+    if relation == NOTHING_NEW:
+        counters.ps_known += 1
+        return filled
+    wanted = flags & wire.FLOAT != 0 and not as_floats  # as floats, of everybody
+    if flags & wire.FLOAT:
+        floats.add(server.floats, place, row, wire.HEADER_WORDS + config.bitmap_words)
+    elif relation == OVERLAPPING:
+        counters.ps_overlaps += 1
+        if spare:
+            filled = server_losses.request_missing(
+                server, place, out, out_lengths, destinations, filled
+            )
+        return filled
+    elif relation == COVERING:
+        counters.ps_replaced += 1
+        _set_sum(server, row, place)
+        server.flags[place] &= np.uint16(wire.COLLISION)
+    elif server.stage[place] == server_store.EMPTY:
+        _set_sum(server, row, place)
+    elif _add_to_sum(server, row, place):
+        if config.floats == 1:
+            server_store.become_floats(server, place)
+            if spare:
                 filled = server_losses.request_missing(
                     server, place, out, out_lengths, destinations, filled
                 )
+            return filled
+        server.flags[place] |= np.uint16(wire.OVERFLOW)
+    server.flags[place] |= np.uint16(flags & (wire.ECN | wire.OVERFLOW | wire.ROUND))
+
+    complete = True
+    for j in range(config.bitmap_words):
+        server.bitmap[place, j] |= wire.swap(row[wire.HEADER_WORDS + j])
+        complete &= server.bitmap[place, j] == server.everyone[j]
+    if complete:
+        return _complete(server, now, flags, place, out, out_lengths, destinations, filled)
+    server_losses.hold(server, place, now)
+    if wanted and spare:
+        filled = server_losses.request_missing(
+            server, place, out, out_lengths, destinations, filled
+        )
     return filled
+
+
+@njit(cache=True)
+def _complete(server, now, flags, place, out, out_lengths, destinations, filled):
+    """The row has all workers: send its result. `flags`: of the last packet."""
+    state = server.state
+    if server.stage[place] == server_store.PART and flags & (wire.REMINDED | wire.RESEND) == 0:
+        state.spread_ns = server_losses.smoothed(state.spread_ns, now - server.first_ns[place])
+    # A result that waited for a retransmission says nothing about the usual round trip.
+    server.flags[place] |= np.uint16(flags & wire.RESEND)
+    server.stage[place] = server_store.COMPLETE
+    state.completed += 1
+    out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT, place)
+    server_store.completed(server, out[filled], place)
+    destinations[filled] = server_store.TO_WORKERS
+    server.counters[0].results += 1
+    return filled + 1
