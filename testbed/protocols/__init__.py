@@ -1,9 +1,9 @@
 """The systems' host side: workers and servers as state machines without sockets and clocks.
 
-A machine is a named tuple of numpy arrays and records, and a few functions over it: packets and the time in,
-packets and the next deadline out. Mininet's host processes and virtual time drive the same code.
-It runs once per packet, so numba compiles it; with ``NUMBA_DISABLE_JIT=1`` the same functions run
-as plain Python and give the same results.
+A machine is a named tuple of numpy arrays and records, and a few functions over it: packets and the
+time in, packets and the next deadline out. Mininet's host processes and virtual time drive the same
+code. It runs once per packet, so numba compiles it; with ``NUMBA_DISABLE_JIT=1`` the same functions
+run as plain Python and give the same results.
 
 Numbers that belong together are fields of a record (`records`): measured, that costs nothing over
 places in an array of integers.
