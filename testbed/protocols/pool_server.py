@@ -141,7 +141,17 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             filled + count - i + config.workers < out.shape[0]
             and state.next_request_ps <= now * 1000
         )
-        filled = _take(server, now, row, place, spare, out, out_lengths, destinations, filled)
+        verdict = _take(server, now, row, place)
+        if verdict == COMPLETES:
+            filled = _complete(server, now, flags, place, out, out_lengths, destinations, filled)
+        elif verdict == LACKS_OTHERS and spare:
+            filled = server_losses.request_missing(
+                server, place, out, out_lengths, destinations, filled
+            )
+        elif verdict == IS_USELESS and flags & wire.RESEND and wire.sender(row) < config.workers:
+            filled = server_losses.request_from(
+                server, place, wire.sender(row), out, out_lengths, destinations, filled
+            )
     return filled
 
 
@@ -207,33 +217,30 @@ def _add_to_sum(server, row, place):
     return overflow < 0
 
 
+# What `_take` has found
+ENOUGH = 0  # nothing is to be done
+COMPLETES = 1  # the row has all workers now
+LACKS_OTHERS = 2  # the workers that are missing are to send (again)
+IS_USELESS = 3  # its sender is to send floating-point numbers
+
+
 @njit(cache=True)
-def _take(server, now, row, place, spare, out, out_lengths, destinations, filled):
-    """Take a gradient of a row that is not complete; returns the new count."""
+def _take(server, now, row, place):
+    """Take a gradient of a row that is not complete; returns one of these."""
     config, counters, flags = server.config, server.counters[0], wire.flags(row)
     server.flags[place] |= np.uint16(flags & wire.COLLISION)
     as_floats = server.flags[place] & wire.FLOAT != 0
     if config.floats > 0 and flags & wire.FLOAT == 0:
-        # Whole numbers that are of no use: everyone is to send floating-point numbers.
         if config.floats == 1 and not as_floats and flags & wire.OVERFLOW:
             server_store.become_floats(server, place)
             server_losses.hold(server, place, now)
-            if spare:
-                filled = server_losses.request_missing(
-                    server, place, out, out_lengths, destinations, filled
-                )
-            return filled
+            return LACKS_OTHERS
         if as_floats:
-            worker = wire.sender(row)
-            if flags & wire.RESEND and worker < config.workers:
-                filled = server_losses.request_from(
-                    server, place, worker, out, out_lengths, destinations, filled
-                )
-            return filled
+            return IS_USELESS
     elif flags & wire.FLOAT:
         if config.floats == 0:
             counters.foreign += 1
-            return filled
+            return ENOUGH
         if not as_floats:
             server_store.become_floats(server, place)
 
@@ -244,17 +251,12 @@ def _take(server, now, row, place, spare, out, out_lengths, destinations, filled
         _note_answer(server, place, now)
     if relation == NOTHING_NEW:
         counters.ps_known += 1
-        return filled
-    wanted = flags & wire.FLOAT != 0 and not as_floats  # as floats, of everybody
+        return ENOUGH
     if flags & wire.FLOAT:
         floats.add(server.floats, place, row, wire.HEADER_WORDS + config.bitmap_words)
     elif relation == OVERLAPPING:
         counters.ps_overlaps += 1
-        if spare:
-            filled = server_losses.request_missing(
-                server, place, out, out_lengths, destinations, filled
-            )
-        return filled
+        return LACKS_OTHERS
     elif relation == COVERING:
         counters.ps_replaced += 1
         _set_sum(server, row, place)
@@ -264,11 +266,7 @@ def _take(server, now, row, place, spare, out, out_lengths, destinations, filled
     elif _add_to_sum(server, row, place):
         if config.floats == 1:
             server_store.become_floats(server, place)
-            if spare:
-                filled = server_losses.request_missing(
-                    server, place, out, out_lengths, destinations, filled
-                )
-            return filled
+            return LACKS_OTHERS
         server.flags[place] |= np.uint16(wire.OVERFLOW)
     server.flags[place] |= np.uint16(flags & (wire.ECN | wire.OVERFLOW | wire.ROUND))
 
@@ -277,13 +275,9 @@ def _take(server, now, row, place, spare, out, out_lengths, destinations, filled
         server.bitmap[place, j] |= wire.swap(row[wire.HEADER_WORDS + j])
         complete &= server.bitmap[place, j] == server.everyone[j]
     if complete:
-        return _complete(server, now, flags, place, out, out_lengths, destinations, filled)
+        return COMPLETES
     server_losses.hold(server, place, now)
-    if wanted and spare:
-        filled = server_losses.request_missing(
-            server, place, out, out_lengths, destinations, filled
-        )
-    return filled
+    return LACKS_OTHERS if flags & wire.FLOAT and not as_floats else ENOUGH
 
 
 @njit(cache=True)
