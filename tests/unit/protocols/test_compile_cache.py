@@ -23,7 +23,10 @@ folder = str(cache_directory())
 found = 0
 for name, module in list(sys.modules.items()):
     if name.startswith("testbed."):
-        for value in vars(module).values():
+        values = [*vars(module).values()]
+        kinds = [value for value in values if isinstance(value, type)]
+        methods = [each for kind in kinds for each in vars(kind).values()]
+        for value in values + [getattr(each, "__func__", each) for each in methods]:
             if isinstance(value, Dispatcher):
                 found += 1
                 where = value._cache.cache_path  # None: compiled into its callers alone
