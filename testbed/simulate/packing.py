@@ -64,11 +64,11 @@ def _arrays(part: Any) -> Iterator[Any]:
 
 def _move(part: Any, memory: np.ndarray) -> Any:
     """An array or a record that has moved to this memory."""
-    array = np.asarray(part)
+    array = np.atleast_1d(part)
     there = memory[: array.nbytes].view(array.dtype).reshape(array.shape)
     if array.view(np.uint8).any():  # what is not written takes no memory before it is used
         there[...] = array
-    return there[()] if isinstance(part, np.record) else there
+    return there[0] if isinstance(part, np.record) else there
 
 
 def _with(part: Any, moved: dict[int, np.ndarray]) -> Any:
