@@ -172,7 +172,8 @@ def _serve_again(server, row, place, out, out_lengths, destinations, filled):
 NOTHING_NEW = 0  # the row has them all
 APART = 1  # it has none of them
 COVERING = 2  # they are those of the row and others
-OVERLAPPING = 3  # the row has some of them, and others
+OVERLAPPING = 3  # the row has some of them, and others: in a sum of both the common ones would
+#                  count twice; in place of the row's sum, the row's others would be lost
 
 
 @njit(cache=True)

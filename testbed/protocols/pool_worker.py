@@ -225,14 +225,14 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if (kind != wire.RESULT and kind != wire.RESULT_ONE) or length != full:
             counters.foreign += 1
             continue
-        if iteration < scoreboard.state.iteration:
+        if iteration < scoreboard.state.iteration:  # its sum is another iteration's
             counters.stale += 1
             continue
         if iteration > scoreboard.state.iteration:
             counters.foreign += 1
             continue
         _heard(worker, scoreboard, now, row)
-        if send_scoreboard.has_result(scoreboard, fragment):
+        if send_scoreboard.has_result(scoreboard, fragment):  # it counts once
             counters.duplicate_results += 1
             continue
         flags = wire.flags(row)

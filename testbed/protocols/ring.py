@@ -243,7 +243,7 @@ def add_ready(member, scoreboard, now):
 def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
     """A sum over the workers before this one. True if that ends the iteration."""
     words = member.worker.config.bitmap_words
-    if member.stage[place] & RECEIVED:
+    if member.stage[place] & RECEIVED:  # it must not be added twice
         member.worker.counters[0].duplicate_results += 1
         return False
     member.stage[place] |= RECEIVED

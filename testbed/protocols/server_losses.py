@@ -78,7 +78,7 @@ def hold(server, place, now):
     if server.stage[place] == server_store.EMPTY:
         server.stage[place] = server_store.PART
         server.first_ns[place] = now
-        if server.config.remind == 1:
+        if server.config.remind == 1:  # else the rest in a switch waits for workers' timers
             _arm(server, place, now + delay_ns(server))
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from testbed.protocols.records import new_record, record
 from testbed.simulate.packing import LARGEST_BYTES, LINE_BYTES, packed
 
 
@@ -19,9 +20,11 @@ class Machine(NamedTuple):
     large: np.ndarray
     counters: np.ndarray
     again: np.ndarray  # the same array as `counters`
+    state: np.record
     nothing: np.ndarray
 
 
+STATE = record("first", "second")
 SHARED = np.arange(3, dtype=np.int16)
 
 
@@ -35,6 +38,7 @@ def machine(seed: int) -> Machine:
         np.zeros(LARGEST_BYTES + 1, np.uint8),
         counters,
         counters,
+        new_record(STATE, first=seed),
         np.zeros((0, 2), np.int32),
     )
 
@@ -50,8 +54,10 @@ def test_arrays_keep_what_they_hold_and_their_kind():
     for old, new in zip(before, after, strict=True):
         assert type(new) is Machine and type(new.inner) is Inner
         for one, other in zip(arrays(old), arrays(new), strict=True):
-            assert (one.dtype, one.shape, one.strides) == (other.dtype, other.shape, other.strides)
-            assert other.flags.c_contiguous and other.flags.writeable and other.flags.aligned
+            assert type(one) is type(other)
+            there = np.asarray(other)
+            assert (one.dtype, one.shape, one.strides) == (there.dtype, there.shape, there.strides)
+            assert there.flags.c_contiguous and there.flags.writeable and there.flags.aligned
             np.testing.assert_array_equal(one, other)
 
 
