@@ -3,7 +3,7 @@
     sudo .venv/bin/python bench/fidelity.py [--rates 10,20,40] [--hogs 0,3] [--rounds N]
 
 One job of four workers without computation, on one switch: its JCT cannot be below what its links
-allow (testbed/derived/bounds.py), and in virtual time it is within 1 % of that. So what a run on
+allow (testbed/setup/timing.py), and in virtual time it is within 1 % of that. So what a run on
 the real clock takes beyond it is the machine's doing. The load rises in two ways: links get faster,
 until hosts and switch want more than the machine has, and processes beside the run keep the
 processors busy (hogs). Every run prints its excess over the bound, and the largest value of each
@@ -42,6 +42,7 @@ from testbed.results.fidelity import (  # noqa: E402
     LAG_LIMIT,
     WINDOW_LIMIT,
 )
+from testbed.setup import set_up  # noqa: E402
 
 TOLERATED = 0.05  # excess of JCT over the bound
 EXPERIMENT = """
@@ -105,7 +106,7 @@ def asked(text: str, known: calibration.Calibration | None) -> float | None:
     measured = known and known.systems["embedded"].get(experiment.system.name)
     if not measured:
         return None
-    return load_share(demands(experiment), measured, int(known.machine["cores"]))[0]
+    return load_share(demands(set_up(experiment)), measured, int(known.machine["cores"]))[0]
 
 
 def run(system: str, rate: float, known: calibration.Calibration | None) -> dict:

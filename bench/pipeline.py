@@ -32,8 +32,9 @@ from p4engine.switch.library import Switch  # noqa: E402
 from p4engine import compile_program  # noqa: E402
 from testbed import dataplane  # noqa: E402
 from testbed.dissect import Ina  # noqa: E402
-from testbed.experiment import Experiment, load_text  # noqa: E402
+from testbed.experiment import load_text  # noqa: E402
 from testbed.protocols import wire  # noqa: E402
+from testbed.setup import Platform, Setup, set_up  # noqa: E402
 from testbed.topology import host_ip  # noqa: E402
 from tests.support.switches import Recorder  # noqa: E402
 
@@ -53,25 +54,24 @@ OPTIONS = {"atp": ", release: on_completion"}
 SYSTEMS = ("esa", "atp", "switchml", "grid", "ps")
 
 
-def experiment(system: str, admission: str) -> Experiment:
+def setup_of(system: str, admission: str) -> Setup:
     memory = "" if system == "ps" else f"memory: {{aggregators: {2 * FRAGMENTS}}}"
-    return load_text(
-        TEXT.format(
-            system=system,
-            options=OPTIONS.get(system, ""),
-            memory=memory,
-            admission=admission,
-            workers=WORKERS,
-        )
+    text = TEXT.format(
+        system=system,
+        options=OPTIONS.get(system, ""),
+        memory=memory,
+        admission=admission,
+        workers=WORKERS,
     )
+    return set_up(load_text(text))
 
 
-def frames_of(spec: Experiment) -> tuple[np.ndarray, np.ndarray]:
+def frames_of(platform: Platform) -> tuple[np.ndarray, np.ndarray]:
     """Gradients of all workers by fragment: uint8[P, bytes], and their ports, uint32[P]."""
     from scapy.layers.inet import IP, UDP
     from scapy.layers.l2 import Ether
 
-    grid = spec.system_entry.planned
+    grid = platform.system.planned
     frames, ports = [], []
     for fragment in range(FRAGMENTS):
         for worker in range(WORKERS):
@@ -85,7 +85,7 @@ def frames_of(spec: Experiment) -> tuple[np.ndarray, np.ndarray]:
                 sender=worker,
                 bitmap=1 << worker,
                 priority=9,
-                values=[worker + 1] * spec.values_per_packet,
+                values=[worker + 1] * platform.values,
             )
             addresses = IP(src=host_ip(worker + 1), dst=host_ip(WORKERS + 1))
             ether = Ether(src="02:00:00:00:00:01", dst="02:00:00:01:00:01")
@@ -97,17 +97,18 @@ def frames_of(spec: Experiment) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Case:
-    """A program with an experiment's tables."""
+    """A program with the tables of a Setup."""
 
-    def __init__(self, spec: Experiment, folder: Path, drive: Any) -> None:
-        source, defines, _ = dataplane.program(spec)
+    def __init__(self, setup: Setup, folder: Path, drive: Any) -> None:
+        platform = setup.platform
+        source, defines, _ = dataplane.program(platform)
         compiled = compile_program(folder / source.name, defines, (folder,))
-        self.switch = Switch(compiled, ports=sorted(spec.topology_object().ports("s1")))
+        self.switch = Switch(compiled, ports=sorted(platform.topology.ports("s1")))
         recorder = Recorder()
-        dataplane.install(spec, "s1", recorder)
+        dataplane.install(setup, "s1", recorder)
         self.switch.batch([call for each in recorder.calls for call in _known(each, compiled.info)])
-        self.frames, self.ports = frames_of(spec)
-        self.sets = 2 if spec.system_entry.divided else 1
+        self.frames, self.ports = frames_of(platform)
+        self.sets = 2 if platform.system.divided else 1
         self._drive, self._round = drive, 0
 
     def run(self, rounds: int) -> float:
@@ -130,9 +131,9 @@ class Case:
         self._round += rounds
         return took / (rounds * PACKETS)
 
-    def sums(self, spec: Experiment) -> int:
+    def sums(self, platform: Platform) -> int:
         """Complete sums so far; packets that a forwarder sent are PACKETS per round."""
-        counted = dataplane.counters(spec, self.switch)
+        counted = dataplane.counters(platform, self.switch)
         if not counted:
             sent = sum(row["packets"] for row in self.switch.port_stats()) // 2
             return sent // WORKERS
@@ -173,11 +174,12 @@ def main() -> int:
         drive.restype = ctypes.c_int64
     print(f"{'ns per packet, medians':24}{'other':>8}{'now':>8}{'ratio':>8}  (quartiles)")
     for system in options.systems.split(","):
-        spec = experiment(system, "port")
-        theirs = experiment(system, "off") if options.off else spec
+        ours = setup_of(system, "port")
+        theirs = setup_of(system, "off") if options.off else ours
+        programs = ours.platform.program.parent
         cases = (
-            Case(theirs, options.other or spec.program.parent, drive),
-            Case(spec, spec.program.parent, drive),
+            Case(theirs, options.other or programs, drive),
+            Case(ours, programs, drive),
         )
         times: tuple[list[float], list[float]] = [], []
         for number in range(options.rounds + 1):
@@ -187,8 +189,8 @@ def main() -> int:
                     times[which].append(took)
         for case in cases:
             expected = (options.rounds + 1) * options.repeats * FRAGMENTS
-            if case.sums(spec) != expected:
-                raise SystemExit(f"{system}: {case.sums(spec)} sums instead of {expected}")
+            if (sums := case.sums(ours.platform)) != expected:
+                raise SystemExit(f"{system}: {sums} sums instead of {expected}")
             with contextlib.suppress(AttributeError):
                 case.switch.close()
         ratios = [new / old for old, new in zip(*times, strict=True)]

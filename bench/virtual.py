@@ -36,6 +36,7 @@ from numba import njit, types  # noqa: E402
 
 from testbed.experiment import load_text  # noqa: E402
 from testbed.runtimes.program import prepare  # noqa: E402
+from testbed.setup import set_up  # noqa: E402
 from testbed.simulate import (  # noqa: E402
     event_queue,  # noqa: E402
     loop,
@@ -87,7 +88,8 @@ def experiment(hosts: int, scale: float, jitter_time: str = "auto"):
 def start(hosts: int, scale: float, jitter_time: str = "auto", threads: int = 1) -> Parts:
     """A world at time 0, with everything compiled."""
     spec = experiment(hosts, scale, jitter_time)
-    parts = Parts(world.build(spec, prepare(spec).compiled), threads)
+    setup = set_up(spec)
+    parts = Parts(world.build(setup, prepare(setup).compiled), threads)
     parts.run(-1, 0)
     return parts
 
@@ -227,10 +229,11 @@ def memory(share: float) -> None:
     from testbed.machine.memory_estimate import BASE_BYTES, estimate_bytes
 
     spec = load_text(LARGE, folder=ROOT)
-    estimate = estimate_bytes(spec)
-    parts = Parts(world.build(spec, prepare(spec).compiled))
+    setup = set_up(spec)
+    estimate = estimate_bytes(setup)
+    parts = Parts(world.build(setup, prepare(setup).compiled))
     nodes = parts.nodes
-    total = spec.fragments(0) * spec.jobs[0].workers
+    total = setup.jobs[0].fragments * spec.jobs[0].workers
     parts.run(-1, 0)  # compiles
     cpu = time.process_time()
     sizes: list[tuple[float, float]] = []  # share done, GiB at most so far

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from testbed.emulate.captures import CapturedPort, ports
+from testbed.emulate.captures import ports
 from testbed.errors import UserError
 from testbed.machine import calibration, capacity
 from testbed.machine import memory_estimate as memory
-from testbed.runtimes.program import Program, prepare
+from testbed.runtimes.program import prepare
+from testbed.runtimes.run import Run, Runtime
+from testbed.setup import set_up
 from testbed.steps import quiet_console, step
 
 if TYPE_CHECKING:
-    from testbed.emulate.session import SharedSession
     from testbed.experiment import Experiment
     from testbed.web.live_page import LivePage
 
@@ -100,25 +101,29 @@ def carry_out(
 ) -> Path:
     """Check the machine, compile, and run an experiment; returns its results folder, which is below
     `results`. Shows how far it is on `console`. Raises UserError and RunError as `run` does."""
-    captured = ports(experiment, pcap)
-    if prompt is not None and experiment.runtime == VIRTUAL:
+    is_virtual = experiment.runtime == VIRTUAL
+    if prompt is not None and is_virtual:
         raise UserError("--cli is for runs on Mininet; virtual time has no network to look into")
+    captured = ports(experiment.topology_object(), is_virtual, pcap)
     get_ready([experiment])
     with contextlib.ExitStack() as stack:
+        with step(console, "setting up"):
+            setup = set_up(experiment)
         shared = None
-        if experiment.runtime != VIRTUAL:
+        if not is_virtual:
             from testbed.emulate.mininet_run import shared_session
 
-            shared = stack.enter_context(shared_session([experiment]))
+            shared = stack.enter_context(shared_session([setup]))
             shared.start()  # loads the protocols meanwhile
         with step(console, "estimating the memory that the run takes"):
-            memory.require({f"a run of {experiment.name}": experiment})
+            memory.require({f"a run of {experiment.name}": setup})
         with step(console, "compiling the P4 program, and trying it"):
-            program = prepare(experiment)
-        too_much = capacity.warnings(experiment, calibration.load())
+            program = prepare(setup)
+        too_much = capacity.warnings(setup, calibration.load())
         for warning in (*experiment.warnings, *program.warnings, *too_much):
             print(f"warning: {warning}", file=sys.stderr)
-        return run_experiment(experiment, program, results, console, captured, shared, prompt, page)
+        this = Run(experiment, setup, program, console, page)
+        return execute(this, results, captured=captured, shared=shared, prompt=prompt)
 
 
 def get_ready(experiments: Iterable[Experiment]) -> None:
@@ -141,26 +146,31 @@ def get_ready(experiments: Iterable[Experiment]) -> None:
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
 
 
-def run_experiment(
-    experiment: Experiment,
-    program: Program,
-    results: Path,
-    console: Console,
-    captured: Sequence[CapturedPort] = (),
-    shared: SharedSession | None = None,
-    prompt: str | None = None,
-    page: LivePage | None = None,
-) -> Path:
+def execute(run: Run, results: Path, **on_mininet: Any) -> Path:
     """Run all repetitions; returns the results folder, which is marked with how it ended.
+    on_mininet: further arguments of MininetRun. Raises RunError."""
+    from testbed.results import Writer, describe
 
-    captured: ports on Mininet whose packets are written down. shared: the session of several runs
-    on Mininet. prompt: when Mininet's prompt opens. page: shows the run. Raises RunError."""
-    if experiment.runtime == VIRTUAL:
-        from testbed.simulate import virtual_run
-
-        return virtual_run.run_experiment(experiment, program, results, console, page)
-    from testbed.emulate import mininet_run
-
-    return mininet_run.run_experiment(
-        experiment, program, results, console, captured, shared, prompt, page
+    experiment, runtime = run.experiment, _runtime(run, on_mininet)
+    environment = describe(
+        run.setup.platform.timestamp_unit_ns,
+        switch=experiment.switch,
+        runtime=experiment.runtime,
+        **runtime.versions(),
     )
+    yaml = experiment.resolved_yaml()
+    with Writer.create(results, experiment.name, yaml, environment) as writer:
+        run.console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
+        runtime.repeat(writer)
+        writer.finish()
+    return writer.folder
+
+
+def _runtime(run: Run, on_mininet: dict[str, Any]) -> Runtime:
+    if run.setup.platform.virtual is not None:
+        from testbed.simulate.virtual_run import VirtualRun
+
+        return VirtualRun(run)
+    from testbed.emulate.mininet_run import MininetRun
+
+    return MininetRun(run, **on_mininet)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from testbed import plugins
 from testbed.errors import UserError, did_you_mean, sentence
+from testbed.protocols import sizes
 from testbed.traffic.scaling import scale_times, scale_values
 
 if TYPE_CHECKING:
@@ -123,6 +124,15 @@ class Trace:
     def update_ns(self) -> int:
         """Time of the update of all parameters in ns."""
         return sum(layer.update_ns for layer in self.layers)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Values of each tensor."""
+        return tuple(layer.values for layer in self.layers)
+
+    def fragments(self, values: int) -> int:
+        """Fragments per worker and iteration, with `values` values in each."""
+        return sizes.fragments(self.sizes, values)
 
     @property
     def compute_ns(self) -> int:

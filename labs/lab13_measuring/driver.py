@@ -168,25 +168,26 @@ def _compared(experiment: Any) -> dict[str, Any]:
 def _work(experiment: Any) -> int:
     """Gradients that all workers send in a repetition."""
     return sum(
-        job.workers * job.iterations * experiment.fragments(number)
-        for number, job in enumerate(experiment.jobs)
+        job.workers * job.iterations * job.trace().fragments(experiment.values_per_packet)
+        for job in experiment.jobs
     )
 
 
 def _rows(experiments: list[Any]) -> list[dict[str, Any]]:
     """A row for each repetition of each experiment."""
     from testbed.runtimes.program import prepare
+    from testbed.setup import set_up
     from testbed.simulate.virtual_run import run_repetition
 
-    programs = [prepare(experiment).compiled for experiment in experiments]
+    programs = [prepare(set_up(experiment)).compiled for experiment in experiments]
     for experiment in {each.system.name: each for each in experiments}.values():
         warm = experiment.model_copy(update={"seed": WARM})
-        run_repetition(warm, programs[experiments.index(experiment)], 0)
+        run_repetition(set_up(warm), programs[experiments.index(experiment)])
     _limit()
     rows = []
     for experiment, program in zip(experiments, programs, strict=True):
         for number in range(experiment.repetitions):
-            jobs = run_repetition(experiment, program, number)["jobs"]
+            jobs = run_repetition(set_up(experiment, number), program)["jobs"]
             fragments = sum(job["fragments"] * job["iterations"] for job in jobs)
             rows.append(
                 {

@@ -45,16 +45,18 @@ class Summing:
         from testbed.dissect import Ina
         from testbed.experiment.load import load_text
         from testbed.protocols import wire
+        from testbed.setup import set_up
         from testbed.topology import host_ip
 
         text = TEXT.format(workers=workers, aggregators=2 * SLOTS, block=BLOCK)
-        experiment = load_text(text, "lab15", "/", "lab15")
-        source, defines, folders = dataplane.program(experiment)
+        setup = set_up(load_text(text, "lab15", "/", "lab15"))
+        topology = setup.platform.topology
+        source, defines, folders = dataplane.program(setup.platform)
         compiled = compile_program(source, defines, folders)
-        (name,) = experiment.topology_object().switches
-        ports = sorted(experiment.topology_object().ports(name))
+        (name,) = topology.switches
+        ports = sorted(topology.ports(name))
         self.switch = Switch(compiled, ports=ports, seed=1)
-        dataplane.install(experiment, name, self.switch)
+        dataplane.install(setup, name, self.switch)
         self.workers, self.now = workers, GAP_NS
         self.used = [0] * SLOTS  # how often each slot has had a sum
         self.frames = []

@@ -11,16 +11,16 @@ has shaped them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.experiment.bmv2_limits import packets_per_s
-from testbed.protocols.sizes import frame_bytes
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
     from testbed.experiment.experiment import LinkDirection
-    from testbed.topology import Topology
+    from testbed.setup import Platform
+
+    Directions = Sequence[tuple[LinkDirection, LinkDirection]]
 
 # Queue length where the link has no queue: packets there wait for a processor, none is dropped.
 DEEP_PACKETS = 1_000_000
@@ -29,45 +29,35 @@ MIN_MTU_BYTES = 576
 BURST_FRAMES = 2  # HTB needs room for a whole packet
 
 
-def full_frame(experiment: Experiment) -> int:
-    """Bytes of a packet with all its values, from the Ethernet header to the end of the payload."""
-    return frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-
-
-def mtu_bytes(experiment: Experiment) -> int:
+def mtu_bytes(platform: Platform) -> int:
     """MTU of all interfaces: that of a full packet, but at least the kernel's minimum.
 
     simple_switch's packet sockets have a ring of 2 MB in which every packet takes the space of an
     MTU. With the network's usual MTU that is only some hundred packets."""
-    return max(full_frame(experiment) - ETHERNET_BYTES, MIN_MTU_BYTES)
+    return max(platform.longest_frame_bytes - ETHERNET_BYTES, MIN_MTU_BYTES)
 
 
-def impaired(experiment: Experiment) -> bool:
+def impaired(directions: Directions) -> bool:
     """True if some link has delay or loss."""
-    return any(direction.delay_ns or direction.loss for direction in _directions(experiment))
+    return any(way.delay_ns or way.loss for both in directions for way in both)
 
 
-def disciplines(experiment: Experiment) -> set[str]:
-    """The entries of `kernel_probe.FEATURES` that the experiment's links need."""
-    needed = {"netem"} if impaired(experiment) else set()
-    if any(direction.bandwidth_bps for direction in _directions(experiment)):
+def disciplines(directions: Directions) -> set[str]:
+    """The entries of `kernel_probe.FEATURES` that links need."""
+    needed = {"netem"} if impaired(directions) else set()
+    if any(way.bandwidth_bps for both in directions for way in both):
         needed.add("HTB")
     return needed
 
 
-def _directions(experiment: Experiment) -> Iterator[LinkDirection]:
-    for link in range(len(experiment.topology_object().links)):
-        yield from experiment.link(link)
-
-
-def shape_queues(experiment: Experiment, switch: str, client: Any) -> None:
+def shape_queues(platform: Platform, switch: str, client: Any) -> None:
     """Give the egress queues of one switch their rates and depths, in one batch.
 
     `client` is the switch's control client (control.Client)."""
-    frame = full_frame(experiment)
+    frame = platform.longest_frame_bytes
     calls: list[tuple] = []
-    for port, (_, link, end) in experiment.topology_object().ports(switch).items():
-        leaving = experiment.link(link)[end]
+    for port, (_, link, end) in platform.topology.ports(switch).items():
+        leaving = platform.link(link)[end]
         bandwidth_bps = leaving.bandwidth_bps
         limited = bandwidth_bps is not None
         rate = packets_per_s(bandwidth_bps, frame) if bandwidth_bps is not None else 0
@@ -76,14 +66,14 @@ def shape_queues(experiment: Experiment, switch: str, client: Any) -> None:
     client.batch(calls)
 
 
-def qdiscs(experiment: Experiment, topology: Topology) -> dict[str, list[str]]:
+def qdiscs(platform: Platform) -> dict[str, list[str]]:
     """Commands for `tc -batch` by node, in that node's namespace. Interface n of a node is
     `<node>-eth<n>`, and of a host `<host>-eth0`."""
-    frame = full_frame(experiment)
-    commands: dict[str, list[str]] = {}
+    frame = platform.longest_frame_bytes
+    topology, commands = platform.topology, dict[str, list[str]]()
     for switch in topology.switches:
         for port, (neighbour, link, end) in topology.ports(switch).items():
-            both = experiment.link(link)
+            both = platform.link(link)
             if netem := _netem(both[end], DEEP_PACKETS):
                 line = f"qdisc add dev {switch}-eth{port} root {netem}"
                 commands.setdefault(switch, []).append(line)

@@ -45,12 +45,13 @@ jobs:
 
 def warm_hosts(system: str, role: str) -> None:
     """Compile every function that a host process of a role, or FED, runs per packet."""
-    from testbed.derived.host_specs import host_kinds
     from testbed.experiment import load_text
     from testbed.hosts.host_process import load
+    from testbed.setup import set_up
+    from testbed.setup.host_specs import host_kinds
 
     memory = "memory: {aggregators: 16}" if MEMORY[system] else ""
-    kinds = host_kinds(load_text(EXPERIMENT.format(system=system, memory=memory)))
+    kinds = host_kinds(set_up(load_text(EXPERIMENT.format(system=system, memory=memory))))
 
     def is_wanted(spec: HostSpec) -> bool:
         return role == (FED if spec.is_worker and spec.job.program else spec.role)
@@ -76,9 +77,10 @@ def warm_switches() -> None:
     """Compile the P4 programs that the demo runs, and with them the runtime of all programs."""
     from testbed.experiment.sweep import load_sweep
     from testbed.runtimes.program import prepare
+    from testbed.setup import set_up
 
     for point in load_sweep(DEMO).points:
-        prepare(point.experiment)
+        prepare(set_up(point.experiment))
 
 
 def warm_figures() -> None:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from testbed.dataplane.switch_entries import SwitchEntries
-from testbed.derived.rerouting import NewPart, Rerouted, Rerouting
-from testbed.experiment.link_faults import LinkChange, link_changes
+from testbed.experiment.link_faults import LinkChange
 from testbed.experiment.planned_faults import NEVER, title
+from testbed.setup.rerouting import NewPart, Rerouted, Rerouting
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.setup.records import Setup
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Failover:
 
     def __init__(
         self,
-        experiment: Experiment,
+        setup: Setup,
         asked: Callable[[str], AbstractContextManager[Any]],
         tell: Callable[[Sequence[NewPart]], None],
         clock: Callable[[], int] | None = None,
@@ -52,13 +52,13 @@ class Failover:
         """asked: the control interface of a switch, for calls. tell: passes new parts of a plan on
         to running hosts. clock: the time, where it goes on while `tick` works. Times are ns from
         the run's start."""
-        self._experiment = experiment
+        self._setup = setup  # before any link has failed
         self._asked, self._tell, self._clock = asked, tell, clock
-        self._rerouting = Rerouting(experiment)
-        self._steps = _steps(link_changes(experiment))
+        self._rerouting = Rerouting(setup)
+        self._steps = _steps(setup.link_changes)
         self._late_ns: dict[int, int] = {}  # of each fault's last change
-        switches = experiment.topology_object().switches if self._steps else ()
-        self._entries = {name: SwitchEntries(experiment, name) for name in switches}
+        switches = setup.platform.topology.switches if self._steps else ()
+        self._entries = {name: SwitchEntries(setup, name) for name in switches}
         self.done: list[tuple[LinkChange, int]] = []
         self.followed: list[Followed] = []
 
@@ -66,7 +66,7 @@ class Failover:
         """Compute what the planned failures need for jobs that go on until then, so that following
         them takes no longer than their failover time. A job that ends before costs a computation
         during the run."""
-        rerouting = Rerouting(self._experiment)
+        rerouting = Rerouting(self._setup)
         for step in self._steps:
             if step.change is None:
                 rerouting.reroute()
@@ -115,14 +115,14 @@ class Failover:
         for each new computation of routes, and for each job that was planned again. end_ns: when
         the run ended."""
         rows = []
-        for number, fault in enumerate(self._experiment.faults):
+        for number, fault in enumerate(self._setup.faults):
             if fault.of_link:
                 begun_ns, ended_ns = self._times_of(number, end_ns)
                 rows.append(
                     _row(number, fault.kind, title(fault).partition(" of ")[2], fault.at_ns)
                     | {"begun_ns": begun_ns, "ended_ns": ended_ns}
                 )
-        number = len(self._experiment.faults)
+        number = len(self._setup.faults)
         for each in self.followed:
             times = {"begun_ns": each.at_ns, "ended_ns": each.at_ns}
             rows.append(
@@ -132,7 +132,7 @@ class Failover:
             )
             number += 1
             for job, rate_bps in each.rates_bps.items():
-                name = f"job {self._experiment.jobs[job].name}"
+                name = f"job {self._setup.jobs[job].name}"
                 planned = {"job": job, "rate_bps": rate_bps}
                 rows.append(_row(number, "replan", name, each.planned_ns) | times | planned)
                 number += 1
@@ -164,7 +164,7 @@ class Failover:
         self.done.append((change, at_ns))
 
     def _ports(self, switch: str, links: Collection[int]) -> list[int]:
-        ports = self._experiment.topology_object().ports(switch)
+        ports = self._setup.platform.topology.ports(switch)
         return [port for port, (_, link, _) in ports.items() if link in links]
 
     def _follow(self, due_ns: int, now_ns: int, ended: Collection[int]) -> None:
@@ -172,7 +172,7 @@ class Failover:
         entries = 0
         for name, held in self._entries.items():
             with self._asked(name) as client:
-                entries += held.follow(made.view, made.jobs, client)
+                entries += held.follow(made.setup, made.jobs, client)
         self._tell(made.parts)  # now that every switch knows the new tags
         self.followed.append(_as_followed(made, due_ns, self._time(now_ns), entries))
 

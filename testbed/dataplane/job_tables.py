@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.dataplane.install_tables import admission_calls, entry_of, job_calls
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
-
+    from testbed.setup.records import JobSetup, Platform
 
 LAST_PACKETS_NS = 1_000_000_000  # a packet of an ended job is on its way no longer than this
 MOST_ENDED = 256  # jobs that have ended and are still admitted; the table's size is limited
@@ -38,9 +37,10 @@ class JobTables:
         """The jobs that have entries here."""
         return list(self._entries)
 
-    def add(self, experiment: Experiment, job: int) -> None:
+    def add(self, platform: Platform, started: JobSetup) -> None:
         """The job's hosts are there."""
-        calls = {entry_of(call): call for call in job_calls(experiment, self._switch, job)}
+        job = started.number
+        calls = {entry_of(call): call for call in job_calls(platform, self._switch, started)}
         new = {entry: call for entry, call in calls.items() if not self._users.get(entry)}
         results = self._client.batch(list(new.values())) if new else []
         for (entry, call), result in zip(new.items(), results, strict=True):
@@ -50,7 +50,7 @@ class JobTables:
             self._entries[job] = list(calls)
         for entry in calls:
             self._users[entry] = self._users.get(entry, 0) + 1
-        if admissions := admission_calls(experiment, self._switch, job):
+        if admissions := admission_calls(platform, self._switch, started):
             self._admissions[job] = self._client.batch(admissions)
 
     def remove(self, job: int, now_ns: int) -> None:

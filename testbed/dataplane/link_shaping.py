@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment, LinkDirection
+    from testbed.experiment import LinkDirection
+    from testbed.setup.records import Platform
 
 
-def shape_links(experiment: Experiment, switch: str, client: Any, latency_ns: int = 0) -> None:
+def shape_links(platform: Platform, switch: str, client: Any, latency_ns: int = 0) -> None:
     """Give a switch's links their bandwidth, delay, jitter, queue and impairments, in one batch.
 
     `client` is the switch's control interface. `latency_ns` is what the way through the switch
@@ -20,9 +21,9 @@ def shape_links(experiment: Experiment, switch: str, client: Any, latency_ns: in
     egress queue or behind it, and it is added to the link's delay.
     """
     calls: list[tuple] = []
-    topology = experiment.topology_object()
+    topology = platform.topology
     for port, (neighbour, link, end) in topology.ports(switch).items():
-        forward, backward = experiment.link(link)
+        forward, backward = platform.link(link)
         leaving, entering = (forward, backward) if end == 0 else (backward, forward)
         calls.append(("port_shape", port, "egress", *_shape(leaving, latency_ns)))
         if topology.is_host(neighbour):

@@ -32,7 +32,7 @@ from testbed.dataplane.read_registers import (
 )
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.setup.records import Platform
 
 BLOCKS = 64  # of a pool, at most
 ALL_BLOCKS = 512  # of all switches together, about
@@ -80,16 +80,16 @@ class MemorySnapshot(NamedTuple):
 
 
 class SnapshotTaker:
-    """Takes snapshots of an experiment's switches. What is the same each time is prepared."""
+    """Takes snapshots of a platform's switches. What is the same each time is prepared."""
 
-    def __init__(self, experiment: Experiment) -> None:
-        self._experiment = experiment
-        self._statistics = statistics(experiment)
-        self._may_hold = may_hold(experiment)
-        self._calls = occupancy_calls(experiment)
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+        self._statistics = statistics(platform)
+        self._may_hold = may_hold(platform)
+        self._calls = occupancy_calls(platform)
         self._states = self._statistics.registers("state")
-        switches = len(experiment.topology_object().switches)
-        self._spans = _spans(experiment.aggregators // len(self._states), switches)
+        switches = len(platform.topology.switches)
+        self._spans = _spans(platform.aggregators // len(self._states), switches)
         self._pool_calls = [
             ("register_words", name, *read) for name in self._states for read in self._spans.reads
         ]
@@ -105,8 +105,8 @@ class SnapshotTaker:
         On BMv2 packets pass between two readings and each takes long: there are no blocks, and
         jobs' aggregators are counted as `occupancy` does."""
         calls, blocks = self._calls, NO_BLOCKS
-        if self._experiment.switch == "bmv2":
-            jobs = np.array(occupancy(self._experiment, client), np.int64).reshape(-1, 3)
+        if self._platform.switch == "bmv2":
+            jobs = np.array(occupancy(self._platform, client), np.int64).reshape(-1, 3)
             counts = self._counts(client.batch(calls[:1]))
         else:
             found = client.batch([*calls, *self._pool_calls] if at_pool else calls)
@@ -114,7 +114,7 @@ class SnapshotTaker:
             if at_pool:
                 blocks = self._blocks(found[len(calls) :])
         names = self._statistics.events
-        return MemorySnapshot(jobs, counts, names, blocks, self._experiment.aggregators)
+        return MemorySnapshot(jobs, counts, names, blocks, self._platform.aggregators)
 
     def _jobs_and_counts(
         self, answers: list[Any], running: Collection[int] | None
@@ -153,9 +153,9 @@ class SnapshotTaker:
         )
 
 
-def take_snapshot(experiment: Experiment, client: Any) -> MemorySnapshot:
+def take_snapshot(platform: Platform, client: Any) -> MemorySnapshot:
     """A single snapshot of one switch, with its blocks."""
-    return SnapshotTaker(experiment)(client)
+    return SnapshotTaker(platform)(client)
 
 
 class _Spans(NamedTuple):

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.dataplane.install_tables import holds
-from testbed.derived.system_options import options_of
-from testbed.experiment.memory_shares import slots_of
+from testbed.protocols.sizes import memory_part
 from testbed.systems.options import SwitchmlOptions
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.setup.records import Platform
 
 
 @dataclass(frozen=True)
@@ -100,44 +99,44 @@ FILLING = 1
 HELD = 2
 
 
-def statistics(experiment: Experiment) -> Statistics:
-    """What the P4 program of an experiment's system counts."""
-    return experiment.system_entry.require("statistics")(experiment)
+def statistics(platform: Platform) -> Statistics:
+    """What the P4 program of a platform's system counts."""
+    return platform.system.require("statistics")(platform)
 
 
-def pool_statistics(experiment: Experiment) -> Statistics:
+def pool_statistics(platform: Platform) -> Statistics:
     """Of programs with p4/pool.p4."""
     return POOL
 
 
-def grid_statistics(experiment: Experiment) -> Statistics:
+def grid_statistics(platform: Platform) -> Statistics:
     """Of p4/grid.p4."""
     return GRID
 
 
-def switchml_statistics(experiment: Experiment) -> Statistics:
+def switchml_statistics(platform: Platform) -> Statistics:
     """Of p4/switchml.p4."""
-    return SWITCHML if options_of(experiment, SwitchmlOptions).sets == 2 else ONE_SET
+    return SWITCHML if platform.options_of(SwitchmlOptions).sets == 2 else ONE_SET
 
 
-def may_hold(experiment: Experiment) -> bool:
+def may_hold(platform: Platform) -> bool:
     """Whether a complete sum keeps its aggregator for a while."""
-    return experiment.system_entry.divided or holds(experiment)
+    return platform.system.divided or holds(platform)
 
 
-def occupancy(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:
+def occupancy(platform: Platform, client: Any) -> list[tuple[int, int, int]]:
     """(filling, held) aggregators of each job now: a list of (job, filling, held); [] without."""
-    if not experiment.system_entry.memory:
+    if not platform.system.memory:
         return []
-    if experiment.switch == "bmv2":
-        return occupancy_of_slots(experiment, client)
-    return occupancy_of(experiment, client.batch(occupancy_calls(experiment)))
+    if platform.switch == "bmv2":
+        return occupancy_of_slots(platform, client)
+    return occupancy_of(platform, client.batch(occupancy_calls(platform)))
 
 
-def occupancy_calls(experiment: Experiment) -> list[tuple]:
+def occupancy_calls(platform: Platform) -> list[tuple]:
     """The control calls whose answers `occupancy_of` needs."""
-    jobs = len(experiment.jobs)
-    read = "register_read" if experiment.switch == "bmv2" else "register_words"
+    jobs = platform.job_count
+    read = "register_read" if platform.switch == "bmv2" else "register_words"
     return [
         (read, "events", 0, jobs * EVENTS_PER_JOB),
         (read, "endings", 0, jobs * ENDINGS_PER_JOB),
@@ -146,11 +145,11 @@ def occupancy_calls(experiment: Experiment) -> list[tuple]:
 
 
 def occupancy_of(
-    experiment: Experiment, answers: Any, running: Collection[int] | None = None
+    platform: Platform, answers: Any, running: Collection[int] | None = None
 ) -> list[tuple[int, int, int]]:
     """(job, filling, held) of each job, from the answers to `occupancy_calls`; where the `running`
     jobs are given, of these, and of others only if they have left something behind."""
-    counted = occupied(statistics(experiment), may_hold(experiment), answers, running)
+    counted = occupied(statistics(platform), may_hold(platform), answers, running)
     return [(job, filling, held) for job, filling, held in counted.tolist()]
 
 
@@ -172,35 +171,35 @@ def occupied(
     return found
 
 
-def occupancy_of_slots(experiment: Experiment, client: Any) -> list[tuple[int, int, int]]:
+def occupancy_of_slots(platform: Platform, client: Any) -> list[tuple[int, int, int]]:
     """The same as `occupancy`, by looking at each aggregator.
 
     For a switch on which packets pass between two readings, so that counts that were read one after
     the other have no difference that means anything; and quicker there for a pool that is not
     large."""
-    names = _slot_registers(statistics(experiment))
+    names = _slot_registers(statistics(platform))
     states = [name for name in names if not name.endswith("since")]
     read = dict(
         zip(states, client.batch([("register_read", name) for name in states]), strict=True)
     )
     times = [0] * len(read[states[0]])
     registers = [read.get(name, times) for name in names]
-    jobs = len(experiment.jobs)
+    jobs = platform.job_count
     filling, held = [0] * jobs, [0] * jobs
-    for job, state, _ in _slots(experiment, registers):
+    for job, state, _ in _slots(platform, registers):
         if job < jobs:
             filling[job] += state == FILLING
             held[job] += state == HELD
     return list(zip(range(jobs), filling, held, strict=True))
 
 
-def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
+def counters(platform: Platform, client: Any) -> list[tuple[int, str, int]]:
     """All counters of a switch as (job, name, value); times in ns. [] without switch memory."""
-    if not experiment.system_entry.memory:
+    if not platform.system.memory:
         return []
-    jobs = len(experiment.jobs)
-    timestamp_unit_ns = experiment.timestamp_unit_ns
-    kept = statistics(experiment)
+    jobs = platform.job_count
+    timestamp_unit_ns = platform.timestamp_unit_ns
+    kept = statistics(platform)
     registers = _slot_registers(kept)
     events, endings, filling, held, *slot_registers, stats = client.batch(
         [
@@ -215,7 +214,7 @@ def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
     )
     now = stats["timestamp"]
     times: dict[int, dict[int, list[int]]] = {job: {FILLING: [], HELD: []} for job in range(jobs)}
-    for job, state, since in _slots(experiment, slot_registers):
+    for job, state, since in _slots(platform, slot_registers):
         if job in times and state in times[job]:
             times[job][state].append(int(now) - since)
     rows: list[tuple[int, str, int]] = []
@@ -234,20 +233,20 @@ def counters(experiment: Experiment, client: Any) -> list[tuple[int, str, int]]:
     return rows
 
 
-def port_counts(experiment: Experiment, client: Any) -> list[dict[str, Any]]:
+def port_counts(platform: Platform, client: Any) -> list[dict[str, Any]]:
     """A switch's `port_stats()`, with what it has refused at each port (p4/admission.p4) as
-    `refused` of direction ingress; null for egress, and where the experiment admits everything."""
+    `refused` of direction ingress; null for egress, and where switches admit everything."""
     rows = client.port_stats()
-    refused = refusals(experiment, client, [row["port"] for row in rows])
+    refused = refusals(platform, client, [row["port"] for row in rows])
     for row in rows:
         row["refused"] = refused.get(row["port"]) if row["direction"] == "ingress" else None
     return rows
 
 
-def refusals(experiment: Experiment, client: Any, ports: Iterable[int]) -> dict[int, int]:
-    """How many packets a switch has refused, by the port that they came in through; {} where the
-    experiment admits everything."""
-    if experiment.admission == "off":
+def refusals(platform: Platform, client: Any, ports: Iterable[int]) -> dict[int, int]:
+    """How many packets a switch has refused, by the port that they came in through; {} where
+    switches admit everything."""
+    if platform.admission == "off":
         return {}
     ports = list(ports)
     counts = client.batch([("counter_read", "refusals", port) for port in ports])
@@ -260,10 +259,10 @@ def _slot_registers(kept: Statistics) -> tuple[str, ...]:
     return (*owners, *kept.registers("state"), *kept.registers("since"))
 
 
-def _slots(experiment: Experiment, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
+def _slots(platform: Platform, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
     """(job, state, since) of all aggregators, from the registers of the experiment's system."""
-    if sets := len(statistics(experiment).sets):
-        return _of_slots(experiment, registers[:sets], registers[sets:])
+    if sets := len(statistics(platform).sets):
+        return _of_slots(platform, registers[:sets], registers[sets:])
     return _of_pool(registers)
 
 
@@ -274,11 +273,13 @@ def _of_pool(registers: list[Any]) -> Iterator[tuple[int, int, int]]:
 
 
 def _of_slots(
-    experiment: Experiment, states: list[Any], since: list[Any]
+    platform: Platform, states: list[Any], since: list[Any]
 ) -> Iterator[tuple[int, int, int]]:
     """The same of sets of slots, which belong to jobs by the partition."""
-    for job, _ in experiment.placed_jobs:
-        part = slots_of(experiment, job)
+    if platform.arrivals:  # a part has another job each time
+        return
+    for job in range(platform.job_count):
+        part = memory_part(platform.aggregators, len(states), platform.memory_parts, job)
         for slot in range(part.base, part.base + part.slots):
             for state, begun in zip(states, since, strict=True):
                 yield job, int(state[slot]), int(begun[slot])

@@ -16,28 +16,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from testbed.dataplane.read_registers import ENDINGS_PER_JOB, FILLING, HELD, statistics
-from testbed.experiment.memory_shares import slots_of
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.setup.records import JobSetup, Platform
 
 DISCARDED = 3  # p4/pool_types.p4, p4/switchml.p4
 EMPTY = 0  # p4/switchml.p4: nothing has been in this set
 RELEASED = 3  # p4/switchml.p4: a set that is free
 
 
-def release(experiment: Experiment, job: int, client: Any) -> None:
+def release(platform: Platform, job: JobSetup, client: Any) -> None:
     """Free a job's aggregators in one switch. Its processes must be dead; with `arrivals` it must
-    have its hosts still, but no entry in the switch's tables.
+    have no entry in the switch's tables.
 
     `client` is the switch's control interface."""
-    if experiment.system_entry.memory:
-        experiment.system_entry.require("release")(experiment, job, client)
+    if platform.system.memory:
+        platform.system.require("release")(platform, job, client)
 
 
-def mark_gone(experiment: Experiment, job: int, client: Any) -> None:
+def mark_gone(platform: Platform, job: JobSetup, client: Any) -> None:
     """For a shared pool (p4/pool.p4): what the job left counts as empty."""
-    client.register_write("job_gone", job, 1)
+    client.register_write("job_gone", job.group.number, 1)
 
 
 def _aggregate_no_more(job: int, client: Any) -> None:
@@ -48,20 +47,21 @@ def _aggregate_no_more(job: int, client: Any) -> None:
     client.batch([("table_delete", "job", handle) for handle in mine])
 
 
-def empty_part(experiment: Experiment, job: int, client: Any) -> None:
+def empty_part(platform: Platform, job: JobSetup, client: Any) -> None:
     """For SwitchML's registers (p4/switchml.p4): the job's part is empty."""
-    if experiment.arrivals is None and experiment.switch != "bmv2":
-        _aggregate_no_more(job, client)
-    part = slots_of(experiment, job)
-    ending = job * ENDINGS_PER_JOB + DISCARDED
-    kept = statistics(experiment)
+    number, part = job.group.number, job.group.slots
+    assert part is not None, "the system divides its memory"
+    if not platform.arrivals and platform.switch != "bmv2":
+        _aggregate_no_more(number, client)
+    ending = number * ENDINGS_PER_JOB + DISCARDED
+    kept = statistics(platform)
     states, times = kept.registers("state"), kept.registers("since")
     slots = part.base, part.slots
     *read, stats = client.batch(
         [
             *(("register_read", name, *slots) for name in (*states, *times)),
             *(("register_read", name, ending, 1) for name in ("endings", "filling_time")),
-            *(("register_read", name, job, 1) for name in ("releases", "held_time")),
+            *(("register_read", name, number, 1) for name in ("releases", "held_time")),
             ("stats",),  # at the end: on BMv2 time goes on within a batch
         ]
     )
@@ -72,7 +72,7 @@ def empty_part(experiment: Experiment, job: int, client: Any) -> None:
         for state, since in zip(read[each], read[sets + each], strict=True)
     ]
     place = part.base, part.base + part.slots
-    again = experiment.arrivals is not None
+    again = platform.arrivals
     calls: list[tuple] = [
         ("register_write", name, place, EMPTY if again else RELEASED) for name in states
     ]
@@ -80,7 +80,7 @@ def empty_part(experiment: Experiment, job: int, client: Any) -> None:
         calls += [("register_write", name, place, 0) for name in kept.registers("bitmap")]
     sums = (
         (FILLING, ending, totals[:2], "endings", "filling_time"),
-        (HELD, job, totals[2:], "releases", "held_time"),
+        (HELD, number, totals[2:], "releases", "held_time"),
     )
     for which, where, (counted, timed), count, time in sums:
         spent = [int(stats["timestamp"]) - int(since) for state, since in found if state == which]

@@ -13,27 +13,26 @@ from typing import TYPE_CHECKING, Any
 from testbed.dataplane.install_tables import entries_of
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.setup.records import Setup
 
 
 class SwitchEntries:
     """What the control plane has written into one switch, from when it was installed."""
 
-    def __init__(self, experiment: Experiment, switch: str) -> None:
+    def __init__(self, setup: Setup, switch: str) -> None:
         self._switch = switch
-        jobs = [number for number, _ in experiment.placed_jobs]
-        self._calls = entries_of(experiment, switch, jobs)
+        self._calls = entries_of(setup, switch, setup.jobs)
 
     def install(self, client: Any) -> None:
         """Write everything into a switch whose tables are as its program begins with them."""
         client.batch(list(self._calls.values()))
 
-    def follow(self, view: Experiment, jobs: Iterable[int], client: Any) -> int:
-        """Write what differs for the paths of `view`; for jobs that are not named nothing does.
+    def follow(self, setup: Setup, jobs: Iterable[int], client: Any) -> int:
+        """Write what differs for the paths of `setup`; for jobs that are not named nothing does.
         Returns the number of entries. In one batch, with no packet in between."""
         new = {
             entry: call
-            for entry, call in entries_of(view, self._switch, jobs).items()
+            for entry, call in entries_of(setup, self._switch, jobs).items()
             if self._calls.get(entry) != call
         }
         changed = [entry for entry, call in new.items() if _in_table(call) and entry in self._calls]

@@ -18,8 +18,8 @@ from testbed.errors import RunError, UserError
 
 if TYPE_CHECKING:
     from testbed.emulate.session import Session
-    from testbed.experiment import Experiment
     from testbed.network.spawner import Process
+    from testbed.topology import Topology
 
 START_S = 20
 
@@ -37,20 +37,19 @@ class CapturedPort:
         return f"{self.switch}-{self.port}.pcapng"
 
 
-def ports(experiment: Experiment, wanted: Sequence[str]) -> list[CapturedPort]:
+def ports(topology: Topology, is_virtual: bool, wanted: Sequence[str]) -> list[CapturedPort]:
     """The ports that `wanted` names, each as SWITCH:PORT or SWITCH:NEIGHBOUR.
 
-    Raises UserError for one that the experiment does not have, or has no packets for."""
-    if wanted and experiment.runtime != "mininet":
+    Raises UserError for one that the network does not have, or has no packets for."""
+    if wanted and is_virtual:
         raise UserError(
             "--pcap: in virtual time no packet passes an interface that could be captured; "
             "use `runtime: mininet`"
         )
-    return list(dict.fromkeys(_port(experiment, each) for each in wanted))
+    return list(dict.fromkeys(_port(topology, each) for each in wanted))
 
 
-def _port(experiment: Experiment, text: str) -> CapturedPort:
-    topology = experiment.topology_object()
+def _port(topology: Topology, text: str) -> CapturedPort:
     switch, colon, port = text.partition(":")
     if not colon or switch not in topology.switches:
         names = ", ".join(topology.switches[:8]) + (", ..." if len(topology.switches) > 8 else "")

@@ -28,8 +28,8 @@ from testbed.routing.tree import next_hops, switch_of
 
 if TYPE_CHECKING:
     from testbed.dataplane.failover import Failover
-    from testbed.experiment import Experiment
     from testbed.experiment.schema_jobs import Fault
+    from testbed.setup import Setup
 
 TIME_SLICE_S = 0.02  # of a slowed process: it runs for a part of it and stands still for the rest
 KILL_TIMEOUT_S = 10
@@ -76,7 +76,7 @@ class Faults:
 
     def __init__(
         self,
-        experiment: Experiment,
+        setup: Setup,
         hosts: HostGroup,
         switches: SwitchGroup,
         start_ns: int,
@@ -87,7 +87,7 @@ class Faults:
         """start_ns: the run's start on CLOCK_MONOTONIC. before_loss: called with a switch that is
         about to end. after_start: called with a switch whose new process answers. failover: the
         links, if some fail."""
-        self._experiment = experiment
+        self._setup = setup
         self._hosts = hosts
         self._switches = switches
         self._start_ns = start_ns
@@ -101,10 +101,10 @@ class Faults:
         self.excused: set[str] = set()
         by_name = {host.spec.host: host for host in hosts.hosts}
         self._plan = []
-        for number, fault in enumerate(experiment.faults):
+        for number, fault in enumerate(setup.faults):
             if fault.of_link:
                 continue
-            names, nodes = affected_nodes(experiment, fault)
+            names, nodes = affected_nodes(setup.listed, fault)
             self._plan.append(PlannedFault(number, fault, [by_name[name] for name in names], nodes))
 
     def next_ns(self) -> int | None:
@@ -146,7 +146,7 @@ class Faults:
             for host in self._hosts.hosts
             if host.spec.is_worker and host.done is None and not host.killed
         }
-        return {number for number, _ in enumerate(self._experiment.jobs)} - going_on
+        return set(self._setup.jobs) - going_on
 
     def silent_since_ns(self, since_ns: int) -> int:
         """From when on a silence that began at `since_ns` counts: not before the last moment at
@@ -166,7 +166,7 @@ class Faults:
             took_place = {change.fault for change, _ in self._failover.done}
             found += [
                 f"faults[{number}], {title(fault)}"
-                for number, fault in enumerate(self._experiment.faults)
+                for number, fault in enumerate(self._setup.faults)
                 if fault.of_link and number not in took_place
             ]
         return found
@@ -174,9 +174,7 @@ class Faults:
     def rows(self, end_ns: int) -> list[dict[str, Any]]:
         """Table faults. end_ns: when the run ended, on CLOCK_MONOTONIC."""
         last_ns = end_ns - self._start_ns
-        jobs: dict[str | None, int] = {
-            job.name: number for number, job in enumerate(self._experiment.jobs)
-        }
+        jobs: dict[str | None, int] = {job.name: number for number, job in self._setup.jobs.items()}
         rows = [
             {
                 "fault": each.number,
@@ -259,25 +257,26 @@ class Faults:
         else:
             self.killed.add(job)
             for client in self._switches.clients.values():
-                dataplane.release(self._experiment, job, client)
+                dataplane.release(self._setup.platform, self._setup.jobs[job], client)
 
     def _restart(self, name: str, each: PlannedFault) -> None:
         self._before_loss(name)
         self._switches.restart(name)
         self._after_start(name)
+        platform = self._setup.platform
         for job in self.killed:
-            dataplane.release(self._experiment, job, self._switches.clients[name])
-        why = self._experiment.system_entry.lost_with_registers
+            dataplane.release(platform, self._setup.jobs[job], self._switches.clients[name])
+        why = platform.system.lost_with_registers
         if why:
             for job in self._jobs_through(name):
                 self.endangered[job] = f"{why} ({each})"
 
     def _jobs_through(self, switch: str) -> list[int]:
         """Numbers of the jobs with a path between two of their hosts that crosses a switch."""
-        topology = self._experiment.topology_object()
+        topology = self._setup.platform.topology
         found = []
-        for number, job in enumerate(self._experiment.jobs):
-            hosts = (*job.fixed_placement.workers, *job.fixed_placement.servers)
+        for number, job in self._setup.jobs.items():
+            hosts = job.group.hosts
             if any(switch in _path(topology, a, b) for a in hosts for b in hosts if a != b):
                 found.append(number)
         return found

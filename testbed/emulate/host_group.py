@@ -107,7 +107,7 @@ class HostGroup:
 
         in_trains: packets go out and come in in trains (testbed/hosts/trains.py). watched: `times`
         is asked for while they run.
-        specs: of testbed.derived.host_specs. namespaces: holder's process id by host. logs: folder
+        specs: of testbed.setup.host_specs. namespaces: holder's process id by host. logs: folder
         for logs and for what the processes hand over at their end.
         """
         self.spawner = spawner

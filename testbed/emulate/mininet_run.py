@@ -1,10 +1,8 @@
-"""One experiment from its file to its results folder, in order.
+"""A run on Mininet: its network, and in it one repetition after the other.
 
-Everything that the user can correct is checked before anything is built: the file, the machine, the
-P4 program. Then a results folder is made, which says "running" until the end, and a session opens.
-Each repetition goes through the same steps: switches and hosts start, tables are filled, all hosts
-begin at the same instant, the watchdog watches until the last result, and all counters are
-collected.
+A session opens, which builds the network. Each repetition goes through the same steps: switches and
+hosts start, tables are filled, all hosts begin at the same instant, the watchdog watches until the
+last result, and all counters are collected.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import importlib
 import json
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -33,20 +30,19 @@ from testbed.emulate.switch_backends import Backend, backend_of
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
 from testbed.errors import RunError
-from testbed.experiment.background_flows import flows_of
-from testbed.experiment.link_faults import has_link_faults
 from testbed.protocols import has_compiled
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work
-from testbed.runtimes.program import Program
+from testbed.runtimes.run import Run
+from testbed.setup import Setup
+from testbed.setup.host_specs import host_kinds, host_specs
 from testbed.steps import quiet_console, step
 
 if TYPE_CHECKING:
     from testbed.dataplane.failover import Failover
-    from testbed.derived.rerouting import NewPart
     from testbed.emulate.session import Session
-    from testbed.experiment import Experiment
     from testbed.results import Writer
+    from testbed.setup.rerouting import NewPart
 
 # Imported where results are written and reported, which otherwise would wait for it.
 FOR_RESULTS = ("pyarrow.parquet", "pandas", "testbed.analysis.report")
@@ -54,90 +50,82 @@ FOR_RESULTS = ("pyarrow.parquet", "pandas", "testbed.analysis.report")
 START_DELAY_NS = 200_000_000
 
 
-def run_experiment(
-    experiment: Experiment,
-    program: Program,
-    results: Path,
-    console: Console,
-    captured: Sequence[CapturedPort] = (),
-    shared: SharedSession | None = None,
-    prompt: str | None = None,
-    page: Page | None = None,
-) -> Path:
-    """Run all repetitions; returns the results folder. The folder is marked with how it ended.
+class MininetRun:
+    """All repetitions of a run on Mininet."""
 
-    captured: the ports whose packets are written down. shared: the session of several runs. prompt:
-    when Mininet's prompt opens: "before" the jobs, "during" or "after" them; None: it does not.
-    page: shows the run while it goes on."""
-    from testbed.results import Writer, describe
+    def __init__(
+        self,
+        run: Run,
+        captured: Sequence[CapturedPort] = (),
+        shared: SharedSession | None = None,
+        prompt: str | None = None,
+    ) -> None:
+        """captured: the ports whose packets are written down. shared: the session of several runs.
+        prompt: when Mininet's prompt opens: "before" the jobs, "during" or "after" them; None: it
+        does not. Raises UserError for what the machine cannot do."""
+        self.run = run
+        self._captured, self._shared, self._prompt = captured, shared, prompt
+        self._backend = backend_of(run.setup.platform, run.program)
 
-    backend = backend_of(experiment, program)
-    environment = describe(
-        experiment.timestamp_unit_ns,
-        switch=experiment.switch,
-        runtime=experiment.runtime,
-        **backend.versions(),
-    )
-    yaml = experiment.resolved_yaml()
-    with Writer.create(results, experiment.name, yaml, environment) as writer:
-        console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
-        topology = experiment.topology_object()
+    def versions(self) -> dict[str, str]:
+        """Of the switch program."""
+        return self._backend.versions()
+
+    def repeat(self, writer: Writer) -> None:
+        """Run all repetitions, and write their tables. Raises RunError."""
+        run, backend, prompt = self.run, self._backend, self._prompt
+        topology, console = run.setup.platform.topology, run.console
         size = f"{len(topology.hosts)} hosts, {len(topology.switches)} switches"
         starting = "starting switches and host processes"
         if not has_compiled():
             starting = "compiling the hosts' protocols, once (up to some minutes)"
         with contextlib.ExitStack() as stack:
-            own = shared or stack.enter_context(shared_session([experiment]))
-            title = f"{experiment.name} ({writer.folder})"
+            shared = self._shared or stack.enter_context(shared_session([run.setup]))
+            title = f"{run.setup.name} ({writer.folder})"
             with step(console, f"building the network: {size}"):
-                session = stack.enter_context(own.run(title, writer.logs))
+                session = stack.enter_context(shared.run(title, writer.logs))
                 session.build(topology, **backend.network_options())
-            library = program.compiled.so_path if program.compiled else None
-            with Captures(captured, session, writer.folder / "captures", library):
-                for number in range(experiment.repetitions):
+            library = run.program.compiled.so_path if run.program.compiled else None
+            with Captures(self._captured, session, writer.folder / "captures", library):
+                for setup in run.setups():
                     with contextlib.ExitStack() as inside:
                         with step(console, starting):
                             repetition = inside.enter_context(
-                                Repetition(experiment, backend, session, number, page)
+                                Repetition(setup, backend, session, run.page)
                             )
-                        if prompt == "before" and number == 0:
+                        if prompt == "before" and setup.repetition == 0:
                             open_prompt(session.network)
                         repetition.run(console, writer, beside=prompt == "during")
-                        if prompt == "after" and number == experiment.repetitions - 1:
+                        if prompt == "after" and setup.repetition == setup.repetitions - 1:
                             open_prompt(session.network)
-        writer.finish()
-    return writer.folder
 
 
-def shared_session(experiments: Iterable[Experiment]) -> SharedSession:
-    """A session in which these experiments can run, one after the other."""
-    from testbed.derived.host_specs import host_kinds
-
-    listed = list(experiments)
-    kinds = [kind for experiment in listed for kind in host_kinds(experiment)]
+def shared_session(setups: Iterable[Setup]) -> SharedSession:
+    """A session in which these can run, one after the other."""
+    listed = list(setups)
+    kinds = [kind for setup in listed for kind in host_kinds(setup)]
     different = {json.dumps(kind.to_json()): kind for kind in kinds}
     return SharedSession(listed[0].name, list(different.values()))
 
 
 class Repetition:
-    """One pass over the experiment in a network that stands. A context manager: inside, switches
+    """One repetition in a network that stands. A context manager: inside, switches
     are configured and hosts ready; afterwards their processes are gone.
     """
 
     def __init__(
         self,
-        experiment: Experiment,
+        setup: Setup,
         backend: Backend,
         session: Session,
-        number: int,
         page: Page | None = None,
     ) -> None:
-        """number: which repetition, from 0. page: shows it while it goes on."""
+        """page: shows it while it goes on."""
         self._page = page
-        self.experiment = experiment
+        self.setup = setup
         self.backend = backend
         self.session = session
-        self.number = number
+        self.number = setup.repetition
         self.topology = session.network.topology
         self._switches: SwitchGroup | None = None
         self._hosts: HostGroup | None = None
@@ -166,14 +154,11 @@ class Repetition:
 
     def __enter__(self) -> Repetition:
         """Start all processes, then do what each is good for while the others still start."""
-        from testbed.derived.host_specs import plan
-
         session, number = self.session, self.number
-        seed = self.experiment.repetition_seed(number)
         self._switches = SwitchGroup(
-            session.network, self.backend, session.nodes, session.logs, seed, number
+            session.network, self.backend, session.nodes, session.logs, self.setup.seed, number
         )
-        specs = plan(self.experiment, number)
+        specs = host_specs(self.setup)
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         session.pool.wait_ready()
         self._hosts = HostGroup(
@@ -185,15 +170,14 @@ class Repetition:
             in_trains=self.backend.trains,
             watched=self._page is not None,
         )
-        if has_link_faults(self.experiment):
+        if self.setup.platform.links_fail:
             self._failover = self._new_failover()
             self._failover.compute_ahead()
         self.switches.wait_ready()
         for name in self.switches.clients:
             self._configure(name)
-        flows = flows_of(self.experiment, number)
         self._flows = FlowGroup(
-            flows, self.topology, session.nodes, namespaces, session.logs, number
+            self.setup.flows, self.topology, session.nodes, namespaces, session.logs, number
         )
         for name in FOR_RESULTS:  # while the hosts get ready
             importlib.import_module(name)
@@ -216,7 +200,7 @@ class Repetition:
         with self.switches.asked(name, "cannot be configured") as client:
             self.backend.shape(name, client)
             if self._failover is None:
-                dataplane.install(self.experiment, name, client)
+                dataplane.install(self.setup, name, client)
             else:
                 self._failover.install(name, client)
 
@@ -224,7 +208,7 @@ class Repetition:
         from testbed.dataplane.failover import Failover
 
         return Failover(
-            self.experiment,
+            self.setup,
             lambda name: self.switches.asked(name, "cannot follow links that fail"),
             self._tell,
             lambda: time.monotonic_ns() - self._start_ns,
@@ -242,10 +226,11 @@ class Repetition:
 
     def _keep_counts(self, name: str) -> None:
         """Note what a switch has counted, before it ends."""
+        platform = self.setup.platform
         with self.switches.asked(name, "cannot be read") as client:
             counts = (
-                dataplane.counters(self.experiment, client),
-                dataplane.port_counts(self.experiment, client),
+                dataplane.counters(platform, client),
+                dataplane.port_counts(platform, client),
             )
             stats = client.stats()
         self.lives.setdefault(name, []).append(counts)
@@ -255,25 +240,26 @@ class Repetition:
         """Start, watch, collect. beside: with Mininet's prompt open while the jobs run. Raises
         RunError with a named cause."""
         switches, hosts = self.switches, self.hosts
-        experiment, session = self.experiment, self.session
+        setup, session = self.setup, self.session
+        platform = setup.platform
         jobs = {
             number: JobTitle(job.name, job.iterations, job.start_ns)
-            for number, job in enumerate(experiment.jobs)
+            for number, job in enumerate(setup.listed)
         }
-        title = experiment.name
-        if experiment.repetitions > 1:
-            title += f", repetition {self.number + 1} of {experiment.repetitions}"
+        title = setup.name
+        if setup.repetitions > 1:
+            title += f", repetition {self.number + 1} of {setup.repetitions}"
         self._start_ns = start_ns = time.monotonic_ns() + START_DELAY_NS
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         self._programs = programs = ProgramGroup(
-            experiment, hosts, session.nodes, namespaces, session.logs, self.number, start_ns
+            setup.listed, hosts, session.nodes, namespaces, session.logs, self.number, start_ns
         )
-        look = dataplane.SnapshotTaker(experiment) if experiment.aggregators > 0 else None
+        look = dataplane.SnapshotTaker(platform) if platform.aggregators > 0 else None
         memory = MemorySampler(switches, look, start_ns)
         hosts.start(start_ns)
         self.flows.start(start_ns)
         faults = Faults(
-            experiment,
+            setup,
             hosts,
             switches,
             start_ns,
@@ -288,8 +274,8 @@ class Repetition:
 
         if self._page is not None:
             named = [
-                {"job": number, "name": job.name, "system": experiment.system_entry.name}
-                for number, job in enumerate(experiment.jobs)
+                {"job": number, "name": job.name, "system": platform.system.name}
+                for number, job in enumerate(setup.listed)
             ]
             sources = self._sources(memory, faults, programs, start_ns)
             self._page.begin(named, sources)
@@ -302,9 +288,9 @@ class Repetition:
                 progress,
                 start_ns,
                 {number: job.start_ns for number, job in jobs.items()},
-                experiment.timeout_ns,
+                setup.timeout_ns,
                 faults,
-                experiment.system.lossless_reason,
+                platform.options.lossless_reason,
                 programs,
             )
             if beside:
@@ -323,7 +309,7 @@ class Repetition:
                     f"job {job['name']}: only {job['values_checked']} values were checked"
                 )
         for number, why in watch.unfinished.items():
-            raise RunError(f"job {experiment.jobs[number].name} could not finish: {why}")
+            raise RunError(f"job {setup.listed[number].name} could not finish: {why}")
 
     def _sources(
         self, memory: MemorySampler, faults: Faults, programs: ProgramGroup, start_ns: int
@@ -335,7 +321,7 @@ class Repetition:
             memory.snapshots,
             lambda: hosts,
             self.hosts.times,
-            functools.partial(collect.link_rows, self.experiment),
+            functools.partial(collect.link_rows, self.setup.platform),
             lambda elapsed_ns: faults.rows(start_ns + elapsed_ns),
             programs.said,
         )
@@ -344,7 +330,7 @@ class Repetition:
         """The rows of all tables, by table."""
         from testbed.results import fidelity
 
-        experiment, switches, hosts = self.experiment, self.switches, self.hosts
+        setup, switches, hosts = self.setup, self.switches, self.hosts
         for name in switches.clients:
             self._keep_counts(name)
         counters, links = [], []
@@ -354,12 +340,12 @@ class Repetition:
                 {"switch": name, "job": job, "counter": counter, "value": value}
                 for job, counter, value in registers
             ]
-            links += collect.link_rows(experiment, name, stats)
+            links += collect.link_rows(setup.platform, name, stats)
         memory.tick(time.monotonic_ns(), last=True)
         peaks, waits = watch.cpu.peaks(), watch.run_queue.of
         host_rows = collect.host_rows(hosts.hosts, peaks, waits)
         switch_rows = collect.switch_rows(self.stats, peaks, waits)
-        traces = {number: job.trace() for number, job in enumerate(experiment.jobs)}
+        traces = {number: job.trace() for number, job in enumerate(setup.listed)}
         outcomes = dict.fromkeys(faults.killed, "killed")
         outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
         job_rows = collect.job_rows(hosts.hosts, links, traces, outcomes)
@@ -377,11 +363,11 @@ class Repetition:
         trusted += fidelity.wait_rows(
             [row for row in host_rows if row["host"] not in faults.excused],
             [row for row in switch_rows if row["switch"] not in faults.excused],
-            collect.window_times(experiment, hosts.hosts),
+            collect.window_times(setup.platform, hosts.hosts),
         )
-        if experiment.faults:
+        if setup.faults:
             trusted.append(fidelity.missed_faults(len(faults.missed())))
-        flow_rows = {"flows": self.flows.rows()} if experiment.background else {}
+        flow_rows = {"flows": self.flows.rows()} if setup.flows else {}
         said = self._programs.rows() if self._programs is not None else []
         measure_rows = {"measures": said} if said else {}
         return {

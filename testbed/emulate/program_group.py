@@ -35,7 +35,7 @@ from testbed.network.spawner import Process, Spawner
 from testbed.paths import import_path
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.experiment.schema_jobs import Job
 
 INA = "ina"  # the job's key `backend`
 # What a child of the spawner calls.
@@ -81,7 +81,7 @@ class ProgramGroup:
 
     def __init__(
         self,
-        experiment: Experiment,
+        jobs: Sequence[Job],
         hosts: HostGroup,
         spawner: Spawner,
         namespaces: Mapping[str, int],
@@ -104,7 +104,7 @@ class ProgramGroup:
                 job.collective_timeout_ns or COLLECTIVE_TIMEOUT_NS,
                 job.backend,
             )
-            for number, job in enumerate(experiment.jobs)
+            for number, job in enumerate(jobs)
             if job.is_program
         }
 

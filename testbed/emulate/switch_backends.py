@@ -17,10 +17,10 @@ from testbed.machine import kernel_probe
 from testbed.network.nodes import P4Switch, connect
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
     from testbed.network.mininet_network import Network
     from testbed.network.spawner import Process
     from testbed.runtimes.program import Program
+    from testbed.setup import Platform
 
 
 class Backend(Protocol):
@@ -57,12 +57,12 @@ class Embedded:
     target = "testbed.emulate.child_processes:switch"
     by_thread = False
 
-    def __init__(self, experiment: Experiment, program: Program) -> None:
-        self._experiment = experiment
+    def __init__(self, platform: Platform, program: Program) -> None:
+        self._platform = platform
         self._program = program
-        why_not = "" if experiment.offload == "off" else kernel_probe.why_no_trains()
-        self.trains = experiment.offload != "off" and not why_not
-        if why_not and experiment.offload == "on":
+        why_not = "" if platform.offload == "off" else kernel_probe.why_no_trains()
+        self.trains = platform.offload != "off" and not why_not
+        if why_not and platform.offload == "on":
             raise UserError(
                 "offload: on: this machine's kernel does not pass UDP packets in trains"
                 f" ({why_not}); write `offload: auto`, or use Linux 6.2 or newer"
@@ -96,7 +96,7 @@ class Embedded:
         return connect(_control_path(node), alive, node.name, process.log)
 
     def shape(self, switch: str, client: Any) -> None:
-        dataplane.shape_links(self._experiment, switch, client)
+        dataplane.shape_links(self._platform, switch, client)
 
 
 class Bmv2:
@@ -106,9 +106,9 @@ class Bmv2:
     by_thread = True
     trains = False
 
-    def __init__(self, experiment: Experiment, program: Program) -> None:
-        self._experiment = experiment
-        self._topology = experiment.topology_object()
+    def __init__(self, platform: Platform, program: Program) -> None:
+        self._platform = platform
+        self._topology = platform.topology
         assert program.json is not None, "a program for BMv2 has been compiled for it"
         self._json: Path = program.json
 
@@ -122,8 +122,8 @@ class Bmv2:
         from testbed.bmv2.link_queues import mtu_bytes, qdiscs
 
         return {
-            "mtu_bytes": mtu_bytes(self._experiment),
-            "qdiscs": qdiscs(self._experiment, self._topology),
+            "mtu_bytes": mtu_bytes(self._platform),
+            "qdiscs": qdiscs(self._platform),
         }
 
     def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class Bmv2:
             neighbours[port] = Neighbour(other.name, network.holders[name].pid, host)
         try:
             ports = Ports(
-                process.pid, self._interfaces(node), neighbours, impaired(self._experiment)
+                process.pid, self._interfaces(node), neighbours, impaired(self._platform.directions)
             )
             api = p4utils_api(connection.clients, self._json)
         except (OSError, TException) as error:  # it was up a moment ago
@@ -171,7 +171,7 @@ class Bmv2:
     def shape(self, switch: str, client: Any) -> None:
         from testbed.bmv2.link_queues import shape_queues
 
-        shape_queues(self._experiment, switch, client)
+        shape_queues(self._platform, switch, client)
 
 
 def _control_path(node: P4Switch) -> Path:
@@ -179,6 +179,6 @@ def _control_path(node: P4Switch) -> Path:
     return node.control_path
 
 
-def backend_of(experiment: Experiment, program: Program) -> Backend:
-    """The kind of switch that an experiment asks for."""
-    return (Bmv2 if experiment.switch == "bmv2" else Embedded)(experiment, program)
+def backend_of(platform: Platform, program: Program) -> Backend:
+    """The kind of switch that a platform has."""
+    return (Bmv2 if platform.switch == "bmv2" else Embedded)(platform, program)

@@ -14,7 +14,6 @@ from testbed.traffic.draws import Stream
 
 if TYPE_CHECKING:
     from testbed.config.problems import Path as KeyPath
-    from testbed.experiment.experiment import Experiment
 
 ENDS = 0xB6F1  # what tells the stream of random ends from others of the same seed
 
@@ -51,13 +50,8 @@ class Flow:
         return f"{self.name} ({self.kind}, {self.source} to {self.target})"
 
 
-def flows_of(experiment: Experiment, repetition: int) -> list[Flow]:
-    """All flows of a repetition."""
-    topology = experiment.topology_object()
-    return _flows(experiment.background, topology, experiment.repetition_seed(repetition))
-
-
-def _flows(background: Sequence[Background], topology: Topology, seed: int) -> list[Flow]:
+def flows_of(background: Sequence[Background], topology: Topology, seed: int) -> list[Flow]:
+    """All flows of a repetition with this seed."""
     found: list[Flow] = []
     for entry, given in enumerate(background):
         pairs = _pairs(given, topology.hosts, Stream(seed, ENDS, entry))
@@ -134,6 +128,6 @@ def check(
             problems.append(Problem((*path, "packet"), message))
     if len(topology.hosts) < 2 and background:
         problems.append(Problem(("background",), "needs two hosts; the topology has one"))
-    if not problems and (count := len(_flows(background, topology, 0))) > MAX_FLOWS:
+    if not problems and (count := len(flows_of(background, topology, 0))) > MAX_FLOWS:
         problems.append(Problem(("background",), f"found {count} flows; allowed: {MAX_FLOWS}"))
     return problems

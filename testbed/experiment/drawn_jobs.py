@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson
 from testbed.experiment.schema_jobs import Job
-from testbed.protocols.sizes import bitmap_width, frame_bytes
+from testbed.protocols.sizes import bitmap_width, frame_bits
 from testbed.traffic.arrivals import kinds, lengths, poisson, sizes
 from testbed.traffic.cluster_traces import TracedJob, sampled
 
@@ -40,12 +40,11 @@ class Capacity:
     ) -> Capacity:
         """`jobs`: a resolved job of each kind, the largest; `rate_bps`: of the slowest host's link;
         `values`: of a packet."""
-        bits = 8 * frame_bytes(values, bitmap_width(max(job.workers for job in jobs)))
+        bits = frame_bits(values, bitmap_width(max(job.workers for job in jobs)))
 
         def alone_ns(job: Job) -> int:
             trace = job.trace()
-            fragments = sum(-(-layer.values // values) for layer in trace.layers)
-            return trace.compute_ns + fragments * bits * 10**9 // rate_bps
+            return trace.compute_ns + trace.fragments(values) * bits * 10**9 // rate_bps
 
         return cls(hosts, servers, tuple(alone_ns(job) for job in jobs))
 

@@ -1,15 +1,14 @@
 """An experiment: all settings of a run, resolved.
 
 `load` makes it. Nothing in it is optional any more (names, placements, number of aggregators), and
-nothing changes. Other parts of the testbed take their settings only from an `Experiment`.
+nothing changes. What follows from it for a run is worked out by testbed/setup, once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import PrivateAttr
 
@@ -53,22 +52,16 @@ class Experiment(ExperimentFile):
     _topology: Topology = PrivateAttr()
     _directions: tuple[tuple[LinkDirection, LinkDirection], ...] = PrivateAttr()
     _warnings: tuple[str, ...] = PrivateAttr()
-    _derived: dict[Any, Any] = PrivateAttr(default_factory=dict)
     _source: Source | None = PrivateAttr(default=None)  # of jobs, where `arrivals` are drawn
 
     def topology_object(self) -> Topology:
         """The network as data."""
         return self._topology
 
-    def link(self, index: int) -> tuple[LinkDirection, LinkDirection]:
-        """Both directions of link `index` = (a, b) of the topology: a to b, b to a."""
-        return self._directions[index]
-
-    def fragments(self, job: int) -> int:
-        """Fragments that one worker of the job sends per iteration; a fragment has values of one
-        tensor only, so each tensor's last may be shorter."""
-        layers = self.jobs[job].trace().layers
-        return sum(-(-layer.values // self.values_per_packet) for layer in layers)
+    @property
+    def directions(self) -> tuple[tuple[LinkDirection, LinkDirection], ...]:
+        """Both directions of each link (a, b) of the topology: a to b, b to a."""
+        return self._directions
 
     @property
     def system_entry(self) -> systems.System:
@@ -85,12 +78,7 @@ class Experiment(ExperimentFile):
     def bitmap_bits(self) -> int:
         """Width of a bitmap of workers, which fits the largest job."""
         kinds = self._source.of_kind if self._source is not None else ()
-        return self._derived.get("bitmap_bits") or bitmap_bits((*self.jobs, *kinds))
-
-    @property
-    def packet_words(self) -> int:
-        """Words of 32 bits that the values of most packets have."""
-        return self.values_per_packet * self.value_bits // 32
+        return bitmap_bits((*self.jobs, *kinds))
 
     @property
     def aggregators(self) -> int:
@@ -103,67 +91,22 @@ class Experiment(ExperimentFile):
         return self.system_entry.aggregator_bytes(self.values_per_packet, self.bitmap_bits)
 
     @property
-    def timestamp_unit_ns(self) -> int:
-        """What one unit of the P4 programs' clock is: a microsecond on a real clock, as on BMv2,
-        and a nanosecond in virtual time."""
-        return 1 if self.runtime == "virtual" else 1000
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know before trusting the results; one line each."""
         return self._warnings
-
-    @property
-    def placed_jobs(self) -> list[tuple[int, Job]]:
-        """The jobs that have hosts, with their numbers: without `arrivals`, all."""
-        return [(number, job) for number, job in enumerate(self.jobs) if job.placed]
 
     @property
     def memory_parts(self) -> int:
         """Into how many parts a system divides the memory that gives each job its own."""
         return len(self.jobs) if self.arrivals is None else self.arrivals.at_once or 1
 
-    def memory_part(self, number: int) -> int:
-        """Which of these parts is the job's."""
-        part = self.jobs[number]._part
-        return number if part is None else part
-
     def of_repetition(self, repetition: int) -> Experiment:
         """The experiment with the jobs of a repetition: where they are drawn, others than those of
         repetition 0, which a loaded experiment has."""
         if self.arrivals is None or self._source is None or not repetition:
             return self
-        return self.with_jobs(self._source.jobs(self.arrivals, self.repetition_seed(repetition)))
-
-    def with_jobs(self, jobs: tuple[Job, ...]) -> Experiment:
-        """The same with other jobs."""
-        made = self.model_copy(update={"jobs": jobs})
-        made._derived = {}
-        return made
-
-    def with_hosts(self, jobs: tuple[Job, ...]) -> Experiment:
-        """The same with its jobs on other hosts. What follows from the jobs' sizes stays known."""
-        made = self.with_jobs(jobs)
-        made._derived["bitmap_bits"] = self.bitmap_bits
-        return made
-
-    def with_topology(self, topology: Topology) -> Experiment:
-        """The same in a network whose links are up or down as `topology` says. What follows from
-        the routes is found again."""
-        made = self.model_copy()
-        made._topology = topology
-        made._derived = {"bitmap_bits": self.bitmap_bits}
-        return made
-
-    def repetition_seed(self, repetition: int) -> int:
-        """The seed of a repetition (from 0)."""
-        return self.seed + repetition
-
-    def derived(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What follows from the experiment and takes long to find, made once for each `key`."""
-        if key not in self._derived:
-            self._derived[key] = make()
-        return self._derived[key]
+        jobs = self._source.jobs(self.arrivals, self.seed + repetition)
+        return self.model_copy(update={"jobs": jobs})
 
     def resolved_yaml(self) -> str:
         """The whole experiment with all defaults, as a file that loads to the same experiment."""

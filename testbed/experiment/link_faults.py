@@ -9,16 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from testbed.config.problems import Path, Problem
 from testbed.config.units import TIME, show
 from testbed.errors import did_you_mean, sentence
 from testbed.experiment.schema_jobs import Fault
 from testbed.topology import Topology
-
-if TYPE_CHECKING:
-    from testbed.experiment.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -45,17 +41,8 @@ def named_links(topology: Topology, links: Iterable[int]) -> str:
     return f"link{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def has_link_faults(experiment: Experiment) -> bool:
-    """Whether links fail during a run."""
-    return any(fault.of_link for fault in experiment.faults)
-
-
-def link_changes(experiment: Experiment) -> tuple[LinkChange, ...]:
-    """All changes of an experiment's links in order of time; of one moment, first what returns."""
-    return _changes(experiment.faults, experiment.topology_object())
-
-
-def _changes(faults: Sequence[Fault], topology: Topology) -> tuple[LinkChange, ...]:
+def link_changes(faults: Sequence[Fault], topology: Topology) -> tuple[LinkChange, ...]:
+    """All changes of links that faults make, by time; at one moment, first what returns."""
     found = []
     for number, fault in enumerate(faults):
         if not fault.of_link:
@@ -118,7 +105,7 @@ def link_target(between: Sequence[str], path: Path, topology: Topology | None) -
 def check(faults: Sequence[Fault], topology: Topology) -> list[Problem]:
     """Whether links fail only while they are up, return only after they have failed, and no other
     fault keeps the control plane from following."""
-    changes = _changes(faults, topology)
+    changes = link_changes(faults, topology)
     if not changes:
         return []
     problems = []

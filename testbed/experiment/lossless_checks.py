@@ -14,18 +14,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from testbed.config.problems import Path, Problem
-from testbed.experiment.memory_shares import window_of_slots
 from testbed.experiment.printing import shown
 from testbed.experiment.schema_jobs import Fault
 from testbed.experiment.schema_links import LinkOptions, Links
+from testbed.protocols.sizes import memory_part
 from testbed.routing.tree import job_tree, root_switch
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment, LinkDirection
+    from testbed.systems.options import SlotOptions
 
 Direction = tuple[int, int]  # a link's index, and 0 there or 1 back
 
@@ -71,13 +72,13 @@ def short_queues(experiment: Experiment) -> list[Problem]:
     if not why:
         return []
     topology = experiment.topology_object()
-    worst: dict[Path, tuple[int, str]] = {}
+    full, worst = _window(experiment), dict[Path, tuple[int, str]]()
     for (index, end), most in _packets(experiment).items():
-        direction = experiment.link(index)[end]
+        direction = experiment.directions[index][end]
         if direction.bandwidth_bps is None or direction.queue_packets >= most:
             continue
         place = _place(experiment.links, topology, (index, end), "queue_packets")
-        window = direction.queue_packets * window_of_slots(experiment, 0) // most
+        window = direction.queue_packets * full // most
         smaller = f" (or system.window: at most {window})" if window else ""
         message = (
             f"{direction.source} to {direction.target}: found {direction.queue_packets} packets;"
@@ -87,13 +88,21 @@ def short_queues(experiment: Experiment) -> list[Problem]:
     return [Problem(place, message) for place, (_, message) in worst.items()]
 
 
+def _window(experiment: Experiment) -> int:
+    """Packets of one worker of any job in flight."""
+    options = cast("SlotOptions", experiment.system)
+    part = memory_part(experiment.aggregators, options.sets, experiment.memory_parts, 0)
+    return part.window(options.window)
+
+
 def _packets(experiment: Experiment) -> dict[Direction, int]:
     """The most sums that can be in each queue of a switch at a time."""
     if experiment.arrivals is not None:
         return _packets_of_any(experiment)
     topology = experiment.topology_object()
+    window = _window(experiment)
     found: Counter[Direction] = Counter()
-    for number, job in experiment.placed_jobs:
+    for job in experiment.jobs:
         workers = job.fixed_placement.workers
         tree = job_tree(topology, workers, root_switch(topology, workers))
         ports = [(switch, port) for switch, (port, _) in tree.parent.items()]
@@ -101,7 +110,7 @@ def _packets(experiment: Experiment) -> dict[Direction, int]:
             ports += [(switch, port) for port, _ in children]
         for switch, port in ports:
             _, link, end = topology.ports(switch)[port]
-            found[link, end] += window_of_slots(experiment, number)
+            found[link, end] += window
     return found
 
 
@@ -109,7 +118,7 @@ def _packets_of_any(experiment: Experiment) -> dict[Direction, int]:
     """The same where jobs come and go. A host belongs to one job at a time; between switches the
     packets of all running jobs may share a link."""
     topology = experiment.topology_object()
-    window = window_of_slots(experiment, 0)
+    window = _window(experiment)
     return {
         (link, end): window * (1 if neighbour in topology.hosts else experiment.memory_parts)
         for switch in topology.switches

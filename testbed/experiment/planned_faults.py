@@ -8,7 +8,6 @@ without an end, a fault of a process that is dead by then.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from testbed.config.problems import Path, Problem
 from testbed.config.units import TIME, show
@@ -18,19 +17,16 @@ from testbed.experiment.link_faults import link_keys, link_name, link_target
 from testbed.experiment.schema_jobs import LINK_FAULTS, Fault, Job, Placement
 from testbed.topology import Topology
 
-if TYPE_CHECKING:
-    from testbed.experiment.experiment import Experiment
-
 NEVER = 1 << 62  # the end of what does not end
 
 
-def affected_nodes(experiment: Experiment, fault: Fault) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def affected_nodes(jobs: Sequence[Job], fault: Fault) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(hosts, switches) whose processes a fault affects."""
     if fault.of_link:
         return (), ()
     if fault.switch is not None:
         return (), (fault.switch,)
-    return _hosts(next(job for job in experiment.jobs if job.name == fault.job), fault), ()
+    return _hosts(next(job for job in jobs if job.name == fault.job), fault), ()
 
 
 def title(fault: Fault) -> str:
@@ -47,15 +43,14 @@ def title(fault: Fault) -> str:
     return f"{words[fault.kind]} {whom}"
 
 
-def slow_windows(experiment: Experiment, job: int, worker: int) -> list[tuple[int, int, int]]:
+def slow_windows(faults: Sequence[Fault], job: str, worker: int) -> list[tuple[int, int, int]]:
     """When a worker computes more slowly: (from, to, factor in thousandths), ns from the run's
     start."""
-    name = experiment.jobs[job].name
     return [
         (fault.at_ns, fault.end_ns or NEVER, round(1000 * (fault.factor or 1)))
-        for fault in experiment.faults
+        for fault in faults
         if fault.kind == "slow"
-        and fault.job == name
+        and fault.job == job
         and fault.server is None
         and fault.worker in (None, worker)
     ]

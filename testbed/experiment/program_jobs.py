@@ -27,8 +27,6 @@ TENSORS = 256  # of a round
 # A block's values have one exponent. Small blocks are more precise and have longer preludes.
 BLOCK_FRAGMENTS = 64
 FEWEST_BLOCKS = 16  # that one prelude describes
-# Fragment numbers are int32 on their way through the hosts.
-MAX_FRAGMENTS = 2**31 - 1
 
 
 def block_fragments(workers: int, values: int) -> int:
@@ -36,11 +34,6 @@ def block_fragments(workers: int, values: int) -> int:
     which must fit into a block, too."""
     words = prelude.prelude_words(workers, FEWEST_BLOCKS)
     return max(BLOCK_FRAGMENTS, -(-words // values))
-
-
-def rounds(trace: Trace, values: int) -> int:
-    """How many rounds there are numbers for, with `values` values per fragment."""
-    return MAX_FRAGMENTS // sum(-(-layer.values // values) for layer in trace.layers)
 
 
 def round_trace(name: str, workers: int, values: int) -> Trace:

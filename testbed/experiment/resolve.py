@@ -47,16 +47,13 @@ from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_jobs import Fault, Job, Placement
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
-from testbed.protocols.sizes import MAX_JOBS, frame_bytes
+from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.traffic.cluster_traces import TracedJob
     from testbed.traffic.trace import Trace
-
-# Fragment numbers never repeat within a job's run and are int32 on their way through the hosts.
-MAX_FRAGMENTS = 2**31 - 1
 
 
 def resolve(
@@ -253,10 +250,8 @@ class _Resolver:
         ]
         capacity = Capacity.of(len(hosts), servers, min(rates), values, self.kinds)
         source = Source(self.kinds, capacity, self.traced)
-        fragments = [
-            sum(-(-layer.values // values) for layer in job.trace().layers) for job in self.kinds
-        ]
-        self.problems += trace_too_large(arrivals, source, fragments, len(hosts), servers)
+        counts = [job.trace().fragments(values) for job in self.kinds]
+        self.problems += trace_too_large(arrivals, source, counts, len(hosts), servers)
         return None if self.problems else source
 
     def jobs(self) -> None:
@@ -345,12 +340,12 @@ class _Resolver:
             )
         size = self.parts.get("values_per_packet")
         if size:
-            fragments = sum(-(-layer.values // size) for layer in scaled.layers) * job.iterations
-            if fragments > MAX_FRAGMENTS:
+            count = scaled.fragments(size) * job.iterations
+            if count > MAX_FRAGMENTS:
                 self.add_problem(
                     (*place, "iterations"),
-                    f"found {job.iterations}, which makes {fragments} fragments; allowed: up to"
-                    f" {MAX_FRAGMENTS}, so at most {MAX_FRAGMENTS * job.iterations // fragments}"
+                    f"found {job.iterations}, which makes {count} fragments; allowed: up to"
+                    f" {MAX_FRAGMENTS}, so at most {MAX_FRAGMENTS * job.iterations // count}"
                     " iterations at this scale",
                 )
         return scaled, model

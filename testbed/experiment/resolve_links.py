@@ -224,11 +224,7 @@ class _Links:
 
 def unmarked(experiment: Experiment) -> list[str]:
     """Without marks, senders learn of a full queue by its drops and delays alone."""
-    directions = [
-        direction
-        for link in range(len(experiment.topology_object().links))
-        for direction in experiment.link(link)
-    ]
+    directions = [direction for both in experiment.directions for direction in both]
     unmarked = [
         each for each in directions if each.bandwidth_bps and each.ecn_threshold_packets is None
     ]

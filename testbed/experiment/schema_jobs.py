@@ -186,10 +186,8 @@ class Job(JobShape):
     )
 
     _trace: Trace | None = PrivateAttr(default=None)
-    # With `arrivals`, for a running job: when it was submitted, and the number of its part of the
-    # memory if jobs have parts.
+    # With `arrivals`, for a running job: when it was submitted.
     _submitted_ns: int | None = PrivateAttr(default=None)
-    _part: int | None = PrivateAttr(default=None)
 
     def trace(self) -> Trace:
         """The job's computation and gradients per iteration, scaled; only in a loaded
@@ -221,15 +219,11 @@ class Job(JobShape):
         """When it was submitted: its start, unless it had to wait."""
         return self.start_ns if self._submitted_ns is None else self._submitted_ns
 
-    def started(self, start_ns: int, placement: Placement, part: int) -> Job:
-        """The same job on these hosts, from `start_ns` on, with part `part` of divided memory."""
+    def started(self, start_ns: int, placement: Placement) -> Job:
+        """The same job on these hosts, from `start_ns` on."""
         job = self.model_copy(update={"start_ns": start_ns, "placement": placement})
-        job._submitted_ns, job._part = self.submitted_ns, part
+        job._submitted_ns = self.submitted_ns
         return job
-
-    def ended(self) -> Job:
-        """The same job without its hosts."""
-        return self.model_copy(update={"placement": "packed"})
 
 
 LINK_FAULTS = ("link_down", "link_up")

@@ -1,6 +1,6 @@
 """The load of an experiment on this machine, by the measurements of `ina calibrate`.
 
-The links of a job allow a number of packets per second (testbed/derived/bounds.py). While it
+The links of a job allow a number of packets per second (testbed/setup/timing.py). While it
 communicates, its hosts send at that rate. If hosts and switches do not have the processor time for
 it, the network of the results is slower than that of the file. The check assumes that all jobs
 communicate at the same time, which is the worst case and does happen.
@@ -16,7 +16,7 @@ from testbed.machine.calibration import Calibration, Measured
 from testbed.paths import command_line
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.setup import Setup
 
 HEADROOM = 0.5  # of what was measured; bench/fidelity.py and docs/fidelity.md say why
 CALIBRATED_VALUES = 64  # per packet; larger packets cost more
@@ -33,21 +33,17 @@ class Demand:
     server_rate: float
 
 
-def demands(experiment: Experiment) -> list[Demand]:
+def demands(setup: Setup) -> list[Demand]:
     """Of the jobs whose links have a limit."""
-    from testbed.derived.bounds import communication_bound_ns
-
     found = []
-    for number, job in enumerate(experiment.jobs):
-        bound_ns = communication_bound_ns(experiment, number)
-        if not bound_ns:
+    for job in setup.jobs.values():
+        if not job.bound_ns:
             continue
-        own = experiment.fragments(number)
-        servers = len(job.fixed_placement.servers)
-        if not experiment.system_entry.memory and not servers:  # the ring
-            own = 2 * (job.workers - 1) * own // job.workers
-        worker_rate = own * 1e9 / bound_ns
-        rate = worker_rate * job.workers
+        own, workers, servers = job.fragments, len(job.group.workers), len(job.group.servers)
+        if not setup.platform.system.memory and not servers:  # the ring
+            own = 2 * (workers - 1) * own // workers
+        worker_rate = own * 1e9 / job.bound_ns
+        rate = worker_rate * workers
         found.append(Demand(job.name, rate, worker_rate, rate / max(servers, 1)))
     return found
 
@@ -78,25 +74,26 @@ def of_bmv2(measured: Measured, values: int) -> Measured:
     return replace(measured, rate=measured.rate / dearer, total_ns=total_ns)
 
 
-def warnings(experiment: Experiment, calibration: Calibration | None) -> list[str]:
+def warnings(setup: Setup, calibration: Calibration | None) -> list[str]:
     """Warnings before a run that this machine cannot carry; [] when it can, or when nothing is
     known."""
-    if experiment.runtime != "mininet" or calibration is None:
+    platform = setup.platform
+    if platform.virtual is not None or calibration is None:
         return []
-    name, switch = experiment.system.name, experiment.switch
+    name, switch = platform.system.name, platform.switch
     measured = calibration.systems.get(switch, {}).get(name)
-    wanted = demands(experiment)
+    wanted = demands(setup)
     if measured is None or not wanted:
         return []
     if switch == "bmv2":
-        measured = of_bmv2(measured, experiment.values_per_packet)
+        measured = of_bmv2(measured, platform.values)
     share, whose = load_share(wanted, measured, int(calibration.machine["cores"]))
-    larger = switch != "bmv2" and experiment.values_per_packet > CALIBRATED_VALUES
+    larger = switch != "bmv2" and platform.values > CALIBRATED_VALUES
     if share <= HEADROOM:
         return []
     factor = HEADROOM / share
     most = max(wanted, key=lambda each: each.rate).job
-    slowest = _slowest_rate(experiment, most)
+    slowest = _slowest_rate(setup, most)
     rate = sum(each.rate for each in wanted)
     lines = [
         f"this machine is too slow for these links: they carry {rate:,.0f} gradient packets/s,"
@@ -114,18 +111,18 @@ def warnings(experiment: Experiment, calibration: Calibration | None) -> list[st
         )
     if larger:
         lines.append(
-            f"packets of {experiment.values_per_packet} values cost more than the"
+            f"packets of {platform.values} values cost more than the"
             f" {CALIBRATED_VALUES} that were measured"
         )
     return ["\n  ".join(lines)]
 
 
-def _slowest_rate(experiment: Experiment, name: str) -> int | None:
+def _slowest_rate(setup: Setup, name: str) -> int | None:
     """Rate in bit/s of the slowest link of a job's workers and servers."""
-    placement = next(job for job in experiment.jobs if job.name == name).fixed_placement
-    topology = experiment.topology_object()
-    links = [topology.ports(host)[1][1] for host in (*placement.workers, *placement.servers)]
-    rates = [direction.bandwidth_bps for link in links for direction in experiment.link(link)]
+    group = next(job.group for job in setup.jobs.values() if job.name == name)
+    platform = setup.platform
+    links = [platform.topology.ports(host)[1][1] for host in group.hosts]
+    rates = [direction.bandwidth_bps for link in links for direction in platform.link(link)]
     return min((rate for rate in rates if rate), default=None)
 
 

@@ -17,8 +17,8 @@ from testbed.errors import UserError
 from testbed.linux.memory_limits import address_space_bytes, advice, available_bytes
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
     from testbed.protocols.host_spec import HostSpec
+    from testbed.setup import JobSetup, Setup
 
 BASE_BYTES = 350 << 20  # Python with its libraries, compiled code, figures
 PROCESS_BYTES = 12 << 20  # of a host process on Mininet, beside its machine
@@ -34,40 +34,39 @@ GIB = 1 << 30
 MachineBytes = Callable[["HostSpec"], int]
 
 
-def estimate_bytes(experiment: Experiment, machine_bytes: MachineBytes | None = None) -> int:
+def estimate_bytes(setup: Setup, machine_bytes: MachineBytes | None = None) -> int:
     """About how much memory a run takes at most. machine_bytes: what each machine takes; by default
     small ones are made and measured."""
-    from testbed.derived.host_specs import plan_job
+    from testbed.setup.host_specs import job_specs
 
     size_of = machine_bytes or _machine_bytes
 
     found: dict[tuple, int] = {}
     each = []
-    for number, job in enumerate(experiment.jobs):
+    for number, job in enumerate(setup.listed):
         kind = job.model, job.command, job.scale, job.workers, job.iterations
         if kind not in found:
-            found[kind] = _job_bytes(plan_job(_placed(experiment, number), number), size_of)
+            found[kind] = _job_bytes(job_specs(setup, _placed(setup, number)), size_of)
         each.append(found[kind])
-    if experiment.arrivals is not None:  # not all of them at a time
-        each = sorted(each)[-experiment.memory_parts :]
+    if setup.platform.arrivals:  # not all of them at a time
+        each = sorted(each)[-setup.platform.memory_parts :]
     processes = 0
-    if experiment.runtime != "virtual":
-        processes = PROCESS_BYTES * sum(job.workers + 1 for job in experiment.jobs)
+    if setup.platform.virtual is None:
+        processes = PROCESS_BYTES * sum(job.workers + 1 for job in setup.listed)
     return BASE_BYTES + sum(each) + processes
 
 
-def _placed(experiment: Experiment, number: int) -> Experiment:
-    """The experiment with hosts for a job that has none yet."""
+def _placed(setup: Setup, number: int) -> JobSetup:
+    """A job; with hosts if it has none yet."""
     from testbed.experiment.schema_jobs import Placement
+    from testbed.setup import start_job
 
-    job = experiment.jobs[number]
-    if job.placed:
-        return experiment
-    servers = experiment.system_entry.servers_per_job(experiment.system)
-    hosts = experiment.topology_object().hosts[: job.workers + servers]
-    jobs = list(experiment.jobs)
-    jobs[number] = job.started(0, Placement.of(hosts, job.workers), 0)
-    return experiment.with_jobs(tuple(jobs))
+    if number in setup.jobs:
+        return setup.jobs[number]
+    job, platform = setup.listed[number], setup.platform
+    servers = platform.system.servers_per_job(platform.options)
+    hosts = platform.topology.hosts[: job.workers + servers]
+    return start_job(setup, number, job.started(0, Placement.of(hosts, job.workers)), 0)
 
 
 def _job_bytes(specs: list[HostSpec], machine_bytes: MachineBytes) -> int:
@@ -131,7 +130,7 @@ def _arrays(part: Any) -> Iterable[Any]:
             yield each
 
 
-def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
+def require(runs: Mapping[str, Setup], processes: int = 1) -> None:
     """Make sure that the largest of some runs, by their titles, fit, `processes` of them at a time.
 
     Raises UserError with what they take and what helps."""
@@ -139,7 +138,7 @@ def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
         return
     free = available_bytes()
     limit = address_space_bytes()
-    if limit is not None and all(each.runtime == "virtual" for each in runs.values()):
+    if limit is not None and all(each.platform.virtual is not None for each in runs.values()):
         free = min(free, limit)  # of each process, and a virtual run is one
     at_most = _largest_first(runs, machine_bytes_at_most)
     if sum(size for size, _ in at_most[:processes]) <= free // 2:
@@ -161,13 +160,8 @@ def require(runs: Mapping[str, Experiment], processes: int = 1) -> None:
 
 
 def _largest_first(
-    runs: Mapping[str, Experiment], machine_bytes: MachineBytes | None = None
+    runs: Mapping[str, Setup], machine_bytes: MachineBytes | None = None
 ) -> list[tuple[int, str]]:
-    """Estimate and title of each run. Raises UserError that names the run which has no plan."""
-    sizes = []
-    for title, each in runs.items():
-        try:
-            sizes.append((estimate_bytes(each, machine_bytes), title))
-        except UserError as error:
-            raise UserError(f"{title}: {error}") from None
+    """Estimate and title of each run."""
+    sizes = [(estimate_bytes(each, machine_bytes), title) for title, each in runs.items()]
     return sorted(sizes, reverse=True)

@@ -48,7 +48,7 @@ def require_bmv2(experiments: Iterable[Experiment]) -> None:
     from testbed.bmv2.link_queues import disciplines
     from testbed.machine import doctor
 
-    needed = set().union(*map(disciplines, experiments))
+    needed = set().union(*(disciplines(each.directions) for each in experiments))
     lacks = [found for found in doctor.bmv2_tools() if found.state != doctor.OK]
     if needed:
         things = {f"kernel: {name}" for name in needed} | {"command tc"}

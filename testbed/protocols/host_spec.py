@@ -1,6 +1,6 @@
 """The specification of a host: its role, its computation, its peers, and its system's options.
 
-`testbed.derived.host_specs` makes one `HostSpec` for each host of an experiment. All hosts of a job
+`testbed.setup.host_specs` makes one `HostSpec` for each host of an experiment. All hosts of a job
 share one `JobSpec` and one system part, so they get the same numbers where they must agree (pool,
 index, quantisation, priorities). A specification crosses to a host process as JSON (`to_json`,
 `from_json`).

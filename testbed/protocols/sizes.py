@@ -1,17 +1,21 @@
-"""How much of what: fragments of a gradient, words and bytes of a packet, their time on a link; how
-many workers and jobs there can be.
+"""Sizes and limits: fragments of a gradient, words and bytes of a packet, their time on a link,
+shares of switch memory, and how many workers and jobs there can be.
 
-The plan of an experiment needs these numbers and no compiled code, so this module imports no numba:
-a command that only reads an experiment starts without it.
+Validation, set-up and hosts ask for these numbers here and nowhere else. All arguments are plain
+numbers. The module imports no numba: a command that only reads an experiment starts without it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 HEADER_WORDS = 6
 FRAME_OVERHEAD = 14 + 20 + 8  # bytes: Ethernet, IPv4, UDP
-MAX_FRAGMENTS = 1 << 32  # of a job, all iterations
+# Of a job, in all iterations: fragment numbers are int32 on their way through the hosts.
+MAX_FRAGMENTS = 2**31 - 1
 NO_NODE = 0xFFFF  # in a header instead of a switch's number: no switch aggregates the fragment
 BITMAP_WIDTHS = (32, 64, 128, 256, 512, 1024)  # for which P4 programs are compiled
 MAX_WORKERS = BITMAP_WIDTHS[-1]  # of a job
@@ -19,7 +23,13 @@ MAX_JOBS = (1 << 16) - 1  # of a run: numbers and multicast groups (from 1) have
 FEWEST_JOBS = 256  # that a P4 program is compiled for
 
 
-def fragments_of(sizes: list[int], values: int) -> np.ndarray:
+def fragments(sizes: Iterable[int], values: int) -> int:
+    """Fragments of tensors with `sizes` values each, `values` to a packet. A fragment has values of
+    one tensor only, so each tensor's last may be shorter."""
+    return sum(-(-size // values) for size in sizes)
+
+
+def fragments_of(sizes: Sequence[int], values: int) -> np.ndarray:
     """First fragment of each tensor and, last, the number of fragments; int64[T + 1].
 
     `sizes`: values of each tensor; `values`: of a packet."""
@@ -60,6 +70,30 @@ def frame_bytes(values: int, bitmap_width: int) -> int:
     return FRAME_OVERHEAD + 4 * packet_words(values, bitmap_width)
 
 
+def frame_bits(values: int, bitmap_width: int) -> int:
+    """Bits of such a packet's frame."""
+    return 8 * frame_bytes(values, bitmap_width)
+
+
 def frame_ps(values: int, bitmap_width: int, rate_bps: int) -> int:
     """Time of such a frame on a link of this rate, in ps; 0 if the rate is (unlimited)."""
-    return 8 * frame_bytes(values, bitmap_width) * 10**12 // rate_bps if rate_bps else 0
+    return frame_bits(values, bitmap_width) * 10**12 // rate_bps if rate_bps else 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A job's part of a pool: slots base .. base + slots - 1."""
+
+    base: int
+    slots: int
+
+    def window(self, most: int | None) -> int:
+        """Slots that a worker uses, with one chunk in flight in each: all, or at most `most`."""
+        return min(self.slots, most or self.slots)
+
+
+def memory_part(aggregators: int, sets: int, parts: int, part: int) -> Part:
+    """Part `part` (from 0) of a switch's memory that `parts` jobs share equally, in slots of `sets`
+    aggregators; what cannot be divided equally stays unused."""
+    slots = aggregators // sets // parts
+    return Part(part * slots, slots)

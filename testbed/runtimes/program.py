@@ -23,7 +23,7 @@ from testbed.errors import UserError
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
 
-    from testbed.experiment import Experiment
+    from testbed.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -48,22 +48,22 @@ _FORMATS = {
 }
 
 
-def prepare(experiment: Experiment) -> Program:
-    """Compile the switches' program into the cache and try it on the experiment.
+def prepare(setup: Setup) -> Program:
+    """Compile the switches' program into the cache and try it on the switches.
 
     Raises UserError in the compiler's words, or with what is missing in the program."""
     from p4engine.backend.build import compile_program
 
-    path, defines, include_dirs = dataplane.program(experiment)
-    if experiment.system_entry.memory:
+    path, defines, include_dirs = dataplane.program(setup.platform)
+    if setup.platform.system.memory:
         _check_formats(path, defines, include_dirs)
-    if experiment.switch == "bmv2":
-        return _prepare_for_bmv2(experiment, path, defines, include_dirs)
+    if setup.platform.switch == "bmv2":
+        return _prepare_for_bmv2(setup, path, defines, include_dirs)
     try:
         compiled = compile_program(path, defines, include_dirs)
     except P4Error as error:
         raise _mistake(error) from error
-    _dry_run(experiment, path, partial(_embedded, compiled))
+    _dry_run(setup, path, partial(_embedded, compiled))
     warnings = tuple(str(warning) for warning in compiled.warnings)
     return Program(path, defines, tuple(include_dirs), warnings, compiled)
 
@@ -92,7 +92,7 @@ def _check_formats(path: Path, defines: dict[str, int], include_dirs: tuple[Path
 
 
 def _prepare_for_bmv2(
-    experiment: Experiment, path: Path, defines: dict[str, int], include_dirs: tuple[Path, ...]
+    setup: Setup, path: Path, defines: dict[str, int], include_dirs: tuple[Path, ...]
 ) -> Program:
     from testbed.bmv2.compiler import compile_for_bmv2
     from testbed.bmv2.dry_run import dry_run_client
@@ -101,7 +101,7 @@ def _prepare_for_bmv2(
         json = compile_for_bmv2(path, defines, include_dirs)
     except P4Error as error:
         raise _mistake(error) from error
-    _dry_run(experiment, path, lambda name, ports: dry_run_client(json, name))
+    _dry_run(setup, path, lambda name, ports: dry_run_client(json, name))
     return Program(path, defines, include_dirs, json=json)
 
 
@@ -116,22 +116,22 @@ def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Any:
     return Switch(compiled, ports=ports)
 
 
-def _dry_run(experiment: Experiment, path: Path, make: Callable[[str, Sequence[int]], Any]) -> None:
-    """Configure each switch of the experiment in this process, and read what a run reads.
+def _dry_run(setup: Setup, path: Path, make: Callable[[str, Sequence[int]], Any]) -> None:
+    """Configure each switch in this process, and read what a run reads.
 
     make: a switch of that name with these ports."""
-    topology = experiment.topology_object()
+    platform, topology = setup.platform, setup.platform.topology
     for name in topology.switches:
         with contextlib.closing(make(name, sorted(topology.ports(name)))) as switch:
             try:
-                dataplane.install(experiment, name, switch)
-                if experiment.system_entry.memory:
-                    dataplane.take_snapshot(experiment, switch)
-                dataplane.counters(experiment, switch)
+                dataplane.install(setup, name, switch)
+                if platform.system.memory:
+                    dataplane.take_snapshot(platform, switch)
+                dataplane.counters(platform, switch)
             except MemoryError:  # the engine's is a P4Error too
                 raise
             except P4Error as error:
-                entry = experiment.system_entry
+                entry = platform.system
                 raise UserError(
                     f"the P4 program {path} does not have what {entry.title} needs: {error}; "
                     f"keep the tables and registers of {entry.program}"

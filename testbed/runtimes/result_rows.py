@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from testbed.experiment.link_faults import has_link_faults
-
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
     from testbed.experiment.background_flows import Flow
     from testbed.protocols.host_spec import HostSpec
+    from testbed.setup import Platform
     from testbed.traffic.trace import Trace
 
 Row = dict[str, Any]
@@ -29,7 +27,7 @@ Times = Mapping[str, np.ndarray]
 
 
 class Host(Protocol):
-    """A role on its host, of any runtime: its specification (testbed.derived.host_specs), and what
+    """A role on its host, of any runtime: its specification (testbed.setup.host_specs), and what
     it has counted (testbed.hosts.host_process), once it is done, or as far as is known."""
 
     @property
@@ -217,7 +215,7 @@ def _end_ns(host: Host) -> int:
 
 
 def _communication_bound_ns(workers: list[Host]) -> int | None:
-    """Of all iterations; None where no link is limited (testbed/derived/bounds.py), and of a
+    """Of all iterations; None where no link is limited (testbed/setup/timing.py), and of a
     program, which nobody knows before."""
     spec = workers[0].spec
     if spec.job.bound_ns is None or spec.job.program:
@@ -297,18 +295,15 @@ def _columns(blocks: list[dict[str, np.ndarray]]) -> dict[str, Any]:
     return columns
 
 
-def window_times(experiment: Experiment, hosts: Sequence[Host]) -> dict[int, float | None]:
+def window_times(platform: Platform, hosts: Sequence[Host]) -> dict[int, float | None]:
     """How long a worker's window of fragments takes at the rate of its job's slowest link, in ns;
     None where no link is limited."""
-    from testbed.protocols.sizes import frame_bytes
-
-    bits = 8 * frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
-    topology = experiment.topology_object()
+    bits, topology = platform.longest_frame_bits, platform.topology
     times: dict[int, float | None] = {}
     for job in {host.spec.job.number for host in hosts}:
         members = [host for host in hosts if host.spec.job.number == job]
         links = [topology.ports(host.spec.host)[1][1] for host in members]
-        rates = [way.bandwidth_bps for link in links for way in experiment.link(link)]
+        rates = [way.bandwidth_bps for link in links for way in platform.link(link)]
         rate = min((rate for rate in rates if rate), default=None)
         window = max(host.spec.options.window for host in members)
         times[job] = window * bits * 1e9 / rate if rate and window else None
@@ -353,10 +348,10 @@ LINK_COUNTERS = (
 )
 
 
-def link_rows(experiment: Experiment, switch: str, stats: Iterable[Row]) -> list[Row]:
+def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row]:
     """Table links: one switch's ports, from its `port_stats()`, of links that are up."""
-    ports = experiment.topology_object().ports(switch)
-    counters = (*LINK_COUNTERS, "down_drops") if has_link_faults(experiment) else LINK_COUNTERS
+    ports = platform.topology.ports(switch)
+    counters = (*LINK_COUNTERS, "down_drops") if platform.links_fail else LINK_COUNTERS
     rows = []
     for row in stats:
         if row["port"] not in ports:
@@ -369,7 +364,7 @@ def link_rows(experiment: Experiment, switch: str, stats: Iterable[Row]) -> list
                 "port": row["port"],
                 "neighbour": neighbour,
                 "direction": row["direction"],
-                "rate_bps": experiment.link(link)[sending].bandwidth_bps,
+                "rate_bps": platform.link(link)[sending].bandwidth_bps,
                 **{name: row.get(name) for name in counters},
             }
         )

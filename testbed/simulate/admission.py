@@ -10,96 +10,83 @@ clock: it is told that a job has ended, and says which job may begin.
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING
 
 from testbed.experiment.placement import choose
-from testbed.experiment.schema_jobs import Job, Placement
-
-if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+from testbed.experiment.schema_jobs import Placement
+from testbed.setup import JobSetup, Setup, start_job
 
 
 class Admission:
-    """The jobs of an experiment with `arrivals`. `experiment` is the same with the hosts that jobs
-    have at the moment."""
+    """The jobs of an experiment with `arrivals`. `running`: those that have hosts."""
 
-    def __init__(self, experiment: Experiment, repetition: int) -> None:
-        assert experiment.arrivals is not None
-        self._policy = experiment.arrivals.placement
-        self._overtaking = experiment.arrivals.queue == "first_fit"
-        self.experiment = experiment
-        self.repetition = repetition
-        self._seed = experiment.repetition_seed(repetition)
-        self._servers = experiment.system_entry.servers_per_job(experiment.system)
+    def __init__(self, setup: Setup) -> None:
+        assert setup.arrivals is not None
+        self._policy = setup.arrivals.placement
+        self._overtaking = setup.arrivals.queue == "first_fit"
+        self._setup = setup
+        platform = setup.platform
+        self._servers = platform.system.servers_per_job(platform.options)
         # By submission; of jobs submitted at one time the first in the list.
-        numbers = range(len(experiment.jobs))
-        self.waiting = sorted(numbers, key=lambda number: experiment.jobs[number].start_ns)
-        self.running: set[int] = set()
+        numbers = range(len(setup.listed))
+        self.waiting = sorted(numbers, key=lambda number: setup.listed[number].start_ns)
+        self.running: dict[int, JobSetup] = {}
         self.ended = 0
-        self._hosts = experiment.topology_object().hosts
+        self._hosts = platform.topology.hosts
         self._free = list(range(len(self._hosts)))  # numbers of hosts, in order
-        self._parts = list(range(experiment.memory_parts))
+        self._free_parts = list(range(platform.memory_parts))
+        self._parts: dict[int, int] = {}  # of running jobs
 
     def next_ns(self, after_ns: int = -1) -> int | None:
         """When the next job is submitted, later than `after_ns`, that may begin then. None: nobody
         is left, or the head of the queue was submitted before and no job overtakes it."""
         for number in self.waiting:
-            submitted_ns = self.experiment.jobs[number].start_ns
+            submitted_ns = self._setup.listed[number].start_ns
             if submitted_ns > after_ns:
                 return submitted_ns
             if not self._overtaking:
                 return None
         return None
 
-    def begin(self, now_ns: int) -> int | None:
-        """The number of a job that begins at `now_ns`; None: none can. Call it until then."""
-        if not self._parts:
+    def begin(self, now_ns: int) -> JobSetup | None:
+        """A job that begins at `now_ns`; None: none can. Call it until then."""
+        if not self._free_parts:
             return None
         for number in self.waiting:
-            if self.experiment.jobs[number].start_ns > now_ns:
+            if self._setup.listed[number].start_ns > now_ns:
                 return None
-            if self._begun(number, now_ns):
-                return number
+            if begun := self._begin(number, now_ns):
+                return begun
             if not self._overtaking:
                 return None
         return None
 
-    def _begun(self, number: int, now_ns: int) -> bool:
-        """Let a job begin if there are hosts for it; returns whether it did."""
-        job = self.experiment.jobs[number]
+    def _begin(self, number: int, now_ns: int) -> JobSetup | None:
+        """Let a job begin if there are hosts for it."""
+        job, topology = self._setup.listed[number], self._setup.platform.topology
         if len(self._free) < job.workers + self._servers:
-            return False
+            return None
         hosts = choose(
             self._policy,
-            self.experiment.topology_object(),
+            topology,
             [self._hosts[number] for number in self._free],
             job.workers + self._servers,
-            self._seed,
+            self._setup.seed,
             number,
         )
         if hosts is None:
-            return False
+            return None
         self.waiting.remove(number)
-        self.running.add(number)
-        topology = self.experiment.topology_object()
         taken = {topology.number(host) - 1 for host in hosts}
         self._free = [each for each in self._free if each not in taken]
-        placement = Placement.of(hosts, job.workers)
-        self._replace(number, job.started(now_ns, placement, self._parts.pop(0)))
-        return True
+        part = self._parts[number] = self._free_parts.pop(0)
+        started = job.started(now_ns, Placement.of(hosts, job.workers))
+        self.running[number] = start_job(self._setup, number, started, part)
+        return self.running[number]
 
     def end(self, number: int) -> None:
         """A running job is over: its hosts and its part of the memory are free."""
-        job = self.experiment.jobs[number]
-        self.running.remove(number)
         self.ended += 1
-        topology = self.experiment.topology_object()
-        for host in (*job.fixed_placement.workers, *job.fixed_placement.servers):
+        topology = self._setup.platform.topology
+        for host in self.running.pop(number).group.hosts:
             bisect.insort(self._free, topology.number(host) - 1)
-        self._parts = sorted([*self._parts, self.experiment.memory_part(number)])
-        self._replace(number, job.ended())
-
-    def _replace(self, number: int, job: Job) -> None:
-        jobs = list(self.experiment.jobs)
-        jobs[number] = job
-        self.experiment = self.experiment.with_hosts(tuple(jobs))
+        bisect.insort(self._free_parts, self._parts.pop(number))

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from testbed.derived.timers import NOMINAL_RATE_BPS, uplink_rate
 from testbed.experiment.background_flows import Flow
 from testbed.protocols.records import new_table
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import mix2
 from testbed.routing.tree import next_hops, switch_of
 from testbed.runtimes.result_rows import flow_row
+from testbed.setup.timing import NOMINAL_RATE_BPS, uplink_rate
 from testbed.workload import background
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.setup import Platform
     from testbed.topology import Topology
 
 STREAM = 0xB6F3  # what tells the random numbers of flows from others of the same seed
@@ -33,7 +33,7 @@ def hosts_of(flows: Sequence[Flow], topology: Topology) -> list[str]:
 
 
 def machine_of(
-    experiment: Experiment, flows: Sequence[Flow], host: str, seed: int
+    platform: Platform, flows: Sequence[Flow], host: str, seed: int
 ) -> tuple[background.Background, list[str]]:
     """The machine of a host's ends, and the hosts that it sends to, as its ends number them."""
     peers: list[str] = []
@@ -42,7 +42,7 @@ def machine_of(
         other = flow.target if host == flow.source else flow.source
         if other not in peers:
             peers.append(other)
-        end = _end(experiment, flow, host == flow.source, seed)
+        end = _end(platform, flow, host == flow.source, seed)
         end["destination"] = peers.index(other)
         end["remote"] = _at(flows, other).index(flow)
         ends.append(end)
@@ -85,9 +85,9 @@ def _at(flows: Sequence[Flow], host: str) -> list[Flow]:
     return [flow for flow in flows if host in (flow.source, flow.target)]
 
 
-def _end(experiment: Experiment, flow: Flow, sending: bool, seed: int) -> np.ndarray:
+def _end(platform: Platform, flow: Flow, sending: bool, seed: int) -> np.ndarray:
     length = flow.packet_bytes - FRAME_OVERHEAD
-    rate_bps = flow.rate_bps or uplink_rate(experiment, flow.source)
+    rate_bps = flow.rate_bps or uplink_rate(platform, flow.source)
     interval_ps = -(-8 * flow.packet_bytes * 10**12 // rate_bps) if rate_bps else 0
     return new_table(
         background.END,
@@ -104,7 +104,7 @@ def _end(experiment: Experiment, flow: Flow, sending: bool, seed: int) -> np.nda
         window=background.FIRST_WINDOW * background.UNIT,
         threshold=background.RING * background.UNIT,
         furthest=-1,
-        least_timeout_ns=_least_timeout_ns(experiment, flow),
+        least_timeout_ns=_least_timeout_ns(platform, flow),
         timeout_at_ns=background.NEVER,
         burst=0 if flow.burst_bytes is None else -(-flow.burst_bytes // length),
         every_ns=flow.every_ns or 0,
@@ -112,10 +112,10 @@ def _end(experiment: Experiment, flow: Flow, sending: bool, seed: int) -> np.nda
     )
 
 
-def _least_timeout_ns(experiment: Experiment, flow: Flow) -> int:
+def _least_timeout_ns(platform: Platform, flow: Flow) -> int:
     """400 packets' times on the slowest link of the path and four round trips in the empty
-    network, as for jobs (testbed/derived/timers.py)."""
-    topology, virtual = experiment.topology_object(), experiment.virtual
+    network, as for jobs (testbed/setup/timing.py)."""
+    topology, virtual = platform.topology, platform.virtual
     assert virtual is not None
     hops = next_hops(topology, flow.target)
     path = [flow.source, switch_of(topology, flow.source)]
@@ -125,6 +125,6 @@ def _least_timeout_ns(experiment: Experiment, flow: Flow) -> int:
     rates = []
     for here, there in zip(path, path[1:], strict=False):
         _, link, end = next(port for port in topology.ports(here).values() if port[0] == there)
-        delay_ns += sum(direction.delay_ns for direction in experiment.link(link))
-        rates.append(experiment.link(link)[end].bandwidth_bps or NOMINAL_RATE_BPS)
+        delay_ns += sum(direction.delay_ns for direction in platform.link(link))
+        rates.append(platform.link(link)[end].bandwidth_bps or NOMINAL_RATE_BPS)
     return 400 * 8 * flow.packet_bytes * 10**9 // min(rates) + 4 * delay_ns

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from testbed import dataplane
-from testbed.derived.host_specs import plan_job
 from testbed.routing.tree import switch_of
+from testbed.setup.host_specs import job_specs
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of
 
 if TYPE_CHECKING:
+    from testbed.setup import JobSetup
     from testbed.simulate.admission import Admission
     from testbed.simulate.world import Nodes
 
@@ -66,49 +67,45 @@ class Cluster:
         """Let all jobs begin that can."""
         admission, nodes = self._admission, self._nodes
         self._told_ns = now_ns
-        begun = list(iter(lambda: admission.begin(now_ns), None))
-        nodes.experiment = admission.experiment
-        topology = nodes.experiment.topology_object()
-        for job in begun:
+        platform = nodes.setup.platform
+        for job in list(iter(lambda: admission.begin(now_ns), None)):
             for tables in self._tables.values():
-                tables.add(nodes.experiment, job)
-            specs = plan_job(nodes.experiment, job, admission.repetition)
-            numbers = self._numbers[job] = [topology.number(spec.host) - 1 for spec in specs]
-            self._working[job] = nodes.experiment.jobs[job].workers
+                tables.add(platform, job)
+            specs = job_specs(nodes.setup, job)
+            numbers = [platform.topology.number(spec.host) - 1 for spec in specs]
+            self._numbers[job.number] = numbers
+            self._working[job.number] = len(job.group.workers)
             nodes.enter(specs, numbers, now_ns)
-            self._carried[job] = self._on_server_links(job)
+            self._carried[job.number] = self._on_server_links(job)
 
     def worker_finished(self) -> None:
         """Take note of the worker that has finished, and let its job end if it was the last one."""
         admission, nodes = self._admission, self._nodes
         state = nodes.world.state[0]
-        job = nodes.present_at(int(state.finished_host)).spec.job.number
+        number = nodes.present_at(int(state.finished_host)).spec.job.number
         state.finished_host = -1
-        self._working[job] -= 1
-        if self._working[job]:
+        self._working[number] -= 1
+        if self._working[number]:
             return
-        del self._working[job]
-        numbers = self._numbers.pop(job)
-        self._reports[job] = [report_of(nodes, number) for number in numbers]
+        del self._working[number]
+        hosts, job = self._numbers.pop(number), admission.running[number]
+        self._reports[number] = [report_of(nodes, host) for host in hosts]
         now_ns = int(state.now)
-        before, after = self._carried.pop(job), self._on_server_links(job)
+        before, after = self._carried.pop(number), self._on_server_links(job)
         if before is not None and after is not None:
             after = after[0] - before[0], after[1] - before[1]
-        self.server_bytes[job] = after
-        for number in numbers:
-            nodes.leave(number)
-        with_hosts = admission.experiment
-        admission.end(job)
-        nodes.experiment = admission.experiment
+        self.server_bytes[number] = after
+        for host in hosts:
+            nodes.leave(host)
+        admission.end(number)
         for tables in self._tables.values():
-            tables.remove(job, now_ns)
+            tables.remove(number, now_ns)
         for switch in nodes.switches.values():
-            dataplane.release(with_hosts, job, switch)
+            dataplane.release(nodes.setup.platform, job, switch)
 
-    def _on_server_links(self, job: int) -> tuple[int, int] | None:
+    def _on_server_links(self, job: JobSetup) -> tuple[int, int] | None:
         """Bytes that have gone to and from a job's servers' hosts so far."""
-        topology = self._nodes.experiment.topology_object()
-        servers = self._nodes.experiment.jobs[job].fixed_placement.servers
+        topology, servers = self._nodes.setup.platform.topology, job.group.servers
         to_servers = from_servers = 0
         for host in servers:
             gateway = switch_of(topology, host)

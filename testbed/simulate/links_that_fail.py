@@ -14,7 +14,7 @@ from testbed.dataplane.failover import Failover
 from testbed.simulate import event_queue
 
 if TYPE_CHECKING:
-    from testbed.derived.rerouting import NewPart
+    from testbed.setup.rerouting import NewPart
     from testbed.simulate.world import Nodes
 
 
@@ -25,7 +25,7 @@ class LinksThatFail(Failover):
         self._nodes = nodes
         self._now_ns = 0
         super().__init__(
-            nodes.experiment,
+            nodes.setup,
             lambda name: contextlib.nullcontext(nodes.switches[name]),
             self._tell_hosts,
         )

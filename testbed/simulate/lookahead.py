@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed.experiment import Experiment
+from testbed.setup import Platform
 
 
-def ways_out(experiment: Experiment, switch: str) -> Iterator[tuple[str, int, int, int]]:
+def ways_out(platform: Platform, switch: str) -> Iterator[tuple[str, int, int, int]]:
     """(neighbour, link, the switch's end of it, ns) of each port. 0 ns where a link of the switch
     reorders: then frames come out of the switch when they arrive, not ahead of it."""
-    assert experiment.virtual is not None
-    ports = experiment.topology_object().ports(switch).values()
-    early = not any(experiment.link(link)[end].reorder for _, link, end in ports)
+    assert platform.virtual is not None
+    ports = platform.topology.ports(switch).values()
+    early = not any(platform.link(link)[end].reorder for _, link, end in ports)
     for neighbour, link, end in ports:
-        leaving = experiment.link(link)[end]
-        ahead_ns = leaving.delay_ns - leaving.jitter_ns + experiment.virtual.switch_latency_ns
+        leaving = platform.link(link)[end]
+        ahead_ns = leaving.delay_ns - leaving.jitter_ns + platform.virtual.switch_latency_ns
         yield neighbour, link, end, ahead_ns if early else 0

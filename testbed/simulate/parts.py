@@ -22,10 +22,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from testbed.experiment import Experiment
-from testbed.experiment.link_faults import has_link_faults
 from testbed.protocols.jit import njit
 from testbed.routing.tree import next_hop, switch_of
+from testbed.setup import Platform, Setup
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER, EventQueue
 from testbed.simulate.lookahead import ways_out
@@ -55,9 +54,10 @@ class Parts:
         self._others: ThreadPoolExecutor | None = None
         self._end_ns = NEVER - 1  # of the last window, once it is known
         self.window_ns = 0
-        if nodes.experiment.arrivals is not None or has_link_faults(nodes.experiment):
+        platform = nodes.setup.platform
+        if platform.arrivals or platform.links_fail:
             return
-        ahead = _lookaheads(nodes.experiment)
+        ahead = _lookaheads(platform)
         groups = _groups(list(nodes.switches), ahead)
         if len(groups) > 1:
             of = {switch: number for number, group in enumerate(groups) for switch in group}
@@ -67,7 +67,7 @@ class Parts:
             return
         count = max(threads, len(nodes.hosts) // PART_HOSTS)
         if count > 1 and len(nodes.hosts) >= WORTHWHILE and not INTERPRETED:
-            self._divide(_shares(groups, _loads(nodes.experiment), count))
+            self._divide(_shares(groups, _loads(nodes.setup), count))
             self._threads = min(threads, len(self))
         if self._threads > 1:
             self._others = ThreadPoolExecutor(self._threads - 1)
@@ -265,13 +265,13 @@ def _those(queue: EventQueue, mine: np.ndarray) -> EventQueue:
 # -- which switches belong together
 
 
-def _lookaheads(experiment: Experiment) -> dict[tuple[str, str], int]:
+def _lookaheads(platform: Platform) -> dict[tuple[str, str], int]:
     """For each pair of neighbouring switches, (from, to): how long a frame is on its way between
     them at least, ns."""
-    topology = experiment.topology_object()
+    topology = platform.topology
     found: dict[tuple[str, str], int] = {}
     for switch in topology.switches:
-        for neighbour, _, _, ahead_ns in ways_out(experiment, switch):
+        for neighbour, _, _, ahead_ns in ways_out(platform, switch):
             if not topology.is_host(neighbour):
                 pair = switch, neighbour
                 found[pair] = min(found.get(pair, NEVER), ahead_ns)
@@ -288,13 +288,13 @@ def _groups(switches: list[str], ahead: dict[tuple[str, str], int]) -> list[set[
     return [group for switch, group in groups.items() if switch == min(group, key=switches.index)]
 
 
-def _loads(experiment: Experiment) -> Counter[str]:
+def _loads(setup: Setup) -> Counter[str]:
     """About how much work each switch is with its hosts: what a packet of each worker passes on its
     way to its job's server, or to the root."""
-    topology = experiment.topology_object()
+    topology = setup.platform.topology
     loads: Counter[str] = Counter()
-    for job in experiment.jobs:
-        placement = job.fixed_placement
+    for job in setup.jobs.values():
+        placement = job.group
         for server in placement.servers:
             loads[switch_of(topology, server)] += 2 * len(placement.workers)
         target = placement.servers[0] if placement.servers else placement.workers[0]

@@ -15,9 +15,8 @@ from p4engine.backend.build import Compiled
 
 from testbed import dataplane
 from testbed.errors import RunError
-from testbed.experiment import Experiment
-from testbed.experiment.link_faults import has_link_faults
 from testbed.experiment.planned_faults import affected_nodes, title
+from testbed.setup import Setup
 from testbed.simulate import background, loop, world
 from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
@@ -42,23 +41,22 @@ class Simulation:
     (where jobs come and go), `links` (where links fail), `unfinished` (why a job could not finish,
     by its number)."""
 
-    def __init__(
-        self, experiment: Experiment, compiled: Compiled, repetition: int = 0, threads: int = 1
-    ) -> None:
+    def __init__(self, setup: Setup, compiled: Compiled, threads: int = 1) -> None:
         """`threads`: at most so many work on it; the results do not depend on it."""
-        self.experiment = experiment
-        self.nodes = world.build(experiment, compiled, repetition)
+        self.setup = setup
+        platform = setup.platform
+        self.nodes = world.build(setup, compiled)
         self.parts = Parts(self.nodes, threads)
         self.snapshots = dataplane.SnapshotHistory()
-        if experiment.aggregators > 0:
-            self._look = dataplane.SnapshotTaker(experiment)
+        if platform.aggregators > 0:
+            self._look = dataplane.SnapshotTaker(platform)
         self.cluster = None
-        if experiment.arrivals is not None:
-            self.cluster = Cluster(self.nodes, Admission(experiment, repetition))
+        if platform.arrivals:
+            self.cluster = Cluster(self.nodes, Admission(setup))
             self.cluster.begin(0)
-        looks = len(experiment.jobs) * len(self.nodes.switches)
+        looks = platform.job_count * len(self.nodes.switches)
         most = min(max(SAMPLED_JOBS // looks, MIN_SAMPLES), MAX_SAMPLES)
-        self.links = LinksThatFail(self.nodes) if has_link_faults(experiment) else None
+        self.links = LinksThatFail(self.nodes) if platform.links_fail else None
         self.unfinished: dict[int, str] = {}
         self._max_samples = most - most % 2  # every second one goes
         self._samples = 0
@@ -76,9 +74,9 @@ class Simulation:
 
     def run(self, tick: Callable[[Simulation], None] = lambda simulation: None) -> None:
         """Run to the end; `tick` is called now and then. Raises RunError with a named cause."""
-        sampled = self.experiment.aggregators > 0
+        sampled = self.setup.platform.aggregators > 0
         sample_ns = 0 if sampled else NEVER
-        check_ns = self.experiment.timeout_ns
+        check_ns = self.setup.timeout_ns
         while True:
             submitted_ns = self.cluster.next_ns() if self.cluster else NEVER
             links_ns = self.links.next_ns() if self.links else NEVER
@@ -109,7 +107,7 @@ class Simulation:
             if reason == loop.EVENTS_HANDLED or reason == loop.TIME_REACHED and stop_ns == check_ns:
                 now_ns = self.now_ns if reason == loop.EVENTS_HANDLED else stop_ns
                 self._check_progress(now_ns)
-                check_ns = now_ns + self.experiment.timeout_ns
+                check_ns = now_ns + self.setup.timeout_ns
                 tick(self)
         if sampled:
             self._sample(self.now_ns, last=True)
@@ -121,8 +119,8 @@ class Simulation:
         are `_max_samples`. A run goes on until its last job has been submitted, and takes at least
         as long as the bound of each job that has hosts from the beginning; killed jobs do not
         count."""
-        jobs = self.experiment.jobs
-        killed = {fault.job for fault in self.experiment.faults if fault.kind == "kill"}
+        jobs = self.setup.listed
+        killed = {fault.job for fault in self.setup.faults if fault.kind == "kill"}
         ends_ns = [job.start_ns for job in jobs if job.name not in killed]
         for _, node in self.nodes.present:
             job = node.spec.job
@@ -173,16 +171,16 @@ class Simulation:
             before, since = self._progress.get(job, (0, start))
             if value != before or job in finished or job in self.unfinished:
                 self._progress[job] = value, max(now, start)
-            elif now - max(since, resumed) < self.experiment.timeout_ns:
+            elif now - max(since, resumed) < self.setup.timeout_ns:
                 continue
             elif self.links and (cut := self.links.cut_off(job)):
                 if not self.links.returns():
                     self._give_up(job, f"its hosts have no path to each other without {cut}")
             else:
-                name = self.experiment.jobs[job].name
+                name = self.setup.listed[job].name
                 waited = _seconds(now - since)
                 what = f"at {_seconds(now)} job {name} has received no result for {waited}"
-                lossless_reason = self.experiment.system.lossless_reason
+                lossless_reason = self.setup.platform.options.lossless_reason
                 if lossless_reason and (lost := self._lost_packets()):
                     what += f", and links have lost {lost} packets; {lossless_reason}"
                 self._fail(what)
@@ -233,12 +231,12 @@ class Simulation:
     def faults(self) -> list[dict[str, Any]]:
         """Rows of table faults. What a fault was for may have finished before it."""
         rows: list[dict[str, Any]] = []
-        numbers = {job.name: number for number, job in enumerate(self.experiment.jobs)}
-        for number, fault in enumerate(self.experiment.faults):
+        numbers = {job.name: number for number, job in enumerate(self.setup.listed)}
+        for number, fault in enumerate(self.setup.faults):
             if fault.of_link:
                 continue
             job = numbers[str(fault.job)]
-            hosts = affected_nodes(self.experiment, fault)[0]
+            hosts = affected_nodes(self.setup.listed, fault)[0]
             ends = [
                 int(node.machine.source.end_ns[-1])
                 for _, node in self.nodes.present
@@ -268,7 +266,7 @@ class Simulation:
     def flows(self) -> list[dict[str, Any]]:
         """Rows of table flows."""
         machines = {host: ends.placed.part for host, ends in self.nodes.background.items()}
-        return background.rows(self.nodes.flows, machines, self.now_ns)
+        return background.rows(self.setup.flows, machines, self.now_ns)
 
     def reports(self) -> list[Report]:
         """What each role has counted and timed, in the order of the plan."""

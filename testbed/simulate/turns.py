@@ -7,7 +7,6 @@ the caches, but the more packets wait in memory for the switches' turn.
 
 from __future__ import annotations
 
-from testbed.protocols import sizes
 from testbed.simulate.lookahead import ways_out
 from testbed.simulate.world import Nodes
 
@@ -21,17 +20,17 @@ def take_turns(nodes: Nodes, window_ns: int) -> None:
     """Let hosts and switches take turns (loop.py) if every link of a host has a delay. Flows of
     background traffic share the links of hosts, so they need the order of all events. `window_ns`:
     what every window between parts must find done, 0: there are none."""
-    experiment, world = nodes.experiment, nodes.world
-    if nodes.flows:
+    platform, world = nodes.setup.platform, nodes.world
+    if nodes.setup.flows:
         return
-    topology = experiment.topology_object()
+    topology = platform.topology
     to_switch_ns, to_host_ns, slice_ns = [], [], [MOST_NS]
-    frame_bits = 8 * sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    frame_bits = platform.longest_frame_bits
     for switch in topology.switches:
-        for neighbour, link, end, ahead_ns in ways_out(experiment, switch):
+        for neighbour, link, end, ahead_ns in ways_out(platform, switch):
             if not topology.is_host(neighbour):
                 continue
-            entering = experiment.link(link)[1 - end]
+            entering = platform.link(link)[1 - end]
             to_switch_ns.append(entering.delay_ns - entering.jitter_ns)
             to_host_ns.append(ahead_ns)
             if entering.bandwidth_bps:

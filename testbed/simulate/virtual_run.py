@@ -1,4 +1,4 @@
-"""One experiment in virtual time, from the experiment to its results folder.
+"""One experiment in virtual time: its repetitions, one after the other.
 
 Needs neither root nor Mininet: everything happens in this process. The results are those of a run
 on Mininet; what a real clock alone has (processor time, drops of sockets) is null, and there are no
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,53 +17,47 @@ from rich.console import Console
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.runtimes import result_rows as collect
+from testbed.runtimes.run import Run
+from testbed.setup import Setup
 from testbed.simulate.virtual_view import VirtualView
 from testbed.steps import step
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
 
-    from testbed.experiment import Experiment
+    from testbed.results import Writer
     from testbed.runtimes.live_view import Page
-    from testbed.runtimes.program import Program
     from testbed.simulate.simulation import Simulation
 
 LOADING = "loading the hosts' protocols, or compiling them if they are new (up to some minutes)"
 
 
-def run_experiment(
-    experiment: Experiment,
-    program: Program,
-    results: Path,
-    console: Console,
-    page: Page | None = None,
-) -> Path:
-    """Run all repetitions; returns the results folder. The folder is marked with how it ended.
-    page: shows the run while it goes on."""
-    from testbed.results import Writer, describe
+class VirtualRun:
+    """All repetitions of a run in virtual time."""
 
-    environment = describe(
-        experiment.timestamp_unit_ns, switch=experiment.switch, runtime=experiment.runtime
-    )
-    yaml = experiment.resolved_yaml()
-    with Writer.create(results, experiment.name, yaml, environment) as writer:
-        console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
-        for number in range(experiment.repetitions):
+    def __init__(self, run: Run) -> None:
+        self.run = run
 
-            def write(tables: dict[str, Any], number: int = number) -> None:
+    def versions(self) -> dict[str, str]:
+        """Of programs beside the testbed: none."""
+        return {}
+
+    def repeat(self, writer: Writer) -> None:
+        """Run all repetitions, and write their tables. Raises RunError."""
+        run = self.run
+        for setup in run.setups():
+
+            def write(tables: dict[str, Any], number: int = setup.repetition) -> None:
                 for table, rows in tables.items():
                     writer.write(table, rows, repetition=number)
 
             threads = len(os.sched_getaffinity(0))
-            run_repetition(experiment, program.compiled, number, console, threads, write, page)
-        writer.finish()
-    return writer.folder
+            run_repetition(setup, run.program.compiled, run.console, threads, write, run.page)
 
 
 def run_repetition(
-    experiment: Experiment,
+    setup: Setup,
     compiled: Compiled,
-    number: int,
     console: Console | None = None,
     threads: int = 1,
     write: Callable[[dict[str, Any]], None] = lambda tables: None,
@@ -75,12 +68,11 @@ def run_repetition(
     meanwhile. Raises RunError."""
     from testbed.simulate.simulation import Simulation
 
-    experiment = experiment.of_repetition(number)
     with step(console, LOADING):
-        simulation = Simulation(experiment, compiled, number, threads)
+        simulation = Simulation(setup, compiled, threads)
     with (
         contextlib.closing(simulation.parts),
-        VirtualView(simulation, number, console or Console(quiet=True), page) as view,
+        VirtualView(simulation, console or Console(quiet=True), page) as view,
     ):
         simulation.run(view.tick)
         view.last(simulation)
@@ -91,23 +83,24 @@ def run_repetition(
             raise RunError(f"job {job['name']}: only {job['values_checked']} values were checked")
     write(tables)
     for job, why in simulation.unfinished.items():
-        raise RunError(f"job {experiment.jobs[job].name} could not finish: {why}")
+        raise RunError(f"job {setup.listed[job].name} could not finish: {why}")
     return tables
 
 
 def _tables(simulation: Simulation) -> dict[str, Any]:
-    experiment = simulation.experiment
+    setup = simulation.setup
+    platform = setup.platform
     counters: list[dict[str, Any]] = []
     links: list[dict[str, Any]] = []
     for name, switch in simulation.nodes.switches.items():
         switch.advance(simulation.now_ns)
         counters += [
             {"switch": name, "job": job, "counter": counter, "value": value}
-            for job, counter, value in dataplane.counters(experiment, switch)
+            for job, counter, value in dataplane.counters(platform, switch)
         ]
-        links += collect.link_rows(experiment, name, dataplane.port_counts(experiment, switch))
+        links += collect.link_rows(platform, name, dataplane.port_counts(platform, switch))
     reports = simulation.reports()
-    traces = {number: job.trace() for number, job in enumerate(experiment.jobs)}
+    traces = {number: job.trace() for number, job in enumerate(setup.listed)}
     times = [
         ((report.spec.job.number, report.spec.number), report.times)
         for report in reports
@@ -118,7 +111,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     outcomes = dict.fromkeys(simulation.unfinished, "unfinished")
     job_rows = collect.job_rows(reports, links, traces, outcomes, shared)
     collect.add_mean_rates(links, job_rows)
-    flows = {"flows": simulation.flows()} if experiment.background else {}
+    flows = {"flows": simulation.flows()} if setup.flows else {}
     return {
         **flows,
         "switch_counters": counters,

@@ -31,35 +31,34 @@ class VirtualView:
     def __init__(
         self,
         simulation: Simulation,
-        number: int,
         console: Console,
         page: Page | None = None,
     ) -> None:
-        """number: of the repetition. page: shows it, too."""
-        experiment = simulation.experiment
+        """page: shows it, too."""
+        setup = simulation.setup
         self._titles = {
             job: JobTitle(each.name, each.iterations, each.start_ns)
-            for job, each in enumerate(experiment.jobs)
+            for job, each in enumerate(setup.listed)
         }
         self._repetition = ""
-        if experiment.repetitions > 1:
-            self._repetition = f"repetition {number + 1} of {experiment.repetitions}, "
+        if setup.repetitions > 1:
+            self._repetition = f"repetition {setup.repetition + 1} of {setup.repetitions}, "
         self._work: dict[int, Work] = {}
         self._ended: set[int] = set()
         self._view = Progress(
             self._titles,
             lambda job: self._work.get(job, _NOTHING),
-            experiment.name,
+            setup.name,
             console,
             simulation.nodes.switches,
             page,
         )
         if page is not None:
             named = [
-                {"job": job, "name": each.name, "system": experiment.system_entry.name}
-                for job, each in enumerate(experiment.jobs)
+                {"job": job, "name": each.name, "system": setup.platform.system.name}
+                for job, each in enumerate(setup.listed)
             ]
-            page.begin(named, _sources(simulation, number))
+            page.begin(named, _sources(simulation))
         self._began_ns = self._last_ns = time.monotonic_ns()
         self._events = 0
 
@@ -107,7 +106,7 @@ class VirtualView:
                 self._view.job_ended(job, end_ns)
 
 
-def _sources(simulation: Simulation, repetition: int) -> Sources:
+def _sources(simulation: Simulation) -> Sources:
     """What a page's charts are made of."""
 
     def workers() -> Iterator[WorkerTimes]:
@@ -117,8 +116,8 @@ def _sources(simulation: Simulation, repetition: int) -> Sources:
 
     def faults(elapsed_ns: int) -> list[dict[str, Any]]:
         rows = []
-        numbers = {job.name: number for number, job in enumerate(simulation.experiment.jobs)}
-        for number, fault in enumerate(simulation.experiment.faults):
+        numbers = {job.name: number for number, job in enumerate(simulation.setup.listed)}
+        for number, fault in enumerate(simulation.setup.faults):
             if fault.at_ns <= elapsed_ns:
                 over = fault.end_ns is not None and fault.end_ns <= elapsed_ns
                 rows.append(
@@ -135,10 +134,10 @@ def _sources(simulation: Simulation, repetition: int) -> Sources:
         return rows
 
     return Sources(
-        repetition,
+        simulation.setup.repetition,
         simulation.snapshots,
         lambda: collect.role_rows(node.spec for _, node in simulation.nodes.present),
         workers,
-        functools.partial(collect.link_rows, simulation.experiment),
+        functools.partial(collect.link_rows, simulation.setup.platform),
         faults,
     )

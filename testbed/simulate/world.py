@@ -1,4 +1,4 @@
-"""A world made from an experiment: its hosts' machines, its switches, and what lies between them.
+"""A world made from a Setup: its hosts' machines, its switches, and what lies between them.
 
 Everything that Mininet would provide is filled in here: addresses and headers as a host's kernel
 makes them, which port leads where, the switches' tables and links. What a machine or a switch does
@@ -18,16 +18,14 @@ from p4engine.backend.build import Compiled
 from p4engine.switch.library import Switch
 
 from testbed import dataplane
-from testbed.derived.host_specs import plan
-from testbed.derived.rerouting import NewPart
-from testbed.experiment import Experiment
-from testbed.experiment.background_flows import Flow, flows_of
-from testbed.experiment.link_faults import has_link_faults
 from testbed.experiment.planned_faults import affected_nodes
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
+from testbed.setup import Platform, Setup
+from testbed.setup.host_specs import host_specs
+from testbed.setup.rerouting import NewPart
 from testbed.simulate import background, event_queue
 from testbed.simulate.packing import packed
 from testbed.simulate.state import World, empty, new_world
@@ -83,8 +81,7 @@ class Nodes:
     """All nodes, by number (state.py), and the worlds that the loop works on: one, or one for each
     part (parts.py). A host is None while its job has not begun, and after it has ended."""
 
-    experiment: Experiment
-    seed: int
+    setup: Setup
     hosts: list[Node | None]
     switches: dict[str, Switch]
     worlds: list[Placed]
@@ -93,7 +90,6 @@ class Nodes:
     headers: int = 0  # rows of World.headers that have been given away
     headers_of: dict[int, tuple[int, int]] = field(default_factory=dict)  # first row, and how many
     free_headers: dict[int, list[int]] = field(default_factory=dict)  # first rows, by how many
-    flows: list[Flow] = field(default_factory=list)
     background: dict[str, BackgroundEnds] = field(default_factory=dict)  # by host
 
     @property
@@ -114,7 +110,7 @@ class Nodes:
 
     def enter(self, specs: list[HostSpec], numbers: Sequence[int], now_ns: int) -> None:
         """Let the roles of jobs that begin at `now_ns` be the hosts with these numbers."""
-        topology = self.experiment.topology_object()
+        topology = self.setup.platform.topology
         switches = {name: number for number, name in enumerate(self.switches)}
         for number, node in zip(numbers, _nodes(specs, self.batches), strict=True):
             self.hosts[number] = node
@@ -135,19 +131,20 @@ class Nodes:
             row.machine = node.placed.address
             row.status = node.machine.status.ctypes.data
             row.is_worker = int(node.is_worker)
-            _delays(self.experiment, "worker" if node.is_worker else "server", row)
-            row.stream = mix2(mix2(self.seed, HOST_STREAM), host)
+            _delays(self.setup.platform, "worker" if node.is_worker else "server", row)
+            row.stream = mix2(mix2(self.setup.seed, HOST_STREAM), host)
             row.header = first
             row.draws = self.draws.pop(node.spec.host, 0)
             world.leads[switches[gateway], port] = number
             event_queue.put(world.queue, number, now_ns)
 
     def add_background(self, first: int) -> None:
-        """Let the ends of `flows` be the hosts with numbers from `first` on."""
-        topology = self.experiment.topology_object()
+        """Let the ends of background flows be the hosts with numbers from `first` on."""
+        topology = self.setup.platform.topology
         switches = {name: number for number, name in enumerate(self.switches)}
-        for number, name in enumerate(background.hosts_of(self.flows, topology), first):
-            machine, peers = background.machine_of(self.experiment, self.flows, name, self.seed)
+        setup = self.setup
+        for number, name in enumerate(background.hosts_of(setup.flows, topology), first):
+            machine, peers = background.machine_of(setup.platform, setup.flows, name, setup.seed)
             arrived, out = self.batches
             ends = BackgroundEnds(Placed(machine), Stepper(machine, arrived.part, out.part))
             self.background[name] = ends
@@ -168,8 +165,8 @@ class Nodes:
             row.step, row.machine = ends.stepper.address, ends.placed.address
             row.status = machine.status.ctypes.data
             row.background = 1
-            _delays(self.experiment, "worker", row)
-            row.stream = mix2(mix2(self.seed, BACKGROUND_STREAM), host)
+            _delays(self.setup.platform, "worker", row)
+            row.stream = mix2(mix2(self.setup.seed, BACKGROUND_STREAM), host)
             row.header = header
             world.background[switches[gateway], port] = number
             world.state[0].background = 1
@@ -235,36 +232,32 @@ class Nodes:
         empty(self.world, number)
 
 
-def build(experiment: Experiment, compiled: Compiled, repetition: int = 0) -> Nodes:
+def build(setup: Setup, compiled: Compiled) -> Nodes:
     """All nodes at time 0. `compiled` is the program that `dataplane.program` names.
 
     With `arrivals` there are no hosts yet, only numbers for them: of each host of the topology, in
     order."""
-    topology = experiment.topology_object()
-    seed = experiment.repetition_seed(repetition)
-    values, width = experiment.values_per_packet, experiment.bitmap_bits
+    platform = setup.platform
+    topology, values, width = platform.topology, platform.values, platform.bitmap_bits
     batches = Placed(new_batch(ROWS_IN, values, width)), Placed(new_batch(ROWS_OUT, values, width))
-    if experiment.arrivals is not None:
-        hosts = len(topology.hosts)
-    else:
-        servers = experiment.system_entry.servers_per_job(experiment.system)
-        hosts = sum(job.workers + servers for job in experiment.jobs)
+    hosts = len(topology.hosts)
+    if not platform.arrivals:
+        hosts = sum(len(job.group.hosts) for job in setup.jobs.values())
     switches = {
-        name: _switch(experiment, name, compiled, seed * 1000 + number)
+        name: _switch(setup, name, compiled, setup.seed * 1000 + number)
         for number, name in enumerate(topology.switches)
     }
-    flows = flows_of(experiment, repetition)
-    ends = len(background.hosts_of(flows, topology))
-    longest = max((flow.packet_bytes for flow in flows), default=0)
-    world = _world(experiment, hosts + ends, switches, batches, longest)
-    nodes = Nodes(experiment, seed, [None] * hosts, switches, [Placed(world)], batches, flows=flows)
+    ends = len(background.hosts_of(setup.flows, topology))
+    longest = max((flow.packet_bytes for flow in setup.flows), default=0)
+    world = _world(platform, hosts + ends, switches, batches, longest)
+    nodes = Nodes(setup, [None] * hosts, switches, [Placed(world)], batches)
     nodes.add_background(hosts)
-    world.state[0].open = sum(job.workers for job in experiment.jobs)
-    if experiment.arrivals is not None:
+    world.state[0].open = sum(job.workers for job in setup.listed)
+    if platform.arrivals:
         world.state[0].report_finished = 1
         return nodes
-    nodes.enter(plan(experiment, repetition), range(hosts), 0)
-    nodes.worlds[0] = Placed(nodes.world._replace(pauses=_pauses(experiment, nodes)))
+    nodes.enter(host_specs(setup), range(hosts), 0)
+    nodes.worlds[0] = Placed(nodes.world._replace(pauses=_pauses(nodes)))
     return nodes
 
 
@@ -294,22 +287,23 @@ def _sharing(machine: Any, first: Any) -> Any:
     return machine._replace(scoreboard=machine.scoreboard._replace(**same))
 
 
-def _switch(experiment: Experiment, name: str, compiled: Compiled, seed: int) -> Switch:
-    ports = experiment.topology_object().ports(name)
+def _switch(setup: Setup, name: str, compiled: Compiled, seed: int) -> Switch:
+    platform = setup.platform
+    ports = platform.topology.ports(name)
     switch = Switch(
         compiled,
         ports=sorted(ports),
         seed=seed,
-        timestamp_unit_ns=experiment.timestamp_unit_ns,
+        timestamp_unit_ns=platform.timestamp_unit_ns,
     )
-    assert experiment.virtual is not None
-    dataplane.shape_links(experiment, name, switch, experiment.virtual.switch_latency_ns)
-    dataplane.install(experiment, name, switch)
+    assert platform.virtual is not None
+    dataplane.shape_links(platform, name, switch, platform.virtual.switch_latency_ns)
+    dataplane.install(setup, name, switch)
     # A packet's arrival at the far end is known when its transmission begins, and arrivals of a
     # link come in order, unless some of them are held up on the way.
-    leaving = [experiment.link(ring_link)[end].reorder for _, ring_link, end in ports.values()]
+    leaving = [platform.link(ring_link)[end].reorder for _, ring_link, end in ports.values()]
     # What is on its way must still be there if the link fails.
-    switch.output_early(not any(leaving) and not has_link_faults(experiment))
+    switch.output_early(not any(leaving) and not platform.links_fail)
     return switch
 
 
@@ -326,7 +320,7 @@ def _trunks(topology: Topology) -> dict[tuple[str, int], tuple[str, int]]:
 
 
 def _world(
-    experiment: Experiment,
+    platform: Platform,
     hosts: int,
     switches: dict[str, Switch],
     batches: tuple[Placed, Placed],
@@ -334,11 +328,10 @@ def _world(
 ) -> World:
     """A world without hosts, but with numbers for so many. `longest_bytes`: of frames that are not
     of jobs."""
-    topology = experiment.topology_object()
-    frame_bytes = sizes.frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
+    topology = platform.topology
     trunks = _trunks(topology)
     ports = 1 + max(port for name in switches for port in topology.ports(name))
-    width = -(-max(frame_bytes, longest_bytes) // 64) * 64
+    width = -(-max(platform.longest_frame_bytes, longest_bytes) // 64) * 64
     world = new_world(hosts, len(trunks), len(switches), ports, width)
     numbers = {name: number for number, name in enumerate(switches)}
     for trunk, ((name, port), (other, far)) in enumerate(trunks.items()):
@@ -351,26 +344,27 @@ def _world(
     return world._replace(arrived=arrived.part, out=out.part)
 
 
-def _delays(experiment: Experiment, role: str, row: Any) -> None:
+def _delays(platform: Platform, role: str, row: Any) -> None:
     """What a host takes for a "worker" or "server", in its record of World.hosts."""
-    assert experiment.virtual is not None
+    assert platform.virtual is not None
     delay, jitter, packet_time = (
-        getattr(experiment.virtual, f"{role}_{name}_ns")
+        getattr(platform.virtual, f"{role}_{name}_ns")
         for name in ("delay", "jitter", "packet_time")
     )
     row.delay_ns, row.spread_ns = delay - jitter, 2 * jitter
-    row.hold_ns = experiment.virtual.jitter_time_ns(role)
+    row.hold_ns = platform.virtual.jitter_time_ns(role)
     row.cost_ns = packet_time
 
 
-def _pauses(experiment: Experiment, nodes: Nodes) -> np.ndarray:
-    """World.pauses of the experiment's faults."""
+def _pauses(nodes: Nodes) -> np.ndarray:
+    """World.pauses of the planned faults."""
+    setup = nodes.setup
     rows = [
         (fault.at_ns, fault.end_ns, number)
-        for fault in experiment.faults
+        for fault in setup.faults
         if fault.kind == "pause"
         for number, node in nodes.present
-        if node.spec.host in affected_nodes(experiment, fault)[0]
+        if node.spec.host in affected_nodes(setup.listed, fault)[0]
     ]
     return np.array(sorted(rows), np.int64).reshape(-1, 3)
 

@@ -30,12 +30,15 @@ def run_point(experiment: Experiment, parent: str) -> str:
     """Run one experiment and write its report.txt; its results folder goes below `parent`. Returns
     why it failed, or ""."""
     from testbed.analysis.report import after_run
-    from testbed.runner import run_experiment
+    from testbed.runner import execute
     from testbed.runtimes.program import prepare
+    from testbed.runtimes.run import Run
+    from testbed.setup import set_up
 
     quiet = quiet_console()
     try:
-        folder = run_experiment(experiment, prepare(experiment), Path(parent), quiet)
+        setup = set_up(experiment)
+        folder = execute(Run(experiment, setup, prepare(setup), quiet), Path(parent))
         after_run(folder, quiet, draw=False)
     except (RunError, UserError) as error:
         return str(error)

@@ -18,9 +18,9 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rich.console import Console
 
@@ -28,8 +28,10 @@ from testbed.errors import RunError, UserError
 from testbed.machine import memory_estimate as memory
 from testbed.paths import command_line
 from testbed.results import SWEEP_FILE, hand_over
-from testbed.runner import VIRTUAL, get_ready, run_experiment
+from testbed.runner import VIRTUAL, execute, get_ready
 from testbed.runtimes.program import Program, prepare
+from testbed.runtimes.run import Run
+from testbed.setup import Setup, set_up
 from testbed.steps import quiet_console, step
 from testbed.sweeps import result_reuse as known_points
 from testbed.sweeps.point_pool import AnyPoint, executor, run_points
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.experiment.sweep import Point, Sweep
 
+T = TypeVar("T")
+U = TypeVar("U")
 FILE = "sweep.json"
 FORMAT = 1
 GLOO = "gloo"  # a job's key `backend`
@@ -96,12 +100,16 @@ def carry_out(
             print(f"warning: {open_to}", file=sys.stderr)
         with executor(dask=dask, as_root=bool(_emulated(todo))):
             pass
+    setups: dict[str, Setup] = {}
     with step(console, "estimating the memory that the points take"):
-        _require_memory(todo, processes, dask)
+        for point in todo:
+            setups[point.key] = _at_point(point, set_up, point.experiment)
+        if dask is None:  # of a cluster's machines nothing is known
+            _require_memory(todo, setups, processes)
     programs: dict[str, Program] = {}
     with step(console, lambda: f"compiling P4 programs: {len(programs)} of {len(todo)} points"):
         for point in todo:
-            programs[point.key] = _prepared(point)
+            programs[point.key] = _at_point(point, prepare, setups[point.key])
     from testbed.experiment.sweep import other_workers
 
     of_points = [each for point in sweep.points for each in point.experiment.warnings]
@@ -115,7 +123,7 @@ def carry_out(
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results)
     try:
-        return folder, _run_points(todo, programs, folder, console, processes, dask)
+        return folder, _run_points(todo, setups, programs, folder, console, processes, dask)
     except KeyboardInterrupt:
         kept = len(sweep.points) - len(_unfinished(sweep, results))
         print(
@@ -133,25 +141,19 @@ def _again() -> str:
     return "the same call"
 
 
-def _require_memory(todo: list[Point], processes: int | None, dask: str | None) -> None:
-    """Check that the points that run at once fit; a cluster's machines are unknown."""
-    virtual, others = (
-        {
-            f"the sweep's point {point.label}": point.experiment
-            for point in todo
-            if (point.experiment.runtime == VIRTUAL) == is_virtual
-        }
-        for is_virtual in (True, False)
-    )
-    if dask is None:
-        memory.require(virtual, processes or os.cpu_count() or 1)
-        memory.require(others)
+def _require_memory(todo: list[Point], setups: Mapping[str, Setup], processes: int | None) -> None:
+    """Make sure that what runs at a time fits. Raises UserError."""
+    emulated = [point.key for point in _emulated(todo)]
+    titles = {point.key: f"the sweep's point {point.label}" for point in todo}
+    virtual = {titles[key]: each for key, each in setups.items() if key not in emulated}
+    memory.require(virtual, processes or os.cpu_count() or 1)
+    memory.require({titles[key]: setups[key] for key in emulated})
 
 
-def _prepared(point: Point) -> Program:
-    """A point's P4 program. Raises UserError that names the point."""
+def _at_point(point: Point, call: Callable[[T], U], argument: T) -> U:
+    """The call's result. Raises UserError that names the point."""
     try:
-        return prepare(point.experiment)
+        return call(argument)
     except UserError as error:
         raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
 
@@ -200,13 +202,15 @@ def _described(point: Point, titles: dict[str, str]) -> dict:
 
 def _run_points(
     todo: list[Point],
-    programs: dict[str, Program],
+    setups: Mapping[str, Setup],
+    programs: Mapping[str, Program],
     folder: Path,
     console: Console,
     processes: int | None,
     dask: str | None,
 ) -> list[tuple[Point, str]]:
-    """Run points with their programs, by the points' keys; returns those that failed, with why."""
+    """Run points with their set-ups and programs, by the points' keys; returns those that failed,
+    with why."""
     for point in todo:
         shutil.rmtree(folder / point.key, ignore_errors=True)
     virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
@@ -235,12 +239,12 @@ def _run_points(
         from testbed.analysis.report import after_run
         from testbed.emulate.mininet_run import shared_session
 
-        with shared_session(point.experiment for point in emulated) as shared:
+        with shared_session(setups[point.key] for point in emulated) as shared:
             for point in emulated:
                 teller.begins(point)
                 try:
-                    program, parent = programs[point.key], folder / point.key
-                    made = run_experiment(point.experiment, program, parent, console, shared=shared)
+                    this = Run(point.experiment, setups[point.key], programs[point.key], console)
+                    made = execute(this, folder / point.key, shared=shared)
                     after_run(made, quiet_console(), draw=False)
                     error = ""
                 except RunError as raised:

@@ -38,19 +38,19 @@ class System:
     does.
 
     The hooks say where the code of the system's hosts and tables is. Each is a function, or its
-    place as "module:function", which is imported when it is needed: `host_part(experiment, job)`:
-    what the hosts of a job are told beside what all systems' are (testbed/derived/host_specs.py);
-    `worker_part(experiment, job, worker)`: the same for one worker; `peers(experiment, job,
-    worker)`: the nodes that a worker talks to, by default its servers. `machine(spec)`: the state
-    machine of a host (testbed/workload/machine.py). `tables(experiment, topology, switch, calls)`:
-    fills what names no job in a switch's tables; `job_tables(experiment, topology, switch, job,
-    calls)`: fills a job's entries (both in testbed/dataplane/install_tables.py).
-    `definitions(experiment)`: preprocessor symbols of its P4 program beside those of all systems.
-    `statistics(experiment)`: what its P4 program counts (testbed/dataplane/read_registers.py).
-    `release(experiment, job, calls)`: frees what an ended job holds of a switch's memory
-    (testbed/dataplane/release_job.py); the last two are by default those of a shared pool.
-    `reroute(view, before, jobs, rerouting)`: what becomes of jobs when links have failed or are up
-    again (testbed/derived/rerouting.py); without it, links cannot fail during a run."""
+    place as "module:function", which is imported when it is needed. Their arguments are the records
+    of testbed/setup/records.py. `host_part(setup, job)`: what the hosts of a job are told beside
+    what all systems' are (testbed/setup/host_specs.py); `worker_part(setup, job, worker)`: the same
+    for one worker; `peers(communicator, worker)`: the nodes that a worker talks to, by default its
+    servers. `machine(spec)`: the state machine of a host (testbed/workload/machine.py).
+    `tables(setup, switch, calls)`: fills what names no job in a switch's tables;
+    `job_tables(platform, switch, job, calls)`: fills a job's entries (both in
+    testbed/dataplane/install_tables.py). `definitions(platform)`: preprocessor symbols of its P4
+    program beside those of all systems. `statistics(platform)`: what its P4 program counts
+    (testbed/dataplane/read_registers.py). `release(platform, job, client)`: frees what an ended job
+    holds of a switch's memory (testbed/dataplane/release_job.py); the last two are by default those
+    of a shared pool. `reroute(setup, going_on)`: what becomes of jobs when links have failed or are
+    up again (testbed/setup/rerouting.py); without it, links cannot fail during a run."""
 
     name: str
     title: str
@@ -66,7 +66,7 @@ class System:
     lost_with_registers: str = ""
     host_part: Hook = ""
     worker_part: Hook = ""
-    peers: Hook = "testbed.derived.host_specs:servers_of"
+    peers: Hook = "testbed.setup.host_specs:servers_of"
     machine: Hook = ""
     tables: Hook = ""
     job_tables: Hook = ""

@@ -24,10 +24,10 @@ CASE = CASES["esa"][0]
 
 @pytest.fixture
 def switch(tmp_path):
-    experiment = CASE.experiment(4)
-    ports = surroundings(CASE, experiment).ports
-    json = compile_for_bmv2(*dataplane.program(experiment))
-    with SimpleSwitch(json, ports, calls_of(CASE, experiment), tmp_path) as running:
+    setup = CASE.setup(4)
+    ports = surroundings(CASE, setup).ports
+    json = compile_for_bmv2(*dataplane.program(setup.platform))
+    with SimpleSwitch(json, ports, calls_of(CASE, setup), tmp_path) as running:
         yield running
 
 
@@ -41,7 +41,7 @@ def test_registers_are_written_and_read(switch):
 @pytest.mark.parametrize("width", [64, 128, 256])
 def test_wide_bitmaps_are_numbers(width):
     """p4utils looks for addresses where a value has an address's width."""
-    source, definitions, include_dirs = dataplane.program(CASE.experiment(4))
+    source, definitions, include_dirs = dataplane.program(CASE.setup(4).platform)
     json = compile_for_bmv2(source, {**definitions, "BITMAP_WIDTH": width}, include_dirs)
     client = dry_run_client(json, "s1")
     client.table_add("job", "aggregate", [0], [(1 << width) - 1, 0, 1, 4, 9])

@@ -34,7 +34,7 @@ def test_both_switches_agree(case):
 )
 def test_a_difference_is_seen(tmp_path, case, file, piece, instead, where):
     """The embedded switch runs a program with a defect, BMv2 the right one."""
-    source = dataplane.program(case.experiment(4))[0]
+    source = dataplane.program(case.setup(4).platform)[0]
     shutil.copytree(source.parent, tmp_path / "p4")
     changed = tmp_path / "p4" / file
     text = changed.read_text()

@@ -36,11 +36,11 @@ EVENTS = {
 def test_every_event_of_a_program_occurs(program):
     seen: Counter[int] = Counter()
     for number, case in enumerate(CASES[program]):
-        experiment = case.experiment(4)
-        around = surroundings(case, experiment)
-        compiled = compile_program(*dataplane.program(experiment))
+        setup = case.setup(4)
+        around = surroundings(case, setup)
+        compiled = compile_program(*dataplane.program(setup.platform))
         with contextlib.closing(Switch(compiled, ports=around.ports, seed=1)) as switch:
-            switch.batch(calls_of(case, experiment))
+            switch.batch(calls_of(case, setup))
             outputs(switch, list(sequence(around, 1500, number)))
             seen.update(events_of(switch))
     names = SWITCHML.events if program == "switchml" else POOL_EVENTS
@@ -49,14 +49,14 @@ def test_every_event_of_a_program_occurs(program):
 
 @pytest.mark.parametrize("case", [case for cases in CASES.values() for case in cases])
 def test_every_port_has_a_destination_behind_it(case):
-    experiment = case.experiment(4)
-    ports = experiment.topology_object().ports(case.switch)
-    assert set(address_of_port(calls_of(case, experiment))) == set(ports)
+    setup = case.setup(4)
+    ports = setup.platform.topology.ports(case.switch)
+    assert set(address_of_port(calls_of(case, setup))) == set(ports)
 
 
 def test_a_sequence_is_its_seeds():
     case = CASES["esa"][0]
-    around = surroundings(case, case.experiment(4))
+    around = surroundings(case, case.setup(4))
     first = list(sequence(around, 50, 1))
     assert first == list(sequence(around, 50, 1))
     assert first != list(sequence(around, 50, 2))
@@ -66,17 +66,17 @@ def test_a_sequence_is_its_seeds():
 @pytest.mark.parametrize("case", [cases[0] for cases in CASES.values() if cases[0].has_events()])
 def test_aggregators_in_use_are_the_same_by_counts_and_by_looking(case):
     """BMv2's are looked at one by one, the embedded switch's follow from its counts."""
-    experiment = case.experiment(4)
-    around = surroundings(case, experiment)
-    compiled = compile_program(*dataplane.program(experiment))
+    setup = case.setup(4)
+    around = surroundings(case, setup)
+    compiled = compile_program(*dataplane.program(setup.platform))
     used = set()
     with contextlib.closing(Switch(compiled, ports=around.ports, seed=1)) as switch:
-        switch.batch(calls_of(case, experiment))
+        switch.batch(calls_of(case, setup))
         packets = list(sequence(around, 600, 3))
         for begin in range(0, len(packets), 60):
             outputs(switch, packets[begin : begin + 60])
-            counted = dataplane.occupancy(experiment, switch)
-            assert occupancy_of_slots(experiment, switch) == counted
+            counted = dataplane.occupancy(setup.platform, switch)
+            assert occupancy_of_slots(setup.platform, switch) == counted
             used |= {(filling > 0, held > 0) for _, filling, held in counted}
     assert (True, False) in used
 

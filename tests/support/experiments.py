@@ -9,6 +9,7 @@ import yaml
 
 from testbed.errors import UserError
 from testbed.experiment import Experiment, load_text
+from testbed.setup import Setup, set_up
 from testbed.systems import SYSTEMS
 from tests.support.paths import ROOT
 
@@ -58,3 +59,8 @@ def message(text: str, folder: Path | str = ".") -> str:
 def experiment(text: str) -> Experiment:
     """An experiment file's text, as one of experiments/: its links to other files start there."""
     return load_text(text, folder=ROOT / "experiments")
+
+
+def setup_of(text: str) -> Setup:
+    """What repetition 0 of such an experiment is made from."""
+    return set_up(experiment(text))

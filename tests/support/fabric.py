@@ -20,14 +20,15 @@ from typing import Any
 
 import numpy as np
 
-from testbed.derived.host_specs import plan
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.records import as_dict
+from testbed.setup import Setup
+from testbed.setup.host_specs import host_specs
 from testbed.topology import Topology
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.switches import start_switches
 
 ROWS = 256
@@ -164,19 +165,19 @@ class Fabric:
 
     def __init__(
         self,
-        experiment,
+        setup: Setup,
         switches: dict,
         schedule: Schedule = perfect,
         delay_ns: int = 5 * US,
         forger: Forger | None = None,
     ) -> None:
-        self.experiment = experiment
+        self.setup = setup
         self.forger = forger
-        self.topology = experiment.topology_object()
+        self.topology = setup.platform.topology
         self.switches = switches
         self.schedule = schedule
         self.delay_ns = delay_ns
-        self.hosts = {spec.host: Host(spec) for spec in plan(experiment)}
+        self.hosts = {spec.host: Host(spec) for spec in host_specs(setup)}
         self.now = 0
         self.frames = 0
         self._events: list[tuple[int, int, str, Any]] = []
@@ -279,12 +280,12 @@ def run_exact(
 ) -> Fabric:
     """Run the experiment `text` % `parts` to its end: AssertionError unless every worker has
     received and checked every value. `program` replaces the switches' P4."""
-    return run_experiment(experiment(text % parts), schedule, program, until_ns)
+    return run_setup(setup_of(text % parts), schedule, program, until_ns)
 
 
-def run_experiment(spec, schedule: Schedule, program: Path | None = None, until_ns=MINUTE_NS):
-    """The same with an experiment that is loaded already."""
-    fabric = Fabric(spec, start_switches(spec, program), schedule)
+def run_setup(setup: Setup, schedule: Schedule, program: Path | None = None, until_ns=MINUTE_NS):
+    """The same with a Setup."""
+    fabric = Fabric(setup, start_switches(setup, program), schedule)
     fabric.run(until_ns)
     check_values(fabric)
     return fabric

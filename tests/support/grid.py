@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from testbed.derived.plan_entries import plan_of
 from testbed.experiment import Experiment
+from testbed.routing.plan import Plan
+from testbed.setup import platform_of
+from testbed.setup.planning import plan_jobs
 from tests.support.paths import ROOT
 
 FRAGMENTS = 1300
@@ -57,10 +59,16 @@ def passed(rows: Iterable[Mapping]) -> dict[tuple[str, str], int]:
     }
 
 
+def plan_of(experiment: Experiment) -> Plan:
+    """The plan for all jobs."""
+    return plan_jobs(platform_of(experiment), experiment.jobs, experiment.seed)
+
+
 def planned(experiment: Experiment, number: int = 0) -> Counter[tuple[str, str]]:
     """Packets of a job that leave each switch for each neighbour: gradients as its plan says, and
     results down its tree."""
-    job, fragments = plan_of(experiment).jobs[number], experiment.fragments(number)
+    job = plan_of(experiment).jobs[number]
+    fragments = experiment.jobs[number].trace().fragments(experiment.values_per_packet)
     expected: Counter[tuple[str, str]] = Counter()
     ways = [(each.range, each.path[1:]) for worker in job.workers for each in worker.assignments]
     ways += [(group.range, group.path) for group in job.groups]

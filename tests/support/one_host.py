@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from testbed.derived.host_specs import plan
 from testbed.protocols import (
     ps,
     ring,
@@ -16,7 +15,8 @@ from testbed.protocols import (
     values,
     wire,
 )
-from tests.support.experiments import experiment, memory_line
+from testbed.setup.host_specs import host_specs
+from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import Host
 from tests.support.histories.cases import TINY
 
@@ -122,7 +122,7 @@ class OneHost:
             "workers": workers,
             "compute": compute,
         }
-        specs = [spec for spec in plan(experiment(text)) if spec.is_worker == self.is_worker]
+        specs = [spec for spec in host_specs(setup_of(text)) if spec.is_worker == self.is_worker]
         self.spec, self.workers = specs[number], workers
         self.job = self.spec.job
         self.words = self.job.bitmap_width // 32

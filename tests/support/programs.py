@@ -3,16 +3,17 @@ the clock of a fabric (tests/support/fabric.py), or on links with rates in virtu
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from testbed.collective import client, memory_map
-from testbed.derived.timers import timers_of
 from testbed.experiment.schema import VirtualTime
 from testbed.runtimes.program import prepare
 from testbed.simulate import event_queue, loop, world
 from testbed.simulate.parts import Parts
 from testbed.workload import feed, worker
-from tests.support.experiments import experiment, memory_line
+from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import MINUTE_NS, Fabric, Host, Schedule, perfect
 from tests.support.switches import start_switches
 
@@ -91,8 +92,8 @@ def step(fabric: Fabric) -> None:
 
 def programs(text: str, schedule: Schedule = perfect) -> tuple[Fabric, list[client.Job]]:
     """The network of an experiment with one job, and the job's ranks, in order."""
-    spec = experiment(text)
-    fabric = Fabric(spec, start_switches(spec, None), schedule)
+    setup = setup_of(text)
+    fabric = Fabric(setup, start_switches(setup), schedule)
     workers = sorted(fabric.workers(), key=lambda host: host.spec.number)
     return fabric, [client.Job(FabricLink(fabric, host)) for host in workers]
 
@@ -111,16 +112,13 @@ class SlowNetwork:
     to twice as late. Timers and windows are those of the real clock."""
 
     def __init__(self, text: str, host_us: int, words: int = WORDS) -> None:
-        spec = experiment(text)
+        setup = setup_of(text)
         delay = f"{host_us} us"
         times = VirtualTime.model_validate(
             {f"{who}_{what}": delay for who in ("worker", "server") for what in ("delay", "jitter")}
         )
-        timers = spec.timers.model_copy(update=vars(timers_of(spec, 0)))
-        compiled = prepare(spec).compiled
-        self.nodes = world.build(
-            spec.model_copy(update={"virtual": times, "timers": timers}), compiled
-        )
+        setup = replace(setup, platform=replace(setup.platform, virtual=times))
+        self.nodes = world.build(setup, prepare(setup).compiled)
         self.parts = Parts(self.nodes)
         workers = [number for number, node in self.nodes.present if node.is_worker]
         self.jobs = [client.Job(VirtualLink(self, number, words)) for number in workers]

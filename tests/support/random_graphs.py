@@ -7,12 +7,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from testbed.derived.plan_entries import plan_of
-from testbed.derived.plan_input import of_file
 from testbed.experiment import Experiment
 from testbed.protocols.sizes import frame_bytes
+from testbed.setup.plan_input import of_file
 from tests.support.experiments import experiment
-from tests.support.grid import DEFAULTS
+from tests.support.grid import DEFAULTS, plan_of
 from tests.support.virtual import run_virtual
 
 FRAME_BITS = 8 * frame_bytes(64, 32)

@@ -15,8 +15,9 @@ from p4engine import compile_program
 from testbed import dataplane
 from testbed.dissect import Ina
 from testbed.protocols import wire
+from testbed.setup import Setup
 from testbed.topology import host_ip
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.paths import ROOT
 
 TWO_JOBS = """
@@ -31,15 +32,15 @@ jobs:
 """
 
 
-def start_switches(experiment, program: Path | None = None) -> dict[str, Switch]:
-    """A switch for each of the experiment's, with its tables filled; `program` replaces the P4."""
-    source, defines, include_dirs = dataplane.program(experiment)
+def start_switches(setup: Setup, program: Path | None = None) -> dict[str, Switch]:
+    """A switch for each of an experiment's, with its tables filled; `program` replaces the P4."""
+    source, defines, include_dirs = dataplane.program(setup.platform)
     compiled = compile_program(program or source, defines, include_dirs)
-    topology = experiment.topology_object()
+    topology = setup.platform.topology
     switches = {}
     for name in topology.switches:
         switches[name] = Switch(compiled, ports=sorted(topology.ports(name)), seed=1)
-        dataplane.install(experiment, name, switches[name])
+        dataplane.install(setup, name, switches[name])
     return switches
 
 
@@ -102,8 +103,8 @@ class OneSwitch:
         if system in ("ps", "ring"):
             memory = ""
         text = TWO_JOBS % {"system": system, "memory": memory, "options": listed}
-        self.experiment = experiment(f"{text}admission: {admission}\n{keys}\n")
-        self.switch = start_switches(self.experiment)["s1"]
+        self.setup = setup_of(f"{text}admission: {admission}\n{keys}\n")
+        self.switch = start_switches(self.setup)["s1"]
         self.now = 1_000_000
 
     def send(self, port: int, to: str = "10.0.0.4", **fields: object) -> list[Sent]:
@@ -153,11 +154,11 @@ class OneSwitch:
 
     def counters(self, job: int) -> dict[str, int]:
         """The switch's counters of a job that are not 0."""
-        rows = dataplane.counters(self.experiment, self.switch)
+        rows = dataplane.counters(self.setup.platform, self.switch)
         return {name: value for owner, name, value in rows if owner == job and value}
 
     def occupancy(self) -> list[tuple[int, int, int]]:
-        return dataplane.occupancy(self.experiment, self.switch)
+        return dataplane.occupancy(self.setup.platform, self.switch)
 
 
 class Recorder:

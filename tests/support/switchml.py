@@ -6,7 +6,7 @@ import random
 
 from testbed import dataplane
 from testbed.protocols import wire
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.fabric import US
 from tests.support.switches import OneSwitch, Sent, start_switches
 
@@ -39,8 +39,8 @@ class SlotSwitch(OneSwitch):
     def __init__(self, sets: int = 2, zeros: str = "sent", keys: str = "") -> None:
         self.sets = sets
         parts = {"aggregators": 4 * sets, "sets": sets, "zeros": zeros}
-        self.experiment = experiment(TWO_JOBS % parts + keys)
-        self.switch = start_switches(self.experiment)["s1"]
+        self.setup = setup_of(TWO_JOBS % parts + keys)
+        self.switch = start_switches(self.setup)["s1"]
         self.now = 1_000_000
 
     def chunk(
@@ -81,6 +81,6 @@ def late_copies(seed):
 def fabric_counters(fabric):
     total: dict[str, int] = {}
     for switch in fabric.switches.values():
-        for _, name, value in dataplane.counters(fabric.experiment, switch):
+        for _, name, value in dataplane.counters(fabric.setup.platform, switch):
             total[name] = total.get(name, 0) + value
     return total

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from testbed.experiment import Experiment
 from testbed.runtimes.program import prepare
+from testbed.setup import set_up
 from testbed.simulate.virtual_run import run_repetition
 
 
 def run_virtual(spec: Experiment, repetition: int = 0) -> dict:
     """The tables of a repetition."""
-    return run_repetition(spec, prepare(spec).compiled, repetition)
+    setup = set_up(spec, repetition)
+    return run_repetition(setup, prepare(setup).compiled)
 
 
 def content(tables):

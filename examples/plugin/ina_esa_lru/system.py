@@ -13,7 +13,7 @@ from testbed.systems import System
 from testbed.systems.options import EsaOptions
 
 if TYPE_CHECKING:
-    from testbed.experiment import Experiment
+    from testbed.setup import Platform
 
 
 class EsaLruOptions(EsaOptions):
@@ -26,9 +26,9 @@ class EsaLruOptions(EsaOptions):
     )
 
 
-def definitions(experiment: Experiment) -> dict[str, int]:
+def definitions(platform: Platform) -> dict[str, int]:
     """What esa_lru.p4 is compiled with: the age in units of the switch's clock."""
-    return {"EVICTION_AGE": experiment.system.age_ns // experiment.timestamp_unit_ns}
+    return {"EVICTION_AGE": platform.options.age_ns // platform.timestamp_unit_ns}
 
 
 SYSTEM = System(
@@ -39,7 +39,7 @@ SYSTEM = System(
     program=Path(__file__).parent / "esa_lru.p4",
     options=EsaLruOptions,
     slot_bytes=26,
-    host_part="testbed.derived.host_specs:esa_part",
+    host_part="testbed.setup.host_specs:esa_part",
     machine="testbed.workload.machine:esa_machine",
     tables="testbed.dataplane.install_tables:install_pool",
     job_tables="testbed.dataplane.install_tables:install_pool_job",

@@ -62,8 +62,10 @@ def measure(system: str, switch: str = "embedded") -> Measured:
 
     from testbed.experiment import load_text
     from testbed.results import read
-    from testbed.runner import run_experiment
+    from testbed.runner import execute
     from testbed.runtimes.program import prepare
+    from testbed.runtimes.run import Run
+    from testbed.setup import set_up
 
     memory = MEMORY if systems.SYSTEMS[system].memory else ""
     text = EXPERIMENT.format(
@@ -76,9 +78,9 @@ def measure(system: str, switch: str = "embedded") -> Measured:
     experiment = load_text(text)
     with tempfile.TemporaryDirectory(prefix="ina-testbed-") as folder:
         with open(os.devnull, "w") as nowhere:
-            done = run_experiment(
-                experiment, prepare(experiment), Path(folder), Console(file=nowhere)
-            )
+            setup = set_up(experiment)
+            run = Run(experiment, setup, prepare(setup), Console(file=nowhere))
+            done = execute(run, Path(folder))
         return measured(read(done))
 
 

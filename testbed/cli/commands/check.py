@@ -31,12 +31,13 @@ def call(options: Namespace) -> int:
         return check_network(options.file)
     from testbed.machine import calibration, capacity
     from testbed.runtimes.program import prepare
+    from testbed.setup import set_up
 
-    return check_command(
-        options.file,
-        lambda each: (*prepare(each).warnings, *capacity.warnings(each, calibration.load())),
-        options.json,
-    )
+    def inspect(experiment: Experiment) -> Iterable[str]:
+        setup = set_up(experiment)
+        return [*prepare(setup).warnings, *capacity.warnings(setup, calibration.load())]
+
+    return check_command(options.file, inspect, options.json)
 
 
 def check_command(

@@ -81,8 +81,8 @@ def call(options: Namespace) -> int:
         file = run_at(file).folder / "experiment.yaml"
     elif file.suffix in (".yaml", ".yml"):
         refuse_network(file)
-    from testbed.derived.plan_input import read
     from testbed.routing.planners import make_plan
+    from testbed.setup.plan_input import read
 
     (network, jobs), named, told = read(file)
     given = {

@@ -141,7 +141,8 @@ def _facts(experiment: Experiment) -> list[str]:
         if job.is_program:
             lines.append(f"jobs[{number}] {job.name}: {job.workers} ranks of {job.command}")
             continue
-        trace, fragments = job.trace(), experiment.fragments(number)
+        trace = job.trace()
+        fragments = trace.fragments(experiment.values_per_packet)
         total += fragments * job.workers * job.iterations
         compute = units.show(trace.compute_ns, units.TIME)
         lines.append(

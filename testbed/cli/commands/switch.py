@@ -142,12 +142,13 @@ def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]
         return []
     from testbed import dataplane
     from testbed.experiment import load_text
+    from testbed.setup import platform_of
 
     experiment = load_text(file.read_text(encoding="utf-8"), str(file), file.parent)
     names = {number: job.name for number, job in enumerate(experiment.jobs)}
     return [
         (counter, None if job is None else names.get(job, str(job)), value)
-        for job, counter, value in dataplane.counters(experiment, client)
+        for job, counter, value in dataplane.counters(platform_of(experiment), client)
         if value
     ]
 

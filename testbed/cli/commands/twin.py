@@ -27,6 +27,7 @@ from testbed.paths import command_line
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.results import Results
+    from testbed.setup import Setup
 
 MAX_DELAY_NS = 10**9  # that virtual time allows
 
@@ -85,6 +86,11 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from None
+    from testbed import runner as runtimes
+    from testbed.config.yaml_document import read_yaml, write_yaml
+    from testbed.experiment import load_text
+    from testbed.setup import set_up
+
     original = load_text(text, file=str(file), folder=results.folder)
     if original.runtime == runtimes.VIRTUAL:
         raise UserError(
@@ -94,8 +100,9 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
     data: dict[str, Any] = read_yaml(text, str(file)).data
     data["runtime"], data["switch"] = runtimes.VIRTUAL, "embedded"
     data["name"] = f"{original.name[:56]}-virtual"
-    data["timers"] = _timers(original)
-    windows = {window_of(original, number) for number in range(len(original.jobs))}
+    setup = set_up(original)
+    data["timers"] = _timers(setup)
+    windows = {job.window for job in setup.jobs.values()}
     if data["system"].get("window") == "auto" and len(windows) == 1:
         data["system"]["window"] = windows.pop()
     if measured_hosts:
@@ -103,11 +110,9 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
     return load_text(write_yaml(data), file=f"the twin of {file}", folder=results.folder)
 
 
-def _timers(original: Experiment) -> dict[str, str]:
+def _timers(setup: Setup) -> dict[str, str]:
     """The real clock's bounds; of those that differ among jobs the smallest."""
-    from testbed.derived.timers import timers_of
-
-    bounds = [timers_of(original, number) for number in range(len(original.jobs))]
+    bounds = [job.timers for job in setup.jobs.values()]
     return {
         name.removesuffix("_ns"): f"{min(getattr(each, name) for each in bounds)} ns"
         for name in vars(bounds[0])

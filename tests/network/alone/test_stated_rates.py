@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.derived.plan_entries import plan_of
+from testbed.setup import set_up
 from tests.support.experiments import experiment
 from tests.support.random_graphs import FRAME_BITS, experiment_text, graph_text
 from tests.support.runs import finished
@@ -28,12 +28,12 @@ def test_a_run_reaches_the_stated_rate(seed, tmp_path) -> None:
     network.write_text(graph_text(seed, "Mbit/s"))
     text = experiment_text(network, "grid-links", OPTIONS, "mininet")
     path.write_text(text)
-    plan = plan_of(experiment(text))
+    jobs = set_up(experiment(text)).jobs.values()
+    stated = [float(job.group.routed_plan.rate_bps) for job in jobs]
     shares = []
     for attempt in range(ATTEMPTS):
-        jobs = finished(path, tmp_path / f"results{attempt}").jobs
-        reached = jobs.fragments * FRAME_BITS * 1e9 / jobs.jct_ns
-        stated = [float(part.rate_bps) for part in plan.jobs]
+        found = finished(path, tmp_path / f"results{attempt}").jobs
+        reached = found.fragments * FRAME_BITS * 1e9 / found.jct_ns
         shares.append((reached / stated).min())
         if shares[-1] >= REACHED:
             return

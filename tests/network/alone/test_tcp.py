@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from testbed.derived.host_specs import host_kinds
 from testbed.emulate.mininet_run import Repetition
 from testbed.emulate.session import Session
 from testbed.emulate.switch_backends import backend_of
@@ -15,6 +14,8 @@ from testbed.experiment import load_text
 from testbed.machine.kernel_probe import why_no_trains
 from testbed.network.mininet_network import MTU_BYTES
 from testbed.runtimes.program import prepare
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_kinds
 
 EXPERIMENT = """
 name: tcp
@@ -70,12 +71,12 @@ print("\\n".join(answers))
 
 @pytest.mark.skipif(bool(why := why_no_trains()), reason=f"no UDP trains here: {why}")
 def test_many_connections_arrive_whole_and_no_faster_than_the_link(tmp_path):
-    experiment = load_text(EXPERIMENT)
-    backend = backend_of(experiment, prepare(experiment))
+    setup = set_up(load_text(EXPERIMENT))
+    backend = backend_of(setup.platform, prepare(setup))
     with Session("tcp", tmp_path) as session:
-        session.start(host_kinds(experiment))
-        network = session.build(experiment.topology_object(), **backend.network_options())
-        with Repetition(experiment, backend, session, 0) as repetition:
+        session.start(host_kinds(setup))
+        network = session.build(setup.platform.topology, **backend.network_options())
+        with Repetition(setup, backend, session) as repetition:
             server = network["h4"].popen(["/usr/bin/python3", "-c", SERVER, str(CONNECTIONS)])
             assert server.stdout.readline() == b"listening\n"
             began = time.monotonic()

@@ -9,13 +9,14 @@ import pytest
 from rich.console import Console
 
 from testbed import results
-from testbed.derived.host_specs import host_kinds
 from testbed.emulate.mininet_run import Repetition
 from testbed.emulate.session import Session
 from testbed.emulate.switch_backends import backend_of
 from testbed.experiment import load_text
 from testbed.results import Writer, describe
 from testbed.runtimes.program import prepare
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_kinds
 from tests.support.experiments import memory_line
 from tests.support.intruders import SENDER, frames
 from tests.support.matrix import first_of
@@ -36,9 +37,10 @@ WORKERS, SERVER, INTRUDER = 3, 4, "h6"
 def test_a_host_of_no_job_changes_nothing(tmp_path, system):
     memory = memory_line(system, 256)
     experiment = load_text(EXPERIMENT % {"system": system, "memory": memory})
-    backend = backend_of(experiment, prepare(experiment))
+    setup = set_up(experiment)
+    backend = backend_of(setup.platform, prepare(setup))
     environment = describe(
-        experiment.timestamp_unit_ns,
+        setup.platform.timestamp_unit_ns,
         switch=experiment.switch,
         runtime=experiment.runtime,
         **backend.versions(),
@@ -47,9 +49,9 @@ def test_a_host_of_no_job_changes_nothing(tmp_path, system):
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(Writer.create(tmp_path / "r", "run", yaml, environment))
         session = stack.enter_context(Session("intruders", tmp_path))
-        session.start(host_kinds(experiment))
-        network = session.build(experiment.topology_object(), **backend.network_options())
-        repetition = stack.enter_context(Repetition(experiment, backend, session, 0))
+        session.start(host_kinds(setup))
+        network = session.build(setup.platform.topology, **backend.network_options())
+        repetition = stack.enter_context(Repetition(setup, backend, session))
         listed = tmp_path / "frames.txt"
         sent = frames(system, range(1, WORKERS + 1), SERVER)
         listed.write_text("".join(f"{each.hex()}\n" for each in sent))

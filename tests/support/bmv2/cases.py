@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from testbed import dataplane
-from testbed.derived.plan_entries import next_nodes_by_tag, plan_of
-from testbed.experiment import Experiment, load_text
-from testbed.experiment.memory_shares import slots_of
+from testbed.experiment import load_text
+from testbed.setup import Setup, set_up
+from testbed.setup.plan_entries import next_nodes_by_tag
 from testbed.topology import host_ip, switch_ip
 from tests.support.bmv2.packets import Surroundings
 from tests.support.paths import ROOT
@@ -64,7 +64,7 @@ class Case:
         """Whether the program counts what packets meet in a memory."""
         return self.system not in ("ps", "ring")
 
-    def experiment(self, values: int) -> Experiment:
+    def setup(self, values: int) -> Setup:
         """With two jobs of three workers on racks, else three jobs."""
         servers = self.system not in ("switchml", "ring")
         places = (
@@ -89,7 +89,7 @@ class Case:
             "values": values,
             "jobs": "\n".join(jobs),
         }
-        return load_text(text + self.keys, folder=ROOT / "experiments")
+        return set_up(load_text(text + self.keys, folder=ROOT / "experiments"))
 
 
 # By P4 program; every packet count is divided among a program's cases.
@@ -138,11 +138,11 @@ CASES: dict[str, tuple[Case, ...]] = {
 }
 
 
-def calls_of(case: Case, experiment: Experiment) -> list[tuple]:
+def calls_of(case: Case, setup: Setup) -> list[tuple]:
     """What the control plane does to the switch. Random packets have fragments of any number, so
     only with admission by port a job has a last one."""
     recorder = Recorder()
-    dataplane.install(experiment, case.switch, recorder)
+    dataplane.install(setup, case.switch, recorder)
     calls = recorder.calls
     if case.admission == "off":
         calls = [_without_last(call) for call in calls]
@@ -165,32 +165,32 @@ def address_of_port(calls: list[tuple]) -> dict[int, str]:
     return {parameters[0]: match[0][0] for *_, match, parameters in reversed(routes)}
 
 
-def surroundings(case: Case, experiment: Experiment) -> Surroundings:
+def surroundings(case: Case, setup: Setup) -> Surroundings:
     """What the packets of a case are drawn from."""
-    topology = experiment.topology_object()
-    jobs, sets, slots = len(experiment.jobs), getattr(experiment.system, "sets", 0), 0
-    if experiment.system_entry.memory:
-        slots = slots_of(experiment, 0).slots if sets else AGGREGATORS
+    platform, part = setup.platform, setup.jobs[0].group.slots
+    topology, slots = platform.topology, 0
+    if platform.system.memory:
+        slots = part.slots if part else AGGREGATORS
     known = [host_ip(topology.number(host)) for host in topology.hosts]
     known += [switch_ip(topology.number(switch)) for switch in topology.switches]
     return Surroundings(
         ports=sorted(topology.ports(case.switch)),
         addresses=known,
         node=topology.number(case.switch),
-        jobs=jobs,
+        jobs=platform.job_count,
         workers=WORKERS,
         slots=slots,
-        sets=sets,
-        values=experiment.values_per_packet,
-        tags=_tags(experiment),
+        sets=getattr(platform.options, "sets", 0),
+        values=platform.values,
+        tags=_tags(setup),
     )
 
 
-def _tags(experiment: Experiment) -> tuple[tuple[int, ...], ...]:
+def _tags(setup: Setup) -> tuple[tuple[int, ...], ...]:
     """Of each job those of its plan, if there is one."""
-    if not experiment.system_entry.planned:
+    if not setup.platform.system.planned:
         return ()
     return tuple(
-        tuple(sorted({tag for _, tag in next_nodes_by_tag(job)}))
-        for job in plan_of(experiment).jobs
+        tuple(sorted({tag for _, tag in next_nodes_by_tag(job.group.routed_plan)}))
+        for job in setup.jobs.values()
     )

@@ -52,10 +52,10 @@ def compare(
     """Send `count` random packets through both switches. Raises Difference.
 
     `embedded`: another P4 file for the embedded switch alone, to see that a difference is seen."""
-    experiment = case.experiment(values)
-    calls = calls_of(case, experiment)
-    source, definitions, include_dirs = dataplane.program(experiment)
-    around = surroundings(case, experiment)
+    setup = case.setup(values)
+    calls = calls_of(case, setup)
+    source, definitions, include_dirs = dataplane.program(setup.platform)
+    around = surroundings(case, setup)
     last = marks(address_of_port(calls))
     if sorted(port for port, _ in last) != sorted(around.ports):
         raise ValueError("every port needs a destination behind it")

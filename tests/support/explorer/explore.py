@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from testbed.derived.host_specs import plan
-from tests.support.experiments import experiment
+from testbed.setup.host_specs import host_specs
+from tests.support.experiments import setup_of
 from tests.support.explorer.cases import Case
 from tests.support.explorer.nodes import HostNode, Packets, SwitchNode
 from tests.support.fabric import MS, NEVER, US, Host, leads
@@ -63,14 +63,14 @@ class Network:
     """The nodes of a case, and how its states follow each other."""
 
     def __init__(self, case: Case) -> None:
-        spec = experiment(case.text())
-        topology = spec.topology_object()
+        setup = setup_of(case.text())
+        topology = setup.platform.topology
         self.packets = Packets()
         self.nodes: list[Any] = []
-        for name, switch in start_switches(spec).items():
+        for name, switch in start_switches(setup).items():
             self.nodes.append(SwitchNode(name, switch, leads(topology, name), self.packets))
         self.hosts = []
-        for host in map(Host, plan(spec)):
+        for host in map(Host, host_specs(setup)):
             self.hosts.append(len(self.nodes))
             self.nodes.append(HostNode(host, *leads(topology, host.spec.host)[1], self.packets))
         self.workers = [n for n in self.hosts if self.nodes[n].host.is_worker]

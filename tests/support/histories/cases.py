@@ -16,7 +16,7 @@ from p4engine import compile_program
 from testbed import dataplane
 from testbed.systems import PRIORITIES
 from tests.support import topologies
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.fabric import MS
 from tests.support.histories.history import LIMIT_NS, Run, run_of
 from tests.support.paths import DATA
@@ -141,19 +141,19 @@ def patient(system: str) -> dict[str, object]:
 
 def run_of_text(text: str, limit_ns: int = LIMIT_NS) -> Run:
     """How the experiment runs."""
-    spec = experiment(text)
-    source, defines, include_dirs = dataplane.program(spec)
+    setup = setup_of(text)
+    source, defines, include_dirs = dataplane.program(setup.platform)
     compiled = _compiled(source, tuple(defines.items()), include_dirs)
-    topology = spec.topology_object()
+    topology = setup.platform.topology
 
     def switches() -> dict[str, Switch]:
         made = {}
         for name in topology.switches:
             made[name] = Switch(compiled, ports=sorted(topology.ports(name)), seed=1)
-            dataplane.install(spec, name, made[name])
+            dataplane.install(setup, name, made[name])
         return made
 
-    return run_of(spec, switches, limit_ns)
+    return run_of(setup, switches, limit_ns)
 
 
 @functools.lru_cache

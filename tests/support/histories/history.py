@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from testbed.dissect import Ina
 from testbed.protocols import send_scoreboard, sizes
+from testbed.setup import Setup
 from tests.support.fabric import MS, NEVER, US, Fabric, Host, check_values
 
 LIMIT_NS = 30_000 * MS  # virtual; retransmission timers are at most a second
@@ -161,13 +162,15 @@ def frame_words(frame: bytes) -> str:
 class Network(Fabric):
     """A fabric whose wires and hosts suffer a history, or chances, which it writes down as one."""
 
-    def __init__(self, spec, switches: dict, cause: History | Chances, telling: bool = False):
+    def __init__(
+        self, setup: Setup, switches: dict, cause: History | Chances, telling: bool = False
+    ):
         self.cause = cause
         self.telling = telling
         self.suffered: list[Event] = []
         self.passages: list[Passage] = []
         self._numbers: dict[tuple[str, str], int] = {}
-        super().__init__(spec, switches)
+        super().__init__(setup, switches)
         if isinstance(cause, Chances):
             self.usual_ns = cause.usual_ns(self)
             pauses = cause.pauses(self)
@@ -220,12 +223,12 @@ class Network(Fabric):
 Run = Callable[[History | Chances, bool], tuple[Network, str]]
 
 
-def run_of(spec, switches: Callable[[], dict], limit_ns: int = LIMIT_NS) -> Run:
+def run_of(setup: Setup, switches: Callable[[], dict], limit_ns: int = LIMIT_NS) -> Run:
     """How an experiment runs; `switches` makes its switches anew. The run must end within
     `limit_ns`, with every value exact, and nobody may get what is not for him."""
 
     def run(cause: History | Chances, telling: bool = False) -> tuple[Network, str]:
-        network = Network(spec, switches(), cause, telling)
+        network = Network(setup, switches(), cause, telling)
         try:
             network.run(limit_ns)
             check_values(network)

@@ -16,17 +16,17 @@ def test_a_filling_aggregator_is_seen_where_it_is():
     esa = OneSwitch()
     esa.gradient(0, 0, index=5)
     esa.gradient(1, 0, index=6)
-    seen = dataplane.take_snapshot(esa.experiment, esa.switch)
+    seen = dataplane.take_snapshot(esa.setup.platform, esa.switch)
     assert seen.jobs.tolist() == [[0, 1, 0], [1, 1, 0]] and (seen.filling, seen.held) == (2, 0)
     assert seen.events["allocations"] == 2 and seen.events["preemptions"] == 0
-    assert seen.blocks.seen.sum() == seen.capacity == esa.experiment.aggregators
+    assert seen.blocks.seen.sum() == seen.capacity == esa.setup.platform.aggregators
     taken = seen.blocks.first[seen.blocks.filling > 0]
     assert len(taken) == 2 and taken[1] - taken[0] == 1
 
 
 def test_one_taker_sees_every_change_and_each_switch_for_itself():
     esa, other = OneSwitch(), OneSwitch()
-    look = dataplane.SnapshotTaker(esa.experiment)
+    look = dataplane.SnapshotTaker(esa.setup.platform)
     assert look(esa.switch).filling == 0
     esa.gradient(0, 0, index=5)
     assert [look(each.switch).filling for each in (esa, other, esa)] == [1, 0, 1]
@@ -49,7 +49,7 @@ def test_it_is_the_same_over_a_control_connection():
         def batch(self, calls):
             return [list(answer) for answer in esa.switch.batch(calls)]
 
-    look = dataplane.SnapshotTaker(esa.experiment)
+    look = dataplane.SnapshotTaker(esa.setup.platform)
     direct, over = look(esa.switch), look(Connection())
     assert over.jobs.tolist() == direct.jobs.tolist() == [[0, 1, 0], [1, 0, 0]]
     assert over.events == direct.events and over.events["allocations"] == 1
@@ -59,7 +59,7 @@ def test_sets_of_slots_are_two_aggregators_each():
     switch = SlotSwitch()
     switch.whole_chunk(0, 0)
     switch.chunk(1, 0)
-    seen = dataplane.take_snapshot(switch.experiment, switch.switch)
+    seen = dataplane.take_snapshot(switch.setup.platform, switch.switch)
     assert (seen.filling, seen.held) == (1, 1)
     assert seen.blocks.filling.sum() == seen.blocks.held.sum() == 1
     assert seen.blocks.seen.sum() == seen.capacity
@@ -72,7 +72,7 @@ def test_of_a_large_pool_only_the_first_places_of_each_block_are_read(monkeypatc
     esa = OneSwitch(aggregators=32)
     for index in (0, 1, 2, 4):  # the third is out of sight
         esa.gradient(0, 0, fragment=index, index=index)
-    seen = dataplane.take_snapshot(esa.experiment, esa.switch)
+    seen = dataplane.take_snapshot(esa.setup.platform, esa.switch)
     assert seen.blocks.first.tolist() == list(range(0, 32, 4))
     assert set(seen.blocks.seen.tolist()) == {2}
     assert seen.filling == 4

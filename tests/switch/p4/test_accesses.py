@@ -31,8 +31,8 @@ Pass = Counter[tuple[str, str]]  # array and method
 
 def passes(case: Case, program: str | None) -> tuple[list[Pass], Report]:
     """What random packets did in each pass, and what the analysis says."""
-    settings = case.experiment(4)
-    source, definitions, folders = dataplane.program(settings)
+    settings = case.setup(4)
+    source, definitions, folders = dataplane.program(settings.platform)
     source = source if program is None else P4 / program
     around = surroundings(case, settings)
     compiled = compile_program(source, definitions, folders, trace=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from testbed import dataplane
-from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
 from testbed.topology import host_ip
 from tests.support.switches import OneSwitch, check_ip_checksum, only
@@ -260,7 +259,7 @@ def test_an_aggregator_of_a_killed_job_counts_as_empty():
     esa = OneSwitch(downgrading="false")
     esa.gradient(0, 0, priority=255)
     assert only(esa.gradient(1, 0, priority=1)).flags == wire.COLLISION
-    dataplane.release(esa.experiment, 0, esa.switch)
+    dataplane.release(esa.setup.platform, esa.setup.jobs[0], esa.switch)
     assert esa.gradient(1, 0, priority=1) == []
     assert esa.counters(1)["ghosts"] == 1 and esa.counters(0)["ended_discarded"] == 1
     esa.gradient(1, 1)
@@ -276,8 +275,8 @@ def test_index_outside_the_pool_is_a_collision():
 
 def test_a_fragment_behind_the_job_s_last_one_is_a_collision():
     esa = OneSwitch(aggregators=8)
-    last = last_fragment(esa.experiment, 0)
-    assert last == esa.experiment.fragments(0) - 1  # of one iteration
+    last = esa.setup.jobs[0].last_fragment
+    assert last == esa.setup.jobs[0].fragments - 1  # of one iteration
     for fragment in (last + 1, 2**32 - 1):
         assert only(esa.gradient(0, 0, fragment=fragment)).flags == wire.COLLISION
     assert esa.gradient(0, 0, fragment=last) == []
@@ -293,7 +292,7 @@ def test_a_job_is_refused_at_ports_where_it_has_no_host():
     assert esa.send(5, to=host_ip(1), kind=wire.RESULT, job=0, values=[1] * 4) == []
     assert esa.send(5, to=host_ip(1), kind=wire.ASK, job=0) == []
     assert esa.send(5, kind=wire.GRADIENT, job=0xFFFF, bitmap=1, values=[1] * 4) == []
-    refused = dataplane.refusals(esa.experiment, esa.switch, range(1, 9))
+    refused = dataplane.refusals(esa.setup.platform, esa.switch, range(1, 9))
     assert refused == {port: {5: 4, 8: 1}.get(port, 0) for port in range(1, 9)}
     assert esa.counters(0) == {} and esa.occupancy() == [(0, 0, 0), (1, 0, 0)]
     assert esa.send(1, **of_worker_0) == [] and esa.counters(0)["allocations"] == 1

@@ -32,7 +32,7 @@ from testbed.topology import host_ip
 from tests.support.bmv2.cases import CASES, Case, calls_of, surroundings
 from tests.support.bmv2.compare import TIMES, events_of, outputs
 from tests.support.bmv2.packets import sequence
-from tests.support.experiments import experiment
+from tests.support.experiments import experiment, setup_of
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.switches import TWO_JOBS
@@ -48,8 +48,8 @@ EVENTS = set(range(20))  # of pool_types.p4, by number: all but OVER_RATE, which
 
 def start(case: Case, source: Path, values: int, **more: int) -> Switch:
     """A switch of the case with its tables filled, which runs `source`."""
-    settings = case.experiment(values)
-    _, definitions, folders = dataplane.program(settings)
+    settings = case.setup(values)
+    _, definitions, folders = dataplane.program(settings.platform)
     ports = [*surroundings(case, settings).ports, ROUND]
     switch = Switch(compile_program(source, definitions | more, folders), ports=ports, seed=1)
     switch.batch(calls_of(case, settings))
@@ -58,7 +58,7 @@ def start(case: Case, source: Path, values: int, **more: int) -> Switch:
 
 def compare(case: Case, count: int, seed: int, values: int = 4, **more: int) -> Counter[int]:
     """Send `count` random packets through both programs; returns how often each event occurred."""
-    packets = list(sequence(surroundings(case, case.experiment(values)), count, seed))
+    packets = list(sequence(surroundings(case, case.setup(values)), count, seed))
     with contextlib.ExitStack() as stack:
         one = stack.enter_context(contextlib.closing(start(case, P4 / "esa.p4", values)))
         two = stack.enter_context(contextlib.closing(start(case, TWO_PASSES, values, **more)))
@@ -68,7 +68,7 @@ def compare(case: Case, count: int, seed: int, values: int = 4, **more: int) -> 
         assert sum(map(len, left.values())) > least
         ports = range(ROUND + 1)
         refused, again = (
-            dataplane.refusals(case.experiment(4), each, ports) for each in (one, two)
+            dataplane.refusals(case.setup(4).platform, each, ports) for each in (one, two)
         )
         assert refused == again and (sum(refused.values()) > 0) == (case.admission == "port")
         for register in one.compiled.info.registers:
@@ -151,10 +151,10 @@ def crowded(source: Path, seed: int, at_once: int = 12) -> tuple[list[str], int]
 
     Returns what is wrong with the sums: each that leaves or stays must be the sum of the workers in
     its bitmap, and every contribution must be in exactly one. And the number of passes."""
-    settings = experiment(
+    settings = setup_of(
         TWO_JOBS % {"system": "esa", "memory": "memory: {aggregators: 2}", "options": ""}
     )
-    _, definitions, folders = dataplane.program(settings)
+    _, definitions, folders = dataplane.program(settings.platform)
     compiled = compile_program(source, definitions | {"RECIRCULATION_PORT": ROUND}, folders)
     wrong: list[str] = []
     seen: Counter[tuple[int, int, int]] = Counter()
@@ -219,10 +219,10 @@ def by_port(switch: Switch, now: int, into: dict[int, list[bytes]]) -> None:
 
 @pytest.mark.parametrize("seed", first_of(range(2), 1))
 def test_packets_in_between_act_as_if_they_came_in_the_order_of_their_last_passes(seed):
-    settings = experiment(
+    settings = setup_of(
         TWO_JOBS % {"system": "esa", "memory": "memory: {aggregators: 2}", "options": ""}
     )
-    source, definitions, folders = dataplane.program(settings)
+    source, definitions, folders = dataplane.program(settings.platform)
     around = definitions | {"RECIRCULATION_PORT": ROUND}
     ports = [*range(1, 9), ROUND]
     frames = {

@@ -21,7 +21,7 @@ def switch(request):
     """With a port 0, to which v1model sends what nobody has sent anywhere."""
     one = OneSwitch(system=request.param)
     one.switch = Switch(one.switch.compiled, ports=range(9), seed=1)
-    dataplane.install(one.experiment, "s1", one.switch)
+    dataplane.install(one.setup, "s1", one.switch)
     return one
 
 
@@ -93,7 +93,7 @@ def test_a_job_sends_through_its_own_ports_alone(switch):
         / Ina(kind=wire.GRADIENT, job=0, bitmap=1, values=[1] * 4),
         to="10.0.0.4",
     )
-    hosts = 3 + len(switch.experiment.jobs[0].placement.servers)
+    hosts = 3 + len(switch.setup.jobs[0].group.servers)
     for port in range(1, 9):
         arrived = through(switch, claim, port)
         assert [out for out, _ in arrived] == ([4] if port <= hosts else []), port

@@ -7,12 +7,11 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from testbed import dataplane
-from testbed.derived.plan_entries import plan_of
 from testbed.dissect import Ina
 from testbed.protocols import wire
 from testbed.protocols.sizes import NO_NODE
 from testbed.topology import host_ip
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.grid import text_of
 from tests.support.switches import Sent, start_switches
 
@@ -33,14 +32,14 @@ class Switch:
     """One switch of a GRID experiment with one job."""
 
     def __init__(self, text: str, name: str) -> None:
-        self.spec = experiment(text)
-        self.switch = start_switches(self.spec)[name]
-        self.job = plan_of(self.spec).jobs[0]
+        self.setup = setup_of(text)
+        self.switch = start_switches(self.setup)[name]
+        self.job = self.setup.jobs[0].group.routed_plan
         self.now = 1_000_000
 
     def gradient(self, worker: int, fragment: int = 0, **fields) -> list[Sent]:
         """A worker's fragment comes in as the plan's first assignment of the worker says."""
-        topology = self.spec.topology_object()
+        topology = self.setup.platform.topology
         way = self.job.workers[worker].assignments[0]
         node = topology.number(way.node) if way.group else NO_NODE
         host = self.job.workers[worker].host
@@ -55,7 +54,7 @@ class Switch:
         return self.send(host, host_ip(topology.number(self.job.ps)), packet)
 
     def send(self, host: str, to: str, packet: Ina) -> list[Sent]:
-        topology = self.spec.topology_object()
+        topology = self.setup.platform.topology
         port = next(
             p for p, (o, _, _) in topology.ports(topology.switch_of(host)).items() if o == host
         )
@@ -69,7 +68,7 @@ class Switch:
         return [Sent(port, Ether(data)) for _, port, data in self.switch.run()]
 
     def counters(self) -> dict[str, int]:
-        rows = dataplane.counters(self.spec, self.switch)
+        rows = dataplane.counters(self.setup.platform, self.switch)
         return {name: value for _, name, value in rows if value and not name.endswith("_ns")}
 
 
@@ -277,11 +276,11 @@ jobs:
 def test_a_complete_sum_names_the_switch_that_adds_it_to_others():
     for memory in ("esa", "atp", "plain"):
         text = TWO_LEVELS % memory
-        job = plan_of(experiment(text)).jobs[0]
+        job = setup_of(text).jobs[0].group.routed_plan
         below = next(group for group in job.groups if group.parent)
         above = next(group for group in job.groups if group.number == below.parent)
         one = Switch(text, below.node)
-        there = one.spec.topology_object().number(above.node)
+        there = one.setup.platform.topology.number(above.node)
         *others, last = below.workers
         for worker in others:
             assert one.gradient(worker) == []

@@ -7,7 +7,6 @@ import pytest
 from p4engine.switch.library import Switch
 
 from testbed import dataplane
-from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
 from testbed.topology import host_mac, switch_mac
@@ -126,7 +125,7 @@ def test_an_aggregator_ages_after_its_time_and_not_before(system):
 
 def test_a_fragment_that_the_job_does_not_have_is_left_to_the_server(system):
     switch = OneSwitch(system=system)
-    last = last_fragment(switch.experiment, 0)
+    last = switch.setup.jobs[0].last_fragment
     assert only(switch.gradient(0, 0, fragment=last + 1)).bitmap == 1
     assert switch.occupancy()[0] == (0, 0, 0) and switch.counters(0)["outside"] == 1
     assert switch.gradient(0, 0, fragment=last) == []
@@ -230,7 +229,7 @@ def test_what_goes_nowhere_does_not_leave_by_port_0(system):
     """To which v1model sends a packet that no table has sent anywhere."""
     switch = OneSwitch(system=system)
     switch.switch = Switch(switch.switch.compiled, ports=range(9), seed=1)
-    dataplane.install(switch.experiment, "s1", switch.switch)
+    dataplane.install(switch.setup, "s1", switch.switch)
     assert switch.gradient(0, 0) == [] and switch.gradient(0, 0) == []
     assert switch.counters(0)["duplicates"] == 1
 

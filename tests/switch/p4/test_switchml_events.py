@@ -6,11 +6,10 @@ import pytest
 from p4engine.switch.library import Switch
 
 from testbed import dataplane
-from testbed.derived.last_fragment import last_fragment
 from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
 from testbed.topology import switch_mac
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.switches import check_ip_checksum, only, start_switches
 from tests.support.switchml import SECOND_SET, SlotSwitch
 
@@ -95,8 +94,8 @@ def test_a_chunk_further_ahead_than_a_worker_can_be_is_dropped():
     """Chunks of a set are four apart: two slots with two sets each."""
     switch = SlotSwitch()
     switch.whole_chunk(0, 0)
-    last = last_fragment(switch.experiment, 0)
-    assert last == switch.experiment.fragments(0) - 1
+    last = switch.setup.jobs[0].last_fragment
+    assert last == switch.setup.jobs[0].fragments - 1
     for number in (8, last - last % 4, last + 4 - last % 4):
         assert switch.chunk(0, 0, number) == []
     assert switch.counters(0)["outside"] == 3
@@ -190,7 +189,7 @@ def test_overflow_is_flagged_and_stays_so():
 
 
 def test_a_job_with_one_worker_gets_its_own_values_back():
-    one = experiment(
+    one = setup_of(
         """
 name: test
 topology: {kind: star, hosts: 2}
@@ -201,12 +200,12 @@ jobs: [{model: alexnet, workers: 1, iterations: 1}]
 """
     )
     switch = SlotSwitch.__new__(SlotSwitch)
-    switch.experiment, switch.now, switch.sets = one, 1_000_000, 2
+    switch.setup, switch.now, switch.sets = one, 1_000_000, 2
     switch.switch = start_switches(one)["s1"]
     assert only(switch.chunk(0, 0, 0, slots=1)).values == [1] * 4
     assert only(switch.chunk(0, 0, 0, slots=1)).kind == wire.RESULT_ONE
     assert only(switch.chunk(0, 0, 1, slots=1)).kind == wire.RESULT
-    assert dataplane.occupancy(one, switch.switch) == [(0, 0, 1)]
+    assert dataplane.occupancy(one.platform, switch.switch) == [(0, 0, 1)]
 
 
 def test_the_part_of_a_killed_job_is_emptied():
@@ -218,7 +217,7 @@ def test_the_part_of_a_killed_job_is_emptied():
     assert switch.occupancy() == [(0, 1, 1), (1, 1, 0)]
     switch.now += 5000
     switch.send(1, kind=wire.RESULT, job=1, values=[0] * 4)  # moves the switch's clock
-    dataplane.release(switch.experiment, 0, switch.switch)
+    dataplane.release(switch.setup.platform, switch.setup.jobs[0], switch.switch)
     assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
     counted = switch.counters(0)
     assert counted["ended_discarded"] == 1 and "ended_open" not in counted
@@ -232,7 +231,7 @@ def test_a_job_is_refused_at_ports_where_it_has_no_host():
     assert switch.send(4, to="10.255.0.1", kind=wire.GRADIENT, **gradient) == []
     assert switch.send(4, to="10.0.0.1", kind=wire.CONTROL, job=0) == []
     assert switch.counters(0) == {}
-    refused = dataplane.refusals(switch.experiment, switch.switch, range(1, 7))
+    refused = dataplane.refusals(switch.setup.platform, switch.switch, range(1, 7))
     assert refused == {port: {4: 2}.get(port, 0) for port in range(1, 7)}
     switch.chunk(0, 0)
     assert switch.counters(0)["allocations"] == 1
@@ -282,6 +281,6 @@ def test_what_goes_nowhere_does_not_leave_by_port_0():
     """To which v1model sends a packet that no table has sent anywhere."""
     switch = SlotSwitch()
     switch.switch = Switch(switch.switch.compiled, ports=range(7), seed=1)
-    dataplane.install(switch.experiment, "s1", switch.switch)
+    dataplane.install(switch.setup, "s1", switch.switch)
     assert switch.chunk(0, 0) == [] and switch.chunk(0, 0) == []
     assert switch.counters(0)["duplicates"] == 1

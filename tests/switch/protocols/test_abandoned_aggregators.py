@@ -30,13 +30,13 @@ def kill_job_zero(text: str):
 
 def occupied(network) -> dict[int, int]:
     """Aggregators that each job fills at the end."""
-    found = dataplane.occupancy(network.experiment, network.switches["s1"])
+    found = dataplane.occupancy(network.setup.platform, network.switches["s1"])
     return {job: filling + held for job, filling, held in found}
 
 
 def counters(network, switch: str) -> dict[tuple[int, str], int]:
     """A switch's counters by (job, name)."""
-    found = dataplane.counters(network.experiment, network.switches[switch])
+    found = dataplane.counters(network.setup.platform, network.switches[switch])
     return {(job, name): value for job, name, value in found}
 
 
@@ -110,7 +110,7 @@ def test_packets_of_a_killed_job_that_are_still_on_their_way_change_no_counts(se
         switch.chunk(0, 1, number=number)
     switch.chunk(1, 0)
     late = [partial(switch.chunk, 0, 2, number=number) for number in (0, 1)]
-    dataplane.release(switch.experiment, 0, _LatePackets(switch, late))
+    dataplane.release(switch.setup.platform, switch.setup.jobs[0], _LatePackets(switch, late))
     assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
     counted = switch.counters(0)
     assert counted["ended_discarded"] == counted["allocations"] == 2

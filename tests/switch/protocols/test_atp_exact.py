@@ -8,7 +8,7 @@ import pytest
 
 from testbed.protocols import wire
 from testbed.protocols.sizes import FRAME_OVERHEAD
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.fabric import Fabric, lossy, perfect, run_exact, total
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -176,8 +176,8 @@ def test_values_that_overflow_are_summed_as_floats(seed):
 
 
 def test_a_wrong_float_is_found():
-    spec = experiment(RECORDED % {"aggregators": 64, "options": ", fixed_point_scale: 1000000000"})
-    fabric = Fabric(spec, start_switches(spec))
+    setup = setup_of(RECORDED % {"aggregators": 64, "options": ", fixed_point_scale: 1000000000"})
+    fabric = Fabric(setup, start_switches(setup))
     fabric.workers()[0].machine.protocol.floats.sums[:] *= 1.000001
     with pytest.raises(AssertionError, match="wrong value"):
         fabric.run()

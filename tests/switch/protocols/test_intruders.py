@@ -16,7 +16,7 @@ import pytest
 from testbed import dataplane
 from testbed.protocols import sizes, wire
 from testbed.workload.machine import wrong_value
-from tests.support.experiments import experiment, memory_line
+from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import MS, Fabric, check_values
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -64,7 +64,7 @@ def with_words(frame: bytes, values: int | None = 12345, **words: int) -> bytes:
 
 def fabric_of(system: str, options: str = "", forger=None, admission: str = "port") -> Fabric:
     servers = system not in ("switchml", "ring")
-    spec = experiment(
+    setup = setup_of(
         TEXT
         % {
             "system": system,
@@ -75,7 +75,7 @@ def fabric_of(system: str, options: str = "", forger=None, admission: str = "por
             "ps_b": ", ps: h10" if servers else "",
         }
     )
-    return Fabric(spec, start_switches(spec), forger=forger)
+    return Fabric(setup, start_switches(setup), forger=forger)
 
 
 def refused(fabric: Fabric) -> dict[tuple[str, str], int]:
@@ -83,7 +83,7 @@ def refused(fabric: Fabric) -> dict[tuple[str, str], int]:
     found = {}
     for name, switch in fabric.switches.items():
         ports = fabric.topology.ports(name)
-        for port, count in dataplane.refusals(fabric.experiment, switch, ports).items():
+        for port, count in dataplane.refusals(fabric.setup.platform, switch, ports).items():
             if count:
                 found[name, ports[port][0]] = count
     return found

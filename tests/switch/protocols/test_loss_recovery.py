@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.fabric import MS, Fabric
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -72,8 +72,8 @@ def losing_again(number: int, times: int):
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps"])
 def test_a_single_loss_is_repaired_before_any_timer_ends(system, lost):
     memory = "" if system == "ps" else "memory: {aggregators: 128}"
-    spec = experiment(TEXT % (system, memory))
-    fabric = Fabric(spec, start_switches(spec), losing(700, lost), delay_ns=MS)
+    setup = setup_of(TEXT % (system, memory))
+    fabric = Fabric(setup, start_switches(setup), losing(700, lost), delay_ns=MS)
     fabric.run()
     assert fabric.now < 300 * MS
     counted = [worker.counters() for worker in fabric.workers()]
@@ -84,8 +84,8 @@ def test_a_single_loss_is_repaired_before_any_timer_ends(system, lost):
 @pytest.mark.parametrize("system", first_of(["esa", "switchml", "atp", "ps"], 2))
 def test_a_lost_retransmission_is_repaired_before_a_timeout(system):
     memory = "" if system == "ps" else "memory: {aggregators: 128}"
-    spec = experiment(TEXT % (system, memory) + "timers: {min_timeout: 400 ms}\n")
-    fabric = Fabric(spec, start_switches(spec), losing_again(700, 3), delay_ns=MS)
+    setup = setup_of(TEXT % (system, memory) + "timers: {min_timeout: 400 ms}\n")
+    fabric = Fabric(setup, start_switches(setup), losing_again(700, 3), delay_ns=MS)
     fabric.run()
     counted = [worker.counters() for worker in fabric.workers()]
     assert sum(each["retransmissions"] for each in counted) >= 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.protocols import sizes, wire
-from tests.support.experiments import experiment
+from tests.support.experiments import setup_of
 from tests.support.fabric import MS, Fabric, lossy, perfect, run_exact
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -72,8 +72,8 @@ def test_results_leave_a_server_at_its_links_rate():
             leaving.append(now)
         return (0,)
 
-    spec = experiment(TEXT % {"options": "", "links": "links: {bandwidth: 10 Mbit/s}"})
-    fabric = Fabric(spec, start_switches(spec), watch)
+    setup = setup_of(TEXT % {"options": "", "links": "links: {bandwidth: 10 Mbit/s}"})
+    fabric = Fabric(setup, start_switches(setup), watch)
     fabric_server = fabric.servers()[0].spec.host
     fabric.run(200_000 * MS)
     packet_ns = 8 * sizes.frame_bytes(16, 32) * 100

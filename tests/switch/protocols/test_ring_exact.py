@@ -7,9 +7,9 @@ import socket
 import numpy as np
 import pytest
 
-from testbed.derived.host_specs import plan
 from testbed.protocols import sizes, wire
-from tests.support.experiments import experiment
+from testbed.setup.host_specs import host_specs
+from tests.support.experiments import setup_of
 from tests.support.fabric import MS, Fabric, check_values, lossy, perfect, run_exact
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -77,8 +77,8 @@ def test_fifo_and_fixed_timeout():
 
 def test_a_member_that_pauses_delays_but_changes_nothing():
     parts = {"options": "", "workers": 4, "window": 32}
-    spec = experiment(TEXT % parts)
-    fabric = Fabric(spec, start_switches(spec), lossy(5, duplicate=0.02))
+    setup = setup_of(TEXT % parts)
+    fabric = Fabric(setup, start_switches(setup), lossy(5, duplicate=0.02))
     fabric.hosts["h2"].paused_until = 700 * MS
     fabric.run()
     assert fabric.now > 700 * MS
@@ -101,8 +101,8 @@ jobs:
 def test_an_acknowledgement_of_an_earlier_iteration_confirms_nothing():
     """The acknowledgement of a transmission of iteration 0 comes when the transmission's place
     belongs to one of iteration 2, which is lost."""
-    spec = experiment(TEXT % {"options": "", "workers": 2, "window": 1000})
-    first = next(each for each in plan(spec) if each.job.number == 0 and each.number == 0)
+    setup = setup_of(TEXT % {"options": "", "workers": 2, "window": 1000})
+    first = next(each for each in host_specs(setup) if each.job.number == 0 and each.number == 0)
     fragments = first.job.fragments
     kept: dict[str, bytes] = {}
     sent = {0: [], 2: []}  # sequence numbers of the chosen fragment, by iteration
@@ -138,7 +138,7 @@ def test_an_acknowledgement_of_an_earlier_iteration_confirms_nothing():
         late = to_first(node, frame) and len(sent[2]) == 1 and "ack" in kept
         return [(0, kept.pop("ack"))] if late else []
 
-    fabric = Fabric(spec, start_switches(spec), schedule, forger=forge)
+    fabric = Fabric(setup, start_switches(setup), schedule, forger=forge)
     fabric.run()
     check_values(fabric)
     assert len(sent[0]) == 1 and len(sent[2]) == 2

@@ -12,8 +12,8 @@ import pytest
 
 from testbed.collective import prelude
 from testbed.protocols import block_float, sizes, wire
-from tests.support.experiments import experiment, memory_line
-from tests.support.fabric import lossy, perfect, run_experiment
+from tests.support.experiments import memory_line, setup_of
+from tests.support.fabric import lossy, perfect, run_setup
 from tests.support.histories import cases
 from tests.support.histories.history import explain, hunt
 from tests.support.matrix import first_of
@@ -74,7 +74,7 @@ def recording(tmp_path_factory) -> Path:
 def run(model, system, schedule, form, aggregators=6):
     memory = memory_line(system, aggregators)
     parts = {"system": system, "memory": memory, "model": model, **settings(form)}
-    return run_experiment(experiment(TEXT % parts), schedule)
+    return run_setup(setup_of(TEXT % parts), schedule)
 
 
 class Watch:

@@ -11,7 +11,7 @@ import struct
 import pytest
 
 from testbed.protocols import sizes, wire
-from tests.support.experiments import experiment, memory_line
+from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import MS, Fabric, check_values, total
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -59,8 +59,8 @@ def run(system: str, forger, iterations: int = 2, scale: float = 0.001) -> Fabri
     """Run the job beside the forger to its end, and check every value."""
     memory = memory_line(system, 16)
     parts = {"system": system, "memory": memory, "iterations": iterations, "scale": scale}
-    spec = experiment(TEXT % parts)
-    fabric = Fabric(spec, start_switches(spec), forger=forger)
+    setup = setup_of(TEXT % parts)
+    fabric = Fabric(setup, start_switches(setup), forger=forger)
     fabric.run(10_000 * MS)
     check_values(fabric)
     return fabric
@@ -99,7 +99,7 @@ def test_what_is_two_iterations_ahead_is_not_believed(system):
     """Not even over a member's own wire: nobody can be done with an iteration that the server is
     not done with. A server keeps two iterations, so it would forget the one that goes on."""
     small = 0.0002
-    fragments = run(system, lambda now, node, frame: [], 1, small).experiment.fragments(0)
+    fragments = run(system, lambda now, node, frame: [], 1, small).setup.jobs[0].fragments
     fabric = run(
         system,
         lambda now, node, frame: (

@@ -10,8 +10,9 @@ import pytest
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.protocols import block_float, wire
-from tests.support.experiments import experiment
-from tests.support.fabric import MS, Fabric, lossy, perfect, run_experiment
+from testbed.setup import set_up
+from tests.support.experiments import experiment, setup_of
+from tests.support.fabric import MS, Fabric, lossy, perfect, run_setup
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.switches import start_switches
@@ -49,9 +50,9 @@ class TwoLevels(Topology):
 """
 
 
-def run(schedule, aggregators=64, options="", text=TEXT, load=experiment, program=None):
-    spec = load(text % {"aggregators": aggregators, "options": options})
-    return run_experiment(spec, schedule, program)
+def run(schedule, aggregators=64, options="", text=TEXT, load=setup_of, program=None):
+    setup = load(text % {"aggregators": aggregators, "options": options})
+    return run_setup(setup, schedule, program)
 
 
 def test_without_faults_nothing_is_sent_twice():
@@ -117,7 +118,7 @@ def test_two_levels_of_switches(seed, tmp_path):
     (tmp_path / "two.py").write_text(TREE)
 
     def folder(text):
-        return load_text(text, folder=tmp_path)
+        return set_up(load_text(text, folder=tmp_path))
 
     faults = lossy(seed, loss=0.03, duplicate=0.02, reorder=0.05)
     fabric = run(faults, 16, ", timeout: 2 ms", TWO_LEVELS, folder)
@@ -128,7 +129,7 @@ def test_two_levels_of_switches(seed, tmp_path):
 
 def test_two_levels_serve_a_result_again_to_the_asking_worker_alone(tmp_path):
     (tmp_path / "two.py").write_text(TREE)
-    spec = load_text(TWO_LEVELS % {"aggregators": 16, "options": ""}, folder=tmp_path)
+    setup = set_up(load_text(TWO_LEVELS % {"aggregators": 16, "options": ""}, folder=tmp_path))
     lost = []
     served = []
 
@@ -141,7 +142,7 @@ def test_two_levels_serve_a_result_again_to_the_asking_worker_alone(tmp_path):
             served.append(frame[33])
         return (0,)
 
-    fabric = Fabric(spec, start_switches(spec), schedule)
+    fabric = Fabric(setup, start_switches(setup), schedule)
     fabric.run()
     assert len(lost) == 5 and served == [3] * 5
     assert fabric.now < 60_000 * MS

@@ -16,8 +16,8 @@ from testbed.errors import RunError
 from testbed.protocols import wire
 from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
-from tests.support.experiments import experiment
-from tests.support.fabric import US, perfect, run_experiment, total
+from tests.support.experiments import experiment, setup_of
+from tests.support.fabric import US, perfect, run_setup, total
 from tests.support.switchml import SECOND_SET, TEXT, SlotSwitch, fabric_counters, late_copies
 from tests.support.virtual import run_virtual
 
@@ -88,7 +88,7 @@ def test_the_part_of_a_killed_job_is_emptied():
     switch.chunk(0, 0, number=1)
     switch.chunk(1, 0)
     assert switch.occupancy() == [(0, 1, 0), (1, 1, 0)]
-    dataplane.release(switch.experiment, 0, switch.switch)
+    dataplane.release(switch.setup.platform, switch.setup.jobs[0], switch.switch)
     assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
     counted = switch.counters(0)
     assert counted["ended_discarded"] == 1 and "ended_open" not in counted
@@ -99,7 +99,7 @@ def test_the_part_of_a_killed_job_is_emptied():
 
 def run(schedule, aggregators, options="", **more):
     text = TEXT % {"aggregators": aggregators, "options": f", sets: 1{options}"}
-    return run_experiment(experiment(text), schedule, **more)
+    return run_setup(setup_of(text), schedule, **more)
 
 
 def test_the_same_memory_has_twice_the_slots():
@@ -174,12 +174,12 @@ def test_runs_are_exact(topology):
 
 
 def test_a_lost_result_ends_the_run_with_a_statement():
-    spec = experiment(VIRTUAL % (STAR, *ACROSS))
-    there, back = spec.link(0)  # h1's
-    lossy = (there, replace(back, loss=0.01))
-    spec._directions = (lossy, *(spec.link(link) for link in range(1, 8)))
+    setup = setup_of(VIRTUAL % (STAR, *ACROSS))
+    (there, back), *others = setup.platform.directions
+    directions = ((there, replace(back, loss=0.01)), *others)  # h1's
+    setup = replace(setup, platform=replace(setup.platform, directions=directions))
     with pytest.raises(RunError) as caught:
-        Simulation(spec, prepare(spec).compiled).run()
+        Simulation(setup, prepare(setup).compiled).run()
     line = str(caught.value).splitlines()[0]
     assert "has received no result for" in line and "links have lost" in line
     assert "with sets: 1 every packet must arrive" in line and "with sets: 2 it does" in line

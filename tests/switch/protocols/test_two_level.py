@@ -36,7 +36,7 @@ def test_each_level_aggregates(system):
     fabric = run(system, perfect, 8192)
     fragments = {s.spec.job.number: s.spec.job.fragments * 2 for s in fabric.servers()}
     for name, switch in fabric.switches.items():
-        rows = dataplane.counters(fabric.experiment, switch)
+        rows = dataplane.counters(fabric.setup.platform, switch)
         completions = {job: value for job, event, value in rows if event == "completions"}
         for job, count in fragments.items():
             assert 0.98 * count <= completions[job] <= count, (name, job)

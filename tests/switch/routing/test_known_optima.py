@@ -7,11 +7,10 @@ from collections import Counter
 
 import pytest
 
-from testbed.derived.plan_entries import plan_of
-from testbed.derived.plan_input import of_file
 from testbed.protocols.sizes import frame_bytes
+from testbed.setup.plan_input import of_file
 from tests.support.experiments import experiment
-from tests.support.grid import DEFAULTS, passed, planned
+from tests.support.grid import DEFAULTS, passed, plan_of, planned
 from tests.support.known_optima import INPUTS
 from tests.support.virtual import run_virtual
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.derived.plan_entries import plan_of
 from testbed.errors import UserError
 from testbed.protocols.sizes import frame_bytes
 from testbed.systems import PLANNERS
 from tests.support import topologies
 from tests.support.experiments import experiment
-from tests.support.grid import FRAGMENTS, SCHEMES, UPWARDS, passed, planned, text_of
+from tests.support.grid import FRAGMENTS, SCHEMES, UPWARDS, passed, plan_of, planned, text_of
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.virtual import run_virtual

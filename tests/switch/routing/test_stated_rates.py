@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.derived.plan_entries import plan_of
 from tests.support.experiments import experiment
+from tests.support.grid import plan_of
 from tests.support.random_graphs import (
     experiment_text,
     graph_text,

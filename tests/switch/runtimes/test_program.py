@@ -10,6 +10,7 @@ from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
+from testbed.setup import set_up
 from tests.support.paths import P4
 
 TEXT = """
@@ -31,7 +32,7 @@ def text(system: str, program: Path, topology: str = "star, hosts: 5") -> str:
     [("esa", "esa"), ("atp", "atp"), ("switchml", "switchml"), ("ps", "forward")],
 )
 def test_a_systems_own_program_fits(system: str, program: str, topology: str) -> None:
-    prepared = prepare(load_text(text(system, P4 / f"{program}.p4", topology)))
+    prepared = prepare(set_up(load_text(text(system, P4 / f"{program}.p4", topology))))
     assert prepared.path.name == f"{program}.p4" and prepared.warnings == ()
 
 
@@ -41,7 +42,7 @@ def test_a_systems_own_program_fits(system: str, program: str, topology: str) ->
 def test_a_program_that_lacks_what_the_system_needs(system: str, program: str) -> None:
     path = P4 / f"{program}.p4"
     with pytest.raises(UserError, match=rf"program {path} does not have what .* needs: .*; keep"):
-        prepare(load_text(text(system, path)))
+        prepare(set_up(load_text(text(system, path))))
 
 
 @pytest.mark.parametrize(
@@ -57,11 +58,11 @@ def test_a_program_that_does_not_know_a_format_of_packets(tmp_path, option, key,
     program.write_text((P4 / "esa.p4").read_text())
     source = (P4 / ingress.name).read_text()
     ingress.write_text(source)
-    assert prepare(load_text(with_format(program))).warnings == ()
+    assert prepare(set_up(load_text(with_format(program)))).warnings == ()
     ingress.write_text(source.replace(f" {macro}\n", "\n", 1))
-    assert prepare(load_text(text("esa", program))).warnings == ()
+    assert prepare(set_up(load_text(text("esa", program)))).warnings == ()
     with pytest.raises(UserError, match=rf"program {program} does not apply the actions of p4/"):
-        prepare(load_text(with_format(program)))
+        prepare(set_up(load_text(with_format(program))))
 
 
 def test_check_says_where_the_program_is_wrong(tmp_path: Path, capsys) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.runtimes.program import prepare
+from testbed.setup import set_up
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, memory_line
 from tests.support.virtual import run_virtual
@@ -73,8 +74,8 @@ def test_a_host_changes_hands():
 
 
 def test_memory_of_an_ended_job_is_free():
-    drawn = spec("switchml", loss="0.5 %")
-    simulation = Simulation(drawn, prepare(drawn).compiled)
+    setup = set_up(spec("switchml", loss="0.5 %"))
+    simulation = Simulation(setup, prepare(setup).compiled)
     simulation.run()
     for switch in simulation.nodes.switches.values():
         assert set(switch.register_read("first_state", 0, None)) == {0}

@@ -12,21 +12,22 @@ PROGRAM = """
 from testbed.experiment import load_text
 from testbed.protocols import pool_server
 from testbed.runtimes.program import prepare
+from testbed.setup import set_up
 from testbed.simulate.simulation import Simulation
 
 def interrupted(*arguments):
     raise KeyboardInterrupt
 
-spec = load_text('''
+setup = set_up(load_text('''
 runtime: virtual
 topology: {kind: star, hosts: 3}
 system: esa
 memory: {aggregators: 8}
 jobs: [{model: resnet18, workers: 2, iterations: 1, scale: 0.00001}]
-''')
+'''))
 pool_server.receive = interrupted
 try:
-    Simulation(spec, prepare(spec).compiled).run()
+    Simulation(setup, prepare(setup).compiled).run()
 except KeyboardInterrupt:
     print("heard")
 """

@@ -9,6 +9,7 @@ import pytest
 from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
+from testbed.setup import set_up
 from testbed.simulate.virtual_run import run_repetition
 from tests.support.link_faults import SYSTEMS, text
 from tests.support.matrix import first_of
@@ -81,9 +82,9 @@ def test_a_job_that_is_cut_off_for_good_names_the_link_and_the_others_finish():
         "{at: 450 us, fault: link_down, between: [s1, s3], for: 10 ms}",
     )
     written: list[dict] = []
-    spec = load_text(text("esa", *faults))
+    setup = set_up(load_text(text("esa", *faults)))
     with pytest.raises(RunError, match="job a could not finish.* without link h1-s1$"):
-        run_repetition(spec, prepare(spec).compiled, 0, write=written.append)
+        run_repetition(setup, prepare(setup).compiled, write=written.append)
     (made,) = written
     assert [job["outcome"] for job in made["jobs"]] == ["unfinished", "finished"]
     assert made["jobs"][0]["jct_ns"] is None

@@ -13,7 +13,7 @@ from testbed.simulate import parts, world
 from testbed.simulate.parts import Parts
 from testbed.simulate.simulation import Simulation
 from testbed.simulate.virtual_run import run_repetition
-from tests.support.experiments import experiment, memory_line
+from tests.support.experiments import memory_line, setup_of
 from tests.support.virtual import content
 
 TEXT = """
@@ -48,13 +48,13 @@ def small_worlds_too(monkeypatch):
 
 
 def tables(source, threads):
-    spec = experiment(source)
-    return run_repetition(spec, prepare(spec).compiled, 0, threads=threads)
+    setup = setup_of(source)
+    return run_repetition(setup, prepare(setup).compiled, threads=threads)
 
 
 def parts_of(source, threads):
-    spec = experiment(source)
-    made = Parts(world.build(spec, prepare(spec).compiled), threads)
+    setup = setup_of(source)
+    made = Parts(world.build(setup, prepare(setup).compiled), threads)
     made.close()
     return made
 
@@ -87,11 +87,11 @@ def test_more_frames_than_there_is_room_for(monkeypatch):
 
 
 def test_a_wrong_value_is_named_from_every_part():
-    spec = experiment(text())
-    compiled = prepare(spec).compiled
+    setup = setup_of(text())
+    compiled = prepare(setup).compiled
     words = []
     for threads in (1, 2, 3):
-        simulation = Simulation(spec, compiled, threads=threads)
+        simulation = Simulation(setup, compiled, threads=threads)
         assert len(simulation.parts) == threads
         for node in simulation.nodes.hosts:
             if node.spec.worker == 2 and node.spec.job.number == 1:
@@ -104,8 +104,8 @@ def test_a_wrong_value_is_named_from_every_part():
 
 
 def test_a_job_that_gets_no_results_stalls_in_parts_too():
-    spec = experiment(text() + "timeout: 1 s\n")
-    simulation = Simulation(spec, prepare(spec).compiled, threads=3)
+    setup = setup_of(text() + "timeout: 1 s\n")
+    simulation = Simulation(setup, prepare(setup).compiled, threads=3)
     for switch in simulation.nodes.switches.values():
         switch.table_clear("job_route")
     with pytest.raises(RunError, match="has received no result for 1.0"):

@@ -9,7 +9,7 @@ from testbed.runtimes.program import prepare
 from testbed.simulate import loop, turns, world
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.parts import Parts
-from tests.support.experiments import experiment, memory_line
+from tests.support.experiments import memory_line, setup_of
 from tests.support.matrix import first_of
 
 TEXT = """
@@ -47,8 +47,8 @@ def source(system: str, topology: str = STAR, delay: str = "1 us", links: str = 
 
 
 def started(text: str) -> Parts:
-    spec = experiment(text)
-    return Parts(world.build(spec, prepare(spec).compiled))
+    setup = setup_of(text)
+    return Parts(world.build(setup, prepare(setup).compiled))
 
 
 def in_order(text: str) -> Parts:

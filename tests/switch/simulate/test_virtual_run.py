@@ -15,7 +15,7 @@ from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare
 from testbed.simulate import event_queue
 from testbed.simulate.simulation import Simulation
-from tests.support.experiments import experiment, memory_line
+from tests.support.experiments import experiment, memory_line, setup_of
 from tests.support.histories.cases import NETWORKS
 from tests.support.matrix import first_of
 from tests.support.virtual import content, run_virtual
@@ -166,8 +166,8 @@ jobs:
 
 
 def test_a_stalled_job_names_its_waiting_hosts():
-    spec = experiment(text() + "timeout: 1 s\n")
-    simulation = Simulation(spec, prepare(spec).compiled)
+    setup = setup_of(text() + "timeout: 1 s\n")
+    simulation = Simulation(setup, prepare(setup).compiled)
     simulation.nodes.switches["s1"].table_clear("job_route")
     with pytest.raises(RunError) as caught:
         simulation.run()
@@ -180,8 +180,8 @@ def test_a_stalled_job_names_its_waiting_hosts():
 
 
 def test_a_world_without_events_ends_at_once():
-    spec = experiment(text())
-    simulation = Simulation(spec, prepare(spec).compiled)
+    setup = setup_of(text())
+    simulation = Simulation(setup, prepare(setup).compiled)
     for host in range(len(simulation.nodes.hosts)):
         event_queue.put(simulation.nodes.world.queue, host, event_queue.NEVER)
     with pytest.raises(RunError, match="^at 0.000000 s nothing more can happen. Who waits"):
@@ -189,8 +189,8 @@ def test_a_world_without_events_ends_at_once():
 
 
 def test_a_wrong_value_is_named():
-    spec = experiment(text())
-    simulation = Simulation(spec, prepare(spec).compiled)
+    setup = setup_of(text())
+    simulation = Simulation(setup, prepare(setup).compiled)
     for node in simulation.nodes.hosts:
         if node.spec.worker == 2 and node.spec.job.number == 1:
             node.machine.protocol.config.seed += 1

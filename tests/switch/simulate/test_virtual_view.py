@@ -11,6 +11,7 @@ from rich.console import Console
 from testbed.experiment import load_text
 from testbed.runtimes import live_view as progress
 from testbed.runtimes.program import prepare
+from testbed.setup import set_up
 from testbed.simulate import virtual_run
 from testbed.simulate.virtual_run import LOADING
 from testbed.web.live_charts import LiveCharts
@@ -39,9 +40,9 @@ def at_once(monkeypatch):
 
 def run(terminal: bool, **settings) -> tuple[dict, str]:
     """The second repetition's tables, and what was shown meanwhile."""
-    experiment, text = load_text(TWO_JOBS), io.StringIO()
+    setup, text = set_up(load_text(TWO_JOBS), 1), io.StringIO()
     console = Console(file=text, force_terminal=terminal, width=120, height=50, **settings)
-    tables = virtual_run.run_repetition(experiment, prepare(experiment).compiled, 1, console)
+    tables = virtual_run.run_repetition(setup, prepare(setup).compiled, console)
     return tables, text.getvalue()
 
 
@@ -80,9 +81,8 @@ class Heard(LivePage):
 
 def test_a_page_ends_with_what_the_results_say():
     page = Heard()
-    experiment = load_text(TWO_JOBS)
-    compiled = prepare(experiment).compiled
-    tables = virtual_run.run_repetition(experiment, compiled, 1, page=page)
+    setup = set_up(load_text(TWO_JOBS), 1)
+    tables = virtual_run.run_repetition(setup, prepare(setup).compiled, page=page)
     seen = page.charts.results()
     for name in ("iterations", "tensors"):
         frame = getattr(seen, name)

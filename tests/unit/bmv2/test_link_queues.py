@@ -5,21 +5,25 @@ from __future__ import annotations
 
 from testbed.bmv2 import link_queues as queues
 from testbed.experiment import load_text
+from testbed.setup import Platform, platform_of
 from tests.support.experiments import ON_BMV2, bmv2_links
 from tests.support.switches import Recorder
 
 FRAME = 14 + 20 + 8 + 24 + 4 + 4 * 64
 
 
+def platform(text: str) -> Platform:
+    return platform_of(load_text(text))
+
+
 def shaped(text: str) -> list[tuple]:
     recorder = Recorder()
-    queues.shape_queues(load_text(text), "s1", recorder)
+    queues.shape_queues(platform(text), "s1", recorder)
     return recorder.calls
 
 
 def qdiscs(text: str) -> dict[str, list[str]]:
-    experiment = load_text(text)
-    return queues.qdiscs(experiment, experiment.topology_object())
+    return queues.qdiscs(platform(text))
 
 
 def test_a_bandwidth_becomes_whole_packets_per_second():
@@ -60,14 +64,14 @@ def test_delay_and_loss_are_netem_on_the_interface_that_sends():
 
 def test_delay_without_bandwidth_needs_no_htb():
     text = bmv2_links("delay: 1 us")
-    assert queues.disciplines(load_text(text)) == {"netem"}
+    assert queues.disciplines(platform(text).directions) == {"netem"}
     assert qdiscs(text)["h1"] == [
         f"qdisc add dev h1-eth0 root netem delay 1.000us limit {queues.DEEP_PACKETS}"
     ]
-    assert queues.disciplines(load_text(bmv2_links("bandwidth: 1 Mbit/s"))) == {"HTB"}
-    assert queues.disciplines(load_text(bmv2_links("{}"))) == set()
+    assert queues.disciplines(platform(bmv2_links("bandwidth: 1 Mbit/s")).directions) == {"HTB"}
+    assert queues.disciplines(platform(bmv2_links("{}")).directions) == set()
 
 
 def test_the_mtu_is_that_of_a_full_packet():
-    assert queues.mtu_bytes(load_text(ON_BMV2)) == queues.MIN_MTU_BYTES
-    assert queues.mtu_bytes(load_text(ON_BMV2 + "values_per_packet: 256\n")) == 20 + 8 + 28 + 1024
+    assert queues.mtu_bytes(platform(ON_BMV2)) == queues.MIN_MTU_BYTES
+    assert queues.mtu_bytes(platform(ON_BMV2 + "values_per_packet: 256\n")) == 20 + 8 + 28 + 1024

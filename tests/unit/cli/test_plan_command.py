@@ -6,11 +6,11 @@ import json
 
 from testbed.cli import plan_picture
 from testbed.cli.main import main
-from testbed.derived.plan_input import of_file
 from testbed.routing.network import Switch
 from testbed.routing.plan import from_json
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
+from testbed.setup.plan_input import of_file
 from testbed.sweeps.planner_scenarios import SCENARIOS, draw
 from tests.support.paths import GRID_EXAMPLE
 from tests.support.plan_networks import example

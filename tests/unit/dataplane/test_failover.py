@@ -6,6 +6,7 @@ import contextlib
 
 from testbed.dataplane.failover import Failover
 from testbed.experiment import load_text
+from testbed.setup import set_up
 from tests.support.link_faults import text
 
 FAILS = "{at: 150 ms, fault: link_down, between: [s1, s3], failover: 100 ms, for: 400 ms}"
@@ -21,8 +22,8 @@ class Switch:
 
 
 def failover():
-    experiment = load_text(text("esa", FAILS, AGAIN, virtual=False))
-    return Failover(experiment, lambda name: contextlib.nullcontext(Switch()), lambda parts: None)
+    setup = set_up(load_text(text("esa", FAILS, AGAIN, virtual=False)))
+    return Failover(setup, lambda name: contextlib.nullcontext(Switch()), lambda parts: None)
 
 
 def times(links):

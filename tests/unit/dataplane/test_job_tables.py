@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from testbed.dataplane import JobTables
 from testbed.experiment import load_text
+from testbed.setup import set_up
 
 EXPERIMENT = """
 admission: off
@@ -48,24 +49,24 @@ class Switch:
 
 
 def test_an_entry_stays_as_long_as_a_job_needs_it() -> None:
-    experiment = load_text(EXPERIMENT)
+    setup = set_up(load_text(EXPERIMENT))
     switch = Switch()
     tables = JobTables("s3", switch)
     alone = []
     for job in (0, 1):
-        tables.add(experiment, job)
+        tables.add(setup.platform, setup.jobs[job])
         alone.append(switch.content())
         tables.remove(job, 0)
         assert switch.content() == (set(), {}) and tables.jobs == []
-    tables.add(experiment, 0)
-    tables.add(experiment, 1)
+    tables.add(setup.platform, setup.jobs[0])
+    tables.add(setup.platform, setup.jobs[1])
     assert tables.jobs == [0, 1]
     # Both send results to the racks' switches, over the same entries.
     assert alone[0][0] & alone[1][0]
     assert switch.content() == (alone[0][0] | alone[1][0], alone[0][1] | alone[1][1])
     tables.remove(0, 0)
     assert switch.content() == alone[1]
-    tables.add(experiment, 0)
+    tables.add(setup.platform, setup.jobs[0])
     tables.remove(1, 0)
     assert switch.content() == alone[0]
 
@@ -75,12 +76,12 @@ def test_a_switch_that_a_job_does_not_pass_has_no_entries() -> None:
         "workers: 4", "workers: 3", 1
     )
     near = near.replace("[h3, h4, h7, h8], ps: h10", "[h5, h6, h7, h8], ps: h10")
-    experiment = load_text(near)
+    setup = set_up(load_text(near))
     switch = Switch()
     tables = JobTables("s2", switch)
-    tables.add(experiment, 0)
+    tables.add(setup.platform, setup.jobs[0])
     assert tables.jobs == [] and switch.content() == (set(), {})
-    tables.add(experiment, 1)
+    tables.add(setup.platform, setup.jobs[1])
     assert tables.jobs == [1]
     tables.remove(0, 0)
     assert tables.jobs == [1]
@@ -89,7 +90,7 @@ def test_a_switch_that_a_job_does_not_pass_has_no_entries() -> None:
 def test_a_job_is_admitted_for_a_while_after_its_end() -> None:
     """Its last packets are still on their way. Switch s1 has hosts of both jobs, and the link to
     the servers' switch at port 5."""
-    experiment = load_text(EXPERIMENT.replace("admission: off\n", ""))
+    setup = set_up(load_text(EXPERIMENT.replace("admission: off\n", "")))
     switch = Switch()
     tables = JobTables("s1", switch)
 
@@ -97,8 +98,8 @@ def test_a_job_is_admitted_for_a_while_after_its_end() -> None:
         return {entry[1] for entry in switch.content()[0] if entry[0] == "admission"}
 
     job_0, job_1 = {(1, 0), (2, 0), (5, 0)}, {(3, 1), (4, 1), (5, 1)}
-    tables.add(experiment, 0)
-    tables.add(experiment, 1)
+    tables.add(setup.platform, setup.jobs[0])
+    tables.add(setup.platform, setup.jobs[1])
     assert admitted() == job_0 | job_1
     tables.remove(0, 10**9)
     assert admitted() == job_0 | job_1 and tables.jobs == [1]

@@ -11,6 +11,8 @@ import pytest
 from testbed.dataplane import release
 from testbed.systems import SYSTEMS
 
+JOB: Any = SimpleNamespace(group=SimpleNamespace(number=3))
+
 
 class Calls(list):
     def register_write(self, *arguments: object) -> None:
@@ -18,15 +20,15 @@ class Calls(list):
 
 
 def released(**changes: Any) -> Calls:
-    experiment: Any = SimpleNamespace(system_entry=replace(SYSTEMS["switchml"], **changes))
+    platform: Any = SimpleNamespace(system=replace(SYSTEMS["switchml"], **changes))
     calls = Calls()
-    release(experiment, 3, calls)
+    release(platform, JOB, calls)
     return calls
 
 
 def test_divided_memory_of_another_layout_is_released_by_its_own_function():
-    def own(experiment: Any, job: int, calls: Any) -> None:
-        calls.register_write("my_part", job, 0)
+    def own(platform: Any, job: Any, calls: Any) -> None:
+        calls.register_write("my_part", job.group.number, 0)
 
     assert released(release=own) == [("my_part", 3, 0)]
 
@@ -38,5 +40,5 @@ def test_a_shared_pool_marks_the_job_as_gone_unless_told_otherwise():
 
 @pytest.mark.parametrize("name", ["ps", "ring"])
 def test_a_system_without_switch_memory_releases_nothing(name):
-    experiment: Any = SimpleNamespace(system_entry=SYSTEMS[name])
-    release(experiment, 0, None)
+    platform: Any = SimpleNamespace(system=SYSTEMS[name])
+    release(platform, JOB, None)

@@ -19,15 +19,14 @@ jobs: [{model: alexnet, workers: 2, iterations: 1, scale: 0.0001}]
 """
 
 
-def experiment(runtime: str = "mininet"):
-    return load_text(TEXT % runtime)
+TOPOLOGY = load_text(TEXT % "mininet").topology_object()
 
 
 def test_a_port_is_named_by_its_number_or_its_neighbour():
     expected = CapturedPort("s1", 3, "h3")
-    assert ports(experiment(), ["s1:3", "s1:h3"]) == [expected]
+    assert ports(TOPOLOGY, False, ["s1:3", "s1:h3"]) == [expected]
     assert expected.file_name == "s1-3.pcapng"
-    assert ports(experiment(), []) == []
+    assert ports(TOPOLOGY, False, []) == []
 
 
 @pytest.mark.parametrize(
@@ -42,13 +41,13 @@ def test_a_port_is_named_by_its_number_or_its_neighbour():
 )
 def test_an_unknown_port_is_refused_with_the_known_ones(wanted, words):
     with pytest.raises(UserError) as refused:
-        ports(experiment(), [wanted])
+        ports(TOPOLOGY, False, [wanted])
     assert words in str(refused.value)
 
 
 def test_virtual_time_has_nothing_to_capture():
     with pytest.raises(UserError, match="use `runtime: mininet`"):
-        ports(experiment("virtual"), ["s1:1"])
+        ports(TOPOLOGY, True, ["s1:1"])
 
 
 def test_a_sweep_is_not_captured(tmp_path, capsys):

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.derived.host_specs import plan
 from testbed.emulate.host_group import HostProcess
 from testbed.emulate.program_group import ProgramGroup, missing_package
 from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.hosts import progress_board as board
 from testbed.network.spawner import Process
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
 
 TEXT = """
 name: test
@@ -40,12 +41,12 @@ class Run:
     """Four ranks of a job; stands for their hosts and for the spawner."""
 
     def __init__(self, logs: Path) -> None:
-        experiment = load_text(TEXT)
-        self.hosts = [Host(spec) for spec in plan(experiment)]
+        setup = set_up(load_text(TEXT))
+        self.hosts = [Host(spec) for spec in host_specs(setup)]
         self.environments: list[dict] = []
         self.processes: list[Process] = []
         names = {host.spec.host: 1 for host in self.hosts}
-        self.group = ProgramGroup(experiment, self, self, names, logs, 0, 0)
+        self.group = ProgramGroup(setup.listed, self, self, names, logs, 0, 0)
 
     def of_job(self, job: int, role: str) -> list[Host]:
         return self.hosts

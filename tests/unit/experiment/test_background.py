@@ -6,7 +6,8 @@ import pytest
 
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.experiment.background_flows import Flow, flows_of
+from testbed.experiment.background_flows import Flow
+from testbed.setup import set_up
 from tests.support.experiments import BASE, ON_BMV2
 
 
@@ -16,7 +17,7 @@ def load(*entries, base=BASE):
 
 
 def ends(experiment, repetition=0):
-    return [(flow.source, flow.target) for flow in flows_of(experiment, repetition)]
+    return [(flow.source, flow.target) for flow in set_up(experiment, repetition).flows]
 
 
 def test_one_flow_from_each_to_each():
@@ -25,13 +26,13 @@ def test_one_flow_from_each_to_each():
         "name: c, kind: cbr, from: h3, to: h4, rate: 1 Mbit/s, start: 1 s, for: 2 s",
     )
     assert ends(experiment) == [("h1", "h2"), ("h1", "h10"), ("h2", "h10"), ("h3", "h4")]
-    flows = flows_of(experiment, 0)
+    flows = set_up(experiment).flows
     assert [flow.name for flow in flows] == ["tcp-0-0", "tcp-0-1", "tcp-0-2", "c"]
     assert [flow.number for flow in flows] == [0, 1, 2, 3]
     assert (flows[3].start_ns, flows[3].end_ns, flows[3].rate_bps) == (10**9, 3 * 10**9, 10**6)
     assert Flow.from_json(flows[3].to_json()) == flows[3]
     again = load_text(experiment.resolved_yaml())
-    assert flows_of(again, 0) == flows and again.resolved_yaml() == experiment.resolved_yaml()
+    assert set_up(again).flows == flows and again.resolved_yaml() == experiment.resolved_yaml()
     assert "background" not in load_text(BASE).resolved_yaml()
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.derived.host_specs import plan
 from testbed.experiment import load_text
-from testbed.experiment.link_faults import link_changes
 from testbed.experiment.planned_faults import NEVER, affected_nodes, slow_windows, title
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
 from tests.support.experiments import BASE, ON_BMV2, message
 
 MS = 1_000_000
@@ -24,7 +24,7 @@ faults:
 
 def test_faults_affect_the_named_hosts_and_switches():
     experiment = load_text(BASE + FAULTS)
-    assert [affected_nodes(experiment, fault) for fault in experiment.faults] == [
+    assert [affected_nodes(experiment.jobs, fault) for fault in experiment.faults] == [
         (("h2",), ()),
         (("h6", "h7", "h8"), ()),
         (("h8",), ()),
@@ -49,10 +49,10 @@ def test_what_is_printed_loads_again():
 def test_the_workers_know_when_they_are_slow():
     experiment = load_text(BASE + FAULTS)
     both = (1000 * MS, 1100 * MS, 2500)
-    assert slow_windows(experiment, 1, 0) == [both]
-    assert slow_windows(experiment, 1, 2) == [both, (2000 * MS, NEVER, 3000)]
-    assert slow_windows(experiment, 0, 1) == []
-    specs = {spec.host: spec for spec in plan(experiment)}
+    assert slow_windows(experiment.faults, "vgg16-1", 0) == [both]
+    assert slow_windows(experiment.faults, "vgg16-1", 2) == [both, (2000 * MS, NEVER, 3000)]
+    assert slow_windows(experiment.faults, "resnet50-0", 1) == []
+    specs = {spec.host: spec for spec in host_specs(set_up(experiment))}
     assert specs["h8"].compute.slow == (both, (2000 * MS, NEVER, 3000))
 
 
@@ -137,7 +137,7 @@ def test_the_changes_of_links_are_known_before_a_run():
     assert "failover: 50 ms" in experiment.resolved_yaml()
     seconds = [
         (change.at_ns / 1e9, change.up, sorted(change.links), change.followed_ns / 1e9)
-        for change in link_changes(experiment)
+        for change in set_up(experiment).link_changes
     ]
     assert seconds == [
         (2, False, [0], 3),

@@ -7,7 +7,6 @@ import shlex
 import pytest
 
 from testbed.collective import prelude
-from testbed.derived.host_specs import plan
 from testbed.errors import UserError
 from testbed.experiment import load, load_text
 from testbed.machine.memory_estimate import (
@@ -17,6 +16,8 @@ from testbed.machine.memory_estimate import (
     machine_bytes_at_most,
 )
 from testbed.protocols.sizes import MAX_WORKERS
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
 
 TEXT = """
 name: test
@@ -109,7 +110,7 @@ topology: {{kind: star, hosts: {workers + 1}}}
 system: ps
 jobs: [{{name: p, workers: {workers}, command: "true"}}]
 """
-    worker = plan(load_text(text))[0]
+    worker = host_specs(set_up(load_text(text)))[0]
     job = worker.job
     assert job.program and job.fragments * job.iterations < 2**31
     assert prelude.most_blocks(workers, job.tensors[0].values) >= 16
@@ -117,5 +118,5 @@ jobs: [{{name: p, workers: {workers}, command: "true"}}]
 
 def test_its_memory_is_that_of_its_ranks():
     """However many rounds there are numbers for."""
-    found = estimate_bytes(of(), machine_bytes_at_most)
+    found = estimate_bytes(set_up(of()), machine_bytes_at_most)
     assert 4 * PROGRAM_BYTES < found < 3 * GIB

@@ -114,7 +114,9 @@ def loads_to_itself(data: dict) -> None:
     again = load_text(text, folder="/")
     assert again == experiment and again.resolved_yaml() == text
     links = range(len(experiment.topology_object().links))
-    assert [again.link(index) for index in links] == [experiment.link(index) for index in links]
+    assert [again.directions[index] for index in links] == [
+        experiment.directions[index] for index in links
+    ]
     assert [job.trace() for job in again.jobs] == [job.trace() for job in experiment.jobs]
 
 

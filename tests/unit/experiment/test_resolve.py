@@ -15,6 +15,7 @@ from testbed.cli.commands.show import show_command
 from testbed.experiment import load, load_text
 from testbed.experiment.reference_page import reference
 from testbed.experiment.sweep import is_sweep
+from testbed.setup import set_up
 from testbed.systems import SYSTEMS
 from testbed.traffic.trace import GPUS, load_trace
 from tests.support.experiments import BASE, changed
@@ -34,7 +35,7 @@ def test_defaults_and_base_units() -> None:
     assert (first.name, second.name) == ("resnet50-0", "vgg16-1")
     assert (first.compute_scale, second.start_ns) == (0.01, 5_000_000)
     assert first.trace().values == round(0.01 * 25_557_032)
-    assert experiment.repetition_seed(3) == 4
+    assert set_up(experiment, 3).seed == 4
 
 
 def test_links_per_direction() -> None:
@@ -45,18 +46,18 @@ def test_links_per_direction() -> None:
         "    - {between: [h3, s1], loss: 0}\n"
     )
     experiment = load_text(changed("delay: 10 us", each))
-    there, back = experiment.link(0)
+    there, back = experiment.directions[0]
     assert (there.source, there.target, there.bandwidth_bps, there.loss) == (
         *("h1", "s1", 10**8, 0.005),
     )
-    there, back = experiment.link(1)  # the topology has it as h2-s1
+    there, back = experiment.directions[1]  # the topology has it as h2-s1
     assert (there.source, there.target, back.source, back.target) == ("h2", "s1", "s1", "h2")
     assert (back.loss, back.bandwidth_bps, back.delay_ns) == (0.02, 5_000_000, 10_000)
     assert (there.loss, there.bandwidth_bps, there.delay_ns) == (0.005, None, 0)
-    assert [way.loss for way in experiment.link(2)] == [0.0, 0.0]
+    assert [way.loss for way in experiment.directions[2]] == [0.0, 0.0]
     again = load_text(experiment.resolved_yaml())
     assert again == experiment
-    assert [again.link(n) for n in range(10)] == [experiment.link(n) for n in range(10)]
+    assert [again.directions[n] for n in range(10)] == [experiment.directions[n] for n in range(10)]
 
 
 def test_named_hosts_come_first_and_packed_jobs_take_the_rest() -> None:
@@ -193,7 +194,7 @@ def test_limited_links_without_congestion_marks_are_warned_of() -> None:
     assert not any("ecn_threshold" in each for each in load_text(BASE).warnings)
     unmarked = load_text(changed("delay: 10 us", "ecn_threshold: none"))
     assert any("ecn_threshold" in each for each in unmarked.warnings)
-    assert unmarked.link(0)[0].ecn_threshold_packets is None
+    assert unmarked.directions[0][0].ecn_threshold_packets is None
 
 
 @pytest.mark.parametrize(
@@ -211,14 +212,14 @@ def test_where_congestion_marks_begin_by_default(settings: str, threshold: int |
     if "bandwidth" in settings:
         text = text.replace("  bandwidth: 100 Mbit/s\n", "")
     experiment = load_text(text)
-    assert {way.ecn_threshold_packets for way in experiment.link(0)} == {threshold}
+    assert {way.ecn_threshold_packets for way in experiment.directions[0]} == {threshold}
     assert load_text(experiment.resolved_yaml()) == experiment
 
 
 def test_an_experiment_can_be_pickled_and_not_changed() -> None:
     experiment = load_text(BASE)
     copy = pickle.loads(pickle.dumps(experiment))
-    assert copy == experiment and copy.link(3) == experiment.link(3)
+    assert copy == experiment and copy.directions[3] == experiment.directions[3]
     with pytest.raises(ValueError):
         experiment.seed = 2
     assert experiment != load_text(changed("name: base", "seed: 2"))
@@ -245,12 +246,12 @@ def test_the_quickstart_matches_its_description() -> None:
     servers = {job.fixed_placement.ps for job in quickstart.jobs}
     assert len(quickstart.jobs) >= 2 and len(servers) == len(quickstart.jobs)
     packets = sum(
-        quickstart.fragments(number) * job.workers * job.iterations
-        for number, job in enumerate(quickstart.jobs)
+        job.trace().fragments(quickstart.values_per_packet) * job.workers * job.iterations
+        for job in quickstart.jobs
     )
     assert packets >= 200_000
     for index in range(len(quickstart.topology_object().links)):
-        for way in quickstart.link(index):
+        for way in quickstart.directions[index]:
             assert (way.delay_ns, way.jitter_ns, way.loss) == (0, 0, 0.0)
 
 

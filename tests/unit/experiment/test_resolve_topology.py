@@ -27,8 +27,8 @@ def test_a_topology_class_of_the_user(tmp_path: Path) -> None:
     mine.write_text("from testbed.topology import Topology\n" + good)
     text = changed("kind: star, hosts: 10", "class: my.py:Mine, hosts: 9, rate: 5 Mbit/s")
     experiment = load_text(text, folder=tmp_path)
-    assert experiment.link(8)[1].bandwidth_bps == 5_000_000
-    assert experiment.link(8)[1].delay_ns == 10_000
+    assert experiment.directions[8][1].bandwidth_bps == 5_000_000
+    assert experiment.directions[8][1].delay_ns == 10_000
     assert not (tmp_path / "__pycache__").exists()
     again = load_text(experiment.resolved_yaml(), folder="/")
     assert again == experiment
@@ -86,7 +86,7 @@ def test_a_topology_of_mininet_is_converted(tmp_path: Path) -> None:
     )
     assert "7 workers and 2 parameter servers" in message(text, tmp_path)
     wide = changed("kind: star, hosts: 10", "class: wide.py:Wide, n: 9")
-    way = load_text(wide, folder=tmp_path).link(3)[0]
+    way = load_text(wide, folder=tmp_path).directions[3][0]
     assert (way.bandwidth_bps, way.delay_ns, way.loss, way.queue_packets) == (
         *(500_000, 5_000_000, 0.01, 50),
     )

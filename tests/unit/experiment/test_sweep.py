@@ -60,7 +60,9 @@ def test_values_that_go_together(sweep_of):
         ("6", "2 us", "4"),
     ]
     last = sweep.points[-1].experiment
-    assert [job.iterations for job in last.jobs] == [4, 4] and last.link(0)[0].delay_ns == 2000
+    assert [job.iterations for job in last.jobs] == [4, 4] and last.directions[0][
+        0
+    ].delay_ns == 2000
 
 
 def test_an_option_of_a_system_that_is_only_named(tmp_path):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from testbed import dataplane
-from testbed.derived.host_specs import plan
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
 from tests.support.experiments import experiment, memory_line, message
 from tests.support.switches import Recorder
 
@@ -53,26 +54,26 @@ def test_what_cannot_be_is_an_error(parts, expected):
 
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "grid", "ps"])
 def test_hosts_and_program_know_it(system):
-    spec = experiment(text(system))
-    assert dataplane.program(spec)[1]["VALUE_BITS"] == 16
-    assert {host.job.value_bits for host in plan(spec)} == {16}
-    full = experiment(text(system, bits=32))
-    assert "VALUE_BITS" not in dataplane.program(full)[1]
-    halves = [plan(each)[0].job.bound_ns for each in (spec, full)]
+    setup = set_up(experiment(text(system)))
+    assert dataplane.program(setup.platform)[1]["VALUE_BITS"] == 16
+    assert {host.job.value_bits for host in host_specs(setup)} == {16}
+    full = set_up(experiment(text(system, bits=32)))
+    assert "VALUE_BITS" not in dataplane.program(full.platform)[1]
+    halves = [each.jobs[0].bound_ns for each in (setup, full)]
     assert halves[0] / halves[1] == pytest.approx(198 / 326, abs=1e-3)
 
 
 @pytest.mark.parametrize("workers, entry", [(3, [7, 2, 1, 1]), (1, [1, 0, 0, 0])])
 def test_switches_are_told_how_to_round(workers, entry):
     recorder = Recorder()
-    spec = experiment(text().replace("workers: 3", f"workers: {workers}"))
-    dataplane.install(spec, "s1", recorder)
+    setup = set_up(experiment(text().replace("workers: 3", f"workers: {workers}")))
+    dataplane.install(setup, "s1", recorder)
     calls = [call for call in recorder.calls if call[1] == "rounding"]
     assert calls == [("table_add", "rounding", "set_rounding", [0], entry)]
 
 
 def test_no_host_says_how_long_headers_take_at_least():
-    spec = experiment(text(options=", zeros: header_only", bits=32))
-    assert dataplane.program(spec)[1]["ZEROS"] == 1
-    assert {host.job.bound_ns for host in plan(spec)} == {None}
-    assert all(host.job.omit_zeros for host in plan(spec))
+    setup = set_up(experiment(text(options=", zeros: header_only", bits=32)))
+    assert dataplane.program(setup.platform)[1]["ZEROS"] == 1
+    assert {host.job.bound_ns for host in host_specs(setup)} == {None}
+    assert all(host.job.omit_zeros for host in host_specs(setup))

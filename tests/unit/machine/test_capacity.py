@@ -9,6 +9,7 @@ import pytest
 from testbed.experiment import load_text
 from testbed.machine import calibration, capacity
 from testbed.machine.calibration import Calibration, Measured
+from testbed.setup import set_up
 
 TEXT = """
 topology: {kind: star, hosts: 5}
@@ -19,8 +20,8 @@ jobs: [{name: one, model: resnet50, workers: 4, iterations: 2, scale: 0.01}]
 SPEED = Measured(rate=10_000, worker_ns=20_000, server_ns=5_000, switch_ns=10_000, total_ns=60_000)
 
 
-def experiment(bandwidth: str, system: str = "{name: esa}\nmemory: {aggregators: 64}"):
-    return load_text(TEXT % (bandwidth, system))
+def made(bandwidth: str, system: str = "{name: esa}\nmemory: {aggregators: 64}"):
+    return set_up(load_text(TEXT % (bandwidth, system)))
 
 
 def known(measured: Measured = SPEED, cores: str = "2") -> Calibration:
@@ -30,18 +31,18 @@ def known(measured: Measured = SPEED, cores: str = "2") -> Calibration:
 
 
 def test_demand_is_what_the_links_carry():
-    (demand,) = capacity.demands(experiment("10 Mbit/s"))
+    (demand,) = capacity.demands(made("10 Mbit/s"))
     frames = 10e6 / 8 / (demand.worker_rate or 1)
     assert 300 < frames < 340, "bytes of a packet with 64 values"
     assert demand.rate == pytest.approx(4 * demand.worker_rate)
     assert demand.server_rate == demand.rate
-    (ring,) = capacity.demands(experiment("10 Mbit/s", "ring"))
+    (ring,) = capacity.demands(made("10 Mbit/s", "ring"))
     assert ring.worker_rate == pytest.approx(demand.worker_rate, rel=0.01)
-    assert capacity.demands(experiment("unlimited")) == []
+    assert capacity.demands(made("unlimited")) == []
 
 
 def test_the_scarcest_resource_counts():
-    wanted = capacity.demands(experiment("10 Mbit/s"))
+    wanted = capacity.demands(made("10 Mbit/s"))
     rate = wanted[0].rate
     share, whose = capacity.load_share(wanted, SPEED, 2)
     assert share == pytest.approx(rate / 10_000) and whose == "of the whole machine"
@@ -53,12 +54,12 @@ def test_the_scarcest_resource_counts():
 
 
 def test_the_advice_fits():
-    (text,) = capacity.warnings(experiment("20 Mbit/s"), known())
+    (text,) = capacity.warnings(made("20 Mbit/s"), known())
     assert "too slow for these links" in text and "20 Mbit/s" in text
-    share, _ = capacity.load_share(capacity.demands(experiment("20 Mbit/s")), SPEED, 2)
+    share, _ = capacity.load_share(capacity.demands(made("20 Mbit/s")), SPEED, 2)
     fits = 20e6 * capacity.HEADROOM / share
     assert f"at most {fits / 1e6:.3g} Mbit/s" in text
-    assert capacity.warnings(experiment(f"{int(fits * 0.99)} bit/s"), known()) == []
+    assert capacity.warnings(made(f"{int(fits * 0.99)} bit/s"), known()) == []
 
 
 def test_values_are_what_bmv2_pays_for():
@@ -74,14 +75,14 @@ def test_values_are_what_bmv2_pays_for():
     # As many packets/s of either size.
     for values, warned in ((64, 0), (256, 1)):
         bits = 8 * 10_000 / 4 * 0.5 * (70 + 4 * values)
-        made = load_text(text % (values, f"{int(bits)} bit/s", system))
-        assert len(capacity.warnings(made, kept)) == warned
+        setup = set_up(load_text(text % (values, f"{int(bits)} bit/s", system)))
+        assert len(capacity.warnings(setup, kept)) == warned
 
 
 def test_an_unknown_demand_gives_no_warning():
-    assert capacity.warnings(experiment("1 Gbit/s"), None) == []
-    assert capacity.warnings(experiment("unlimited"), known()) == []
-    atp = experiment("1 Gbit/s", "{name: atp}\nmemory: {aggregators: 64}")
+    assert capacity.warnings(made("1 Gbit/s"), None) == []
+    assert capacity.warnings(made("unlimited"), known()) == []
+    atp = made("1 Gbit/s", "{name: atp}\nmemory: {aggregators: 64}")
     assert capacity.warnings(atp, known()) == []
 
 

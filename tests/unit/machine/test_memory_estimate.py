@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from testbed.derived.host_specs import plan
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.machine import memory_estimate as memory
 from testbed.protocols import send_scoreboard
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
 from testbed.workload.machine import new_machine
 from tests.support.experiments import memory_line
 from tests.support.paths import ROOT
@@ -29,7 +30,7 @@ jobs: [{model: vgg16, workers: 8, iterations: %(iterations)d, scale: %(scale)g}]
 def load(system="esa", scale=0.01, iterations=2):
     uses = memory_line(system, 64)
     parts = {"system": system, "memory": uses, "scale": scale, "iterations": iterations}
-    return load_text(TEXT % parts)
+    return set_up(load_text(TEXT % parts))
 
 
 def counted(part):
@@ -44,16 +45,16 @@ def counted(part):
 
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps", "ring"])
 def test_the_estimate_is_what_machines_take(system):
-    experiment = load(system)
-    made = sum(counted(new_machine(spec)) for spec in plan(experiment))
-    guessed = memory.estimate_bytes(experiment) - memory.BASE_BYTES
+    setup = load(system)
+    made = sum(counted(new_machine(spec)) for spec in host_specs(setup))
+    guessed = memory.estimate_bytes(setup) - memory.BASE_BYTES
     # Beside the machines: frames on their way and times.
     assert made <= guessed <= 1.15 * made + (24 << 20)
 
 
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps", "ring"])
 def test_a_machine_takes_less_than_the_bound(system):
-    for spec in plan(load(system)):
+    for spec in host_specs(load(system)):
         assert counted(new_machine(spec)) <= memory.machine_bytes_at_most(spec)
 
 
@@ -62,12 +63,13 @@ def test_a_run_that_is_small_beyond_doubt_waits_for_no_compiler():
 import sys
 from testbed.experiment import load
 from testbed.machine import memory_estimate
-experiment = load({str(ROOT / "experiments" / "quickstart.yaml")!r})
+from testbed.setup import set_up
+setup = set_up(load({str(ROOT / "experiments" / "quickstart.yaml")!r}))
 memory_estimate.available_bytes = lambda: 8 << 30
-memory_estimate.require({{"a run": experiment}})
+memory_estimate.require({{"a run": setup}})
 print("numba" in sys.modules)
 memory_estimate.available_bytes = lambda: 1 << 30
-memory_estimate.require({{"a run": experiment}})
+memory_estimate.require({{"a run": setup}})
 print("numba" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
@@ -106,6 +108,6 @@ def test_jobs_that_come_and_go_count_as_many_as_run_at_once():
 
     def extra(at_once):
         arrivals = f"arrivals: {{submissions: [{listed}], at_once: {at_once}}}"
-        return memory.estimate_bytes(load_text(text + arrivals)) - memory.BASE_BYTES
+        return memory.estimate_bytes(set_up(load_text(text + arrivals))) - memory.BASE_BYTES
 
     assert extra(2) == 2 * extra(1)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from testbed.derived.host_specs import plan
 from testbed.experiment import load_text
 from testbed.protocols.host_spec import Compute, HostSpec, PoolSpec, RingSpec, SystemSpec, Tensor
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
 from tests.support.experiments import memory_line
 from tests.support.host_specs import JOB, OPTIONS, WORKER, host_spec
 
@@ -32,7 +33,7 @@ class OtherSpec(PoolSpec):
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps", "ring", "{name: grid}"])
 def test_a_specification_survives_json(system):
     memory = memory_line(system, 32)
-    specs = plan(load_text(TEXT % (system, memory)))
+    specs = host_specs(set_up(load_text(TEXT % (system, memory))))
     assert {spec.role for spec in specs} >= {"worker"}
     for spec in specs:
         assert HostSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec

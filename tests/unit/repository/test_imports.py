@@ -26,8 +26,9 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 from testbed.experiment import load
 from testbed.emulate import mininet_run
-from testbed.derived.host_specs import plan
-plan(load({str(ROOT / "experiments" / "quickstart.yaml")!r}))
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
+host_specs(set_up(load({str(ROOT / "experiments" / "quickstart.yaml")!r})))
 print([name for name in {HEAVY!r} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

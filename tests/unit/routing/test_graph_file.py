@@ -6,9 +6,9 @@ import networkx
 import pytest
 
 from testbed.cli.main import main
-from testbed.derived.plan_input import of_file
 from testbed.errors import UserError
 from testbed.routing.network import Host, Link, PlanJob, Switch
+from testbed.setup.plan_input import of_file
 from tests.support.plan_networks import example
 
 

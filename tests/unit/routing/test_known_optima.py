@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from testbed.derived.plan_input import of_file
 from testbed.errors import UserError
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
+from testbed.setup.plan_input import of_file
 from tests.support.known_optima import INPUTS
 from tests.support.plan_networks import GBIT
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 
 import pytest
 
-from testbed.derived.plan_entries import groups_by_tag, next_nodes_by_tag, server_stripes
-from testbed.derived.plan_input import of_file
 from testbed.routing.plan import Plan, from_json
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
+from testbed.setup.plan_entries import groups_by_tag, next_nodes_by_tag, server_stripes
+from testbed.setup.plan_input import of_file
 from tests.support.known_optima import INPUTS
 
 LEAVES = ("s1", "s2", "s3")

@@ -8,6 +8,7 @@ import pytest
 from numba import njit
 
 from testbed.experiment import load_text
+from testbed.setup import platform_of
 from testbed.simulate import loop
 from testbed.simulate.state import HOST
 from testbed.simulate.world import _delays
@@ -27,7 +28,8 @@ def delays(virtual="", frames=200_000, stream=77, worker=True, frame_ps=FRAME_PS
     """The delay of each of so many frames that arrive one behind the other; int64 ns."""
     rows = np.zeros(1, HOST)
     rows["stream"] = stream
-    _delays(load_text(TEXT + virtual), "worker" if worker else "server", rows[0])
+    platform = platform_of(load_text(TEXT + virtual))
+    _delays(platform, "worker" if worker else "server", rows[0])
     arrivals = 1000 + np.arange(frames) * frame_ps // 1000
     handled = np.zeros(frames, np.int64)
     _handle(rows, arrivals, handled)

@@ -100,7 +100,7 @@ def test_a_graph_file_in_an_experiment(tmp_path) -> None:
     )
     topology = experiment.topology_object()
     assert topology.switches == ("core1", "s1", "e2") and topology.hosts == ("a", "b", "h1")
-    there, back = experiment.link(0)
+    there, back = experiment.directions[0]
     assert (there.bandwidth_bps, back.bandwidth_bps) == (3_000_000, 1_000_000)
     assert there.delay_ns == back.delay_ns == 1_000_000
     assert topology.failed == {2}

@@ -167,4 +167,4 @@ def test_the_key_of_a_job() -> None:
     assert layers.trace() == load_trace("vgg16").scaled(0.001)
     assert load_text(experiment.resolved_yaml()) == experiment
     tensors = [layer.values for layer in buckets.trace().layers]
-    assert experiment.fragments(0) == sum(-(-values // 64) for values in tensors)
+    assert buckets.trace().fragments(64) == sum(-(-values // 64) for values in tensors)

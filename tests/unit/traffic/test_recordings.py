@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from testbed.collective import ina_recorder as recorder
-from testbed.derived.host_specs import plan
 from testbed.errors import UserError
 from testbed.experiment import Experiment, load_text
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
 from testbed.traffic.recording import load_model, load_recording
 from testbed.workload import gradients
 from tests.support.damaged_zip import DAMAGES, damage
@@ -66,10 +67,10 @@ def test_what_was_not_seen_takes_no_time(tmp_path):
 def test_workers_compute_as_long_as_their_ranks(tmp_path):
     write_recording(tmp_path / "run.npz")
     recording = load_recording(tmp_path / "run.npz")
-    first, second = plan(experiment(tmp_path))[:2]
+    first, second = host_specs(set_up(experiment(tmp_path)))[:2]
     assert first.compute.steps == tuple(tuple(recording.times_of(0, step)) for step in range(3))
     assert second.compute.steps[2][0][:2] == (6 * MS, 24 * MS)
-    half = plan(experiment(tmp_path, keys=", compute_scale: 0.5"))[0]
+    half = host_specs(set_up(experiment(tmp_path, keys=", compute_scale: 0.5")))[0]
     assert half.compute.steps[0] == ((MS // 2, 2 * MS, 0), (MS, 3 * MS // 2, 0))
     assert first.small().compute.steps == (), "a small machine has one tensor"
 
@@ -85,7 +86,7 @@ def test_a_model_of_it_has_the_mean_times(tmp_path):
 
 def test_workers_send_the_ranks_values_in_blocks_with_their_own_exponents(tmp_path):
     write_recording(tmp_path / "run.npz")
-    specs = plan(experiment(tmp_path))
+    specs = host_specs(set_up(experiment(tmp_path)))
     own = [gradients.of_worker(spec)[0] for spec in specs[:2]]
     sums = gradients.of_worker(specs[0])[1]
     values = specs[0].job.values
@@ -183,7 +184,7 @@ def test_a_recording_without_values_is_replayed_with_generated_ones(tmp_path):
     path = write_recording(tmp_path / "run.npz")
     header = header_of(2, 3) | {"values": False}
     recorder.write(path, header, times_of(2, 3), iter(()))
-    spec = plan(experiment(tmp_path))[0]
+    spec = host_specs(set_up(experiment(tmp_path)))[0]
     assert spec.job.gradients is None and len(spec.compute.steps) == 3
     with pytest.raises(UserError, match="has no values; record it without --no-values"):
         load_recording(path).values()

@@ -14,6 +14,7 @@ import pytest
 from testbed.bmv2.link_queues import qdiscs
 from testbed.bmv2.ports import interface_counters, queue_drops, socket_drops
 from testbed.experiment import load_text
+from testbed.setup import platform_of
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT
 
@@ -115,8 +116,7 @@ def test_drops_of_a_socket_are_visible_from_outside(start):
 def test_a_full_host_queue_drops(start):
     links = "bandwidth: 1 Mbit/s\n  queue: 20 packets"
     text = BASE.replace("bandwidth: 100 Mbit/s\n  delay: 10 us", links) + "switch: bmv2\n"
-    experiment = load_text(text)
-    lines = qdiscs(experiment, experiment.topology_object())["h1"]
+    lines = qdiscs(platform_of(load_text(text)))["h1"]
     child = start(lines, 1 << 20)
     deadline = time.monotonic() + 10
     while True:  # until the queue is empty

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.derived.plan_entries import max_lead_packets
 from testbed.protocols.sizes import fragments_of
 from testbed.protocols.stripes import spread
 from testbed.routing.plan import Range
+from testbed.setup.plan_entries import max_lead_packets
 
 
 def holds(first: np.ndarray, share: Range, burst: int) -> bool:

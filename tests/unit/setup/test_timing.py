@@ -1,13 +1,17 @@
-"""Windows and congestion thresholds by default, which follow from a network's speed."""
+"""Windows and congestion thresholds by default, which follow from a network's speed, and the least
+communication time that links allow, against the formulas worked out by hand.
+
+A frame of 64 values and a bitmap of 32 bits has 42 + 4 x 71 = 326 bytes, 2608 bits: 130,400 ns at
+20 Mbit/s. AlexNet at a scale of 0.0001 has 6110 values in 8 layers, 100 fragments.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from testbed.derived.host_specs import plan
-from testbed.derived.timers import timers_of
-from testbed.derived.windows import window_of
 from testbed.experiment import load_text
+from testbed.setup import set_up
+from testbed.setup.host_specs import host_specs
 from tests.support.experiments import memory_line
 
 TEXT = """
@@ -28,6 +32,10 @@ def load(runtime="virtual", rate="100 Gbit/s", delay="1 us", system="esa", links
     )
 
 
+def window_of(experiment):
+    return set_up(experiment).jobs[0].window
+
+
 @pytest.mark.parametrize(
     ("system", "slow", "fast"), [("esa", 128, 637), ("atp", 100, 637), ("ps", 64, 80)]
 )
@@ -35,13 +43,13 @@ def test_a_window_is_twice_the_bandwidth_delay_product(system, slow, fast):
     # Four links of 1 us, 1.75 us at each end and 0.4 us each way in the switch are 8.3 us, which at
     # 100 Gbit/s hold 318 frames of 326 bytes. A server's eight workers share its link.
     for runtime in ("mininet", "virtual"):
-        assert window_of(load(runtime, "10 Mbit/s", "0", system), 0) == slow
-    assert window_of(load(system=system), 0) == fast
-    assert window_of(load(system=f"{{name: {system}, window: 33}}"), 0) == 33
+        assert window_of(load(runtime, "10 Mbit/s", "0", system)) == slow
+    assert window_of(load(system=system)) == fast
+    assert window_of(load(system=f"{{name: {system}, window: 33}}")) == 33
 
 
 def test_a_machine_is_not_as_fast_as_its_links():
-    assert window_of(load("mininet", system="ring"), 0) == 128
+    assert window_of(load("mininet", system="ring")) == 128
 
 
 PROGRAM = """
@@ -56,7 +64,7 @@ jobs: [{name: sums, workers: 4, command: "true"}]
 def test_the_window_of_a_program_covers_the_waking_of_hosts_too():
     def window(rate="100 Mbit/s", system="esa", aggregators=4096):
         memory = memory_line(system, aggregators)
-        return window_of(load_text(PROGRAM % (rate, system, memory)), 0)
+        return window_of(load_text(PROGRAM % (rate, system, memory)))
 
     # Twice 100 Mbit/s in 4 ms and 100 us are 315 frames of 326 bytes; 10 Mbit/s is a tenth of it.
     assert window() == window(system="ring") == 315
@@ -76,7 +84,7 @@ def test_the_window_of_a_program_covers_the_waking_of_hosts_too():
 def test_a_program_makes_up_for_more_lateness():
     def burst_ms(rate):
         experiment = load_text(PROGRAM % (rate, "esa", "memory: {aggregators: 64}"))
-        return timers_of(experiment, 0).burst_ns / 1e6
+        return set_up(experiment).jobs[0].timers.burst_ns / 1e6
 
     assert burst_ms("10 Mbit/s") == 10
     assert burst_ms("100 Mbit/s") == 5
@@ -87,7 +95,7 @@ def test_a_program_makes_up_for_more_lateness():
 def test_marks_begin_at_the_bandwidth_delay_product():
     def thresholds(*given, **named):
         experiment = load(*given, **named)
-        return {way.ecn_threshold_packets for way in experiment.link(0)}
+        return {way.ecn_threshold_packets for way in experiment.directions[0]}
 
     assert thresholds(rate="10 Mbit/s") == {100}
     assert thresholds() == {318}
@@ -104,10 +112,9 @@ def test_delays_of_links_may_be_spread():
     def delays(links="", seed=1):
         more = {"topology": "{kind: star, hosts: 9}", "runtime": f"virtual\nseed: {seed}"}
         experiment = load(links=links, **more)
-        assert all(
-            there.delay_ns == back.delay_ns for there, back in map(experiment.link, range(9))
-        )
-        return [experiment.link(link)[0].delay_ns for link in range(9)]
+        assert len(experiment.directions) == 9
+        assert all(there.delay_ns == back.delay_ns for there, back in experiment.directions)
+        return [there.delay_ns for there, _ in experiment.directions]
 
     assert set(delays()) == {1000}
     drawn = delays(", delay_spread: 20 %")
@@ -123,7 +130,7 @@ def test_a_default_window_stays_auto_in_the_resolved_file():
 @pytest.mark.parametrize(("sets", "slots"), [(2, 256), (1, 512)])
 def test_a_slot_of_switchml_takes_an_aggregator_for_each_set(sets, slots):
     experiment = load(system=f"{{name: switchml, sets: {sets}}}")
-    workers = [spec for spec in plan(experiment) if spec.is_worker]
+    workers = [spec for spec in host_specs(set_up(experiment)) if spec.is_worker]
     assert {(spec.options.window, spec.options.sets) for spec in workers} == {(slots, sets)}
 
 
@@ -148,4 +155,68 @@ def test_the_rule_of_the_window_is_the_chosen_one_or_that_of_the_memory(system, 
         "links: {bandwidth: 10 Gbit/s}\nmemory: {aggregators: 32}\n"
         f"system: {system}\njobs: [{{model: resnet50, scale: 0.001, workers: 2, iterations: 1}}]\n"
     )
-    assert {spec.options.window_rule for spec in plan(load_text(text))} == {rule}
+    assert {spec.options.window_rule for spec in host_specs(set_up(load_text(text)))} == {rule}
+
+
+FRAME_NS = 130_400
+FRAGMENTS = 100
+BOUND = """
+name: bounds
+topology: {kind: star, hosts: 12}
+links: {%(links)s}
+system: %(system)s
+%(memory)s
+jobs:
+  - {model: alexnet, workers: %(workers)d, iterations: 3, scale: 0.0001}
+"""
+
+
+def bound(system: str, workers: int = 4, links: str = "bandwidth: 20 Mbit/s") -> int | None:
+    memory = memory_line(system, 256)
+    parts = {"system": system, "workers": workers, "links": links, "memory": memory}
+    job = set_up(load_text(BOUND % parts)).jobs[0]
+    assert job.fragments == FRAGMENTS
+    return job.bound_ns
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml"])
+@pytest.mark.parametrize("workers", [1, 4, 8])
+def test_aggregation_in_the_switch_does_not_depend_on_the_workers(system, workers):
+    assert bound(system, workers) == FRAGMENTS * FRAME_NS
+
+
+@pytest.mark.parametrize("workers", [1, 4, 8])
+def test_the_server_s_link_carries_every_worker_s_gradient(workers):
+    assert bound("ps", workers) == workers * FRAGMENTS * FRAME_NS
+
+
+def test_servers_share_the_load_by_whole_fragments():
+    for servers in (2, 4):
+        largest = -(-FRAGMENTS // servers)
+        assert bound(f"{{name: ps, servers: {servers}}}") == 4 * largest * FRAME_NS
+    # With enough servers a worker's own link is what bounds.
+    assert bound("{name: ps, servers: 8}") == FRAGMENTS * FRAME_NS
+
+
+@pytest.mark.parametrize("workers, share", [(1, 0), (2, 1), (4, 1.5), (8, 1.75)])
+def test_the_ring_sends_two_w_minus_one_w_ths(workers, share):
+    found = bound("ring", workers)
+    assert FRAME_NS * (share * FRAGMENTS - 1) < found <= FRAME_NS * share * FRAGMENTS
+
+
+def test_the_slowest_link_and_direction_counts():
+    one = "bandwidth: 20 Mbit/s, each: [{between: [h2, s1], %s: {bandwidth: 5 Mbit/s}}]"
+    for way in ("forward", "backward"):
+        assert bound("esa", links=one % way) == 4 * FRAGMENTS * FRAME_NS
+        # A worker's slow link is no worse than the server's, which has four times the load.
+        assert bound("ps", links=one % way) == 4 * FRAGMENTS * FRAME_NS
+    # The server is h5; h6 is nobody's.
+    slow = "bandwidth: 20 Mbit/s, each: [{between: [h%d, s1], bandwidth: 10 Mbit/s}]"
+    assert bound("ps", links=slow % 5) == 8 * FRAGMENTS * FRAME_NS
+    assert bound("switchml", links=slow % 6) == FRAGMENTS * FRAME_NS
+
+
+def test_unlimited_links_give_no_bound():
+    assert bound("esa", links="bandwidth: unlimited") is None
+    only = "bandwidth: unlimited, each: [{between: [h1, s1], bandwidth: 20 Mbit/s}]"
+    assert bound("esa", links=only) == FRAGMENTS * FRAME_NS

@@ -1,4 +1,4 @@
-"""The entries that a plan makes in the tables of an experiment's switches and hosts.
+"""The entries that a plan makes in the tables of switches and hosts.
 
 A plan has nodes, paths and shares. A switch needs, for each tag, the next node and the workers that
 it waits for. A worker needs the switch and the tag of each of its fragments. A server needs the
@@ -9,62 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from testbed.derived.system_options import options_of
 from testbed.protocols.host_spec import ServerStripes, WorkerStripes
 from testbed.protocols.sizes import NO_NODE
-from testbed.routing.plan import Group, JobPlan, Plan, Range, WorkerPlan
-from testbed.systems.options import GridOptions
+from testbed.routing.plan import Group, JobPlan, Range, WorkerPlan
 from testbed.topology import Topology
-
-if TYPE_CHECKING:
-    from testbed.experiment import Experiment
-
-UNDISTURBED = "undisturbed"
-
-
-def plan_of(experiment: Experiment) -> Plan:
-    """The plan of an experiment, made once: by the planner that the experiment names, with the
-    first repetition's seed for all repetitions.
-
-    Raises UserError if there is no plan."""
-    # Imported here: only experiments with a plan need the planners' libraries.
-    from testbed.derived.plan_input import of_experiment
-    from testbed.routing.planners import make_plan
-
-    options = options_of(experiment, GridOptions)
-    more = options.plan_options
-    return experiment.derived(
-        _plan_key(options),
-        lambda: make_plan(*of_experiment(experiment), options.planner, experiment.seed, **more),
-    )
-
-
-def set_plan(experiment: Experiment, plan: Plan) -> None:
-    """Let `plan` be the experiment's; it has none yet."""
-    experiment.derived(_plan_key(options_of(experiment, GridOptions)), lambda: plan)
-
-
-def _plan_key(options: GridOptions) -> tuple[Any, ...]:
-    return ("plan", options.planner, *options.plan_options.values())
-
-
-def former_switches(experiment: Experiment, number: int) -> frozenset[str]:
-    """The switches that earlier plans had for a job, before links failed."""
-    return experiment.derived(("former switches", number), frozenset)
-
-
-def set_former_switches(experiment: Experiment, number: int, switches: frozenset[str]) -> None:
-    """Let these be the former switches of a job."""
-    experiment.derived(("former switches", number), lambda: switches)
-
-
-def undisturbed(experiment: Experiment) -> Experiment:
-    """The experiment as it was before links failed."""
-    return experiment.derived(UNDISTURBED, lambda: experiment)
 
 
 def next_nodes_by_tag(job: JobPlan) -> dict[tuple[str, int], str]:

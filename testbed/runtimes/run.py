@@ -1,0 +1,50 @@
+"""A run on any runtime: what is run, with what program, and who is shown how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+
+from testbed.experiment import Experiment
+from testbed.runtimes.program import Program
+from testbed.setup import Setup, set_up
+
+if TYPE_CHECKING:
+    from testbed.results import Writer
+    from testbed.runtimes.live_view import Page
+
+
+@dataclass(frozen=True)
+class Run:
+    """All repetitions of an experiment. setup: of the first one. page: shows the run while it goes
+    on."""
+
+    experiment: Experiment
+    setup: Setup
+    program: Program
+    console: Console
+    page: Page | None = None
+
+    def setups(self) -> Iterator[Setup]:
+        """The Setup of each repetition, in order."""
+        yield self.setup
+        for repetition in range(1, self.setup.repetitions):
+            yield set_up(self.experiment, repetition)
+
+
+class Runtime(Protocol):
+    """What carries a run out."""
+
+    @property
+    def run(self) -> Run: ...
+
+    def versions(self) -> dict[str, str]:
+        """Versions of the programs that it uses beside the testbed, for the results."""
+        ...
+
+    def repeat(self, writer: Writer) -> None:
+        """Run all repetitions, and write their tables. Raises RunError."""
+        ...

@@ -1,0 +1,161 @@
+"""From an experiment to its Setup, once for each repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from testbed.experiment import Experiment
+from testbed.experiment.background_flows import flows_of
+from testbed.experiment.link_faults import LinkChange, link_changes
+from testbed.experiment.schema_jobs import Job
+from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
+from testbed.routing.plan import JobPlan
+from testbed.routing.tree import JobTree, job_tree, root_switch
+from testbed.setup.plan_entries import aggregating_switches
+from testbed.setup.planning import plan_jobs
+from testbed.setup.records import Communicator, JobSetup, Platform, Setup
+from testbed.setup.routes import planned_topologies, tree_switches
+from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
+from testbed.systems.options import SlotOptions
+
+
+def platform_of(experiment: Experiment) -> Platform:
+    """What all jobs of an experiment share."""
+    return Platform(
+        topology=experiment.topology_object(),
+        directions=experiment.directions,
+        system=experiment.system_entry,
+        options=experiment.system,
+        program=experiment.program,
+        values=experiment.values_per_packet,
+        value_bits=experiment.value_bits,
+        bitmap_bits=experiment.bitmap_bits,
+        aggregators=experiment.aggregators,
+        memory_parts=experiment.memory_parts,
+        job_count=len(experiment.jobs),
+        switches=experiment.switches,
+        switch=experiment.switch,
+        offload=experiment.offload,
+        admission=experiment.admission,
+        timers=experiment.timers,
+        virtual=experiment.virtual,
+        arrivals=experiment.arrivals is not None,
+        links_fail=any(fault.of_link for fault in experiment.faults),
+    )
+
+
+def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
+    """What a repetition of an experiment is made from. With `arrivals` no job has hosts yet;
+    `start_job` sets one up that gets some.
+
+    Raises UserError when a worker has no path to its server, or when there is no plan."""
+    experiment = experiment.of_repetition(repetition)
+    platform = platform_of(experiment)
+    changes = link_changes(experiment.faults, platform.topology)
+    plans: Sequence[JobPlan | None] = [None] * len(experiment.jobs)
+    if platform.system.planned:
+        # With the first repetition's seed for all of them.
+        plans = plan_jobs(platform, experiment.jobs, experiment.seed).jobs
+    return Setup(
+        name=experiment.name,
+        repetition=repetition,
+        repetitions=experiment.repetitions,
+        first_seed=experiment.seed,
+        platform=platform,
+        listed=experiment.jobs,
+        jobs={
+            number: _job(platform, number, job, number, plans[number], changes)
+            for number, job in enumerate(experiment.jobs)
+            if job.placed
+        },
+        arrivals=experiment.arrivals,
+        faults=experiment.faults,
+        link_changes=changes,
+        flows=tuple(
+            flows_of(experiment.background, platform.topology, experiment.seed + repetition)
+        ),
+        timeout_ns=experiment.timeout_ns,
+    )
+
+
+def start_job(setup: Setup, number: int, job: Job, part: int) -> JobSetup:
+    """Set up a job that has got hosts, with part `part` of divided memory. Raises UserError."""
+    return _job(setup.platform, number, job, part, None, ())
+
+
+def _job(
+    platform: Platform,
+    number: int,
+    job: Job,
+    part: int,
+    plan: JobPlan | None,
+    changes: Sequence[LinkChange],
+) -> JobSetup:
+    trace = job.trace()
+    count = trace.fragments(platform.values)
+    iterations = MAX_FRAGMENTS // count if job.is_program else job.iterations
+    slots = None
+    if platform.system.divided:
+        sets = cast("SlotOptions", platform.options).sets
+        slots = memory_part(platform.aggregators, sets, platform.memory_parts, part)
+    group = _communicator(platform, number, job, slots, plan, changes)
+    window, numbers = window_of(platform, group, job.is_program), count
+    if slots is not None and trace.gradients is not None:
+        # SwitchML numbers chunks, and recorded floats need more of these than there are fragments
+        # (testbed/protocols/switchml.py).
+        first = fragments_of(trace.sizes, platform.values)
+        numbers += int(np.minimum(np.diff(first), window).sum())
+    communication_ns = (
+        count * platform.frame_bits * 10**9 // slowest_uplink(platform, group.workers)
+    )
+    return JobSetup(
+        number=number,
+        job=job,
+        communicators=(group,),
+        fragments=count,
+        iterations=iterations,
+        last_fragment=min(numbers * iterations, MAX_FRAGMENTS) - 1,
+        window=window,
+        timers=timers_of(platform, group, job.is_program),
+        communication_ns=communication_ns,
+        bound_ns=communication_bound_ns(platform, group, count),
+    )
+
+
+def _communicator(
+    platform: Platform,
+    number: int,
+    job: Job,
+    slots: Part | None,
+    plan: JobPlan | None,
+    changes: Sequence[LinkChange],
+) -> Communicator:
+    placement, topology = job.fixed_placement, platform.topology
+    tree: JobTree | None = None
+    reminded: tuple[str, ...] = ()
+    if plan is not None:
+        reminded = aggregating_switches(plan)
+        if changes:  # a later plan may have any switch that aggregates
+            able = [name for name in topology.switches if platform.switches.of(name).aggregates]
+            reminded = tuple(dict.fromkeys([*reminded, *able]))
+    elif platform.system.memory:
+        servers = placement.servers
+        target = servers[0] if servers else root_switch(topology, placement.workers)
+        tree = job_tree(topology, placement.workers, target)
+        reminded = tree.switches
+        if changes and servers:
+            later = planned_topologies(topology, changes)[1:]
+            reminded = tree_switches(tree, placement.workers, placement.ps, later)
+    return Communicator(
+        number=number,
+        topology=topology,
+        workers=placement.workers,
+        servers=placement.servers,
+        slots=slots,
+        tree=tree,
+        plan=plan,
+        reminded=reminded,
+    )
