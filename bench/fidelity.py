@@ -42,7 +42,7 @@ from testbed.results.fidelity import (  # noqa: E402
     LAG_LIMIT,
     WINDOW_LIMIT,
 )
-from testbed.setup import set_up  # noqa: E402
+from testbed.schemes import set_up  # noqa: E402
 
 TOLERATED = 0.05  # excess of JCT over the bound
 EXPERIMENT = """

@@ -34,7 +34,8 @@ from testbed import dataplane  # noqa: E402
 from testbed.dissect import Ina  # noqa: E402
 from testbed.experiment import load_text  # noqa: E402
 from testbed.protocols import wire  # noqa: E402
-from testbed.setup import Platform, Setup, set_up  # noqa: E402
+from testbed.schemes import set_up  # noqa: E402
+from testbed.setup import Platform, Setup  # noqa: E402
 from testbed.topology import host_ip  # noqa: E402
 from tests.support.switches import Recorder  # noqa: E402
 

@@ -36,7 +36,7 @@ from numba import njit, types  # noqa: E402
 
 from testbed.experiment import load_text  # noqa: E402
 from testbed.runtimes.program import prepare  # noqa: E402
-from testbed.setup import set_up  # noqa: E402
+from testbed.schemes import set_up  # noqa: E402
 from testbed.simulate import (  # noqa: E402
     event_queue,  # noqa: E402
     loop,

@@ -3,7 +3,9 @@
 A package names them as entry points in its pyproject.toml; nothing of the testbed is edited:
 
     [project.entry-points."ina.systems"]
-    esa-lru = "my_package.system:SYSTEM"          # a testbed.systems.System
+    esa-lru = "my_package.system:SYSTEM"          # a testbed.systems.System: facts and options
+    [project.entry-points."ina.schemes"]
+    esa-lru = "my_package.scheme:SCHEME"          # a testbed.setup.Scheme: its code
     [project.entry-points."ina.planners"]
     greedy = "my_package.planner:PLANNER"         # a testbed.routing.planners.Planner
     [project.entry-points."ina.topologies"]
@@ -27,7 +29,7 @@ from typing import Any, TypeVar
 from testbed.errors import UserError
 
 T = TypeVar("T")
-SYSTEMS, PLANNERS = "ina.systems", "ina.planners"
+SYSTEMS, SCHEMES, PLANNERS = "ina.systems", "ina.schemes", "ina.planners"
 TOPOLOGIES, MODELS = "ina.topologies", "ina.models"
 GROUPS = (SYSTEMS, PLANNERS, TOPOLOGIES, MODELS)
 KINDS = ("system", "planner", "topology", "models")

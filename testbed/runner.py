@@ -21,7 +21,7 @@ from testbed.machine import calibration, capacity
 from testbed.machine import memory_estimate as memory
 from testbed.runtimes.program import prepare
 from testbed.runtimes.run import Run, Runtime
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.steps import quiet_console, step
 
 if TYPE_CHECKING:

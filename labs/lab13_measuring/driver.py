@@ -176,7 +176,7 @@ def _work(experiment: Any) -> int:
 def _rows(experiments: list[Any]) -> list[dict[str, Any]]:
     """A row for each repetition of each experiment."""
     from testbed.runtimes.program import prepare
-    from testbed.setup import set_up
+    from testbed.schemes import set_up
     from testbed.simulate.virtual_run import run_repetition
 
     programs = [prepare(set_up(experiment)).compiled for experiment in experiments]

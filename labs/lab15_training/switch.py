@@ -45,7 +45,7 @@ class Summing:
         from testbed.dissect import Ina
         from testbed.experiment.load import load_text
         from testbed.protocols import wire
-        from testbed.setup import set_up
+        from testbed.schemes import set_up
         from testbed.topology import host_ip
 
         text = TEXT.format(workers=workers, aggregators=2 * SLOTS, block=BLOCK)

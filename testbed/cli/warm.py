@@ -47,7 +47,7 @@ def warm_hosts(system: str, role: str) -> None:
     """Compile every function that a host process of a role, or FED, runs per packet."""
     from testbed.experiment import load_text
     from testbed.hosts.host_process import load
-    from testbed.setup import set_up
+    from testbed.schemes import set_up
     from testbed.setup.host_specs import host_kinds
 
     memory = "memory: {aggregators: 16}" if MEMORY[system] else ""
@@ -77,7 +77,7 @@ def warm_switches() -> None:
     """Compile the P4 programs that the demo runs, and with them the runtime of all programs."""
     from testbed.experiment.sweep import load_sweep
     from testbed.runtimes.program import prepare
-    from testbed.setup import set_up
+    from testbed.schemes import set_up
 
     for point in load_sweep(DEMO).points:
         prepare(set_up(point.experiment))

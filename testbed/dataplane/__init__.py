@@ -1,11 +1,11 @@
 """A switch from outside: what the control plane writes into it and reads from it.
 
-`install_tables` says which P4 program an experiment's switches run, with which compile-time
-parameters, and fills a switch's tables; `job_tables` keeps them up to date while jobs come and go,
-`failover` and `switch_entries` while links fail.
-`link_shaping` shapes its ports. `read_registers` reads what its registers have counted, and
-`memory_snapshot` its memory at one moment. `release_job` frees what a job held that has ended. They
-work with any switch that offers the control interface of `p4engine.control.client.Client`.
+`install_tables` says which P4 program the switches run, with which compile-time parameters, and
+fills a switch's tables; `job_tables` keeps them up to date while jobs come and go, `failover` and
+`switch_entries` while links fail. `link_shaping` shapes its ports. `read_registers` reads what its
+registers have counted, and `memory_snapshot` its memory at one moment. What depends on the system
+is in its scheme (testbed/schemes), which makes its entries with `table_calls`. They work with any
+switch that offers the control interface of `p4engine.control.client.Client`.
 """
 
 from testbed.dataplane.install_tables import install, program
@@ -18,7 +18,6 @@ from testbed.dataplane.memory_snapshot import (
     take_snapshot,
 )
 from testbed.dataplane.read_registers import counters, occupancy, port_counts, refusals
-from testbed.dataplane.release_job import release
 
 __all__ = [
     "JobTables",
@@ -32,6 +31,5 @@ __all__ = [
     "port_counts",
     "program",
     "refusals",
-    "release",
     "shape_links",
 ]

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.experiment.link_faults import LinkChange
 from testbed.experiment.planned_faults import NEVER, title
-from testbed.setup.rerouting import NewPart, Rerouted, Rerouting
+from testbed.setup.records import NewPart
+from testbed.setup.rerouting import Rerouted, Rerouting
 
 if TYPE_CHECKING:
     from testbed.setup.records import Setup

@@ -20,16 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from testbed.dataplane.read_registers import (
-    EVENTS_PER_JOB,
-    FILLING,
-    HELD,
-    may_hold,
-    occupancy,
-    occupancy_calls,
-    occupied,
-    statistics,
-)
+from testbed.dataplane.read_registers import occupancy, occupancy_calls, occupied
+from testbed.systems.statistics import EVENTS_PER_JOB, FILLING, HELD
 
 if TYPE_CHECKING:
     from testbed.setup.records import Platform
@@ -84,8 +76,8 @@ class SnapshotTaker:
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
-        self._statistics = statistics(platform)
-        self._may_hold = may_hold(platform)
+        self._statistics = platform.scheme.statistics(platform)
+        self._may_hold = platform.scheme.may_hold(platform)
         self._calls = occupancy_calls(platform)
         self._states = self._statistics.registers("state")
         switches = len(platform.topology.switches)

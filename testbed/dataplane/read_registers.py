@@ -8,120 +8,15 @@ memory utilisation depends on no sampling.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from testbed.dataplane.install_tables import holds
 from testbed.protocols.sizes import memory_part
-from testbed.systems.options import SwitchmlOptions
+from testbed.systems.statistics import ENDINGS_PER_JOB, EVENTS_PER_JOB, FILLING, HELD, Statistics
 
 if TYPE_CHECKING:
     from testbed.setup.records import Platform
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """What a P4 program counts: the events in order of their numbers, from 1; the events that begin
-    an occupation; the endings that occur, by number; where its aggregators are sets of slots, the
-    sets that each slot has, after which their registers are named."""
-
-    events: tuple[str, ...]
-    claims: tuple[str, ...]
-    endings: dict[int, str]
-    sets: tuple[str, ...] = ()
-
-    def place(self, job: int, event: str) -> int:
-        """Where register `events` has it."""
-        return job * EVENTS_PER_JOB + 1 + self.events.index(event)
-
-    @cached_property
-    def claim_columns(self) -> list[int]:
-        """Which of a job's numbers in register `events` count beginnings of occupations."""
-        return [self.place(0, event) for event in self.claims]
-
-    def registers(self, what: str) -> tuple[str, ...]:
-        """The registers that have an aggregator's `what`: one, or one of each set."""
-        return tuple(f"{each}_{what}" for each in self.sets or ("slot",))
-
-
-# p4/pool_types.p4
-POOL_EVENTS = (
-    "allocations",
-    "additions",
-    "completions",
-    "duplicates",
-    "re_emissions",
-    "overlaps",
-    "preemptions",
-    "preemptions_held",
-    "collisions",
-    "downgrades",
-    "ghosts",
-    "flushes",
-    "flush_additions",
-    "reminders",
-    "reminders_empty",
-    "releases",
-    "results_passed",
-    "passes",
-    "outside",
-)
-POOL = Statistics(
-    events=POOL_EVENTS,
-    claims=("allocations", "preemptions", "preemptions_held", "ghosts"),
-    endings={0: "completed", 1: "evicted", 2: "pulled", 3: "discarded"},
-)
-GRID = replace(POOL, events=(*POOL_EVENTS, "over_rate"))  # p4/grid.p4
-# p4/switchml.p4
-SWITCHML = Statistics(
-    events=(
-        "allocations",
-        "additions",
-        "completions",
-        "duplicates",
-        "re_emissions",
-        "overlaps",
-        "stale_chunks",
-        "outside",
-        "results_passed",
-    ),
-    claims=("allocations",),
-    endings={0: "completed", 3: "discarded"},
-    sets=("first", "second"),
-)
-ONE_SET = replace(SWITCHML, sets=SWITCHML.sets[:1])
-EVENTS_PER_JOB = 32
-ENDINGS_PER_JOB = 4
-FILLING = 1
-HELD = 2
-
-
-def statistics(platform: Platform) -> Statistics:
-    """What the P4 program of a platform's system counts."""
-    return platform.system.require("statistics")(platform)
-
-
-def pool_statistics(platform: Platform) -> Statistics:
-    """Of programs with p4/pool.p4."""
-    return POOL
-
-
-def grid_statistics(platform: Platform) -> Statistics:
-    """Of p4/grid.p4."""
-    return GRID
-
-
-def switchml_statistics(platform: Platform) -> Statistics:
-    """Of p4/switchml.p4."""
-    return SWITCHML if platform.options_of(SwitchmlOptions).sets == 2 else ONE_SET
-
-
-def may_hold(platform: Platform) -> bool:
-    """Whether a complete sum keeps its aggregator for a while."""
-    return platform.system.divided or holds(platform)
 
 
 def occupancy(platform: Platform, client: Any) -> list[tuple[int, int, int]]:
@@ -149,14 +44,15 @@ def occupancy_of(
 ) -> list[tuple[int, int, int]]:
     """(job, filling, held) of each job, from the answers to `occupancy_calls`; where the `running`
     jobs are given, of these, and of others only if they have left something behind."""
-    counted = occupied(statistics(platform), may_hold(platform), answers, running)
+    scheme = platform.scheme
+    counted = occupied(scheme.statistics(platform), scheme.may_hold(platform), answers, running)
     return [(job, filling, held) for job, filling, held in counted.tolist()]
 
 
 def occupied(
     kept: Statistics, held: bool, answers: Any, running: Collection[int] | None = None
 ) -> np.ndarray:
-    """The same as int64[J, 3]; `held`: see `may_hold`."""
+    """The same as int64[J, 3]; `held`: see `Scheme.may_hold`."""
     events = np.asarray(answers[0], np.int64).reshape(-1, EVENTS_PER_JOB)
     endings = np.asarray(answers[1], np.int64).reshape(-1, ENDINGS_PER_JOB)
     found = np.zeros((len(events), 3), np.int64)
@@ -177,7 +73,7 @@ def occupancy_of_slots(platform: Platform, client: Any) -> list[tuple[int, int, 
     For a switch on which packets pass between two readings, so that counts that were read one after
     the other have no difference that means anything; and quicker there for a pool that is not
     large."""
-    names = _slot_registers(statistics(platform))
+    names = _slot_registers(platform.scheme.statistics(platform))
     states = [name for name in names if not name.endswith("since")]
     read = dict(
         zip(states, client.batch([("register_read", name) for name in states]), strict=True)
@@ -199,7 +95,7 @@ def counters(platform: Platform, client: Any) -> list[tuple[int, str, int]]:
         return []
     jobs = platform.job_count
     timestamp_unit_ns = platform.timestamp_unit_ns
-    kept = statistics(platform)
+    kept = platform.scheme.statistics(platform)
     registers = _slot_registers(kept)
     events, endings, filling, held, *slot_registers, stats = client.batch(
         [
@@ -261,7 +157,7 @@ def _slot_registers(kept: Statistics) -> tuple[str, ...]:
 
 def _slots(platform: Platform, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
     """(job, state, since) of all aggregators, from the registers of the experiment's system."""
-    if sets := len(statistics(platform).sets):
+    if sets := len(platform.scheme.statistics(platform).sets):
         return _of_slots(platform, registers[:sets], registers[sets:])
     return _of_pool(registers)
 

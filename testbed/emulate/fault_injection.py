@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from testbed import dataplane
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.experiment.planned_faults import NEVER, affected_nodes, title
@@ -256,8 +255,9 @@ class Faults:
             self.broken[job] = f"it gets its sums from its parameter server ({each})"
         else:
             self.killed.add(job)
+            platform = self._setup.platform
             for client in self._switches.clients.values():
-                dataplane.release(self._setup.platform, self._setup.jobs[job], client)
+                platform.scheme.release(platform, self._setup.jobs[job], client)
 
     def _restart(self, name: str, each: PlannedFault) -> None:
         self._before_loss(name)
@@ -265,7 +265,8 @@ class Faults:
         self._after_start(name)
         platform = self._setup.platform
         for job in self.killed:
-            dataplane.release(platform, self._setup.jobs[job], self._switches.clients[name])
+            client = self._switches.clients[name]
+            platform.scheme.release(platform, self._setup.jobs[job], client)
         why = platform.system.lost_with_registers
         if why:
             for job in self._jobs_through(name):

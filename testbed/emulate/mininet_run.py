@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from testbed.dataplane.failover import Failover
     from testbed.emulate.session import Session
     from testbed.results import Writer
-    from testbed.setup.rerouting import NewPart
+    from testbed.setup.records import NewPart
 
 # Imported where results are written and reported, which otherwise would wait for it.
 FOR_RESULTS = ("pyarrow.parquet", "pandas", "testbed.analysis.report")

@@ -513,11 +513,11 @@ class _Resolver:
         self.problems += check_faults(faults, jobs, self.topology)
         self.parts["faults"] = tuple(fault.with_failover() for fault in faults)
         for number, fault in enumerate(faults):
-            if fault.of_link and self.system is not None and not self.system.reroute:
+            if fault.of_link and self.system is not None and not self.system.reroutes:
                 self.add_problem(
                     ("faults", number, "fault"),
                     f"found {fault.kind}; the system {self.system.name} does not say what becomes"
-                    " of its jobs when routes change (hook `reroute`, docs/architecture.md)",
+                    " of its jobs when routes change (`reroutes`, docs/architecture.md)",
                 )
 
     # -- virtual time

@@ -43,6 +43,7 @@ from testbed.linux.kernel import wake_promptly
 from testbed.protocols import lag, wire
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.protocols.records import as_dict
+from testbed.schemes import new_machine
 from testbed.workload import machine, worker
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
@@ -64,7 +65,7 @@ class _Role:
         self.spec = spec
         self.output = output
         self.is_worker = spec.is_worker
-        self.machine = machine.new_machine(spec)
+        self.machine = new_machine(spec)
         self.said_done = False
         self.link: ProgramLink | None = None
         self.arrived = machine.new_batch(ROWS_IN, spec.job.values, spec.job.bitmap_width)

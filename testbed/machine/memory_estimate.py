@@ -59,7 +59,7 @@ def estimate_bytes(setup: Setup, machine_bytes: MachineBytes | None = None) -> i
 def _placed(setup: Setup, number: int) -> JobSetup:
     """A job; with hosts if it has none yet."""
     from testbed.experiment.schema_jobs import Placement
-    from testbed.setup import start_job
+    from testbed.setup.build import start_job
 
     if number in setup.jobs:
         return setup.jobs[number]
@@ -106,7 +106,7 @@ def machine_bytes_at_most(spec: HostSpec) -> int:
 
 def _bytes_with(spec: HostSpec, fragments: int) -> int:
     """The memory of a machine whose tensors have so many fragments each."""
-    from testbed.workload.machine import new_machine
+    from testbed.schemes import new_machine
 
     job = spec.job
     small = replace(

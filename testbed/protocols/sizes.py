@@ -2,15 +2,19 @@
 shares of switch memory, and how many workers and jobs there can be.
 
 Validation, set-up and hosts ask for these numbers here and nowhere else. All arguments are plain
-numbers. The module imports no numba: a command that only reads an experiment starts without it.
+numbers. The module imports neither numba nor, at its top, numpy: what only reads an experiment or a
+trace starts without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
+
 
 HEADER_WORDS = 6
 FRAME_OVERHEAD = 14 + 20 + 8  # bytes: Ethernet, IPv4, UDP
@@ -33,6 +37,8 @@ def fragments_of(sizes: Sequence[int], values: int) -> np.ndarray:
     """First fragment of each tensor and, last, the number of fragments; int64[T + 1].
 
     `sizes`: values of each tensor; `values`: of a packet."""
+    import numpy as np
+
     counts = -(-np.asarray(sizes, np.int64) // values)
     return np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
 
@@ -41,6 +47,8 @@ def sending_order(first: np.ndarray) -> np.ndarray:
     """Fragments as backward makes them ready, int32[F]: tensors from the last to the first.
 
     `first`: as `fragments_of` returns it."""
+    import numpy as np
+
     tensors = reversed(range(len(first) - 1))
     return np.concatenate([np.arange(first[t], first[t + 1], dtype=np.int32) for t in tensors])
 

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from testbed.experiment import Experiment
 from testbed.runtimes.program import Program
-from testbed.setup import Setup, set_up
+from testbed.schemes import set_up
+from testbed.setup import Setup
 
 if TYPE_CHECKING:
     from testbed.results import Writer

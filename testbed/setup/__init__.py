@@ -1,25 +1,16 @@
 """What a run is made from, worked out once from an experiment.
 
-    setup = set_up(experiment)
+    setup = testbed.schemes.set_up(experiment)
 
 A `Setup` has the platform (network, switches, what they run) and a record per job: its
-communicators with their trees or plans and ports, its fragments, window, timers and bound
-(records.py). The data plane, the hosts of both runtimes and the estimates of machine/ read these
-records. build.py makes them, with routes.py, timing.py and planning.py. host_specs.py turns them
-into what every host is told, plan_entries.py a plan into entries of tables. rerouting.py makes a
-new Setup when links fail.
+communicators with their trees or plans and ports (communicator.py), its fragments, window, timers
+and bound (records.py). The data plane, the hosts of both runtimes and the estimates of machine/
+read these records, and so does a system's code (`Scheme`). build.py makes them, with routes.py,
+timing.py and planning.py. host_specs.py makes what every host is told, plan_entries.py entries of
+tables from a plan. rerouting.py makes a new Setup when links fail.
 """
 
-from testbed.setup.build import platform_of, set_up, start_job
-from testbed.setup.records import Communicator, JobSetup, Platform, Ports, Setup
+from testbed.setup.communicator import Communicator, Ports
+from testbed.setup.records import JobSetup, NewPart, Platform, Scheme, Setup
 
-__all__ = [
-    "Communicator",
-    "JobSetup",
-    "Platform",
-    "Ports",
-    "Setup",
-    "platform_of",
-    "set_up",
-    "start_job",
-]
+__all__ = ["Communicator", "JobSetup", "NewPart", "Platform", "Ports", "Scheme", "Setup"]

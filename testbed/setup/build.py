@@ -14,20 +14,22 @@ from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree, job_tree, root_switch
+from testbed.setup.communicator import Communicator
 from testbed.setup.plan_entries import aggregating_switches
 from testbed.setup.planning import plan_jobs
-from testbed.setup.records import Communicator, JobSetup, Platform, Setup
+from testbed.setup.records import JobSetup, Platform, Scheme, Setup
 from testbed.setup.routes import planned_topologies, tree_switches
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
 from testbed.systems.options import SlotOptions
 
 
-def platform_of(experiment: Experiment) -> Platform:
+def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
     """What all jobs of an experiment share."""
     return Platform(
         topology=experiment.topology_object(),
         directions=experiment.directions,
         system=experiment.system_entry,
+        scheme=scheme,
         options=experiment.system,
         program=experiment.program,
         values=experiment.values_per_packet,
@@ -47,13 +49,13 @@ def platform_of(experiment: Experiment) -> Platform:
     )
 
 
-def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
+def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:
     """What a repetition of an experiment is made from. With `arrivals` no job has hosts yet;
     `start_job` sets one up that gets some.
 
     Raises UserError when a worker has no path to its server, or when there is no plan."""
     experiment = experiment.of_repetition(repetition)
-    platform = platform_of(experiment)
+    platform = platform_of(experiment, scheme)
     changes = link_changes(experiment.faults, platform.topology)
     plans: Sequence[JobPlan | None] = [None] * len(experiment.jobs)
     if platform.system.planned:

@@ -12,6 +12,7 @@ from testbed.routing.graph_file import network_of, read_graph
 from testbed.routing.network import Network, PlanJob
 from testbed.setup.build import platform_of
 from testbed.setup.planning import network_of_platform, planned_jobs
+from testbed.setup.records import Scheme
 from testbed.systems.options import GridOptions
 
 Input = tuple[Network, tuple[PlanJob, ...]]
@@ -56,5 +57,5 @@ def of_experiment(experiment: Experiment) -> Input:
         raise UserError(
             "jobs that come and go (arrivals) have no hosts before they run; a plan needs `jobs`"
         )
-    platform = platform_of(experiment)
+    platform = platform_of(experiment, Scheme())  # a planner asks no scheme
     return network_of_platform(platform), planned_jobs(experiment.jobs, platform.system.title)

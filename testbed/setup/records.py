@@ -1,19 +1,26 @@
-"""The records that a run is made from: the platform, the jobs on it, and their communicators.
+"""The records that a run is made from, the platform and the jobs on it, and a system's code, which
+reads them.
 
-They are frozen. Whatever follows from an experiment has been worked out when a record exists, and a
-failure of links makes new records (rerouting.py) instead of changing these.
+The records are frozen. Whatever follows from an experiment has been worked out when a record
+exists, and a failure of links makes new records (rerouting.py) instead of changing these.
+
+A system has facts and options (testbed/systems), which every command reads, and a scheme: what its
+hosts are told, what its switches' tables hold, how its registers are read, and what becomes of its
+jobs when links fail. testbed/schemes has one module per system, with a class derived from `Scheme`
+and one object of it. A package of its own adds one as an entry point of group `ina.schemes`, beside
+the facts in `ina.systems` (testbed/plugins.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from testbed.protocols.sizes import Part, frame_bits, frame_bytes
-from testbed.systems.options import SystemOptions, WorkerOptions
+from testbed.protocols.host_spec import PlannedWorker, ServerStripes, SystemSpec, WorkerPart
+from testbed.protocols.sizes import frame_bits, frame_bytes
+from testbed.setup.communicator import Communicator
 
 if TYPE_CHECKING:
     from testbed.experiment import LinkDirection
@@ -23,15 +30,18 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_arrivals import Arrivals
     from testbed.experiment.schema_jobs import Fault, Job
     from testbed.experiment.schema_switches import Switches
-    from testbed.routing.plan import JobPlan
-    from testbed.routing.tree import JobTree
-    from testbed.setup.timing import Bounds
+    from testbed.protocols.host_spec import HostSpec
+    from testbed.systems.options import SystemOptions, WorkerOptions
+    from testbed.systems.statistics import Statistics
     from testbed.systems.system import System
     from testbed.topology import Topology
     from testbed.traffic.trace import Trace
 
-T = TypeVar("T", bound=SystemOptions)
-Ports = Mapping[str, frozenset[int]]
+T = TypeVar("T", bound="SystemOptions")
+# A fragment whose remainder has to be pulled out of a switch comes later than the fragments sent
+# after it, by a reminder's delay. A worker waits for this many of the shortest such delays before
+# it takes a fragment for lost.
+REMINDERS_OF_PATIENCE = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -41,6 +51,7 @@ class Platform:
     topology: Topology  # with the links that are up
     directions: tuple[tuple[LinkDirection, LinkDirection], ...]  # by link (a, b): a to b, b to a
     system: System
+    scheme: Scheme  # the system's code
     options: SystemOptions  # of the system
     program: Path  # the P4 program
     values: int  # of a packet
@@ -91,7 +102,7 @@ class Platform:
     @property
     def omits_zeros(self) -> bool:
         """Whether packets whose values are all 0 go without them."""
-        return isinstance(self.options, WorkerOptions) and self.options.zeros == "header_only"
+        return getattr(self.options, "zeros", "sent") == "header_only"
 
     def options_of(self, kind: type[T]) -> T:
         """The options of the system, which must be of this kind."""
@@ -100,55 +111,17 @@ class Platform:
         return self.options
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Communicator:
-    """An ordered group of a job's workers whose gradients are added up together, and its way
-    through the network. It is the unit of aggregation: `number` is what packets and switches call
-    a job."""
+@dataclass(frozen=True)
+class Bounds:
+    """Bounds of a job's timers, all in ns; docs/experiment.md, section timers, says what each is
+    for."""
 
-    number: int
-    topology: Topology  # with the links that are up
-    workers: tuple[str, ...]  # hosts by rank
-    servers: tuple[str, ...]
-    slots: Part | None = None  # its part of every switch's memory, where the system divides it
-    tree: JobTree | None = None  # where sums meet; None without switch memory, or with a plan
-    plan: JobPlan | None = None  # of a system that plans
-    # The switches that a server may have to remind at any time of a run, those of its first routes
-    # first.
-    reminded: tuple[str, ...] = ()
-    former: frozenset[str] = frozenset()  # switches of plans before links failed
-    ports_before: Ports = field(default_factory=dict)  # before links failed
-
-    @cached_property
-    def ports(self) -> Ports:
-        """{switch: the ports through which its packets may come}; without switches that none
-        passes."""
-        from testbed.setup.routes import ports_of
-
-        return ports_of(self)
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Workers, then servers."""
-        return (*self.workers, *self.servers)
-
-    @property
-    def ps(self) -> str:
-        """The only server."""
-        (server,) = self.servers
-        return server
-
-    @property
-    def routed_tree(self) -> JobTree:
-        """The tree, which must exist."""
-        assert self.tree is not None, self.number
-        return self.tree
-
-    @property
-    def routed_plan(self) -> JobPlan:
-        """The plan, which must exist."""
-        assert self.plan is not None, self.number
-        return self.plan
+    min_timeout_ns: int
+    max_timeout_ns: int
+    min_reminder_delay_ns: int
+    max_reminder_delay_ns: int
+    ack_delay_ns: int
+    burst_ns: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -203,3 +176,92 @@ class Setup:
     def seed(self) -> int:
         """The seed of the repetition."""
         return self.first_seed + self.repetition
+
+    def with_groups(self, groups: Mapping[int, Communicator]) -> Setup:
+        """The same with other communicators, by the numbers of their jobs."""
+        jobs = {
+            number: replace(self.jobs[number], communicators=(group,))
+            for number, group in groups.items()
+        }
+        return replace(self, jobs=jobs)
+
+
+@dataclass(frozen=True)
+class NewPart:
+    """What a host is told while it runs: worker or server `number` of a job, and its new way."""
+
+    job: int
+    number: int
+    part: PlannedWorker | ServerStripes
+
+
+class Scheme:
+    """What the testbed asks a system. The defaults are those of a system that uses no switch memory
+    and has no parameter server. `calls` collects control calls (p4engine.control.client)."""
+
+    # ---- hosts ----
+
+    def told(self, setup: Setup, job: JobSetup) -> SystemSpec:
+        """What all hosts of a job are told beside what every system's are."""
+        return self.worker_spec(setup, job)
+
+    def told_worker(self, setup: Setup, job: JobSetup, worker: int) -> WorkerPart | None:
+        """What one worker is told beside that."""
+        return None
+
+    def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:
+        """The nodes that a worker sends to: by default the parameter servers."""
+        return group.servers
+
+    def machine(self, spec: HostSpec) -> Any:
+        """The state machine of a host (testbed/workload/machine.py)."""
+        raise NotImplementedError
+
+    def worker_spec(self, setup: Setup, job: JobSetup) -> SystemSpec:
+        """What the workers of every system need."""
+        options, timers = cast("WorkerOptions", setup.platform.options), job.timers
+        return SystemSpec(
+            order=options.order,
+            window=job.window,
+            timeout_ns=options.timeout_ns or 0,
+            min_timeout_ns=timers.min_timeout_ns,
+            max_timeout_ns=timers.max_timeout_ns,
+            min_patience_ns=REMINDERS_OF_PATIENCE * timers.min_reminder_delay_ns,
+        )
+
+    # ---- switches ----
+
+    def definitions(self, platform: Platform) -> dict[str, int]:
+        """Preprocessor symbols of the P4 program beside those of all systems."""
+        return {}
+
+    def tables(self, setup: Setup, switch: str, calls: list[tuple]) -> None:
+        """Fill what names no job in a switch's tables, except routes and marks."""
+        raise NotImplementedError
+
+    def job_tables(
+        self, platform: Platform, switch: str, job: JobSetup, calls: list[tuple]
+    ) -> None:
+        """Fill a job's entries in a switch's tables."""
+
+    def statistics(self, platform: Platform) -> Statistics:
+        """What the P4 program counts, of a system that uses switch memory."""
+        raise NotImplementedError
+
+    def may_hold(self, platform: Platform) -> bool:
+        """Whether a complete sum keeps its aggregator for a while."""
+        return platform.system.divided
+
+    def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
+        """Free what an ended or killed job holds of a switch's memory, through the switch's control
+        interface. The job's processes are dead; with `arrivals` it has no entry left in the
+        switch's tables."""
+
+    # ---- links that fail ----
+
+    def reroute(self, setup: Setup, going_on: Sequence[int]) -> tuple[Setup, list[NewPart]]:
+        """What becomes of jobs when links have failed or are up again: the Setup with new trees or
+        plans, and what hosts are told. `setup` has the new topology, and the trees and plans from
+        before; `going_on`: the jobs whose hosts reach each other. By default new routes suffice,
+        since switches hold nothing. Called for systems whose facts say `reroutes`."""
+        return setup, []

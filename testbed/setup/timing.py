@@ -33,30 +33,18 @@ reminders are not in it, nor is what the switches between share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from testbed.experiment.schema import VirtualTime
 from testbed.routing.tree import next_hops, switch_of
-from testbed.setup.records import Communicator, Platform
+from testbed.setup.communicator import Communicator
+from testbed.setup.records import Bounds, Platform
 from testbed.systems.options import WorkerOptions
 
 MS = 1_000_000
 
 # The link rate that is assumed for a job whose links are unlimited.
 NOMINAL_RATE_BPS = 10**9
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """Bounds of a job's timers, all in ns; docs/experiment.md, section timers, says what each is
-    for."""
-
-    min_timeout_ns: int
-    max_timeout_ns: int
-    min_reminder_delay_ns: int
-    max_reminder_delay_ns: int
-    ack_delay_ns: int
-    burst_ns: int
 
 
 REAL_CLOCK = Bounds(100 * MS, 1000 * MS, 2 * MS, 200 * MS, 5 * MS, 2 * MS)

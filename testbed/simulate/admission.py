@@ -13,7 +13,8 @@ import bisect
 
 from testbed.experiment.placement import choose
 from testbed.experiment.schema_jobs import Placement
-from testbed.setup import JobSetup, Setup, start_job
+from testbed.setup import JobSetup, Setup
+from testbed.setup.build import start_job
 
 
 class Admission:

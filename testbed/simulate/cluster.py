@@ -98,10 +98,11 @@ class Cluster:
         for host in hosts:
             nodes.leave(host)
         admission.end(number)
+        platform = nodes.setup.platform
         for tables in self._tables.values():
             tables.remove(number, now_ns)
         for switch in nodes.switches.values():
-            dataplane.release(nodes.setup.platform, job, switch)
+            platform.scheme.release(platform, job, switch)
 
     def _on_server_links(self, job: JobSetup) -> tuple[int, int] | None:
         """Bytes that have gone to and from a job's servers' hosts so far."""

@@ -14,7 +14,7 @@ from testbed.dataplane.failover import Failover
 from testbed.simulate import event_queue
 
 if TYPE_CHECKING:
-    from testbed.setup.rerouting import NewPart
+    from testbed.setup.records import NewPart
     from testbed.simulate.world import Nodes
 
 

@@ -23,15 +23,16 @@ from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
+from testbed.schemes import new_machine
 from testbed.setup import Platform, Setup
 from testbed.setup.host_specs import host_specs
-from testbed.setup.rerouting import NewPart
+from testbed.setup.records import NewPart
 from testbed.simulate import background, event_queue
 from testbed.simulate.packing import packed
 from testbed.simulate.state import World, empty, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload.background import PORT as BACKGROUND_PORT
-from testbed.workload.machine import new_batch, new_machine, on_new_way
+from testbed.workload.machine import new_batch, on_new_way
 from testbed.workload.placed_machine import Placed, Stepper
 
 ROWS_IN = 64

@@ -33,7 +33,7 @@ def run_point(experiment: Experiment, parent: str) -> str:
     from testbed.runner import execute
     from testbed.runtimes.program import prepare
     from testbed.runtimes.run import Run
-    from testbed.setup import set_up
+    from testbed.schemes import set_up
 
     quiet = quiet_console()
     try:

@@ -31,7 +31,8 @@ from testbed.results import SWEEP_FILE, hand_over
 from testbed.runner import VIRTUAL, execute, get_ready
 from testbed.runtimes.program import Program, prepare
 from testbed.runtimes.run import Run
-from testbed.setup import Setup, set_up
+from testbed.schemes import set_up
+from testbed.setup import Setup
 from testbed.steps import quiet_console, step
 from testbed.sweeps import result_reuse as known_points
 from testbed.sweeps.point_pool import AnyPoint, executor, run_points

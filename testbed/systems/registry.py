@@ -1,7 +1,7 @@
 """The list of systems: one entry each, the testbed's own and those of other packages.
 
-An entry says how a system is called, which P4 program its switches run, how figures draw it, which
-options an experiment may set, and where the code of its hosts and tables is.
+An entry has a system's facts: its name, the P4 program of its switches, how figures draw it, and
+which options an experiment may set. Its code is its scheme (testbed/schemes).
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ SHIPPED: dict[str, System] = {
             program=P4 / "esa.p4",
             options="testbed.systems.options:EsaOptions",
             slot_bytes=26,
-            host_part="testbed.setup.host_specs:esa_part",
-            machine="testbed.workload.machine:esa_machine",
-            tables="testbed.dataplane.install_tables:install_pool",
-            job_tables="testbed.dataplane.install_tables:install_pool_job",
-            reroute="testbed.setup.rerouting:follow_tree",
+            reroutes=True,
         ),
         System(
             name="atp",
@@ -36,11 +32,7 @@ SHIPPED: dict[str, System] = {
             program=P4 / "atp.p4",
             options="testbed.systems.options:AtpOptions",
             slot_bytes=26,
-            host_part="testbed.setup.host_specs:atp_part",
-            machine="testbed.workload.machine:atp_machine",
-            tables="testbed.dataplane.install_tables:install_pool",
-            job_tables="testbed.dataplane.install_tables:install_pool_job",
-            reroute="testbed.setup.rerouting:follow_tree",
+            reroutes=True,
         ),
         System(
             name="grid",
@@ -51,14 +43,7 @@ SHIPPED: dict[str, System] = {
             options="testbed.systems.options:GridOptions",
             slot_bytes=28,
             planned=True,
-            host_part="testbed.setup.host_specs:grid_part",
-            worker_part="testbed.setup.host_specs:grid_worker_part",
-            machine="testbed.workload.machine:grid_machine",
-            tables="testbed.dataplane.install_tables:install_grid",
-            job_tables="testbed.dataplane.install_tables:install_grid_job",
-            definitions="testbed.dataplane.install_tables:grid_definitions",
-            statistics="testbed.dataplane.read_registers:grid_statistics",
-            reroute="testbed.setup.rerouting:plan_again",
+            reroutes=True,
         ),
         System(
             name="switchml",
@@ -72,15 +57,7 @@ SHIPPED: dict[str, System] = {
             divided=True,
             lost_with_registers="SwitchML keeps results in switch registers alone, so one that some"
             " workers had and others did not is lost",
-            host_part="testbed.setup.host_specs:switchml_part",
-            peers="testbed.setup.host_specs:root_of",
-            machine="testbed.workload.machine:switchml_machine",
-            tables="testbed.dataplane.install_tables:install_switchml",
-            job_tables="testbed.dataplane.install_tables:install_switchml_job",
-            definitions="testbed.dataplane.install_tables:switchml_definitions",
-            statistics="testbed.dataplane.read_registers:switchml_statistics",
-            release="testbed.dataplane.release_job:empty_part",
-            reroute="testbed.setup.rerouting:leave_it_to_the_root",
+            reroutes=True,
         ),
         System(
             name="ps",
@@ -92,10 +69,7 @@ SHIPPED: dict[str, System] = {
             slot_bytes=0,
             servers="many",
             memory=False,
-            host_part="testbed.setup.host_specs:server_part",
-            machine="testbed.workload.machine:ps_machine",
-            tables="testbed.dataplane.install_tables:install_forwarder",
-            reroute="testbed.setup.rerouting:routes_alone",
+            reroutes=True,
         ),
         System(
             name="ring",
@@ -107,11 +81,7 @@ SHIPPED: dict[str, System] = {
             slot_bytes=0,
             servers="none",
             memory=False,
-            host_part="testbed.setup.host_specs:ring_part",
-            peers="testbed.setup.host_specs:ring_neighbours",
-            machine="testbed.workload.machine:ring_machine",
-            tables="testbed.dataplane.install_tables:install_forwarder",
-            reroute="testbed.setup.rerouting:routes_alone",
+            reroutes=True,
         ),
     )
 }

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import pkgutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-from testbed.errors import UserError
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from testbed.systems.options import ServerOptions, SlotOptions, SystemOptions
-
-Hook = str | Callable[..., Any]
-
-
-@functools.cache
-def _function(place: str) -> Callable[..., Any] | None:
-    return pkgutil.resolve_name(place) if place else None
 
 
 @dataclass(frozen=True)
@@ -37,20 +26,8 @@ class System:
     `lost_with_registers`: why a job may not survive a switch that loses its registers; "" if it
     does.
 
-    The hooks say where the code of the system's hosts and tables is. Each is a function, or its
-    place as "module:function", which is imported when it is needed. Their arguments are the records
-    of testbed/setup/records.py. `host_part(setup, job)`: what the hosts of a job are told beside
-    what all systems' are (testbed/setup/host_specs.py); `worker_part(setup, job, worker)`: the same
-    for one worker; `peers(communicator, worker)`: the nodes that a worker talks to, by default its
-    servers. `machine(spec)`: the state machine of a host (testbed/workload/machine.py).
-    `tables(setup, switch, calls)`: fills what names no job in a switch's tables;
-    `job_tables(platform, switch, job, calls)`: fills a job's entries (both in
-    testbed/dataplane/install_tables.py). `definitions(platform)`: preprocessor symbols of its P4
-    program beside those of all systems. `statistics(platform)`: what its P4 program counts
-    (testbed/dataplane/read_registers.py). `release(platform, job, client)`: frees what an ended job
-    holds of a switch's memory (testbed/dataplane/release_job.py); the last two are by default those
-    of a shared pool. `reroute(setup, going_on)`: what becomes of jobs when links have failed or are
-    up again (testbed/setup/rerouting.py); without it, links cannot fail during a run."""
+    `reroutes`: whether jobs go on when links fail during a run; otherwise such faults are errors.
+    The code of a system is its scheme (testbed/setup/records.py)."""
 
     name: str
     title: str
@@ -64,27 +41,13 @@ class System:
     divided: bool = False
     planned: bool = False
     lost_with_registers: str = ""
-    host_part: Hook = ""
-    worker_part: Hook = ""
-    peers: Hook = "testbed.setup.host_specs:servers_of"
-    machine: Hook = ""
-    tables: Hook = ""
-    job_tables: Hook = ""
-    definitions: Hook = ""
-    statistics: Hook = "testbed.dataplane.read_registers:pool_statistics"
-    release: Hook = "testbed.dataplane.release_job:mark_gone"
-    reroute: Hook = ""
+    reroutes: bool = False
 
     @property
     def option_model(self) -> type[SystemOptions]:
         """The class behind `options`."""
         place = self.options
-        return cast("type[SystemOptions]", _function(place)) if isinstance(place, str) else place
-
-    def hook(self, name: str) -> Callable[..., Any] | None:
-        """The function behind one of the hooks above; None if the system has none."""
-        place = getattr(self, name)
-        return _function(place) if isinstance(place, str) else place
+        return cast("type[SystemOptions]", resolve_name(place)) if isinstance(place, str) else place
 
     def servers_per_job(self, options: SystemOptions | None) -> int:
         """Parameter servers of each job; `options` are needed only where there are "many"."""
@@ -99,13 +62,3 @@ class System:
     def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
         """Switch memory of one aggregator: its registers, int32 values and bitmap included."""
         return self.slot_bytes + bitmap_bits // 8 + 4 * values
-
-    def require(self, name: str) -> Callable[..., Any]:
-        """The function behind a hook that every system must have. Raises UserError if it has
-        none."""
-        function = self.hook(name)
-        if function is None:
-            raise UserError(
-                f"the system {self.name} has no `{name}` (see testbed/systems/system.py)"
-            )
-        return function

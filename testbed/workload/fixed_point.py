@@ -8,12 +8,15 @@ floats (testbed.protocols.floats).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from testbed.protocols.atp import positions_of
 from testbed.protocols.floats import LARGEST, WorkerFloats, new_worker_floats
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.sizes import fragments_of
+from testbed.workload import gradients as integers
 from testbed.workload.gradients import recorded_gradients
 
 
@@ -54,3 +57,10 @@ def of_worker(spec: HostSpec) -> tuple[tuple[np.ndarray, np.ndarray], WorkerFloa
                     own[i, part], over[i, part], floats[i, part] = steps, beyond, gradients
     fragments = np.any(over.reshape(shape[0], -1, values), axis=2).astype(np.uint8)
     return (own, sums), new_worker_floats(fragments, floats, float_sums, sizes)
+
+
+def or_gradients(spec: HostSpec) -> tuple[Any, Any]:
+    """Recorded gradients where a server adds up floats, and these; None where there are none."""
+    if spec.job.value_bits == 16:
+        return integers.of_worker(spec), None
+    return of_worker(spec) or (None, None)

@@ -13,7 +13,8 @@ from p4engine.switch.library import Switch
 
 from p4engine import compile_program
 from testbed import dataplane
-from testbed.dataplane.read_registers import POOL_EVENTS, SWITCHML, occupancy_of_slots
+from testbed.dataplane.read_registers import occupancy_of_slots
+from testbed.schemes import pool, switchml
 from tests.support.bmv2 import simple_switch
 from tests.support.bmv2.cases import CASES, address_of_port, calls_of, surroundings
 from tests.support.bmv2.compare import events_of, outputs
@@ -25,9 +26,9 @@ NEEDS_COMPILER = pytest.mark.skipif(
 # ATP evicts nothing and has no priorities.
 ATP_HAS_NOT = {"preemptions", "preemptions_held", "downgrades"}
 EVENTS = {
-    "esa": set(POOL_EVENTS),
-    "atp": set(POOL_EVENTS) - ATP_HAS_NOT,
-    "switchml": set(SWITCHML.events),
+    "esa": set(pool.STATISTICS.events),
+    "atp": set(pool.STATISTICS.events) - ATP_HAS_NOT,
+    "switchml": set(switchml.TWO_SETS.events),
 }
 
 
@@ -43,7 +44,7 @@ def test_every_event_of_a_program_occurs(program):
             switch.batch(calls_of(case, setup))
             outputs(switch, list(sequence(around, 1500, number)))
             seen.update(events_of(switch))
-    names = SWITCHML.events if program == "switchml" else POOL_EVENTS
+    names = switchml.TWO_SETS.events if program == "switchml" else pool.STATISTICS.events
     assert {names[event - 1] for event in seen if event} == EVENTS[program]
 
 

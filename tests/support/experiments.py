@@ -9,7 +9,8 @@ import yaml
 
 from testbed.errors import UserError
 from testbed.experiment import Experiment, load_text
-from testbed.setup import Setup, set_up
+from testbed.schemes import set_up
+from testbed.setup import Setup
 from testbed.systems import SYSTEMS
 from tests.support.paths import ROOT
 

@@ -23,6 +23,7 @@ import numpy as np
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.records import as_dict
+from testbed.schemes import new_machine
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
 from testbed.topology import Topology
@@ -88,7 +89,7 @@ class Host:
         self.filled = memoryview(self.out.packets.view(np.uint8).reshape(-1))
         self.filled_lengths = memoryview(self.out.lengths)
         self.destinations = memoryview(self.out.destinations)
-        self.use(machine.new_machine(spec))
+        self.use(new_machine(spec))
 
     def use(self, made: Any) -> None:
         """Let this be the machine."""

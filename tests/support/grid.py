@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from testbed.experiment import Experiment
 from testbed.routing.plan import Plan
-from testbed.setup import platform_of
+from testbed.schemes import platform_of
 from testbed.setup.planning import plan_jobs
 from tests.support.paths import ROOT
 

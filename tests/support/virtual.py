@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testbed.experiment import Experiment
 from testbed.runtimes.program import prepare
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
 
 

@@ -1,9 +1,9 @@
-"""The system: its options and its entry. Hosts and tables are ESA's."""
+"""The system's facts and options. Its code is in scheme.py."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,9 +11,6 @@ from testbed.config.fields import SECOND, US, Quantity
 from testbed.config.units import TIME
 from testbed.systems import System
 from testbed.systems.options import EsaOptions
-
-if TYPE_CHECKING:
-    from testbed.setup import Platform
 
 
 class EsaLruOptions(EsaOptions):
@@ -26,11 +23,6 @@ class EsaLruOptions(EsaOptions):
     )
 
 
-def definitions(platform: Platform) -> dict[str, int]:
-    """What esa_lru.p4 is compiled with: the age in units of the switch's clock."""
-    return {"EVICTION_AGE": platform.options.age_ns // platform.timestamp_unit_ns}
-
-
 SYSTEM = System(
     name="esa-lru",
     title="ESA-LRU",
@@ -39,9 +31,4 @@ SYSTEM = System(
     program=Path(__file__).parent / "esa_lru.p4",
     options=EsaLruOptions,
     slot_bytes=26,
-    host_part="testbed.setup.host_specs:esa_part",
-    machine="testbed.workload.machine:esa_machine",
-    tables="testbed.dataplane.install_tables:install_pool",
-    job_tables="testbed.dataplane.install_tables:install_pool_job",
-    definitions=definitions,
 )

@@ -65,7 +65,7 @@ def measure(system: str, switch: str = "embedded") -> Measured:
     from testbed.runner import execute
     from testbed.runtimes.program import prepare
     from testbed.runtimes.run import Run
-    from testbed.setup import set_up
+    from testbed.schemes import set_up
 
     memory = MEMORY if systems.SYSTEMS[system].memory else ""
     text = EXPERIMENT.format(

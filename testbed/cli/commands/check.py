@@ -31,7 +31,7 @@ def call(options: Namespace) -> int:
         return check_network(options.file)
     from testbed.machine import calibration, capacity
     from testbed.runtimes.program import prepare
-    from testbed.setup import set_up
+    from testbed.schemes import set_up
 
     def inspect(experiment: Experiment) -> Iterable[str]:
         setup = set_up(experiment)

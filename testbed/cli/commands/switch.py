@@ -142,7 +142,7 @@ def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]
         return []
     from testbed import dataplane
     from testbed.experiment import load_text
-    from testbed.setup import platform_of
+    from testbed.schemes import platform_of
 
     experiment = load_text(file.read_text(encoding="utf-8"), str(file), file.parent)
     names = {number: job.name for number, job in enumerate(experiment.jobs)}

@@ -76,8 +76,8 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
     as busy as the run's were. Raises UserError for what virtual time cannot do."""
     from testbed import runner as runtimes
     from testbed.config.yaml_document import read_yaml, write_yaml
-    from testbed.derived.windows import window_of
     from testbed.experiment import load_text
+    from testbed.schemes import set_up
 
     if not results.finished:
         raise UserError(f"{results.folder}: {results.notice}; a twin needs a finished run")
@@ -86,11 +86,6 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from None
-    from testbed import runner as runtimes
-    from testbed.config.yaml_document import read_yaml, write_yaml
-    from testbed.experiment import load_text
-    from testbed.setup import set_up
-
     original = load_text(text, file=str(file), folder=results.folder)
     if original.runtime == runtimes.VIRTUAL:
         raise UserError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from tests.support.experiments import experiment
 from tests.support.random_graphs import FRAME_BITS, experiment_text, graph_text
 from tests.support.runs import finished

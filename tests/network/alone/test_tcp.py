@@ -14,7 +14,7 @@ from testbed.experiment import load_text
 from testbed.machine.kernel_probe import why_no_trains
 from testbed.network.mininet_network import MTU_BYTES
 from testbed.runtimes.program import prepare
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_kinds
 
 EXPERIMENT = """

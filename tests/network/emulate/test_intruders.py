@@ -15,7 +15,7 @@ from testbed.emulate.switch_backends import backend_of
 from testbed.experiment import load_text
 from testbed.results import Writer, describe
 from testbed.runtimes.program import prepare
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_kinds
 from tests.support.experiments import memory_line
 from tests.support.intruders import SENDER, frames

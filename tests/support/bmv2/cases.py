@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from testbed import dataplane
 from testbed.experiment import load_text
-from testbed.setup import Setup, set_up
+from testbed.schemes import set_up
+from testbed.setup import Setup
 from testbed.setup.plan_entries import next_nodes_by_tag
 from testbed.topology import host_ip, switch_ip
 from tests.support.bmv2.packets import Surroundings

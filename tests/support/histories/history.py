@@ -162,9 +162,7 @@ def frame_words(frame: bytes) -> str:
 class Network(Fabric):
     """A fabric whose wires and hosts suffer a history, or chances, which it writes down as one."""
 
-    def __init__(
-        self, setup: Setup, switches: dict, cause: History | Chances, telling: bool = False
-    ):
+    def __init__(self, setup: Setup, switches: dict, cause: History | Chances, telling=False):
         self.cause = cause
         self.telling = telling
         self.suffered: list[Event] = []

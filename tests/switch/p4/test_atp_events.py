@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from testbed import dataplane
 from testbed.protocols import wire
 from tests.support.switches import OneSwitch, only
 
@@ -171,7 +170,7 @@ def test_an_aggregator_of_a_killed_job_counts_as_empty(workers):
     for worker in range(workers):
         atp.gradient(0, worker)
     assert only(atp.gradient(1, 0)).flags == wire.COLLISION
-    dataplane.release(atp.setup.platform, atp.setup.jobs[0], atp.switch)
+    atp.setup.platform.scheme.release(atp.setup.platform, atp.setup.jobs[0], atp.switch)
     assert atp.gradient(1, 0) == []
     assert atp.occupancy() == [(0, 0, 0), (1, 1, 0)]
 

@@ -10,7 +10,7 @@ import pytest
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.protocols import block_float, wire
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from tests.support.experiments import experiment, setup_of
 from tests.support.fabric import MS, Fabric, lossy, perfect, run_setup
 from tests.support.matrix import first_of
@@ -51,8 +51,8 @@ class TwoLevels(Topology):
 
 
 def run(schedule, aggregators=64, options="", text=TEXT, load=setup_of, program=None):
-    setup = load(text % {"aggregators": aggregators, "options": options})
-    return run_setup(setup, schedule, program)
+    parts = {"aggregators": aggregators, "options": options}
+    return run_setup(load(text % parts), schedule, program)
 
 
 def test_without_faults_nothing_is_sent_twice():

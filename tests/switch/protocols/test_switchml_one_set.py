@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 from p4engine.values.numbers import ControlError
 
-from testbed import dataplane
 from testbed.errors import RunError
 from testbed.protocols import wire
 from testbed.runtimes.program import prepare
@@ -88,7 +87,7 @@ def test_the_part_of_a_killed_job_is_emptied():
     switch.chunk(0, 0, number=1)
     switch.chunk(1, 0)
     assert switch.occupancy() == [(0, 1, 0), (1, 1, 0)]
-    dataplane.release(switch.setup.platform, switch.setup.jobs[0], switch.switch)
+    switch.setup.platform.scheme.release(switch.setup.platform, switch.setup.jobs[0], switch.switch)
     assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
     counted = switch.counters(0)
     assert counted["ended_discarded"] == 1 and "ended_open" not in counted

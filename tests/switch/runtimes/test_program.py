@@ -10,7 +10,7 @@ from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from tests.support.paths import P4
 
 TEXT = """

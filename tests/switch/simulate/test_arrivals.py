@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.runtimes.program import prepare
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, memory_line
 from tests.support.virtual import run_virtual

@@ -12,7 +12,7 @@ PROGRAM = """
 from testbed.experiment import load_text
 from testbed.protocols import pool_server
 from testbed.runtimes.program import prepare
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.simulate.simulation import Simulation
 
 def interrupted(*arguments):

@@ -9,7 +9,7 @@ import pytest
 from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
 from tests.support.link_faults import SYSTEMS, text
 from tests.support.matrix import first_of

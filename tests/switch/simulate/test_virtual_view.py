@@ -11,7 +11,7 @@ from rich.console import Console
 from testbed.experiment import load_text
 from testbed.runtimes import live_view as progress
 from testbed.runtimes.program import prepare
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.simulate import virtual_run
 from testbed.simulate.virtual_run import LOADING
 from testbed.web.live_charts import LiveCharts

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from testbed.bmv2 import link_queues as queues
 from testbed.experiment import load_text
-from testbed.setup import Platform, platform_of
+from testbed.schemes import platform_of
+from testbed.setup import Platform
 from tests.support.experiments import ON_BMV2, bmv2_links
 from tests.support.switches import Recorder
 

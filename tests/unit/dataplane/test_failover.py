@@ -6,7 +6,7 @@ import contextlib
 
 from testbed.dataplane.failover import Failover
 from testbed.experiment import load_text
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from tests.support.link_faults import text
 
 FAILS = "{at: 150 ms, fault: link_down, between: [s1, s3], failover: 100 ms, for: 400 ms}"

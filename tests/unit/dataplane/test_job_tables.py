@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testbed.dataplane import JobTables
 from testbed.experiment import load_text
-from testbed.setup import set_up
+from testbed.schemes import set_up
 
 EXPERIMENT = """
 admission: off

@@ -13,7 +13,7 @@ from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.hosts import progress_board as board
 from testbed.network.spawner import Process
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 
 TEXT = """

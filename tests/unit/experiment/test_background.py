@@ -7,7 +7,7 @@ import pytest
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.experiment.background_flows import Flow
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from tests.support.experiments import BASE, ON_BMV2
 
 

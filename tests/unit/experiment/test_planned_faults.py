@@ -6,7 +6,7 @@ import pytest
 
 from testbed.experiment import load_text
 from testbed.experiment.planned_faults import NEVER, affected_nodes, slow_windows, title
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.experiments import BASE, ON_BMV2, message
 

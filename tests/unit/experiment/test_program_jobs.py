@@ -16,7 +16,7 @@ from testbed.machine.memory_estimate import (
     machine_bytes_at_most,
 )
 from testbed.protocols.sizes import MAX_WORKERS
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 
 TEXT = """

@@ -15,7 +15,7 @@ from testbed.cli.commands.show import show_command
 from testbed.experiment import load, load_text
 from testbed.experiment.reference_page import reference
 from testbed.experiment.sweep import is_sweep
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.systems import SYSTEMS
 from testbed.traffic.trace import GPUS, load_trace
 from tests.support.experiments import BASE, changed

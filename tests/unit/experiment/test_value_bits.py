@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed import dataplane
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.experiments import experiment, memory_line, message
 from tests.support.switches import Recorder

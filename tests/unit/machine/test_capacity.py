@@ -9,7 +9,7 @@ import pytest
 from testbed.experiment import load_text
 from testbed.machine import calibration, capacity
 from testbed.machine.calibration import Calibration, Measured
-from testbed.setup import set_up
+from testbed.schemes import set_up
 
 TEXT = """
 topology: {kind: star, hosts: 5}

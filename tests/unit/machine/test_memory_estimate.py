@@ -11,9 +11,8 @@ from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.machine import memory_estimate as memory
 from testbed.protocols import send_scoreboard
-from testbed.setup import set_up
+from testbed.schemes import new_machine, set_up
 from testbed.setup.host_specs import host_specs
-from testbed.workload.machine import new_machine
 from tests.support.experiments import memory_line
 from tests.support.paths import ROOT
 
@@ -63,7 +62,7 @@ def test_a_run_that_is_small_beyond_doubt_waits_for_no_compiler():
 import sys
 from testbed.experiment import load
 from testbed.machine import memory_estimate
-from testbed.setup import set_up
+from testbed.schemes import set_up
 setup = set_up(load({str(ROOT / "experiments" / "quickstart.yaml")!r}))
 memory_estimate.available_bytes = lambda: 8 << 30
 memory_estimate.require({{"a run": setup}})

@@ -7,7 +7,7 @@ import pytest
 
 from testbed.experiment import load_text
 from testbed.protocols.host_spec import Compute, HostSpec, PoolSpec, RingSpec, SystemSpec, Tensor
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.experiments import memory_line
 from tests.support.host_specs import JOB, OPTIONS, WORKER, host_spec

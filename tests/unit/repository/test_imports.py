@@ -26,7 +26,7 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 from testbed.experiment import load
 from testbed.emulate import mininet_run
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 host_specs(set_up(load({str(ROOT / "experiments" / "quickstart.yaml")!r})))
 print([name for name in {HEAVY!r} if name in sys.modules])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.experiment import load_text
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.rerouting import Rerouting
 from tests.support.link_faults import text
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.experiment import load_text
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.experiments import memory_line
 

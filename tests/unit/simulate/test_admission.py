@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.experiment import load_text
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.simulate.admission import Admission
 
 TEXT = """

@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 from testbed.experiment import load_text
-from testbed.setup import platform_of
+from testbed.schemes import platform_of
 from testbed.simulate import loop
 from testbed.simulate.state import HOST
 from testbed.simulate.world import _delays

@@ -4,20 +4,17 @@ import re
 
 import pytest
 
+from testbed.schemes import scheme_of
+from testbed.setup.records import Scheme
 from testbed.systems import SYSTEMS
 from tests.support.histories import cases
 
-HOOKS = (
-    *("host_part", "worker_part", "peers", "machine", "tables"),
-    *("definitions", "statistics", "release"),
-)
-
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_every_hook_leads_to_a_function(name):
-    hooks = {hook: SYSTEMS[name].hook(hook) for hook in HOOKS}
-    assert all(callable(function) for function in hooks.values() if function is not None)
-    assert all(hooks[needed] for needed in ("host_part", "machine", "tables"))
+def test_every_system_has_a_scheme_with_all_that_it_needs(name):
+    scheme = type(scheme_of(name))
+    needed = ["machine", "tables"] + ["statistics"] * SYSTEMS[name].memory
+    assert all(getattr(scheme, method) is not getattr(Scheme, method) for method in needed)
 
 
 def test_every_system_s_options_are_drawn_by_the_random_histories():

@@ -10,7 +10,7 @@ import pytest
 from testbed.collective import ina_recorder as recorder
 from testbed.errors import UserError
 from testbed.experiment import Experiment, load_text
-from testbed.setup import set_up
+from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from testbed.traffic.recording import load_model, load_recording
 from testbed.workload import gradients

@@ -14,7 +14,7 @@ import pytest
 from testbed.bmv2.link_queues import qdiscs
 from testbed.bmv2.ports import interface_counters, queue_drops, socket_drops
 from testbed.experiment import load_text
-from testbed.setup import platform_of
+from testbed.schemes import platform_of
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT
 

@@ -1,0 +1,77 @@
+"""Control calls that schemes of several systems make to fill tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from testbed.routing.tree import JobTree, next_hop
+from testbed.setup.records import Setup
+from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
+
+TO_SERVER = 1  # p4/esa.p4
+TO_WORKERS = 2
+
+
+def forward_only(setup: Setup, switch: str, calls: list[tuple]) -> None:
+    """The tables of p4/forward.p4 except routes and marks."""
+    mac, _ = addresses(setup.platform.topology, switch)
+    calls.append(("table_set_default", "node", "set_node", [mac]))
+
+
+def addresses(topology: Topology, node: str) -> tuple[str, str]:
+    """MAC and IPv4 address of a host or switch."""
+    number = topology.number(node)
+    if topology.is_host(node):
+        return host_mac(number), host_ip(number)
+    return switch_mac(number), switch_ip(number)
+
+
+def hop_to(topology: Topology, switch: str, target: str) -> tuple[int, str]:
+    """A switch's port and neighbour on the way to a node, to which there is one."""
+    hop = next_hop(topology, switch, target)
+    assert hop is not None, (switch, target)
+    return hop
+
+
+def send_up_tree(
+    topology: Topology, switch: str, number: int, tree: JobTree, calls: list[tuple]
+) -> None:
+    """The entry that sends a sum on towards its job's server, or root switch."""
+    send_up(topology, number, tree.parent[switch], tree.target, calls)
+
+
+def send_up(
+    topology: Topology, number: int, hop: tuple[int, str], target: str, calls: list[tuple]
+) -> None:
+    port, following = hop
+    mac, _ = addresses(topology, following)
+    _, ip = addresses(topology, target)
+    calls.append(("table_add", "job_route", "to_server", [number, TO_SERVER], [port, mac, ip]))
+
+
+def _replication_id(topology: Topology, node: str) -> int:
+    """What tells a switch's copies apart: the number of the host, or, behind these, of the
+    switch."""
+    number = topology.number(node)
+    return number if topology.is_host(node) else len(topology.hosts) + number
+
+
+def copy_to(
+    topology: Topology,
+    number: int,
+    children: Sequence[tuple[int, str]],
+    calls: list[tuple],
+    *more_keys: int,
+) -> None:
+    """The entries that send a result on to `children`, (port, node) of a job's tree. `more_keys`:
+    further keys of table job_route."""
+    copies = []
+    for port, child in children:
+        rid = _replication_id(topology, child)
+        copies.append((port, rid))
+        mac, ip = addresses(topology, child)
+        calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
+    group = number + 1
+    calls.append(("multicast_group", group, copies))
+    keys = [number, TO_WORKERS, *more_keys]
+    calls.append(("table_add", "job_route", "to_workers", keys, [group]))

@@ -1,0 +1,51 @@
+"""The systems' code, one module per system (testbed/setup/records.py says what a scheme is).
+
+`set_up` makes the Setup of an experiment with the scheme of its system. Schemes import the machines
+of hosts only when one is made: a command that sets up an experiment does not wait for numba.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from testbed import plugins
+from testbed.setup.records import Scheme
+
+if TYPE_CHECKING:
+    from testbed.experiment import Experiment
+    from testbed.protocols.host_spec import HostSpec
+    from testbed.setup import Platform, Setup
+
+SHIPPED = ("esa", "atp", "grid", "switchml", "ps", "ring")
+
+
+@functools.cache
+def scheme_of(system: str) -> Scheme:
+    """The scheme of a system; its module is imported only now. Raises UserError for a system of
+    another package that has none."""
+    if system in SHIPPED:
+        scheme: Scheme = importlib.import_module(f"testbed.schemes.{system}").SCHEME
+        return scheme
+    return plugins.load(plugins.SCHEMES, system, Scheme)
+
+
+def platform_of(experiment: Experiment) -> Platform:
+    """What all jobs of an experiment share."""
+    from testbed.setup import build
+
+    return build.platform_of(experiment, scheme_of(experiment.system.name))
+
+
+def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
+    """What a repetition of an experiment is made from (testbed/setup/build.py). Raises
+    UserError."""
+    from testbed.setup import build
+
+    return build.set_up(experiment, scheme_of(experiment.system.name), repetition)
+
+
+def new_machine(spec: HostSpec) -> Any:
+    """The state machine of a host (testbed/workload/machine.py)."""
+    return scheme_of(spec.job.system).machine(spec)

@@ -1,0 +1,42 @@
+"""ATP: a pool in which a fragment has the index of its window position (p4/atp.p4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
+from testbed.schemes.pool import PoolScheme
+from testbed.setup.records import JobSetup, Platform, Setup
+
+if TYPE_CHECKING:
+    from testbed.systems.options import AtpOptions
+
+
+def _options(platform: Platform) -> AtpOptions:
+    return cast("AtpOptions", platform.options)
+
+
+class Atp(PoolScheme):
+    """ATP."""
+
+    def told(self, setup: Setup, job: JobSetup) -> PoolSpec:
+        options = _options(setup.platform)
+        positions = WindowPositions(
+            index=options.index,
+            rehash=options.rehash,
+            gap=options.gap,
+            fixed_point_scale=options.fixed_point_scale,
+        )
+        return self.pool_spec(setup, job, options.index, positions=positions)
+
+    def machine(self, spec: HostSpec) -> Any:
+        from testbed.protocols import atp
+        from testbed.workload import fixed_point, servers, worker
+
+        if spec.is_worker:
+            made = atp.new_worker(spec, *fixed_point.or_gradients(spec))
+            return worker.worker_machine(made, spec)
+        return servers.pool_machine(atp.new_server(spec))
+
+
+SCHEME = Atp()

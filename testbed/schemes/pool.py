@@ -1,0 +1,170 @@
+"""What systems with a shared pool of aggregators and a parameter server have in common
+(p4/pool.p4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from testbed.dataplane.table_calls import addresses, copy_to, send_up, send_up_tree
+from testbed.protocols.host_spec import (
+    AggregatingSwitch,
+    PoolSpec,
+    ServerStripes,
+    WindowPositions,
+)
+from testbed.routing.tree import job_tree, next_hop
+from testbed.schemes.server import ServerScheme
+from testbed.setup.records import JobSetup, NewPart, Platform, Setup
+from testbed.systems.statistics import Statistics
+from testbed.topology import Topology, switch_ip
+
+if TYPE_CHECKING:
+    from testbed.systems.options import PoolOptions
+
+# Nobody knows how long a program will run, so its work so far counts.
+PRIORITY_OF_PROGRAMS = {"esa": "esa_attained", "remaining": "attained"}
+PREEMPTION = {"priority": 0, "always": 1, "coin": 2}  # p4/esa.p4
+WHOLE_INDEX = 0xFFFFFFFF
+# p4/pool_types.p4
+POOL_EVENTS = (
+    "allocations",
+    "additions",
+    "completions",
+    "duplicates",
+    "re_emissions",
+    "overlaps",
+    "preemptions",
+    "preemptions_held",
+    "collisions",
+    "downgrades",
+    "ghosts",
+    "flushes",
+    "flush_additions",
+    "reminders",
+    "reminders_empty",
+    "releases",
+    "results_passed",
+    "passes",
+    "outside",
+)
+STATISTICS = Statistics(
+    events=POOL_EVENTS,
+    claims=("allocations", "preemptions", "preemptions_held", "ghosts"),
+    endings={0: "completed", 1: "evicted", 2: "pulled", 3: "discarded"},
+)
+
+
+def _options(platform: Platform) -> PoolOptions:
+    return cast("PoolOptions", platform.options)
+
+
+class PoolScheme(ServerScheme):
+    """A shared pool: gradients meet in the switches of the tree towards the server."""
+
+    def pool_spec(
+        self,
+        setup: Setup,
+        job: JobSetup,
+        index: str,
+        priority: str = "constant",
+        positions: WindowPositions | None = None,
+    ) -> PoolSpec:
+        """What the hosts of a job are told."""
+        platform, tree = setup.platform, job.group.tree
+        options = _options(platform)
+        if job.job.is_program:
+            priority = PRIORITY_OF_PROGRAMS.get(priority, priority)
+        first = len(tree.switches) if tree is not None else 0
+        switches = tuple(
+            replace(each, later=place >= first)
+            for place, each in enumerate(numbered(platform.topology, job.group.reminded))
+        )
+        return PoolSpec.of(
+            super().told(setup, job),
+            pool=platform.aggregators,
+            reminder=options.reminder,
+            reminder_delay_ns=options.reminder_delay_ns or 0,
+            switches=switches,
+            index="position" if positions else index,
+            priority=priority,
+            positions=positions,
+            window_rule=self.window_rule(platform, job),
+        )
+
+    def window_rule(self, platform: Platform, job: JobSetup) -> str:
+        """What counts against the window. A program leaves fragment numbers out, so positions say
+        nothing: what is in flight counts."""
+        if job.job.is_program:
+            return "in_flight"
+        return _options(platform).window_rule
+
+    def may_hold(self, platform: Platform) -> bool:
+        """With the option `release: on_result`, until its result comes."""
+        return getattr(platform.options, "release", "on_completion") == "on_result"
+
+    def tables(self, setup: Setup, switch: str, calls: list[tuple]) -> None:
+        """What the switch is, and its policies."""
+        platform = setup.platform
+        options, topology = _options(platform), platform.topology
+        mac, ip = addresses(topology, switch)
+        max_age = -(-options.max_age_ns // platform.timestamp_unit_ns)
+        parameters = [
+            topology.number(switch),
+            mac,
+            ip,
+            int(self.may_hold(platform)),
+            int(getattr(options, "downgrading", False)),  # ATP has neither
+            PREEMPTION[getattr(options, "preempt", "priority")],
+            max_age,
+        ]
+        calls.append(("table_set_default", "node", "set_node", parameters))
+
+    def job_tables(
+        self, platform: Platform, switch: str, job: JobSetup, calls: list[tuple]
+    ) -> None:
+        """Which workers complete a sum here, and where sums and results go."""
+        topology, number, tree = platform.topology, job.group.number, job.group.routed_tree
+        if switch in tree.former:  # what it still holds goes to the server when that asks for it
+            hop = next_hop(topology, switch, tree.target)
+            if hop is not None:
+                send_up(topology, number, hop, tree.target, calls)
+        if switch not in tree.below:
+            return
+        if switch in tree.switches:  # else gradients are only forwarded, and results are copied
+            complete = sum(1 << worker for worker in tree.below[switch])
+            whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
+            calls.append(("table_add", "job", "aggregate", [number], whole))
+            send_up_tree(topology, switch, number, tree, calls)
+        copy_to(topology, number, tree.children[switch], calls)
+
+    def statistics(self, platform: Platform) -> Statistics:
+        return STATISTICS
+
+    def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
+        """Mark the job as gone. From then on its aggregators count as empty for any fragment that
+        arrives (event `ghosts`). The control plane does not clear them itself, because another job
+        may take an aggregator between its read and its write."""
+        client.register_write("job_gone", job.group.number, 1)
+
+    def reroute(self, setup: Setup, going_on: Sequence[int]) -> tuple[Setup, list[NewPart]]:
+        """Gradients meet on the new paths to the server, which reminds the switches there."""
+        groups, parts = {}, []
+        for number, job in setup.jobs.items():
+            group, tree = job.group, job.group.routed_tree
+            if number in going_on:
+                tree = job_tree(setup.platform.topology, group.workers, group.ps)
+            group = groups[number] = group.on_tree(tree)
+            if number in going_on:
+                held = {*tree.switches, *group.routed_tree.former}
+                reached = tuple(int(name in held) for name in group.reminded)
+                told = ServerStripes((job.fragments,), (reached,))
+                parts.append(NewPart(number, len(group.workers), told))
+        return setup.with_groups(groups), parts
+
+
+def numbered(topology: Topology, names: Iterable[str]) -> tuple[AggregatingSwitch, ...]:
+    """Switches as hosts know them."""
+    numbers = [topology.number(name) for name in names]
+    return tuple(AggregatingSwitch(number, switch_ip(number)) for number in numbers)

@@ -1,0 +1,178 @@
+"""SwitchML: each job has its own slots, and no parameter server (p4/switchml.p4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from testbed.dataplane.table_calls import addresses, copy_to, hop_to, send_up_tree
+from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
+from testbed.routing.tree import job_tree
+from testbed.setup.records import Communicator, JobSetup, NewPart, Platform, Scheme, Setup
+from testbed.systems.statistics import ENDINGS_PER_JOB, FILLING, HELD, Statistics
+
+if TYPE_CHECKING:
+    from testbed.systems.options import SwitchmlOptions
+
+# p4/switchml.p4
+EMPTY = 0  # nothing has been in this set
+RELEASED = 3  # a set that is free
+DISCARDED = 3
+TWO_SETS = Statistics(
+    events=(
+        "allocations",
+        "additions",
+        "completions",
+        "duplicates",
+        "re_emissions",
+        "overlaps",
+        "stale_chunks",
+        "outside",
+        "results_passed",
+    ),
+    claims=("allocations",),
+    endings={0: "completed", 3: "discarded"},
+    sets=("first", "second"),
+)
+ONE_SET = replace(TWO_SETS, sets=TWO_SETS.sets[:1])
+
+
+def _options(platform: Platform) -> SwitchmlOptions:
+    return cast("SwitchmlOptions", platform.options)
+
+
+class Switchml(Scheme):
+    """SwitchML, with one or two sets per slot."""
+
+    def told(self, setup: Setup, job: JobSetup) -> SwitchmlSpec:
+        """Its window is the slots that the job has."""
+        sets = _options(setup.platform).sets
+        return SwitchmlSpec.of(self.worker_spec(setup, job), sets=sets)
+
+    def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:
+        """The switch where a job's sums come together."""
+        return (group.routed_tree.target,)
+
+    def machine(self, spec: HostSpec) -> Any:
+        from testbed.protocols import switchml
+        from testbed.workload import blocks, worker
+
+        return worker.worker_machine(switchml.new_worker(spec, blocks.of_worker(spec)), spec)
+
+    def definitions(self, platform: Platform) -> dict[str, int]:
+        """The number of sets per slot."""
+        return {"SETS": _options(platform).sets}
+
+    def tables(self, setup: Setup, switch: str, calls: list[tuple]) -> None:
+        """What the switch is."""
+        mac, ip = addresses(setup.platform.topology, switch)
+        calls.append(("table_set_default", "node", "set_node", [mac, ip]))
+
+    def job_tables(
+        self, platform: Platform, switch: str, job: JobSetup, calls: list[tuple]
+    ) -> None:
+        """The job's slots, the workers of a switch's sums, and where these and results go."""
+        topology, group = platform.topology, job.group
+        number, tree, part = group.number, group.routed_tree, group.slots
+        assert part is not None, "the system divides its memory"
+        root = tree.target
+        if switch in tree.former:  # it adds nothing more
+            calls.append(("table_add", "job", "do_not_aggregate", [number], []))
+        if switch not in tree.switches:  # a switch that only forwards needs no entries for jobs
+            return
+        complete = sum(1 << worker for worker in tree.below[switch])
+        step = job.window * _options(platform).sets
+        last = job.last_fragment
+        parameters = [complete, int(switch == root), part.base, part.slots, last, step]
+        calls.append(("table_add", "job", "aggregate", [number], parameters))
+        copy_to(topology, number, tree.receivers(switch), calls)
+        if switch != root:
+            send_up_tree(topology, switch, number, tree, calls)
+            return
+        for worker, host in enumerate(group.workers):
+            port, neighbour = hop_to(topology, switch, host)
+            mac, _ = addresses(topology, neighbour)
+            _, ip = addresses(topology, host)
+            calls.append(
+                ("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip])
+            )
+
+    def statistics(self, platform: Platform) -> Statistics:
+        return TWO_SETS if _options(platform).sets == 2 else ONE_SET
+
+    def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
+        """Clear the job's part of the memory at once: nobody else has it. If jobs come and go, the
+        part then goes to another job, whose chunks have other numbers, so the old numbers are
+        cleared, too. A duplicate may have come after its sum had left."""
+        number, part = job.group.number, job.group.slots
+        assert part is not None, "the system divides its memory"
+        if not platform.arrivals and platform.switch != "bmv2":
+            _stop_aggregating(number, client)
+        ending = number * ENDINGS_PER_JOB + DISCARDED
+        kept = self.statistics(platform)
+        states, times = kept.registers("state"), kept.registers("since")
+        slots = part.base, part.slots
+        *read, stats = client.batch(
+            [
+                *(("register_read", name, *slots) for name in (*states, *times)),
+                *(("register_read", name, ending, 1) for name in ("endings", "filling_time")),
+                *(("register_read", name, number, 1) for name in ("releases", "held_time")),
+                ("stats",),  # at the end: on BMv2 time goes on within a batch
+            ]
+        )
+        sets, totals = len(states), read[2 * len(states) :]
+        found = [
+            (state, since)
+            for each in range(sets)
+            for state, since in zip(read[each], read[sets + each], strict=True)
+        ]
+        place = part.base, part.base + part.slots
+        again = platform.arrivals
+        calls: list[tuple] = [
+            ("register_write", name, place, EMPTY if again else RELEASED) for name in states
+        ]
+        if again:
+            calls += [("register_write", name, place, 0) for name in kept.registers("bitmap")]
+        sums = (
+            (FILLING, ending, totals[:2], "endings", "filling_time"),
+            (HELD, number, totals[2:], "releases", "held_time"),
+        )
+        for which, where, (counted, timed), count, time in sums:
+            spent = [
+                int(stats["timestamp"]) - int(since) for state, since in found if state == which
+            ]
+            calls.append(("register_write", count, where, int(counted[0]) + len(spent)))
+            calls.append(("register_write", time, where, int(timed[0]) + sum(spent)))
+        client.batch(calls)
+
+    def reroute(self, setup: Setup, going_on: Sequence[int]) -> tuple[Setup, list[NewPart]]:
+        """A job whose tree has changed is aggregated by its root alone from then on.
+
+        The root stays, since results exist only there. What a switch below it has added up would be
+        wrong for other workers, and a worker that has its result would never send it again to a
+        switch that begins anew. The root knows every worker by itself, so nothing is lost for
+        good."""
+        groups, topology = {}, setup.platform.topology
+        for number, job in setup.jobs.items():
+            group = job.group
+            tree = old = group.routed_tree
+            if number in going_on:
+                root = old.target
+                tree = job_tree(topology.only_forwarding(old.forwarding), group.workers, root)
+                if replace(tree, former=old.former) != old:
+                    others = set(topology.switches) - {root}
+                    tree = job_tree(topology.only_forwarding(others), group.workers, root)
+            groups[number] = group.on_tree(tree)
+        return setup.with_groups(groups), []
+
+
+def _stop_aggregating(job: int, client: Any) -> None:
+    """Remove the job from the switch's table: packets that are still on their way must change no
+    slot between what is read of it and what is written."""
+    entries = [entry for entry in client.table_dump("job") if entry["match"]]
+    mine = [entry["handle"] for entry in entries if entry["match"] == [job]]
+    client.batch([("table_delete", "job", handle) for handle in mine])
+
+
+SCHEME = Switchml()

@@ -1,0 +1,142 @@
+"""A communicator, the unit of aggregation, and the ports through which its packets come.
+
+A host's packets come through its own port. Between switches packets follow the routes from each
+switch that has something to send for the job (its hosts' switches, and those that aggregate) to
+each of the others, the links of the job's tree, and with a plan the paths of its tags and of its
+results. When routes change, packets on the old paths go on from wherever they are, so every switch
+on the old paths has something to send; and the old ports stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from testbed.protocols.sizes import Part
+from testbed.routing.plan import JobPlan
+from testbed.routing.tree import JobTree, next_hops, switch_of
+from testbed.setup.plan_entries import aggregating_switches, next_nodes_by_tag
+from testbed.topology import Topology
+
+Ports = Mapping[str, frozenset[int]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Communicator:
+    """An ordered group of a job's workers whose gradients are added up together, and its way
+    through the network. It is the unit of aggregation: `number` is what packets and switches call
+    a job."""
+
+    number: int
+    topology: Topology  # with the links that are up
+    workers: tuple[str, ...]  # hosts by rank
+    servers: tuple[str, ...]
+    slots: Part | None = None  # its part of every switch's memory, where the system divides it
+    tree: JobTree | None = None  # where sums meet; None without switch memory, or with a plan
+    plan: JobPlan | None = None  # of a system that plans
+    # The switches that a server may have to remind at any time of a run, those of its first routes
+    # first.
+    reminded: tuple[str, ...] = ()
+    former: frozenset[str] = frozenset()  # switches of plans before links failed
+    ports_before: Ports = field(default_factory=dict)  # before links failed
+
+    @cached_property
+    def ports(self) -> Ports:
+        """{switch: the ports through which its packets may come}; without switches that none
+        passes. Raises UserError if a worker has no path to its server."""
+        return _ports_of(self)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Workers, then servers."""
+        return (*self.workers, *self.servers)
+
+    @property
+    def ps(self) -> str:
+        """The only server."""
+        (server,) = self.servers
+        return server
+
+    @property
+    def routed_tree(self) -> JobTree:
+        """The tree, which must exist."""
+        assert self.tree is not None, self.number
+        return self.tree
+
+    @property
+    def routed_plan(self) -> JobPlan:
+        """The plan, which must exist."""
+        assert self.plan is not None, self.number
+        return self.plan
+
+    def on_tree(self, tree: JobTree) -> Communicator:
+        """The same with a new tree, which knows the switches of the old one."""
+        old = self.routed_tree
+        former = (old.former | set(old.switches)) - set(tree.switches)
+        return replace(self, tree=replace(tree, former=frozenset(former)))
+
+
+def _ports_of(group: Communicator) -> Ports:
+    """See `Communicator.ports`."""
+    topology, before = group.topology, group.ports_before
+    found = {switch: set(ports) for switch, ports in before.items()}
+    ends = _aggregating(group)
+    for host in group.hosts:
+        gateway = switch_of(topology, host)
+        ends.add(gateway)
+        if topology.is_linked(gateway, host):
+            found.setdefault(gateway, set()).add(topology.port_to(gateway, host))
+    for switch, port in _leaving(group, ends, {*ends, *before}):
+        neighbour, link = _links(topology, switch)[port]
+        there = _links(topology, neighbour).items()
+        back = next(port for port, (_, other) in there if other == link)
+        found.setdefault(neighbour, set()).add(back)
+    return {switch: frozenset(ports) for switch, ports in found.items()}
+
+
+def _aggregating(group: Communicator) -> set[str]:
+    """The switches that hold sums, and those between them; of earlier routes, too."""
+    if group.plan is not None:
+        return {*aggregating_switches(group.plan), *group.former}
+    return set() if group.tree is None else {*group.tree.below, *group.tree.former}
+
+
+def _leaving(
+    group: Communicator, ends: Iterable[str], begins: Iterable[str]
+) -> Iterator[tuple[str, int]]:
+    """(switch, port) where packets leave for another switch: on the routes from each of the
+    switches `begins` to each of the switches `ends`, on the tree, and on the paths of the plan."""
+    topology = group.topology
+    for end in ends:
+        hops = next_hops(topology, end)
+        passed: set[str] = set()
+        for begin in begins:
+            node = begin
+            while node not in passed and node in hops:
+                passed.add(node)
+                port, following = hops[node]
+                yield node, port
+                node = following
+    ways: list[tuple[str, str]] = []
+    if group.plan is not None:
+        ways = [(switch, node) for (switch, _), node in next_nodes_by_tag(group.plan).items()]
+        ways += group.plan.results.links
+    elif group.tree is not None:
+        ways = [(switch, following) for switch, (_, following) in group.tree.parent.items()]
+        for switch, found in group.tree.children.items():
+            ways += [(switch, child) for _, child in found]
+    for switch, following in ways:
+        if topology.is_host(following) or topology.is_host(switch):
+            continue
+        if topology.is_linked(switch, following):
+            yield switch, topology.port_to(switch, following)
+
+
+def _links(topology: Topology, node: str) -> Mapping[int, tuple[str, int]]:
+    """{port: (neighbour, link)} of a node, of links that are up."""
+
+    def find() -> dict[int, tuple[str, int]]:
+        return {port: leads[:2] for port, leads in topology.ports(node).items()}
+
+    return topology.derived(("links of", node), find)
