@@ -75,7 +75,7 @@ class Failover:
                 rerouting.change(step.change)
 
     def next_ns(self) -> int:
-        """When `tick` has something to do; NEVER: no more."""
+        """Time of the next step of `tick`; NEVER: no more."""
         if not self._steps:
             return NEVER
         step = self._steps[0]
@@ -96,7 +96,7 @@ class Failover:
         return self._rerouting.cut_off(job)
 
     def returns(self) -> bool:
-        """Whether a link comes up again later."""
+        """True if a link comes up again later."""
         return any(step.change is not None and step.change.up for step in self._steps)
 
     def install(self, switch: str, client: Any) -> None:
@@ -107,7 +107,7 @@ class Failover:
 
     @property
     def last_ns(self) -> int:
-        """When the network changed last; -1: not yet."""
+        """Time of the network's last change; -1: not yet."""
         times = [at_ns for _, at_ns in self.done] + [each.at_ns for each in self.followed]
         return max(times, default=-1)
 
@@ -140,7 +140,8 @@ class Failover:
         return rows
 
     def _times_of(self, number: int, end_ns: int) -> tuple[int | None, int | None]:
-        """When a fault of links took place, and when the last of its links was up again."""
+        """Time of a fault of links, and time at which the last of its links was up again: `end_ns`
+        if one stays down. None: no link has changed yet."""
         mine = [(change, at_ns) for change, at_ns in self.done if change.fault == number]
         if not mine:
             return None, None
@@ -184,7 +185,7 @@ class Failover:
 
 @dataclass(frozen=True)
 class _Step:
-    """What is planned for `at_ns`: a change of links, or None, where routes follow all changes
+    """A step planned for `at_ns`: a change of links, or None, where routes follow all changes
     before. `faults`: the faults from which it follows."""
 
     at_ns: int

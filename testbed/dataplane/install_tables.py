@@ -81,8 +81,8 @@ def admission_calls(platform: Platform, switch: str, job: JobSetup) -> list[tupl
 
 
 def entry_of(call: tuple) -> tuple:
-    """What a call sets: an entry of a table, by its key, a table's default action, a multicast
-    group, or a meter."""
+    """The thing that a call sets: an entry of a table, by its key, a table's default action, a
+    multicast group, or a meter."""
     if call[0] == "table_add":
         _, table, _, match, _ = call
         return table, *match

@@ -173,8 +173,8 @@ def _spans(places: int, switches: int) -> _Spans:
 
 
 class _Kept(NamedTuple):
-    """What is kept of a snapshot, in little memory: jobs int64[J, 3] and events int64[E] as in
-    MemorySnapshot, the events' names, and the pool's blocks, if they are kept."""
+    """The part of a snapshot that is kept, in little memory: jobs int64[J, 3] and events int64[E]
+    as in MemorySnapshot, the events' names, and the pool's blocks, if they are kept."""
 
     switch: str
     time_ns: int
@@ -227,8 +227,8 @@ class SnapshotHistory:
         self._taken.append(_Kept(switch, time_ns, jobs, counts, names, capacity, blocks))
 
     def _wants_blocks(self, switch: str) -> bool:
-        """Whether the blocks of the next snapshot are kept: of every n-th. When there are twice as
-        many as table pool has, every second one's go, and n doubles."""
+        """True if the blocks of the next snapshot are kept. Every n-th snapshot keeps them. When
+        twice as many are kept as table pool has, every second one is dropped, and n doubles."""
         kept = self._with_blocks.setdefault(switch, _WithBlocks())
         number = kept.seen
         kept.seen += 1

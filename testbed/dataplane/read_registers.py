@@ -1,4 +1,4 @@
-"""What a switch's registers have counted, under the names that all systems share.
+"""Counters from a switch's registers, under the names that all systems share.
 
 The P4 program counts events per job and adds up how long aggregators were filling and held, by how
 that ended. Occupations that are still open when the registers are read are added here, so that
@@ -140,8 +140,8 @@ def port_counts(platform: Platform, client: Any) -> list[dict[str, Any]]:
 
 
 def refusals(platform: Platform, client: Any, ports: Iterable[int]) -> dict[int, int]:
-    """How many packets a switch has refused, by the port that they came in through; {} where
-    switches admit everything."""
+    """Number of packets that a switch has refused, by ingress port; {} where switches admit
+    everything."""
     if platform.admission == "off":
         return {}
     ports = list(ports)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SwitchEntries:
-    """What the control plane has written into one switch, from when it was installed."""
+    """Entries that the control plane has written into one switch since its installation."""
 
     def __init__(self, setup: Setup, switch: str) -> None:
         self._switch = switch

@@ -50,8 +50,8 @@ def send_up(
 
 
 def _replication_id(topology: Topology, node: str) -> int:
-    """What tells a switch's copies apart: the number of the host, or, behind these, of the
-    switch."""
+    """Replication id, which distinguishes a switch's copies: the number of the host, or, after all
+    hosts, that of the switch."""
     number = topology.number(node)
     return number if topology.is_host(node) else len(topology.hosts) + number
 

@@ -1,5 +1,5 @@
-"""What the forked processes of a run call: from a spawner's arguments to the part that does the
-work.
+"""Functions that the forked processes of a run call: from a spawner's arguments to the part that
+does the work.
 
 Nothing is imported here that one of the two kinds of process would not need anyway: a switch
 process never loads numba.

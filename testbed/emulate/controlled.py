@@ -24,8 +24,8 @@ class Controlled:
             pass
 
     def heard(self) -> tuple[list[dict[str, Any]], bool]:
-        """What the process has said since the last time, without waiting, and whether its end is
-        still open."""
+        """Messages of the process since the last call, without waiting, and True if its end of the
+        connection is still open."""
         messages: list[dict[str, Any]] = []
         while True:
             try:

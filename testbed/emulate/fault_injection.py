@@ -50,13 +50,13 @@ class PlannedFault:
 
     @property
     def underway(self) -> bool:
-        """Whether it has begun and will end."""
+        """True if the fault has begun and will end."""
         return self.begun_ns is not None and self.ended_ns is None
 
     @property
     def due_ns(self) -> int | None:
-        """When it is to end: as long after its beginning as planned, also where that was late.
-        None: never, or it is not underway."""
+        """Time at which the fault is to end. Its duration is the planned one, also where its
+        beginning was late. None: never, or it is not underway."""
         if not self.underway or self.begun_ns is None or self.fault.end_ns is None:
             return None
         return self.begun_ns + self.fault.end_ns - self.fault.at_ns
@@ -107,7 +107,7 @@ class Faults:
             self._plan.append(PlannedFault(number, fault, [by_name[name] for name in names], nodes))
 
     def next_ns(self) -> int | None:
-        """When `tick` has something to do, on CLOCK_MONOTONIC; None: never."""
+        """Time of the next step of `tick`, on CLOCK_MONOTONIC; None: never."""
         times = [each.fault.at_ns for each in self._plan if each.waiting]
         times += [each.due_ns for each in self._plan if each.due_ns is not None]
         if self._failover and self._failover.next_ns() < NEVER:
@@ -135,7 +135,7 @@ class Faults:
 
     @property
     def links_return(self) -> bool:
-        """Whether a link that is down comes up again later."""
+        """True if a link that is down comes up again later."""
         return self._failover is not None and self._failover.returns()
 
     def _ended(self) -> set[int]:

@@ -181,7 +181,7 @@ class HostGroup:
         ]
 
     def work(self, job: int) -> Work:
-        """How far a job's workers are."""
+        """Progress of a job's workers."""
         rows = [host.row for host in self.of_job(job, "worker")]
         return Work(
             min((int(row[board.ITERATION]) for row in rows), default=0),

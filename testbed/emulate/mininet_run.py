@@ -314,7 +314,7 @@ class Repetition:
     def _sources(
         self, memory: MemorySampler, faults: Faults, programs: ProgramGroup, start_ns: int
     ) -> Sources:
-        """What a page's charts are made of."""
+        """Sources of a page's charts."""
         hosts = collect.role_rows(host.spec for host in self.hosts.hosts)
         return Sources(
             self.number,

@@ -170,7 +170,7 @@ class ProgramGroup:
         self._abort(job, why, late[0])
 
     def is_over(self, job: int) -> bool:
-        """Whether a job is no program, or all its ranks have ended."""
+        """True if a job is no program, or all its ranks have ended."""
         entry = self._jobs.get(job)
         if entry is None:
             return True
@@ -182,7 +182,7 @@ class ProgramGroup:
         return over
 
     def latest(self, job: int) -> str:
-        """What rank 0 of a job has reported last, for people; "" if nothing."""
+        """Last report of rank 0 of a job, for display; "" if there is none."""
         if not self.ranks(job):
             return ""
         with self.ranks(job)[0].measures.open("rb") as file:
@@ -277,7 +277,8 @@ class ProgramGroup:
 
 
 def missing_package(tail: str) -> str:
-    """What to install, where a program's last words are that Python lacks a module; else ""."""
+    """Advice to install a package, if a program's last line reports a missing Python module; else
+    ""."""
     *_, last = tail.strip().splitlines() or [""]
     found = re.search(r"^ModuleNotFoundError: No module named '(\w+)", last)
     if not found:
@@ -303,7 +304,7 @@ def _never_joined(rank: Rank, command: Sequence[str]) -> str:
 
 
 def command_line(command: Sequence[str]) -> list[str]:
-    """What to run: a Python file by this Python."""
+    """Command line of a program; this Python runs a Python file."""
     if command[0].endswith(".py"):
         return [sys.executable, "-u", *command]
     return list(command)
@@ -350,7 +351,8 @@ def environment(
 
 
 def _recorded(wanted: str | None, job: str) -> dict[str, str]:
-    """What a rank of a job is told to record; wanted: what the command `record` has said."""
+    """Environment that tells a rank of a job what to record. wanted: the message of the command
+    `record`."""
     options = json.loads(wanted) if wanted else {}
     if options.pop("job", None) != job:
         return {}

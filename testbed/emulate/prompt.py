@@ -57,7 +57,7 @@ def open_prompt(network: Network) -> None:
 
 
 def has_display(command: str) -> bool:
-    """Whether there is a display; if not, says so."""
+    """True if there is a display; otherwise prints that there is none."""
     if os.environ.get("DISPLAY"):
         return True
     print(f"{command} needs a display, and DISPLAY is not set; `h1 COMMAND` runs commands here")

@@ -84,8 +84,8 @@ class CpuSampler:
 
 
 class WaitSampler(CpuSampler):
-    """How long processes waited for a processor, all their threads together, as a share of the
-    worst second; above 1 where several threads waited at once.
+    """Time that processes waited for a processor, all their threads together, as a share of the
+    worst second. The share is above 1 where several threads waited at once.
 
     A process whose threads hand packets on to each other may be far below a core's worth of work
     and late all the same, when others keep it waiting at each step."""
@@ -96,8 +96,8 @@ class WaitSampler(CpuSampler):
 
 
 class RunQueueDelay:
-    """How long each process waits for its turn on a processor, over its whole life, by name. Of its
-    threads the one that waits longest counts. Nothing is known where the kernel keeps no such
+    """Time that each process waits for its turn on a processor, over its whole life, by name. Of
+    its threads the one that waits longest counts. Nothing is known where the kernel keeps no such
     accounts."""
 
     def __init__(self, processes: Mapping[str, int], now_ns: int) -> None:

@@ -34,7 +34,7 @@ class Backend(Protocol):
     trains: bool
 
     def versions(self) -> dict[str, Any]:
-        """What of the switch belongs into the results' environment."""
+        """Entries of the switch in the results' environment."""
 
     def network_options(self) -> dict[str, Any]:
         """The arguments of `Network`."""

@@ -128,7 +128,7 @@ class Watch:
         self.progress.tick(now_ns - self.start_ns, self.memory.latest)
 
     def _job_over(self, job: int, now_ns: int) -> bool:
-        """Whether a job is done, was killed, or will never be done."""
+        """True if a job is done, was killed, or will never be done."""
         if self.faults is not None and job in self.faults.killed:
             return True
         if self._job_done(job):
@@ -141,7 +141,7 @@ class Watch:
         return True
 
     def _receive_remaining(self, selector: selectors.BaseSelector) -> None:
-        """What the processes of unfinished jobs have counted, if they say it soon."""
+        """Receive the counters of unfinished jobs' processes that arrive within STOP_NS."""
         deadline_ns = time.monotonic_ns() + STOP_NS
         waiting = [host for host in self.hosts.hosts if host.spec.job.number in self.unfinished]
         while time.monotonic_ns() < deadline_ns:
@@ -161,7 +161,7 @@ class Watch:
                     raise process_died(host)
 
     def _job_done(self, job: int) -> bool:
-        """Whether a job is done; once all its workers are, its server and they are told to stop."""
+        """True if a job is done. Once all its workers are, its server and they are told to stop."""
         workers, servers = self.hosts.of_job(job, "worker"), self.hosts.of_job(job, "ps")
         if not all(host.done for host in workers):
             return False

@@ -61,9 +61,9 @@ def postponed() -> Iterator[None]:
 
 
 def exit_code() -> int:
-    """What a shell expects of a program that a signal has ended: 130 for Ctrl-C.
+    """Exit code that a shell expects of a program that a signal has ended: 130 for Ctrl-C.
 
-    Asked for when the interrupt has arrived, so it does not come again."""
+    Called when the interrupt has arrived, so it does not come again."""
     signal.setitimer(signal.ITIMER_REAL, 0)
     return 128 + _received
 

@@ -56,8 +56,8 @@ class JobTitle:
 
 
 class Work(NamedTuple):
-    """How far a job's workers are: iterations that the slowest has done, bytes that all have
-    sent, and what a program says of itself."""
+    """Progress of a job's workers: iterations of the slowest worker, bytes sent by all, and a
+    program's own report."""
 
     iterations: int
     bytes_sent: int
@@ -74,7 +74,7 @@ class WorkerTimes(NamedTuple):
 
 @dataclass(frozen=True)
 class Sources:
-    """What the charts of a page are made of, beside what the view shows anyway.
+    """Sources of a page's charts, beside the data that the view shows anyway.
 
     `snapshots`: of the switches' memory. `hosts`, `measures`, `links` (of a switch's `port_stats`,
     by switch), `faults` (begun by a time in ns): rows of these tables, with the columns that there
@@ -99,7 +99,7 @@ class Page(Protocol):
         """Show the tables of the view."""
 
     def charts_due(self) -> bool:
-        """Whether it is time to say what charts show."""
+        """True if it is time to update the charts."""
 
     def draw(self, elapsed_ns: int, ports: Mapping[str, list[dict[str, Any]]]) -> None:
         """Ask the sources. ports: the last `port_stats` by switch."""
@@ -219,7 +219,7 @@ class Progress:
         self._ended_ns[job] = elapsed_ns
 
     def due(self, clock_ns: int) -> bool:
-        """Whether it is time to show something. clock_ns: since the start, of a real clock."""
+        """True if it is time to update the view. clock_ns: since the start, of a real clock."""
         step = LIVE_STEP_NS if self._live or self._page else PLAIN_STEP_NS
         watched = self._page is not None or not self._console.quiet
         return watched and clock_ns - self._shown_ns >= step

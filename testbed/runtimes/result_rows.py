@@ -48,7 +48,7 @@ class HostWithFile(Host, Protocol):
 
 
 def role_rows(specs: Iterable[HostSpec]) -> list[Row]:
-    """What of table hosts is known from the start."""
+    """Rows of table hosts with the columns that are known from the start."""
     return [
         {
             "host": spec.host,
@@ -176,7 +176,7 @@ def job_rows(
 
 
 def _compute_ns(trace: Trace, iterations: int) -> int:
-    """What a worker computes in all iterations; the first one has no update before it."""
+    """Compute time of a worker in all iterations; the first one has no update before it."""
     return iterations * trace.compute_ns - trace.update_ns
 
 
@@ -296,8 +296,8 @@ def _columns(blocks: list[dict[str, np.ndarray]]) -> dict[str, Any]:
 
 
 def window_times(platform: Platform, hosts: Sequence[Host]) -> dict[int, float | None]:
-    """How long a worker's window of fragments takes at the rate of its job's slowest link, in ns;
-    None where no link is limited."""
+    """Time that a worker's window of fragments takes at the rate of its job's slowest link, in ns,
+    by job; None where no link is limited."""
     bits, topology = platform.longest_frame_bits, platform.topology
     times: dict[int, float | None] = {}
     for job in {host.spec.job.number for host in hosts}:
@@ -372,7 +372,7 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
 
 
 def together(lives: Sequence[tuple[list[tuple[int, str, int]], list[Row]]]) -> tuple[list, list]:
-    """What a switch has counted in all its lives, between which it was restarted.
+    """Counters of a switch over all its lives, between which it was restarted.
 
     Each life: (job, counter, value) of its registers, and its `port_stats()`."""
     counters: dict[tuple[int, str], int] = {}

@@ -37,7 +37,7 @@ class Run:
 
 
 class Runtime(Protocol):
-    """What carries a run out."""
+    """The part of a run that depends on the runtime."""
 
     @property
     def run(self) -> Run: ...

@@ -32,15 +32,14 @@ def scheme_of(system: str) -> Scheme:
 
 
 def platform_of(experiment: Experiment) -> Platform:
-    """What all jobs of an experiment share."""
+    """Platform that all jobs of an experiment share."""
     from testbed.setup import build
 
     return build.platform_of(experiment, scheme_of(experiment.system.name))
 
 
 def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
-    """What a repetition of an experiment is made from (testbed/setup/build.py). Raises
-    UserError."""
+    """Setup of a repetition of an experiment (testbed/setup/build.py). Raises UserError."""
     from testbed.setup import build
 
     return build.set_up(experiment, scheme_of(experiment.system.name), repetition)

@@ -74,7 +74,7 @@ class Grid(PoolScheme):
         )
 
     def told_worker(self, setup: Setup, job: JobSetup, worker: int) -> PlannedWorker:
-        """What the plan gives a worker: its paths and its pace."""
+        """Paths and pace that the plan gives a worker."""
         platform, mine = setup.platform, job.group.routed_plan.workers[worker]
         bits = platform.longest_frame_bits
         return PlannedWorker(
@@ -186,13 +186,13 @@ class Grid(PoolScheme):
 
 
 def _has_several_paths(plan: JobPlan) -> bool:
-    """Whether a worker's fragments may take several paths at a time."""
+    """True if a worker's fragments may take several paths at a time."""
     return any(len(worker.assignments) > 1 for worker in plan.workers)
 
 
 def stripes_of_server(job: JobSetup) -> ServerStripes:
-    """Which of the switches that a job's server may have to remind may hold a fragment. After links
-    have failed, these are all that have aggregated for the job so far."""
+    """Stripes of the switches that may hold a fragment and that a job's server may have to remind.
+    After links have failed, these are all switches that have aggregated for the job so far."""
     group = job.group
     plan = group.routed_plan
     if not group.former:

@@ -1,5 +1,4 @@
-"""What systems with a shared pool of aggregators and a parameter server have in common
-(p4/pool.p4)."""
+"""Common code of systems with a shared pool of aggregators and a parameter server (p4/pool.p4)."""
 
 from __future__ import annotations
 
@@ -71,7 +70,7 @@ class PoolScheme(ServerScheme):
         priority: str = "constant",
         positions: WindowPositions | None = None,
     ) -> PoolSpec:
-        """What the hosts of a job are told."""
+        """Specification for all hosts of a job."""
         platform, tree = setup.platform, job.group.tree
         options = _options(platform)
         if job.job.is_program:
@@ -94,8 +93,8 @@ class PoolScheme(ServerScheme):
         )
 
     def window_rule(self, platform: Platform, job: JobSetup) -> str:
-        """What counts against the window. A program leaves fragment numbers out, so positions say
-        nothing: what is in flight counts."""
+        """Rule for the fragments that count against the window. A program leaves fragment numbers
+        out, so positions say nothing, and fragments in flight count."""
         if job.job.is_program:
             return "in_flight"
         return _options(platform).window_rule
@@ -105,7 +104,7 @@ class PoolScheme(ServerScheme):
         return getattr(platform.options, "release", "on_completion") == "on_result"
 
     def tables(self, setup: Setup, switch: str, calls: list[tuple]) -> None:
-        """What the switch is, and its policies."""
+        """Add the switch's parameters and policies to `calls`."""
         platform = setup.platform
         options, topology = _options(platform), platform.topology
         mac, ip = addresses(topology, switch)
@@ -124,7 +123,8 @@ class PoolScheme(ServerScheme):
     def job_tables(
         self, platform: Platform, switch: str, job: JobSetup, calls: list[tuple]
     ) -> None:
-        """Which workers complete a sum here, and where sums and results go."""
+        """Add to `calls` the workers that complete a sum here, and the next hops of sums and
+        results."""
         topology, number, tree = platform.topology, job.group.number, job.group.routed_tree
         if switch in tree.former:  # what it still holds goes to the server when that asks for it
             hop = next_hop(topology, switch, tree.target)

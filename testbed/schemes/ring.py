@@ -13,7 +13,7 @@ class Ring(Scheme):
     """Each worker sends to the next one."""
 
     def told(self, setup: Setup, job: JobSetup) -> RingSpec:
-        """How long an acknowledgement waits."""
+        """Specification with the time that an acknowledgement waits."""
         return RingSpec.of(self.worker_spec(setup, job), ack_delay_ns=job.timers.ack_delay_ns)
 
     def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What systems with parameter servers have in common."""
+"""Common code of systems with parameter servers."""
 
 from __future__ import annotations
 

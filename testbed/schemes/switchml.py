@@ -65,7 +65,7 @@ class Switchml(Scheme):
         return {"SETS": _options(platform).sets}
 
     def tables(self, setup: Setup, switch: str, calls: list[tuple]) -> None:
-        """What the switch is."""
+        """Add the switch's addresses to `calls`."""
         mac, ip = addresses(setup.platform.topology, switch)
         calls.append(("table_set_default", "node", "set_node", [mac, ip]))
 

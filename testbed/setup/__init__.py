@@ -1,4 +1,4 @@
-"""What a run is made from, worked out once from an experiment.
+"""The parts of a run, computed once from an experiment.
 
     setup = testbed.schemes.set_up(experiment)
 

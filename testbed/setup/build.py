@@ -24,7 +24,7 @@ from testbed.systems.options import SlotOptions
 
 
 def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
-    """What all jobs of an experiment share."""
+    """Platform that all jobs of an experiment share."""
     return Platform(
         topology=experiment.topology_object(),
         directions=experiment.directions,
@@ -50,8 +50,8 @@ def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
 
 
 def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:
-    """What a repetition of an experiment is made from. With `arrivals` no job has hosts yet;
-    `start_job` sets one up that gets some.
+    """Setup of a repetition of an experiment. With `arrivals` no job has hosts yet; `start_job`
+    sets up a job that gets hosts.
 
     Raises UserError when a worker has no path to its server, or when there is no plan."""
     experiment = experiment.of_repetition(repetition)

@@ -101,7 +101,7 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
 
 
 def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSpec:
-    """What all hosts of a job have in common."""
+    """The part of a host's specification that all hosts of a job share."""
     platform, trace, described = setup.platform, job.trace, job.job
     gradients = None
     if trace.gradients is not None:

@@ -89,7 +89,8 @@ def worker_stripes(worker: WorkerPlan, topology: Topology, fragments: int) -> Wo
 def server_stripes(
     job: JobPlan, fragments: int, switches: Sequence[str] | None = None
 ) -> ServerStripes:
-    """Which of `switches` may hold a fragment; None: of `aggregating_switches(job)`."""
+    """Stripes of the plan with those of `switches` that may hold their fragments. None: all of
+    `aggregating_switches(job)`."""
     nodes = aggregating_switches(job) if switches is None else switches
     ranks = {group.number: group.range.fragments(fragments) for group in job.groups}
     bounds = {bound for each in ranks.values() for bound in (each.start, each.stop)}

@@ -46,7 +46,7 @@ REMINDERS_OF_PATIENCE = 5
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Platform:
-    """What all jobs of an experiment share: the network, its switches and what they run."""
+    """The network, its switches and their programs, which all jobs of an experiment share."""
 
     topology: Topology  # with the links that are up
     directions: tuple[tuple[LinkDirection, LinkDirection], ...]  # by link (a, b): a to b, b to a
@@ -101,7 +101,7 @@ class Platform:
 
     @property
     def omits_zeros(self) -> bool:
-        """Whether packets whose values are all 0 go without them."""
+        """True if packets whose values are all 0 are sent without their values."""
         return getattr(self.options, "zeros", "sent") == "header_only"
 
     def options_of(self, kind: type[T]) -> T:
@@ -188,7 +188,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class NewPart:
-    """What a host is told while it runs: worker or server `number` of a job, and its new way."""
+    """New path of worker or server `number` of a job, sent to its host while it runs."""
 
     job: int
     number: int
@@ -196,17 +196,17 @@ class NewPart:
 
 
 class Scheme:
-    """What the testbed asks a system. The defaults are those of a system that uses no switch memory
-    and has no parameter server. `calls` collects control calls (p4engine.control.client)."""
+    """The code of a system. The defaults are those of a system that uses no switch memory and has
+    no parameter server. `calls` collects control calls (p4engine.control.client)."""
 
     # ---- hosts ----
 
     def told(self, setup: Setup, job: JobSetup) -> SystemSpec:
-        """What all hosts of a job are told beside what every system's are."""
+        """The system's own part of the specification of all hosts of a job."""
         return self.worker_spec(setup, job)
 
     def told_worker(self, setup: Setup, job: JobSetup, worker: int) -> WorkerPart | None:
-        """What one worker is told beside that."""
+        """The system's own part of one worker's specification; None: nothing."""
         return None
 
     def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ class Scheme:
         raise NotImplementedError
 
     def worker_spec(self, setup: Setup, job: JobSetup) -> SystemSpec:
-        """What the workers of every system need."""
+        """The part of a job's specification that the workers of every system need."""
         options, timers = cast("WorkerOptions", setup.platform.options), job.timers
         return SystemSpec(
             order=options.order,
@@ -245,11 +245,11 @@ class Scheme:
         """Fill a job's entries in a switch's tables."""
 
     def statistics(self, platform: Platform) -> Statistics:
-        """What the P4 program counts, of a system that uses switch memory."""
+        """Events that the P4 program counts, for a system that uses switch memory."""
         raise NotImplementedError
 
     def may_hold(self, platform: Platform) -> bool:
-        """Whether a complete sum keeps its aggregator for a while."""
+        """True if a complete sum keeps its aggregator for a while."""
         return platform.system.divided
 
     def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
@@ -260,8 +260,8 @@ class Scheme:
     # ---- links that fail ----
 
     def reroute(self, setup: Setup, going_on: Sequence[int]) -> tuple[Setup, list[NewPart]]:
-        """What becomes of jobs when links have failed or are up again: the Setup with new trees or
-        plans, and what hosts are told. `setup` has the new topology, and the trees and plans from
-        before; `going_on`: the jobs whose hosts reach each other. By default new routes suffice,
-        since switches hold nothing. Called for systems whose facts say `reroutes`."""
+        """The Setup with new trees or plans after links have failed or come up again, and the new
+        paths of hosts. `setup` has the new topology, and the trees and plans from before.
+        `going_on`: the jobs whose hosts reach each other. By default new routes suffice, since
+        switches hold nothing. Called for systems whose facts say `reroutes`."""
         return setup, []

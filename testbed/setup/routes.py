@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def connected(topology: Topology, hosts: Sequence[str], tree: JobTree | None = None) -> bool:
-    """Whether hosts have paths to each other, or to the root of `tree` if that is a switch."""
+    """True if hosts have paths to each other, or to the root of `tree` if that is a switch."""
     start = hosts[0]
     if tree is not None and not topology.is_host(tree.target):
         start = tree.target

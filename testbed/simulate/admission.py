@@ -1,11 +1,10 @@
-"""Which job runs where, and from when, if jobs come and go.
+"""Placement and start of each job, if jobs come and go.
 
 The default is first come, first served: the job that was submitted first gets hosts as soon as
 enough are free, and no other job overtakes it. This is the simplest rule of a real scheduler, and a
-job's waiting depends only on the jobs before it. With `queue: first_fit` a job that fits overtakes
-those that do not, which keeps more hosts busy and lets large jobs wait longer. An admission has no
-clock: it is told that a job has ended, and says which job may begin.
-"""
+job's waiting time depends only on the jobs before it. With `queue: first_fit` a job that fits
+overtakes those that do not, which keeps more hosts busy and lets large jobs wait longer. An
+admission has no clock: it is told that a job has ended, and returns the job that may begin."""
 
 from __future__ import annotations
 
@@ -38,8 +37,8 @@ class Admission:
         self._parts: dict[int, int] = {}  # of running jobs
 
     def next_ns(self, after_ns: int = -1) -> int | None:
-        """When the next job is submitted, later than `after_ns`, that may begin then. None: nobody
-        is left, or the head of the queue was submitted before and no job overtakes it."""
+        """Time after `after_ns` at which the next job is submitted that may begin then. None: no
+        job is left, or the head of the queue was submitted before and no job overtakes it."""
         for number in self.waiting:
             submitted_ns = self._setup.listed[number].start_ns
             if submitted_ns > after_ns:

@@ -45,7 +45,7 @@ class Cluster:
 
     @property
     def ended(self) -> int:
-        """How many jobs have ended."""
+        """Number of jobs that have ended."""
         return len(self._reports)
 
     def running_at(self, switch: str) -> list[int]:
@@ -58,8 +58,8 @@ class Cluster:
         return len(self._admission.waiting)
 
     def next_ns(self) -> int:
-        """When the next job is submitted that may begin then; NEVER if it is one that waits, as it
-        does until another ends."""
+        """Time of the next submission of a job that may begin then; NEVER if that job has to wait
+        until another ends."""
         due_ns = self._admission.next_ns(self._told_ns)
         return NEVER if due_ns is None else due_ns
 

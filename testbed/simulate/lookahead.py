@@ -1,8 +1,7 @@
-"""How long what leaves a switch is on its way at least.
+"""Lower bounds of the time that packets are on their way after they leave a switch.
 
-Within this time nothing that the switch does can affect anything else, which is what parts of a
-world (parts.py) and turns of hosts (turns.py) rest on.
-"""
+Within this time nothing that the switch does can affect anything else. Parts of a world (parts.py)
+and turns of hosts (turns.py) rest on this."""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ _outputs_clear = foreign(types.void, types.int64)
 
 @njit(cache=True)
 def _handling_ns(row, arrival_ns):
-    """When a host will have handled a frame: frames keep their order and wait for each other.
+    """Time at which a host will have handled a frame: frames keep their order and wait for each
+    other.
 
     A drawn delay lasts for a time, by default much longer than delays differ. If every frame had a
     delay of its own, then at a high rate each would wait for the longest delay of the frames just
@@ -177,7 +178,7 @@ def _take(world, inbox):
 
 @njit(cache=True)
 def _is_addressed_to(identity, frame):
-    """Whether a frame is for the host with these addresses and this UDP port."""
+    """True if a frame is for the host with these addresses and this UDP port."""
     for i in range(6):
         if frame[i] != identity[i]:
             return False
@@ -255,8 +256,8 @@ def _send(world, host, filled, now):
 
 @njit(cache=True)
 def _step_host(world, host, now):
-    """What a host does at `now`, and in `due_ns` when it will do something again; returns packets
-    sent, or less than 0: why the loop must end."""
+    """Run a host's step at `now`, and set `due_ns` to its next one. Returns the number of packets
+    sent, or less than 0: the reason why the loop must end."""
     row = world.hosts[host]
     count = _deliver(world, host, now)
     filled = call_step(

@@ -77,7 +77,7 @@ class Parts:
 
     @property
     def now_ns(self) -> int:
-        """When the last event was."""
+        """Time of the last event."""
         return max(int(world.part.state[0].now) for world in self.nodes.worlds)
 
     @property

@@ -269,7 +269,7 @@ class Simulation:
         return background.rows(self.setup.flows, machines, self.now_ns)
 
     def reports(self) -> list[Report]:
-        """What each role has counted and timed, in the order of the plan."""
+        """Counters and times of each role, in the order of the plan."""
         if self.cluster:
             return self.cluster.reports
         return [report_of(self.nodes, number) for number, _ in self.nodes.present]

@@ -1,4 +1,4 @@
-"""Whether hosts and switches may take turns (loop.py), and for how long.
+"""Turns of hosts and switches (loop.py): the condition for them, and their length.
 
 Within the time that a packet is on its way from a host to its switch, and from there until a host
 handles it, hosts cannot affect each other. The longer a turn, the longer a host's state stays in

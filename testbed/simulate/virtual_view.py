@@ -1,9 +1,8 @@
-"""What a person sees of a run in virtual time: the picture of `progress`, with the run's own clock.
+"""The live view of a run in virtual time: the picture of `progress`, with the run's own clock.
 
-The simulation comes by now and then and stands still meanwhile. So nothing is looked at for the
-picture that is not there already: the last sample of the switches' memory, the hosts' counters; and
-of what it shows, drops alone are asked of the switches, for a hundredth of the time at most.
-"""
+The simulation calls the view now and then and stands still meanwhile. So the picture uses only data
+that is there already: the last sample of the switches' memory, and the hosts' counters. Drops alone
+are read from the switches, for a hundredth of the time at most."""
 
 from __future__ import annotations
 
@@ -87,7 +86,8 @@ class VirtualView:
         self._view.last(simulation.now_ns, simulation.snapshots.latest)
 
     def _read_state(self, simulation: Simulation) -> None:
-        """How far the workers are that are there; which jobs there are, and which have ended."""
+        """Read the progress of the workers that are there, the jobs that there are, and those that
+        have ended."""
         rows = simulation.nodes.world.hosts
         sent: dict[int, int] = {}
         for number, node in simulation.nodes.present:
@@ -107,7 +107,7 @@ class VirtualView:
 
 
 def _sources(simulation: Simulation) -> Sources:
-    """What a page's charts are made of."""
+    """Sources of a page's charts."""
 
     def workers() -> Iterator[WorkerTimes]:
         for _, node in simulation.nodes.present:

@@ -1,9 +1,8 @@
-"""Who waits for what in a world that has come to a halt, in lines for a person.
+"""Text about a world that has come to a halt: the nodes that wait, and the things they wait for.
 
-A halt is a defect of a protocol, of a P4 program of the user's own, or an experiment that cannot
-work (a lost packet and no timer that would notice). The list starts where one would look first: at
-the workers, with the tensors whose results are missing, then at the servers' incomplete fragments.
-"""
+A halt is a defect of a protocol or of a user's own P4 program, or the experiment cannot work (a
+lost packet and no timer that would notice). The list starts where one would look first: at the
+workers, with the tensors whose results are missing, then at the servers' incomplete fragments."""
 
 from __future__ import annotations
 

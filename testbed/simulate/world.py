@@ -309,7 +309,7 @@ def _switch(setup: Setup, name: str, compiled: Compiled, seed: int) -> Switch:
 
 
 def _trunks(topology: Topology) -> dict[tuple[str, int], tuple[str, int]]:
-    """Where a switch's port leads to another switch: (switch, port) to (switch, port)."""
+    """Links between switches: (switch, port) to (switch, port), in both directions."""
     found = {}
     for name in topology.switches:
         for port, (neighbour, ring_link, _) in topology.ports(name).items():
@@ -346,7 +346,7 @@ def _world(
 
 
 def _delays(platform: Platform, role: str, row: Any) -> None:
-    """What a host takes for a "worker" or "server", in its record of World.hosts."""
+    """Write the delays of a "worker" or "server" into a host's record of World.hosts."""
     assert platform.virtual is not None
     delay, jitter, packet_time = (
         getattr(platform.virtual, f"{role}_{name}_ns")

@@ -13,9 +13,10 @@ HELD = 2
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a P4 program counts: the events in order of their numbers, from 1; the events that begin
-    an occupation; the endings that occur, by number; where its aggregators are sets of slots, the
-    sets that each slot has, after which their registers are named."""
+    """Events and endings that a P4 program counts. `events`: in order of their numbers, from 1.
+    `claims`: the events that begin an occupation. `endings`: those that occur, by number. `sets`:
+    where aggregators are sets of slots, the sets that each slot has, after which their registers
+    are named."""
 
     events: tuple[str, ...]
     claims: tuple[str, ...]
@@ -23,12 +24,12 @@ class Statistics:
     sets: tuple[str, ...] = ()
 
     def place(self, job: int, event: str) -> int:
-        """Where register `events` has it."""
+        """Place of the event in register `events`."""
         return job * EVENTS_PER_JOB + 1 + self.events.index(event)
 
     @cached_property
     def claim_columns(self) -> list[int]:
-        """Which of a job's numbers in register `events` count beginnings of occupations."""
+        """Places in a job's part of register `events` that count beginnings of occupations."""
         return [self.place(0, event) for event in self.claims]
 
     def registers(self, what: str) -> tuple[str, ...]:
