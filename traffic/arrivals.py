@@ -30,8 +30,8 @@ MAX_BYTES = 4 * 2**20
 
 
 def poisson(seed: int, jobs: int, interval_ns: int) -> list[int]:
-    """When `jobs` jobs are submitted, in ns: the first at 0, then with exponential gaps of
-    `interval_ns` on average."""
+    """Times at which `jobs` jobs are submitted, in ns: the first at 0, then with exponential gaps
+    of `interval_ns` on average."""
     stream = Stream(seed, GAPS)
     gaps = (stream.exponential(interval_ns) for _ in range(jobs - 1))
     return list(itertools.accumulate(gaps, initial=0))

@@ -140,7 +140,7 @@ def _span(table: pd.DataFrame, phase: str, start: str, end: str) -> pd.DataFrame
 
 
 def _gaps(computing: pd.DataFrame) -> pd.DataFrame:
-    """When a worker stood still between two of its compute steps."""
+    """Times in which a worker stood still between two of its compute steps."""
     rows = computing.sort_values(["row", "start"])
     until = rows.groupby("row")["end"].cummax().groupby(rows["row"]).shift(1)
     waited = rows.assign(phase="waiting", end=rows["start"], start=until)

@@ -83,7 +83,7 @@ def with_command(arguments: list[str]) -> list[str]:
 
 
 def version() -> str:
-    """What `--version` prints."""
+    """Output of `--version`."""
     from importlib import metadata
 
     from testbed import plugins

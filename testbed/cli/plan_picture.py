@@ -59,8 +59,8 @@ def draw(network: Network, plans: Sequence[Plan]) -> Figure:
 
 
 def positions(network: Network) -> dict[str, Position]:
-    """Where the nodes stand: switches in layers by their distance from the hosts, or by their
-    distances from each other where all have hosts; hosts around their switch."""
+    """Positions of the nodes. Switches stand in layers by their distance from the hosts, or by
+    their distances from each other where all have hosts. Hosts stand around their switch."""
     hosts_at: dict[str, list[str]] = {switch.name: [] for switch in network.switches}
     for link in network.links:
         if link.source in network.host and link.target in hosts_at:

@@ -72,7 +72,7 @@ def plan_tables(network: Network, plan: Plan) -> Iterator[RenderableType]:
 
 
 def _before_repair(made: BeforeRepair) -> str:
-    """What a published plan states, and what it exceeds."""
+    """Rates that a published plan states, and the capacities that it exceeds."""
     over = [
         f"{what} has {rate_text(load)} for {rate_text(capacity)}"
         for what, (load, capacity) in made.exceeded.items()

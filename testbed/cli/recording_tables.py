@@ -136,7 +136,7 @@ def _in_blocks(
 
 @dataclass
 class Packets:
-    """What a rank sends and gets with 32 or 16 bits per value: fragments and, of them, those that
+    """Fragments that a rank sends and gets with 32 or 16 bits per value and, of them, those that
     are all 0, of all ranks (`sent`) or of the sums (`summed`) and of all steps; `error`: as
     Measured.error, of all parameters."""
 
@@ -246,7 +246,7 @@ _PACKETS = (
 
 
 def tables(recording: Recording, trace: Trace, fixed_scale: int, values: int) -> Iterator[Table]:
-    """What is in a recording: its tensors with their mean times, and its numbers, if it has any.
+    """Tables of a recording: its tensors with their mean times, and its numbers, if it has any.
     trace: `recording.trace()`."""
     rows = [
         Row((layer.name, layer.values, layer.forward_ns, layer.backward_ns, layer.update_ns))

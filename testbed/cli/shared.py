@@ -83,7 +83,7 @@ def import_schemas() -> None:
 
 
 def is_results(path: Path) -> bool:
-    """Whether a path is a folder of results, or SWEEP/HASH, not a file."""
+    """True if a path is a folder of results, or SWEEP/HASH, not a file."""
     from testbed.results import SWEEP_FILE
 
     return path.is_dir() or (path.parent / SWEEP_FILE).is_file() and not path.is_file()

@@ -89,7 +89,7 @@ def warm_figures() -> None:
 
 
 def parts(everything: bool) -> list[str]:
-    """What there is to warm, as arguments of this program, what takes longest first."""
+    """Parts to warm, as arguments of this program, the longest first."""
     hosts = [f"{system}:{role}" for system, role in product(MEMORY, (*ROLES, FED))]
     if not everything:
         hosts = ["esa:worker", "switchml:worker", "atp:worker", "esa:ps"]  # those of the demo

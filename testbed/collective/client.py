@@ -1,4 +1,4 @@
-"""What a program uses: it joins its job, and calls collectives of arrays.
+"""The interface for a program: it joins its job, and calls collectives of arrays.
 
     from testbed import collective
 
@@ -173,7 +173,7 @@ class Handle:
         return f"collective {self._number}, {prelude.described(self._said)}"
 
     def done(self) -> bool:
-        """Whether `wait` would return at once."""
+        """True if `wait` would return at once."""
         self._job.look()
         return not self.calls
 
@@ -188,8 +188,8 @@ class Handle:
 
 @dataclass
 class _Sum:
-    """What the ranks' arrays of a collective are to the network: one array that it adds up. A rank
-    may have a part of it, the rest of what it gives is 0, and may want a part of the sum."""
+    """A collective as the network sees it: one array, of which it adds up the ranks' values. A rank
+    may give a part of the array, with 0 elsewhere, and may want a part of the sum."""
 
     size: int  # values
     given: np.ndarray  # flat, int32 or float32: this rank's values
@@ -241,7 +241,7 @@ def _of_bytes(array: Any, name: str) -> np.ndarray:
 
 
 def _flat_result(out: np.ndarray | None, size: int, dtype: np.dtype) -> np.ndarray:
-    """Where a result of `size` values goes: `out`, flat, or a new array if it is None."""
+    """Flat array for a result of `size` values: `out`, or a new array if it is None."""
     if out is None:
         return np.empty(size, dtype)
     if out.dtype != dtype or out.size != size or not out.flags.c_contiguous:

@@ -205,7 +205,7 @@ class Archive:
 
 
 def bucket_values(bucket: dict[str, Any]) -> int:
-    """How many values a bucket of a header has."""
+    """Number of values in a bucket of a header."""
     return sum(int(np.prod(each["shape"])) for each in bucket["parameters"])
 
 
@@ -439,7 +439,8 @@ class Recorder:
         return self._inner(self._inner_state, bucket)
 
     def _all_reduce(self, _: Any, bucket: Any) -> Any:
-        """What DDP does without a hook; the division comes before, as what is given is recorded."""
+        """All-reduce that DDP does without a hook. The division comes before, since the recording
+        holds the values that are given to it."""
         work = self._dist.all_reduce(
             bucket.buffer(), group=self._model.process_group, async_op=True
         )
@@ -557,7 +558,7 @@ class Recorder:
         return {name: np.array([times], np.int64) for name, times in found.items()}
 
     def _first(self, step: _Step, names: list[str]) -> int:
-        """When the forward pass came to the first of some parameters."""
+        """Time at which the forward pass came to the first of some parameters."""
         modules = {name.rpartition(".")[0] for name in names}
         marks = [step.needed[module] for module in modules if module in step.needed]
         return min((self._clock.between_ns(step.start, mark) for mark in marks), default=UNKNOWN)

@@ -1,4 +1,5 @@
-"""What the ranks exchange before the values of a call: who gives what, and the blocks' exponents.
+"""Words that the ranks exchange before the values of a call: its arguments, and the blocks'
+exponents.
 
 Switches and servers add int32, nothing else. So the prelude is an array of int32 whose *sum* over
 the ranks tells every rank the same:
@@ -50,7 +51,7 @@ def counter_bits(ranks: int) -> int:
 
 
 def counters_per_word(ranks: int) -> int:
-    """How many counters a word has; its sign bit stays free."""
+    """Number of counters in a word; its sign bit stays free."""
     return 31 // counter_bits(ranks)
 
 
@@ -60,7 +61,7 @@ def words_per_block(ranks: int) -> int:
 
 
 def most_blocks(ranks: int, block_values: int) -> int:
-    """How many blocks one prelude, which has the room of a block, can describe."""
+    """Number of blocks that one prelude, which has the room of a block, can describe."""
     return (block_values - WORDS_PER_RANK * ranks) // words_per_block(ranks)
 
 
@@ -109,7 +110,7 @@ def write_prelude(
 
 
 def ranks_agree(words: np.ndarray, ranks: int) -> bool:
-    """Whether all ranks give the same, from the beginning of the sum of their preludes."""
+    """True if all ranks give the same, from the beginning of the sum of their preludes."""
     for i in range(WORDS_PER_RANK, WORDS_PER_RANK * ranks):
         if words[i] != words[i % WORDS_PER_RANK]:
             return False
@@ -146,8 +147,8 @@ def prelude_words(ranks: int, blocks: int) -> int:
 def given_words(
     values: int, whole: int, collective: int, dtype: np.dtype, root: int = 0
 ) -> tuple[int, int, int]:
-    """What a rank says of a call: its values, those of the whole array (the low bits of what is
-    larger), and the collective with its type and root."""
+    """Words of a rank about a call: its number of values, that of the whole array (the low bits of
+    larger numbers), and the collective with its type and root."""
     detail = collective | root << 3 | ord(dtype.char) << 13
     return values % (LARGEST_WORD - 1) + 1, whole % (LARGEST_WORD - 1) + 1, detail + 1
 
@@ -172,9 +173,9 @@ def steps(ranks: int, exponent: int, rare: bool) -> float:
 
 
 def error_bound(ranks: int, largest: float, rare: bool = False) -> float:
-    """How far a sum may be from the exact sum of the float32 numbers, before its own rounding to
-    float32: half a step for each rank. `largest`: the largest finite absolute value in the block
-    on any rank."""
+    """Largest difference between a sum and the exact sum of the float32 numbers, before its own
+    rounding to float32: half a step for each rank. `largest`: the largest finite absolute value in
+    the block on any rank."""
     if largest == 0:
         return 0.0
     level = (int(np.frexp(largest)[1]) + LEVEL_BASE + 1) // 2

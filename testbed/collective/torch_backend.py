@@ -228,14 +228,14 @@ def _inherited(group: InaGroup, *names: str) -> Any:
 
 
 def _plain(tensor: torch.Tensor) -> bool:
-    """Whether a tensor's bytes can travel."""
+    """True if a tensor's bytes can travel."""
     return (
         tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
     )
 
 
 def _summable(tensor: torch.Tensor, operation: Any) -> bool:
-    """Whether the network can add this up."""
+    """True if the network can apply this operation to a tensor."""
     is_float = tensor.dtype == torch.float32
     if operation == dist.ReduceOp.SUM:
         return _plain(tensor) and (is_float or tensor.dtype == torch.int32)
@@ -278,7 +278,7 @@ def _nothing() -> None:
 
 
 def new_group(store: Any, rank: int, size: int, timeout: timedelta) -> InaGroup:
-    """What PyTorch calls for each process group of this backend."""
+    """Group of this backend; PyTorch calls this function for each process group."""
     global _in_use
     job = None
     if not _in_use and size == int(os.environ.get("WORLD_SIZE", size)):

@@ -24,7 +24,7 @@ from testbed.topology import Topology
 
 @dataclass(frozen=True)
 class LinkDirection:
-    """What a link does to packets from `source` to `target`. `bandwidth_bps` None: unlimited;
+    """The effect of a link on packets from `source` to `target`. `bandwidth_bps` None: unlimited;
     `loss`, `duplicate`, `reorder`: shares, 0 to 1; `ecn_threshold_packets` None: no congestion
     marks."""
 
@@ -92,7 +92,7 @@ class Experiment(ExperimentFile):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know before trusting the results; one line each."""
+        """Warnings for the user to read before trusting the results; one line each."""
         return self._warnings
 
     @property

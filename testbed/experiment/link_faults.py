@@ -66,7 +66,7 @@ def _links_of(fault: Fault, topology: Topology) -> frozenset[int]:
 
 
 def link_keys(fault: Fault, path: Path) -> Iterator[Problem]:
-    """Whether the keys of a fault of links belong together."""
+    """Problems with the combination of keys of a link fault."""
     for key, value in (("job", fault.job), ("worker", fault.worker), ("ps", fault.server)):
         if value is not None:
             message = f"{fault.kind} is of a link; name its nodes with `between`, or a switch"
@@ -82,7 +82,7 @@ def link_keys(fault: Fault, path: Path) -> Iterator[Problem]:
 
 
 def link_target(between: Sequence[str], path: Path, topology: Topology | None) -> Iterator[Problem]:
-    """Whether there is the link that fails."""
+    """Problems with the nodes of the link that fails: there must be such a link."""
     if topology is None:
         return
     nodes = (*topology.hosts, *topology.switches)
@@ -103,8 +103,8 @@ def link_target(between: Sequence[str], path: Path, topology: Topology | None) -
 
 
 def check(faults: Sequence[Fault], topology: Topology) -> list[Problem]:
-    """Whether links fail only while they are up, return only after they have failed, and no other
-    fault keeps the control plane from following."""
+    """Problems with the order of link faults. Links fail only while they are up, and return only
+    after they have failed. No other fault may keep the control plane from following."""
     changes = link_changes(faults, topology)
     if not changes:
         return []
@@ -135,7 +135,7 @@ def check(faults: Sequence[Fault], topology: Topology) -> list[Problem]:
 
 
 def _with_switches(faults: Sequence[Fault], changes: Sequence[LinkChange]) -> Iterator[Problem]:
-    """Whether all switches can follow when links change."""
+    """Problems with switches that cannot follow when links change."""
     for number, fault in enumerate(faults):
         if fault.switch is None or fault.of_link:
             continue

@@ -44,8 +44,8 @@ def title(fault: Fault) -> str:
 
 
 def slow_windows(faults: Sequence[Fault], job: str, worker: int) -> list[tuple[int, int, int]]:
-    """When a worker computes more slowly: (from, to, factor in thousandths), ns from the run's
-    start."""
+    """Times in which a worker computes more slowly: (from, to, factor in thousandths), ns from the
+    run's start."""
     return [
         (fault.at_ns, fault.end_ns or NEVER, round(1000 * (fault.factor or 1)))
         for fault in faults
@@ -59,7 +59,7 @@ def slow_windows(faults: Sequence[Fault], job: str, worker: int) -> list[tuple[i
 def check(
     faults: Sequence[Fault], jobs: Sequence[Job] | None, topology: Topology | None
 ) -> list[Problem]:
-    """What is wrong with them. `jobs` are resolved; None where they are not valid."""
+    """Problems with the faults. `jobs` are resolved; None where they are not valid."""
     problems = []
     for number, fault in enumerate(faults):
         path = ("faults", number)
@@ -74,7 +74,7 @@ def check(
 
 
 def _keys(fault: Fault, path: Path) -> Iterator[Problem]:
-    """Whether the keys of one fault belong together."""
+    """Problems with the combination of keys of one fault."""
     if fault.of_link:
         yield from link_keys(fault, path)
         return
@@ -113,7 +113,8 @@ def _keys(fault: Fault, path: Path) -> Iterator[Problem]:
 def _target(
     fault: Fault, path: Path, jobs: Sequence[Job] | None, topology: Topology | None
 ) -> Iterator[Problem]:
-    """Whether there is what the fault is to affect, and whether it can affect it."""
+    """Problems with the target of a fault: it must exist, and the fault must be able to affect
+    it."""
     if fault.between is not None:
         yield from link_target(fault.between, path, topology)
         return
@@ -162,7 +163,8 @@ def _hosts(job: Job, fault: Fault) -> tuple[str, ...]:
 
 
 def _together(faults: Sequence[Fault], jobs: Sequence[Job]) -> Iterator[Problem]:
-    """Whether no process is to suffer two things at a time, and one job is left."""
+    """Problems with faults together: a process can suffer one fault at a time, and one job must be
+    left."""
     by_name = {job.name: job for job in jobs}
     ends = [NEVER if fault.end_ns is None else fault.end_ns for fault in faults]
     victims: list[set[str | None]] = []

@@ -37,7 +37,7 @@ def block_fragments(workers: int, values: int) -> int:
 
 
 def round_trace(name: str, workers: int, values: int) -> Trace:
-    """What stands in for the model of a program."""
+    """A trace that stands in for the model of a program."""
     fragments = block_fragments(workers, values)
     size = fragments * values
     layers = tuple(Layer(f"block{i}", ((size,),), size, 0, 0) for i in range(TENSORS))

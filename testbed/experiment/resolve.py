@@ -120,7 +120,7 @@ class _Resolver:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is wrong so far."""
+        """True if no problem has been found so far."""
         return not self.problems and len(self.parts) == len(ExperimentFile.model_fields)
 
     def experiment(self) -> Experiment:
@@ -237,7 +237,8 @@ class _Resolver:
         self.parts["jobs"] = tuple(jobs)
 
     def source_of(self, arrivals: Arrivals) -> Source | None:
-        """What jobs are drawn from; None where something that it depends on is not sound."""
+        """Source from which jobs are drawn; None where something that it depends on is not
+        sound."""
         values, servers = self.parts.get("values_per_packet"), self.servers_per_job
         if self.problems or self.topology is None or values is None or servers is None:
             return None
@@ -420,7 +421,7 @@ class _Resolver:
         return self.system.servers_per_job(self.parts.get("system"))
 
     def servers_fit(self, path: KeyPath, placement: Placement) -> bool:
-        """Whether a job names as many servers as its system has."""
+        """True if a job names as many servers as its system has; otherwise adds a problem."""
         wanted, found = self.servers_per_job, len(placement.servers)
         if self.system is None or wanted is None or found == wanted:
             return True
@@ -479,7 +480,7 @@ class _Resolver:
         self.parts["memory"] = memory.model_copy(update={"aggregators": count, "size_bytes": None})
 
     def enough_for_all(self, path: KeyPath, aggregators: int) -> None:
-        """Where every job has memory of its own, there must be some for each."""
+        """Add a problem where every job has memory of its own, and there is not enough for each."""
         if self.system is None or "jobs" not in self.parts or "system" not in self.parts:
             return
         jobs = len(self.parts["jobs"])
@@ -523,7 +524,8 @@ class _Resolver:
     # -- virtual time
 
     def virtual(self) -> None:
-        """What is for virtual time alone, and what it cannot do."""
+        """Add problems with settings that are for virtual time alone, or that virtual time cannot
+        honour."""
         if "runtime" not in self.parts or "virtual" not in self.parts:
             return
         if self.parts["runtime"] != "virtual":
@@ -561,7 +563,7 @@ class _Resolver:
     # -- values of 16 bits
 
     def value_bits(self) -> None:
-        """What they are not for."""
+        """Add problems with settings that exclude 16-bit values."""
         if self.parts.get("value_bits") != 16:
             return
         if self.parts.get("values_per_packet") == 1:
@@ -588,7 +590,7 @@ class _Resolver:
     # -- BMv2
 
     def bmv2(self) -> None:
-        """What BMv2 cannot do."""
+        """Add problems with settings that BMv2 cannot honour."""
         if self.parts.get("switch") != "bmv2":
             return
         from testbed.experiment.bmv2_limits import check as check_bmv2
@@ -634,7 +636,7 @@ class _Resolver:
     # -- background traffic
 
     def background(self) -> None:
-        """What of it cannot be honoured."""
+        """Add problems with background flows that cannot be honoured."""
         flows, system = self.parts.get("background"), self.parts.get("system")
         if not flows or self.topology is None:
             return

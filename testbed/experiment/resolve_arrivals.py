@@ -126,7 +126,7 @@ def trace_too_large(
 
 
 def shapes(arrivals: Arrivals) -> list[tuple[KeyPath, JobShape]]:
-    """What is submitted, each with the place that says so."""
+    """Shapes of the submitted jobs, each with its place in the file."""
     place: KeyPath = ("arrivals", "submissions")
     listed: Sequence[JobShape] = arrivals.submissions
     if arrivals.poisson is not None:
@@ -180,6 +180,6 @@ def too_large(
 
 
 def room(listed: Sequence[tuple[KeyPath, JobShape]], topology: Topology, servers: int) -> int:
-    """How many of the smallest of these jobs the network's hosts have room for."""
+    """Number of the smallest of these jobs for which the network's hosts have room."""
     smallest = min(shape.workers + servers for _, shape in listed)
     return min(len(topology.hosts) // smallest, MAX_JOBS)

@@ -166,7 +166,7 @@ class _Links:
             return None
 
     def fits(self, direction: LinkSettings | LinkDirection, path: KeyPath, who: str) -> bool:
-        """Whether the settings of a direction agree with each other."""
+        """True if the settings of a direction agree with each other; otherwise adds problems."""
         before = len(self.problems)
         at = path if who else (*path, "jitter")
         if direction.jitter_ns > direction.delay_ns:
@@ -215,7 +215,7 @@ class _Links:
         )
 
     def packet_ns(self, direction: LinkSettings | LinkDirection) -> int:
-        """How long a gradient packet is on the link; 0 where its rate is unlimited."""
+        """Time that a gradient packet takes on the link; 0 where its rate is unlimited."""
         values = self.values_per_packet
         if direction.bandwidth_bps is None or values is None:
             return 0

@@ -66,7 +66,7 @@ def _named(switches: Switches, topology: Topology) -> list[Problem]:
 
 
 def _with_topology(switches: Switches, topology: Topology) -> tuple[Switches, list[Problem]]:
-    """What the topology's class says of switches, where the file says nothing of them."""
+    """Switches with the settings of the topology's class, where the file says nothing of them."""
     problems = []
     given = {each.switch: each for each in switches.each}
     for name, options in topology.switch_options.items():

@@ -216,7 +216,7 @@ class Job(JobShape):
 
     @property
     def submitted_ns(self) -> int:
-        """When it was submitted: its start, unless it had to wait."""
+        """Time of submission: the job's start, unless it had to wait."""
         return self.start_ns if self._submitted_ns is None else self._submitted_ns
 
     def started(self, start_ns: int, placement: Placement) -> Job:
@@ -300,7 +300,7 @@ class Fault(Section):
 
     @property
     def end_ns(self) -> int | None:
-        """When the fault's effect ends; None: never."""
+        """Time at which the fault's effect ends; None: never."""
         if self.kind in ("restart", "link_up"):
             return self.at_ns
         return None if self.duration_ns is None else self.at_ns + self.duration_ns

@@ -85,7 +85,7 @@ def measure(system: str, switch: str = "embedded") -> Measured:
 
 
 def measured(results: Any) -> Measured:
-    """What a run has taken per gradient packet."""
+    """Costs of a run per gradient packet."""
     jobs, hosts, switches = results.jobs, results.hosts, results.switches
     packets = float(jobs["gradient_packets"].sum())
     seconds = float(jobs["end_ns"].max() - jobs["start_ns"].min()) / 1e9

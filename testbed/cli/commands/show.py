@@ -128,7 +128,7 @@ def show_results(path: Path, as_json: bool = False) -> int:
 
 
 def _facts(experiment: Experiment) -> list[str]:
-    """What follows from the file and is good to know before a run."""
+    """Consequences of the file that are good to know before a run."""
     from testbed.config import units
 
     lines = []

@@ -62,7 +62,7 @@ def call(options: Namespace) -> int:
 
 
 def _read(what: str, words: Sequence[str], record: Record, client: Client) -> dict[str, Any]:
-    """What `switch ... --json` prints. Numbers of keys and parameters are numbers."""
+    """Output of `switch ... --json`. Numbers of keys and parameters are numbers."""
     from p4engine.control.commands import Commands
 
     commands = Commands(client)
@@ -122,7 +122,7 @@ def _none(what: str, words: Sequence[str]) -> None:
 
 
 def _print_counters(record: Record, client: Client) -> None:
-    """What the ports have carried; in an experiment, also what the P4 program has counted."""
+    """Print the counters of the ports; in an experiment, also those of the P4 program."""
     columns = ("packets", "bytes", "queue_drops", "losses", "unmodelled_drops")
     rows = [
         (str(row["port"]), row["direction"], *(_number(row.get(name)) for name in columns))
@@ -136,7 +136,7 @@ def _print_counters(record: Record, client: Client) -> None:
 
 
 def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]]:
-    """What an experiment's P4 program has counted: counter, job, value; without zeros."""
+    """Counters of an experiment's P4 program: counter, job, value; without zeros."""
     file = record.logs.parent / "experiment.yaml" if record.logs else None
     if file is None or not file.exists():
         return []

@@ -95,7 +95,7 @@ def call(options: Namespace) -> int:
 
 
 def origin(manifest: dict[str, Any]) -> list[str]:
-    """What made an artifact, and what runs it here."""
+    """Text about an artifact: its maker, its content, and the version that runs it here."""
     from testbed.results import checkout
     from testbed.results.environment import version
 
