@@ -76,7 +76,7 @@ def marked(folder: Path, jobs: int = 1) -> list[Mark]:
 
 
 def differences(first: Sequence[Mark], second: Sequence[Mark]) -> list[str]:
-    """Who has not the same mark twice, with the tests that differ."""
+    """Students whose mark differs between the two times, with the tests that differ."""
     made = []
     for a, b in zip(first, second, strict=True):
         pairs = zip(a.grade.outcomes, b.grade.outcomes, strict=True)

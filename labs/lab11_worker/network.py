@@ -48,7 +48,7 @@ class Record:
         return max(self.results.values(), default=0)
 
     def times(self, fragment: int) -> list[int]:
-        """When packets of a fragment were sent."""
+        """Times at which packets of a fragment were sent."""
         return [at for at, n in self.sent if n == fragment]
 
     @property

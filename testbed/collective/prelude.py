@@ -1,5 +1,4 @@
-"""Words that the ranks exchange before the values of a call: its arguments, and the blocks'
-exponents.
+"""Words that ranks exchange before the values of a call: its arguments and the blocks' exponents.
 
 Switches and servers add int32, nothing else. So the prelude is an array of int32 whose *sum* over
 the ranks tells every rank the same:

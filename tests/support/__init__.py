@@ -1,8 +1,7 @@
-"""What several tests use; DEVELOPERS.md lists it. A test file imports this, and no other test.
+"""Code that several tests use; DEVELOPERS.md lists it. A test file imports no other test.
 
-Some of it is a command, too (`python -m tests.support.chaos`), which has no pytest to add the
-folder of p4engine_testing to the path.
-"""
+Some modules are commands, too (`python -m tests.support.chaos`). Such a command has no pytest to
+add the folder of p4engine_testing to the path."""
 
 import sys
 from pathlib import Path

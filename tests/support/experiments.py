@@ -63,5 +63,5 @@ def experiment(text: str) -> Experiment:
 
 
 def setup_of(text: str) -> Setup:
-    """What repetition 0 of such an experiment is made from."""
+    """Setup of repetition 0 of such an experiment."""
     return set_up(experiment(text))

@@ -51,7 +51,7 @@ ROWS = (
 
 @cache
 def report(row: Row) -> Report:
-    """What the analysis finds."""
+    """Report of the analysis about a row."""
     name, _, value = row.parameter.partition("=")
     defines: dict[str, str | int] = {
         "VALUES": row.values,
@@ -87,7 +87,7 @@ def figures() -> str:
 
 
 def places() -> str:
-    """Where the limits break that only one place of a program breaks."""
+    """Table of the places of programs that alone break a limit."""
     lines = ["| program | limit | place | what |", "|---|---|---|---|"]
     for row in ROWS:
         for problem in report(row).problems:

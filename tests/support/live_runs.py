@@ -61,7 +61,7 @@ class FakeRun:
                 self.times[name][iteration] = value
 
     def ports(self) -> dict[str, list[dict[str, Any]]]:
-        """What s1 answers."""
+        """Answer of s1."""
         return {"s1": [{"port": port, "bytes": self.carried} for port in range(1, 7)]}
 
     def sources(self) -> Sources:
@@ -102,6 +102,6 @@ class FakeRun:
 
 
 def state(words: str) -> dict[str, Any]:
-    """What the view says."""
+    """State of the view."""
     jobs = {"name": "jobs", "columns": ["job", "iteration"], "rows": [["small <b>", "1/3"]]}
     return {"headline": words, "tables": [jobs | {"ended": []}]}

@@ -148,7 +148,8 @@ class OneHost:
         return {name: count for name, count in self.host.counters().items() if count}
 
     def step(self, now: int, *packets: Packet) -> list[Packet]:
-        """What it sends at this time (ns), when these packets have come; sets `deadline`."""
+        """Packets that the host sends at this time (ns), after these packets have come; sets
+        `deadline`."""
         for packet in packets:
             payload = packet.row.tobytes()[: packet.length]
             self.host.take(bytes(sizes.FRAME_OVERHEAD) + payload)
@@ -166,7 +167,7 @@ class OneHost:
         return row.byteswap().view(np.int32).astype(np.int64)
 
     def count_of(self, fragment: int) -> int:
-        """How many values of the tensor a fragment has."""
+        """Number of values of the tensor in a fragment."""
         first = self.job.first_fragments
         tensor = int(np.searchsorted(first, fragment, side="right")) - 1
         return min(VALUES, self.job.tensors[tensor].values - VALUES * int(fragment - first[tensor]))

@@ -19,7 +19,7 @@ WHO = [
 
 
 def run_as(who: str, function: Callable[[], Any]) -> Any:
-    """What a function returns, as JSON can carry it, if it runs in a child process as root or as an
+    """Result of a function, as JSON can carry it, from a child process that runs as root or as an
     ordinary user. Skips the test if that user cannot read the checkout."""
     source, target = os.pipe()
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Where things are in the checkout."""
+"""Paths of the checkout's folders."""
 
 from __future__ import annotations
 

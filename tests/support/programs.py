@@ -99,7 +99,7 @@ def programs(text: str, schedule: Schedule = perfect) -> tuple[Fabric, list[clie
 
 
 def sums(jobs: list[client.Job], arrays: list[np.ndarray], **options) -> list[np.ndarray]:
-    """What each rank gets when rank r gives arrays[r]."""
+    """Result of each rank when rank r gives arrays[r]."""
     handles = [
         job.allreduce_async(array, **options) for job, array in zip(jobs, arrays, strict=True)
     ]
@@ -132,7 +132,7 @@ class SlowNetwork:
             raise AssertionError(f"at {self.parts.now_ns} ns nothing is left to happen")
 
     def done_ns(self) -> int:
-        """When the last call was done."""
+        """Time at which the last call was done."""
         return max(int(job._link.memory.calls["done_ns"].max()) for job in self.jobs)
 
     def counted(self, name: str, workers: bool = True) -> list[int]:

@@ -80,7 +80,7 @@ def planned_experiment(path: Path, planner: str, options: str = "") -> Experimen
 
 
 def share_of_stated_rate(spec: Experiment) -> float:
-    """How much of its stated rate the worst job of a run reaches in virtual time: fragments' bits
+    """Share of its stated rate that the worst job of a run reaches in virtual time: fragments' bits
     by completion time, by the rate of the job's slowest worker. Nothing may be lost."""
     tables = run_virtual(spec)
     shares = []

@@ -22,7 +22,7 @@ MS = 1_000_000
 
 
 def values_of(rank: int, step: int, bucket: int) -> np.ndarray:
-    """What a rank gives: numbers of very different sizes, and zeros."""
+    """Gradients of a rank: numbers of very different sizes, and zeros."""
     random = np.random.default_rng((rank, step, bucket))
     size = SIZES[bucket]
     found = random.normal(size=size) * 10.0 ** random.integers(-6, 3, size)

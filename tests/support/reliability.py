@@ -85,7 +85,7 @@ CELLS = [
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended. `read` are its results, whatever became of it."""
+    """Outcome of a run. `read`: its results, in every case."""
 
     code: int
     errors: str

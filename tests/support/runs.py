@@ -31,5 +31,5 @@ def finished(path: Path, folder: Path) -> results.Results:
 
 
 def events(read: results.Results) -> dict[str, int]:
-    """How often each event occurred, over all switches and jobs."""
+    """Number of times that each event occurred, over all switches and jobs."""
     return read.switch_counters.groupby("counter").value.sum().to_dict()

@@ -1,4 +1,4 @@
-"""What schedulers of lab 12 are compared with: ESA (the solution of lab 6), the same without
+"""Schedulers with which those of lab 12 are compared: ESA (the solution of lab 6), the same without
 preemption (first come, first served), and a switch that gives memory to nobody.
 
 `python -m testbed.labs._teacher.lab12_scheduler.judge` prints practice.json, for kits that do not

@@ -1,4 +1,4 @@
-"""What plans for lab 9 are worth: the part of the grader that would be the solution of a task.
+"""Values of plans for lab 9: the part of the grader that would be the solution of a task.
 
 A kit for students does not have it. There, `rate` is tested with the plans of practice.json, which
 `python -m testbed.labs._teacher.lab9_routing.judge` prints, and other plans are valued with the

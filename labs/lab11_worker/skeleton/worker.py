@@ -30,6 +30,6 @@ class Worker:
         """The result of a fragment has come; `poll` is called next."""
 
     def wake_ns(self) -> int | None:
-        """When `poll` has to be called although nothing comes; None: never. It is asked after each
-        call of `poll`, and the last answer holds."""
+        """Time at which `poll` has to be called although nothing comes; None: never. It is asked
+        after each call of `poll`, and the last answer holds."""
         return None

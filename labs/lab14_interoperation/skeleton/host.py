@@ -27,7 +27,7 @@ class Host:
         """A packet has come, for this host or not; `poll` is called next."""
 
     def wake_ns(self) -> int | None:
-        """When `poll` has to be called although nothing comes; None: never."""
+        """Time at which `poll` has to be called although nothing comes; None: never."""
         return None
 
     def sums(self) -> list[list[int] | None]:

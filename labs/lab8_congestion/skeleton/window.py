@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Window:
-    """How many fragments a worker may have in flight.
+    """Number of fragments that a worker may have in flight.
 
     Args:
         start, largest: fragments, at first and at most.

@@ -1,10 +1,9 @@
-"""How near each system comes to the least communication time that its links allow, on Mininet.
+"""Distance of each system from the least communication time that its links allow, on Mininet.
 
 One job without losses and computation, with more than twenty windows of fragments. No run may beat
 the bound. On a machine that does other things too, hosts stand still at times and a run takes
 longer; so the best of a few must come within a tenth of the bound. Virtual time, which nothing
-disturbs, has the same test (tests/switch/simulate/test_bounds.py).
-"""
+disturbs, has the same test (tests/switch/simulate/test_bounds.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan states is what a run reaches, in random networks on Mininet.
+"""Runs reach the rates that their plans state, in random networks on Mininet.
 
 Rates are a thousandth of those in virtual time. On a machine that does other things too, hosts
 stand still at times; so the best of a few runs counts. (Graphs 1 to 50 have all been run so; a run

@@ -112,7 +112,7 @@ def host_processes(process: subprocess.Popen) -> dict[str, int]:
 
 
 def command_line_of(pid: int) -> str:
-    """What ps shows; "" if the process is gone."""
+    """Command line of a process, as ps shows it; "" if the process is gone."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
@@ -129,7 +129,7 @@ def wait_for_processes(process: subprocess.Popen, *names: str) -> dict[str, int]
 
 
 def gone(pids: set[int]) -> bool:
-    """Whether the processes end within seconds: what was killed needs a moment to be reaped."""
+    """True if the processes end within seconds: a killed process needs a moment to be reaped."""
     deadline = time.monotonic() + 3
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         if time.monotonic() > deadline:

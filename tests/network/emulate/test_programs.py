@@ -100,7 +100,7 @@ def start(tmp_path: Path, program: str, system: str = "esa", more: str = ""):
 
 
 def logs(tmp_path: Path) -> list[str]:
-    """What each rank has said."""
+    """Output of each rank."""
     (folder,) = (tmp_path / "results").iterdir()
     return [(folder / "logs" / f"p-rank{rank}.log").read_text() for rank in range(4)]
 

@@ -48,7 +48,7 @@ class Terminal:
         os.close(its)
 
     def until(self, text: str, timeout_s: float = 100) -> str:
-        """What was said up to a text."""
+        """Output up to a text."""
         deadline = time.monotonic() + timeout_s
         while text not in self.said:
             assert time.monotonic() < deadline, f"no {text!r} in {self.said}"

@@ -62,7 +62,7 @@ class Case:
         return ", ".join(parts)
 
     def has_events(self) -> bool:
-        """Whether the program counts what packets meet in a memory."""
+        """True if the program counts events of packets in a memory."""
         return self.system not in ("ps", "ring")
 
     def setup(self, values: int) -> Setup:
@@ -140,8 +140,8 @@ CASES: dict[str, tuple[Case, ...]] = {
 
 
 def calls_of(case: Case, setup: Setup) -> list[tuple]:
-    """What the control plane does to the switch. Random packets have fragments of any number, so
-    only with admission by port a job has a last one."""
+    """Control calls that the control plane makes to the switch. Random packets have fragments of
+    any number, so only with admission by port a job has a last one."""
     recorder = Recorder()
     dataplane.install(setup, case.switch, recorder)
     calls = recorder.calls
@@ -167,7 +167,7 @@ def address_of_port(calls: list[tuple]) -> dict[int, str]:
 
 
 def surroundings(case: Case, setup: Setup) -> Surroundings:
-    """What the packets of a case are drawn from."""
+    """Ranges from which the packets of a case are drawn."""
     platform, part = setup.platform, setup.jobs[0].group.slots
     topology, slots = platform.topology, 0
     if platform.system.memory:

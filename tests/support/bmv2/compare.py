@@ -33,8 +33,8 @@ GAP_NS = 1000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a comparison saw: `events` is how often each event of the program's register `events`
-    occurred, by number."""
+    """Result of a comparison. `events`: the number of times that each event of the program's
+    register `events` occurred, by the event's number."""
 
     packets: int
     outputs: int
@@ -84,7 +84,8 @@ def compare(
 
 
 def events_of(switch: Switch) -> dict[int, int]:
-    """How often each event of a program with memory occurred, all jobs together, by number."""
+    """Number of times that each event of a program with memory occurred, all jobs together, by the
+    event's number."""
     read = np.asarray(switch.register_read("events"), dtype=object).reshape(-1, 32)
     return {event: int(count) for event, count in enumerate(read.sum(axis=0)) if count}
 
@@ -92,7 +93,8 @@ def events_of(switch: Switch) -> dict[int, int]:
 def outputs(
     switch: Switch, packets: Sequence[tuple[int, bytes]]
 ) -> dict[int, list[tuple[int, bytes]]]:
-    """What leaves the embedded switch, by port: (number of the packet that came in, frame)."""
+    """Frames that leave the embedded switch, by port: (number of the packet that came in,
+    frame)."""
     by_port: dict[int, list[tuple[int, bytes]]] = {port: [] for port in switch.ports}
     for number, (port, data) in enumerate(packets):
         now_ns = (number + 1) * GAP_NS

@@ -49,12 +49,12 @@ FLAGS = (
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the packets of a case are drawn from.
+    """Ranges from which the packets of a case are drawn.
 
     `ports`: of the switch. `addresses`: IPv4 destinations that it knows. `node`: its number.
-    `jobs`: how many there are. `slots`: a job's aggregators or slots, 0 if the switch has none.
-    `sets`: of each slot (SwitchML), else 0; of two the top bit of an index names one. `values`: in
-    a packet. `tags`: of each job, by which GRID's switches steer; () in other systems."""
+    `jobs`: their number. `slots`: a job's aggregators or slots, 0 if the switch has none. `sets`:
+    of each slot (SwitchML), else 0; of two the top bit of an index names one. `values`: in a
+    packet. `tags`: of each job, by which GRID's switches steer; () in other systems."""
 
     ports: Sequence[int]
     addresses: Sequence[str]

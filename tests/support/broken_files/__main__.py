@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def at_random(name: str, options: argparse.Namespace, folder: Path) -> bool:
-    """Whether a file has failed."""
+    """True if a file has failed."""
     outcome = run(name, options.count, options.seed, folder, options.keep)
     print(f"{name}: {told(outcome.ends)}", flush=True)
     for path, what in outcome.failures:
@@ -46,7 +46,7 @@ def at_random(name: str, options: argparse.Namespace, folder: Path) -> bool:
 
 
 def by_coverage(name: str, options: argparse.Namespace, folder: Path) -> bool:
-    """Whether a file has failed, or the process has ended otherwise."""
+    """True if a file has failed, or the process has ended otherwise."""
     corpus = options.corpus / name if options.corpus else folder / "corpus"
     words = [name, options.count, options.seed, corpus, options.keep.resolve(), folder / "work"]
     (folder / "work").mkdir()

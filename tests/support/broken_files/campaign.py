@@ -72,8 +72,8 @@ def broken(path: Path, content: bytes, other: bytes, rng: random.Random) -> byte
 
 
 def read_changed(reader: Reader, path: Path, content: bytes) -> tuple[str, str]:
-    """How the reader ends with this content in a file, which has its own again afterwards: `read`,
-    `refused` with the message, or `failed` with what happened."""
+    """Outcome of the reader with this content in a file: `read`, `refused` with the message, or
+    `failed` with the error. Afterwards the file has its own content again."""
     sound = path.read_bytes()
     path.write_bytes(content)
     try:
@@ -83,7 +83,7 @@ def read_changed(reader: Reader, path: Path, content: bytes) -> tuple[str, str]:
 
 
 def told(ends: Counter[str]) -> str:
-    """How many files ended how."""
+    """Text with the number of files per outcome."""
     return ", ".join(f"{count} {end}" for end, count in sorted(ends.items()))
 
 

@@ -40,8 +40,8 @@ def kept(name: str) -> list[bytes]:
 
 
 def read_all(name: str, inputs: list[bytes], folder: Path) -> Iterator[tuple[str, str]]:
-    """How each input ends in an empty folder: `read`, `refused` with the message, or `failed` with
-    what happened, or `gone` if the reader has no such file."""
+    """Outcome of each input in an empty folder: `read`, `refused` with the message, `failed` with
+    the error, or `gone` if the reader has no such file."""
     reader = READERS[name]
     with campaign.quiet():
         files = {str(path.relative_to(folder)): path for path in reader.sound(folder)}

@@ -1,4 +1,4 @@
-"""What reads files that a user or a program has written, with a sound folder for each.
+"""Readers of files that a user or a program has written, with a sound folder for each.
 
 A reader is called in the folder, with the file that was changed. It may end well, raise UserError,
 or end a command with exit code 0, 1 or 2.

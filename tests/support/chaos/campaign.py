@@ -87,7 +87,8 @@ class Campaign:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _take_away(self, ended: Ended) -> list[str]:
-        """What a killed runner has left is gone after `ina clean`, or the next run."""
+        """Problems with the remains of a killed runner: they must be gone after `ina clean`, or the
+        next run."""
         if ended.killed:
             if ended.plan.cleaned:
                 command = [PYTHON, str(ROOT / "run.py"), "clean"]

@@ -1,8 +1,7 @@
-"""What the command of an event runs in: file systems of their own, limits of memory and processors.
+"""Surroundings of an event's command: file systems of its own, limits of memory and processors.
 
 The run's registry lies in /run. A small file system there is mounted in a mount namespace of the
-command alone, so that other runs of the machine do not notice.
-"""
+command alone, so that other runs of the machine do not notice it."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ class Environment:
 
 @contextlib.contextmanager
 def environment(plan: Plan, folder: Path) -> Iterator[Environment]:
-    """What `plan.setting` says. folder: of the event."""
+    """Surroundings that `plan.setting` asks for. folder: of the event."""
     made = Environment(folder / "results")
     with contextlib.ExitStack() as stack:
         for name, amount in plan.setting.items():
@@ -54,13 +53,13 @@ def environment(plan: Plan, folder: Path) -> Iterator[Environment]:
 
 
 def memory_file(group: Path) -> Path:
-    """What limits a control group's memory, in version 2 or 1."""
+    """File with the memory limit of a control group, in version 2 or 1."""
     second = group / "memory.max"
     return second if second.exists() else group / "memory.limit_in_bytes"
 
 
 def possible(plan: Plan) -> bool:
-    """Whether this machine has the control groups that an event needs."""
+    """True if this machine has the control groups that an event needs."""
     return all(_has(_GROUPED[name]) for name in plan.setting if name in _GROUPED)
 
 

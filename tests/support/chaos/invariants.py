@@ -1,9 +1,8 @@
-"""What must hold after an event, whatever has happened.
+"""Conditions that must hold after every event.
 
 A run ended in time. It is finished and every value was checked and right; or it failed, and the
-cause that it names is what was done to it; or it was interrupted, because a signal asked for it. It
-never shows a traceback. Nothing of it is left.
-"""
+cause that it names is the event's; or it was interrupted, because a signal asked for it. It never
+shows a traceback. Nothing of it is left."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ def broken(ended: Ended) -> list[str]:
 
 
 def _before_the_start(ended: Ended) -> bool:
-    """Whether Python itself was still starting when a signal came."""
+    """True if Python itself was still starting when a signal came."""
     return ended.code < 0 and "run.py" not in ended.errors
 
 
@@ -92,7 +91,7 @@ def _failed(ended: Ended) -> list[str]:
 
 
 def _explains(done: Done, message: str, timeout_s: int) -> bool:
-    """Whether a message names what has happened. timeout_s: of the watchdog."""
+    """True if a message names the event as the cause. timeout_s: of the watchdog."""
     what = done.happening
     if what.what == "kill":
         ends = [f"killed by signal {int(signal.Signals[what.signal])}"]
@@ -110,7 +109,7 @@ def _explains(done: Done, message: str, timeout_s: int) -> bool:
 
 
 def _names(title: str, message: str) -> bool:
-    """Whether the process with this title is the one that a message blames."""
+    """True if the process with this title is the one that a message blames."""
     first = message.splitlines()[0]
     _, kind, name = (title + " ").split(" ", 2)
     name = name.strip()
@@ -122,7 +121,7 @@ def _names(title: str, message: str) -> bool:
 
 
 def _expected(ended: Ended, message: str) -> bool:
-    """Whether the surroundings or a planned fault explain a failure."""
+    """True if the surroundings or a planned fault explain a failure."""
     setting = " ".join(ended.plan.setting)
     if "KiB" in setting and any(words in message for words in _FULL):
         return True

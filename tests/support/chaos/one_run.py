@@ -42,9 +42,9 @@ class Done:
 
 @dataclass
 class Ended:
-    """What came of an event. code: negative for a signal. state, error: of the results folder, ""
-    where there is none. jobs: rows of its table. left: what was still there when nothing should
-    have been."""
+    """Outcome of an event. code: negative for a signal. state, error: of the results folder, ""
+    where there is none. jobs: rows of its table. left: things that were still there when nothing
+    should have been."""
 
     plan: Plan
     pid: int
@@ -62,7 +62,7 @@ class Ended:
 
     @property
     def killed(self) -> bool:
-        """Whether the runner could not say how it ended."""
+        """True if the runner was killed and could not say how it ended."""
         return self.code == -signal.SIGKILL
 
 
@@ -87,14 +87,14 @@ def carry_out(plan: Plan, folder: Path) -> Ended:
 
 
 def registered(pid: int) -> list[str]:
-    """What the registry has of a runner."""
+    """Entries of a runner in the registry."""
     if not registry.DIRECTORY.is_dir():
         return []
     return [f"file {path}" for path in registry.DIRECTORY.glob(f"{pid}-*")]
 
 
 def _mounts(folder: Path) -> list[str]:
-    """Where something is mounted below a folder."""
+    """Mount points below a folder."""
     lines = Path("/proc/self/mounts").read_text().splitlines()
     return [line.split()[1] for line in lines if line.split()[1].startswith(str(folder))]
 
@@ -290,8 +290,8 @@ def hostile(plan: Plan) -> list[bytes]:
 
 
 def _read_results(ended: Ended, folder: Path) -> None:
-    """What the results folder says, if there is one. It cannot be read where the runner was killed
-    before it was whole."""
+    """Read the state, the error and the jobs of the results folder, if there is one. It cannot be
+    read where the runner was killed before it was whole."""
     made = [path for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
     if not made:
         return

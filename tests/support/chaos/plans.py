@@ -1,8 +1,8 @@
-"""What happens in an event: an experiment, and what is done to its run, drawn from (seed, number).
+"""Plans of events: an experiment and the events of its run, drawn from (seed, number).
 
-A plan is data. It says what is drawn before the run starts, and nothing that is only known later.
-So a victim is a kind of process and a number: among the processes of this kind, sorted by name, the
-one with this number, modulo how many there are.
+A plan is data. It has the draws that are made before the run starts, and nothing that is only known
+later. So a victim is a kind of process and a number: among the processes of this kind, sorted by
+name, the one with this number, modulo the number of processes.
 
 Moments are counted from one of three anchors, because how long each phase takes depends on the
 machine: the start of the command, the line that names the results folder, and the first host

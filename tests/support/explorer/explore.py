@@ -43,8 +43,8 @@ State = tuple[int, int, int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass
 class Outcome:
-    """What a walk has seen. `failure`: what is wrong, and the path there; "" if nothing is.
-    `complete`: every state was visited."""
+    """Result of a walk. `failure`: the error, and the path to it; "" if there is none. `complete`:
+    every state was visited."""
 
     states: int = 0
     transitions: int = 0
@@ -92,7 +92,7 @@ class Network:
         return all(self.nodes[n].finished[state[3][n]] for n in self.workers)
 
     def wrong(self, state: State) -> str:
-        """What is wrong in a state; "" if nothing is."""
+        """Error in a state; "" if there is none."""
         for number in self.hosts:
             text = self.nodes[number].wrong[state[3][number]]
             if text:

@@ -44,7 +44,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Reaction:
-    """What a node does: its next state, and the numbers of the packets that it sends."""
+    """Reaction of a node: its next state, and the numbers of the packets that it sends."""
 
     state: int
     sent: tuple[int, ...]

@@ -140,7 +140,7 @@ def patient(system: str) -> dict[str, object]:
 
 
 def run_of_text(text: str, limit_ns: int = LIMIT_NS) -> Run:
-    """How the experiment runs."""
+    """Function that runs the experiment with a history."""
     setup = setup_of(text)
     source, defines, include_dirs = dataplane.program(setup.platform)
     compiled = _compiled(source, tuple(defines.items()), include_dirs)

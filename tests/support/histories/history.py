@@ -30,9 +30,9 @@ TOLD_LINES = 60
 
 @dataclass(frozen=True, order=True)
 class Fault:
-    """What befalls the `number`-th frame, from 0, that `node` sends to `neighbour`.
+    """Fault of the `number`-th frame, from 0, that `node` sends to `neighbour`.
 
-    `extra_ns`: how much longer than usual each of its copies takes; () lost, (0, 5000) doubled."""
+    `extra_ns`: the additional time that each of its copies takes; () lost, (0, 5000) doubled."""
 
     node: str
     neighbour: str
@@ -190,7 +190,7 @@ class Network(Fabric):
         return [host for host in super().workers() if host.spec.host not in self._dead]
 
     def history(self) -> History:
-        """What has happened, so that it can happen again."""
+        """The faults so far, as a history that can be run again."""
         return History(tuple(self.suffered), self.usual_ns)
 
     def _delays(self, node: str, neighbour: str, frame: bytes) -> tuple[int, ...]:
@@ -222,8 +222,8 @@ Run = Callable[[History | Chances, bool], tuple[Network, str]]
 
 
 def run_of(setup: Setup, switches: Callable[[], dict], limit_ns: int = LIMIT_NS) -> Run:
-    """How an experiment runs; `switches` makes its switches anew. The run must end within
-    `limit_ns`, with every value exact, and nobody may get what is not for him."""
+    """Function that runs an experiment; `switches` makes its switches anew. The run must end within
+    `limit_ns`, with every value exact, and no host may get packets that are not for it."""
 
     def run(cause: History | Chances, telling: bool = False) -> tuple[Network, str]:
         network = Network(setup, switches(), cause, telling)
@@ -287,7 +287,7 @@ def _simpler(event: Event) -> list[Event]:
 
 
 def tell(run: Run, history: History) -> str:
-    """What a failing history does, in words: its events, the wrong fragment's way, the end."""
+    """Text about a failing history: its events, the wrong fragment's path, the end."""
     network, failure = run(history, True)
     where = {(p.node, p.neighbour, p.number): p for p in network.passages}
     lines = [failure, f"{len(history.events)} events:"]

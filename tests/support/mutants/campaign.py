@@ -226,7 +226,7 @@ class Campaign:
         return all(report.passed for report in reports)
 
     def _in_child(self, function: Callable[[], Any], longest_s: float) -> Any:
-        """What a function returns in a fork of this process, or, as text, how that ended."""
+        """Result of a function in a fork of this process, or a text about the end of the fork."""
         sys.stdout.flush()
         folder = Path(tempfile.mkdtemp(prefix="mutant-tests-"))
         reading, writing = os.pipe()

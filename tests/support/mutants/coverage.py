@@ -1,10 +1,9 @@
-"""Which tests execute which lines: only they can notice a change there.
+"""Lines that each test executes: only these tests can notice a change there.
 
-Of P4 programs, traced builds of the engine report each statement and condition that runs. Tests
-that send many packets would take minutes in a traced build; of them only the files of their
-programs are known. Of protocols, which run as plain Python here, the package coverage reports the
-lines.
-"""
+Traced builds of the engine report each statement and condition of a P4 program that runs. Tests
+that send many packets would take minutes in a traced build; for them only the files of their
+programs are known. Protocols run as plain Python here, and the package coverage reports their
+lines."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ P4 = (ROOT / "p4").resolve()
 
 @dataclass
 class Covered:
-    """What a test executes. `lines`: by file, such as "p4/esa.p4"; a file without lines (None) may
-    have run anywhere. `seconds`: of processor time."""
+    """Lines that a test executes. `lines`: by file, such as "p4/esa.p4"; a file without lines
+    (None) may have run anywhere. `seconds`: of processor time."""
 
     seconds: float = 0.0
     lines: dict[str, list[int] | None] = field(default_factory=dict)

@@ -28,7 +28,7 @@ def install(change: Change, folder: Path) -> None:
 
 
 def _install_p4(file: str, text: str, folder: Path) -> None:
-    """What is compiled from p4/ is read from a copy of it."""
+    """Make a changed copy of p4/, from which programs are compiled."""
     copy = folder / "p4"
     shutil.copytree(P4, copy)
     (folder / file).write_text(text)

@@ -221,7 +221,7 @@ class _Changes:
 
 
 def _closing(tokens: list[Token], place: int) -> int:
-    """Where what opens at `place` closes."""
+    """Place of the token that closes the bracket at `place`."""
     pairs = {"(": ")", "{": "}"}
     opening, closing = tokens[place].text, pairs[tokens[place].text]
     depth = 0

@@ -1,4 +1,4 @@
-"""What a campaign's results come to: a score for each file, and the survivors."""
+"""Scores of a campaign: a score for each file, and the survivors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Z = 1.96  # of a normal distribution: 95 % lie within
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a mutant. `key` names the change and the content of its file; `by` is the test
-    that failed, or why it is no mutant; `seconds` are of processor time."""
+    """Outcome of a mutant. `key` names the change and the content of its file; `by` is the test
+    that failed, or the reason why it is no mutant; `seconds` are of processor time."""
 
     key: str
     file: str

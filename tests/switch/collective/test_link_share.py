@@ -1,6 +1,6 @@
-"""How much of a link's rate the all-reduce of a program uses, in virtual time.
+"""Share of a link's rate that the all-reduce of a program uses, in virtual time.
 
-Hosts answer as late as processes do that have to be woken. Nothing is lost, so nothing may be sent
+Hosts answer as late as processes that have to be woken. Nothing is lost, so nothing may be sent
 twice, and a long array must take about the time that the links allow (docs/training.md)."""
 
 from __future__ import annotations

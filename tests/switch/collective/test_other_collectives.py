@@ -18,7 +18,7 @@ FAULTS = dict(loss=0.02, duplicate=0.02, reorder=0.05)
 
 
 def called(jobs, name, given, *arguments, **options):
-    """What each rank gets of a collective to which rank r gives given[r]."""
+    """Result of each rank of a collective to which rank r gives given[r]."""
     handles = [
         getattr(job, f"{name}_async")(each, *arguments, **options)
         for job, each in zip(jobs, given, strict=True)

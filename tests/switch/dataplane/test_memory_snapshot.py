@@ -41,7 +41,7 @@ def test_one_taker_sees_every_change_and_each_switch_for_itself():
 
 
 def test_it_is_the_same_over_a_control_connection():
-    """Where answers are lists."""
+    """Answers are lists there."""
     esa = OneSwitch()
     esa.gradient(0, 0, index=5)
 

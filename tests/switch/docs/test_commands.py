@@ -42,7 +42,7 @@ def test_the_tests_that_run_a_command_exist():
 
 
 def test_the_commands_among_the_tests_start_without_pytest():
-    """What they import is found from the checkout's folder alone."""
+    """Their imports are found from the checkout's folder alone."""
     mains = sorted((ROOT / "tests").rglob("__main__.py"))
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in mains]
     assert "tests.support.chaos.__main__" in names
@@ -67,7 +67,7 @@ def test_the_figures_that_the_docs_name_exist():
 
 @pytest.fixture
 def files(tmp_path):
-    """What stands for the files of whoever reads the docs."""
+    """Files that stand for those of a reader of the docs."""
     small = tmp_path / "small.yaml"
     small.write_text(docs.SMALL)
     return {

@@ -31,8 +31,8 @@ STEP = re.compile(
 
 
 def steps() -> list[tuple[str, str]]:
-    """What the reader does, in order: a file's name and its text, ("python", program) or
-    ("sh", command); without what needs root, a second shell or an installation."""
+    """Steps of the reader, in order: a file's name and its text, ("python", program) or ("sh",
+    command); without steps that need root, a second shell or an installation."""
     found = []
     for match in STEP.finditer(PAGE):
         if match["sh"] and ("~/" in match["sh"] or "/live-" in match["sh"]):

@@ -55,7 +55,7 @@ UNCOMPILED = [c for c in CHEATS if c.lab != "lab13_measuring" or "runs" in c.los
 
 
 def _statuses(cheat: Cheat) -> dict[str, str]:
-    """What becomes of a cheat's tests."""
+    """Status of each test of a cheat."""
     with tempfile.TemporaryDirectory() as name:
         cheat.write(Path(name) / "cheat")
         made = _hidden(cheat.lab, Path(name) / "cheat")

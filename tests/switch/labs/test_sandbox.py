@@ -1,4 +1,4 @@
-"""What a graded submission can reach of the machine: nothing, whoever grades it."""
+"""A graded submission reaches nothing of the machine, whoever grades it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONDITIONAL = ("open", "openat", "fcntl", "ioctl", "prlimit64", "socket")
 
 
 def hostile(who: str, use: Callable[[Box], Any], packages: tuple[str, ...] = ("numpy",)) -> Any:
-    """What `use` makes of a box with the hostile module in it, started by root or another."""
+    """Result of `use` with a box that has the hostile module in it, started by root or another."""
 
     def graded() -> Any:
         scratch = scratch_folder()
@@ -160,7 +160,7 @@ def test_a_lab_can_allow_more_packages():
 
 @pytest.mark.parametrize("who", WHO)
 def test_the_compiler_sees_no_labs_and_writes_to_its_cache_only(who):
-    """What a P4 program could include, and what an attack on the compiler could change."""
+    """A P4 program can include no labs, and an attack on the compiler can change its cache only."""
     program = (
         "import os, sys\n"
         "if os.getuid() == 0:\n"

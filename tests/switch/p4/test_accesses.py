@@ -30,7 +30,7 @@ Pass = Counter[tuple[str, str]]  # array and method
 
 
 def passes(case: Case, program: str | None) -> tuple[list[Pass], Report]:
-    """What random packets did in each pass, and what the analysis says."""
+    """Passes of random packets, and the report of the analysis."""
     settings = case.setup(4)
     source, definitions, folders = dataplane.program(settings.platform)
     source = source if program is None else P4 / program

@@ -190,7 +190,7 @@ def test_overflow_and_ecn_stick_to_the_sum():
 
 
 def test_unknown_job_is_forwarded_by_address():
-    """Where it is admitted."""
+    """Only with admission off."""
     atp = atp_switch(admission="off")
     sent = only(atp.send(1, to="10.0.0.7", kind=wire.GRADIENT, job=99, bitmap=1, values=[1] * 4))
     assert sent.port == 7 and sent.packet["IP"].ttl == 63

@@ -1,4 +1,4 @@
-"""What p4/egress.p4 does with packets that leave: congestion marks, addresses and checksums."""
+"""Changes by p4/egress.p4 to packets that leave: congestion marks, addresses and checksums."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gradient(checksum: int = 0) -> bytes:
 
 
 def queued(links: str, count: int, frame: bytes) -> list[Sent]:
-    """What leaves towards the server, after `count` packets that came at the same time.
+    """Packets that leave towards the server, after `count` packets that came at the same time.
 
     The first is on the link at once, so the second finds no packet in the queue, either."""
     switch = OneSwitch(keys=f"links: {{bandwidth: 1 Gbit/s{links}}}").switch

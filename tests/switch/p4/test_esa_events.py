@@ -323,7 +323,7 @@ def test_single_worker_sum_does_not_claim():
 
 
 def test_unknown_job_and_other_traffic_are_forwarded_by_address():
-    """Where they are admitted."""
+    """Only with admission off."""
     esa = OneSwitch(admission="off")
     sent = only(esa.send(1, to="10.0.0.7", kind=wire.GRADIENT, job=99, bitmap=1, values=[1] * 4))
     assert sent.port == 7 and sent.packet["IP"].ttl == 63

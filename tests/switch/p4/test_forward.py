@@ -26,7 +26,7 @@ def switch(request):
 
 
 def through(one: OneSwitch, frame: Packet, port: int = 1) -> list[tuple[int, Packet]]:
-    """What comes out of one frame, by port."""
+    """Packets that the switch sends for one frame, by port."""
     one.now += 1000
     one.switch.receive(port, bytes(frame), one.now)
     return [(out, Ether(data)) for _, out, data in one.switch.advance(one.now)]

@@ -17,7 +17,7 @@ def pool(system: str = "esa", **options: object) -> OneSwitch:
 
 
 def is_zeros(sent: Sent) -> bool:
-    """Whether it is a header alone, of a kind that says so."""
+    """True if the packet is a header alone, of a kind that says so."""
     without = sent.kind in (wire.GRADIENT_ZEROS, wire.RESULT_ZEROS, wire.RESULT_ONE_ZEROS)
     assert without == (len(sent.packet) == HEADER_BYTES) == (sent.values == [])
     return without
@@ -38,8 +38,8 @@ def test_zeros_of_all_workers_are_a_header_alone(system):
 @pytest.mark.parametrize("system", ["esa", "atp"])
 @pytest.mark.parametrize("place", range(3))
 def test_one_worker_with_values_is_enough_for_a_sum_with_values(system, place):
-    """Whether its packet claims the aggregator, is added, or completes the sum. The aggregator has
-    held another fragment's values before."""
+    """Its packet claims the aggregator, is added, or completes the sum. The aggregator has held
+    another fragment's values before."""
     switch = pool(system)
     for worker in range(3):
         switch.gradient(0, worker, values=[9] * 4)

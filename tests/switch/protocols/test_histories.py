@@ -48,7 +48,7 @@ def survive(system: str, network: str, numbers: range) -> None:
 
 
 def survive_without_timers(system: str, network: str, numbers: range, **fixed: object) -> None:
-    """What is doubled and held up, but not lost, never makes anybody wait for a timeout."""
+    """Packets that are doubled and held up, but not lost, never make a host wait for a timeout."""
     for number in numbers:
         text = cases.drawn(system, number, network, **cases.patient(system), **fixed)
         run = cases.run_of_text(text, cases.PATIENCE_NS)

@@ -79,7 +79,7 @@ def fabric_of(system: str, options: str = "", forger=None, admission: str = "por
 
 
 def refused(fabric: Fabric) -> dict[tuple[str, str], int]:
-    """What was refused, by switch and the neighbour that it came from."""
+    """Number of refused packets, by switch and the neighbour that they came from."""
     found = {}
     for name, switch in fabric.switches.items():
         ports = fabric.topology.ports(name)

@@ -1,4 +1,4 @@
-"""What a plan states is what a run reaches, in random networks in virtual time."""
+"""Runs reach the rates that their plans state, in random networks in virtual time."""
 
 from __future__ import annotations
 

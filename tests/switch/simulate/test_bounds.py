@@ -1,8 +1,7 @@
-"""How near each system comes to the least communication time that its links allow, in virtual time.
+"""Distance of each system from the least communication time that its links allow, in virtual time.
 
-Nothing disturbs the hosts here, so what is over the bound is the protocol's own doing: the first
-and the last window, acknowledgements, asks.
-"""
+Nothing disturbs the hosts here, so all time over the bound is the protocol's own doing: the first
+and the last window, acknowledgements, asks."""
 
 from __future__ import annotations
 

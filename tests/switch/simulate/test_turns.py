@@ -68,7 +68,7 @@ def ended(run: Parts, step_ns: int = NEVER - 1, events: int = 10**9) -> int:
 
 
 def everything(run: Parts) -> dict[str, np.ndarray | list]:
-    """What hosts, links and switches have counted, timed and kept."""
+    """Counters, times and memory of hosts, links and switches."""
     found: dict[str, np.ndarray | list] = {}
     for number, node in run.nodes.present:
         found[f"counters {number}"] = node.machine.counters.copy()

@@ -1,4 +1,4 @@
-"""Where gradients meet, found from a run's tables, against the trees that runs are made with."""
+"""Switches where gradients meet, found from a run's tables, against the trees of the run."""
 
 import random
 from types import SimpleNamespace

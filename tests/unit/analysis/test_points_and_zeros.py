@@ -1,4 +1,4 @@
-"""What printed tables leave out, and how a point of a sweep is named."""
+"""Columns that printed tables leave out, and the names of a sweep's points."""
 
 from __future__ import annotations
 

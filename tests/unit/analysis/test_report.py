@@ -1,4 +1,4 @@
-"""What a person reads of results: printed tables, report.txt, and refusals."""
+"""Reports of results for a reader: printed tables, report.txt, and refusals."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""What programs of a sweep have reported, over time and at the end."""
+"""Measures that programs of a sweep have reported, over time and at the end."""
 
 from __future__ import annotations
 

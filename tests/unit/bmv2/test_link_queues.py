@@ -1,5 +1,4 @@
-"""What becomes of an experiment's links with BMv2: queues of the switch, and the kernel's queueing
-disciplines."""
+"""Links of an experiment with BMv2: queues of the switch, and the kernel's queueing disciplines."""
 
 from __future__ import annotations
 
@@ -35,7 +34,8 @@ def test_a_bandwidth_becomes_whole_packets_per_second():
 
 
 def test_each_direction_has_its_own_rate():
-    """What leaves the switch is the switch's; what leaves a host is limited there."""
+    """The switch limits what leaves it; a host's own queueing discipline limits what leaves the
+    host."""
     text = bmv2_links("each: [{between: [h3, s1], forward: {bandwidth: 1 Mbit/s}}]")
     assert ("queue_rate", 0, 3) in shaped(text)
     assert ("queue_depth", queues.DEEP_PACKETS, 3) in shaped(text)

@@ -1,4 +1,4 @@
-"""How simple_switch is called, and what is said where it or p4utils is missing."""
+"""Command line of simple_switch, and the messages where it or p4utils is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What helps at the start: a first file, completion, where results go, what versions say."""
+"""Help at the start: a first file, completion, the results' folder, versions."""
 
 from __future__ import annotations
 

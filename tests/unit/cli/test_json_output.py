@@ -1,4 +1,4 @@
-"""What commands print for programs, without a run."""
+"""Output of commands for programs, without a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ina recording` says of numbers, compared with the formulas of docs/training.md."""
+"""Numbers of `ina recording`, compared with the formulas of docs/training.md."""
 
 from __future__ import annotations
 

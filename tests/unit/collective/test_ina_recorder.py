@@ -70,7 +70,7 @@ def training(folder: Path, port: int, *words: str | Path) -> list[subprocess.Pop
 
 
 def ended(ranks: list[subprocess.Popen]) -> list[str]:
-    """What they wrote to standard error; they must have ended well."""
+    """Standard error of the ranks, which must have ended well."""
     said = [rank.communicate()[1] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
     return said

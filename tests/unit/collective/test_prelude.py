@@ -1,4 +1,4 @@
-"""What ranks exchange before the values: sums of preludes say what a reader of docs expects."""
+"""Words that ranks exchange before the values: sums of preludes are as the docs describe them."""
 
 from __future__ import annotations
 

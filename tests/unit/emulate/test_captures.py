@@ -1,4 +1,4 @@
-"""Which ports `--pcap` names, and what it refuses."""
+"""Ports that `--pcap` names, and names that it refuses."""
 
 from __future__ import annotations
 

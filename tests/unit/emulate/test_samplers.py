@@ -115,7 +115,7 @@ def test_the_wait_is_that_of_the_longest_waiting_thread(monkeypatch):
 
 
 class OneIdleSwitch:
-    """What a sampler asks of a group of switches."""
+    """The part of a group of switches that a sampler uses."""
 
     clients = ("s1",)
 

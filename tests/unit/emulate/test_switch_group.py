@@ -1,4 +1,4 @@
-"""What a switch that does not answer is blamed for."""
+"""Causes that are named for a switch that does not answer."""
 
 from __future__ import annotations
 

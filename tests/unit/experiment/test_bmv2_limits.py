@@ -1,4 +1,4 @@
-"""What an experiment may ask for with `switch: bmv2`."""
+"""Settings that an experiment may have with `switch: bmv2`."""
 
 from __future__ import annotations
 

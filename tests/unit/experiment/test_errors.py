@@ -1,4 +1,4 @@
-"""What a user can get wrong in an experiment file, and what the one message then says."""
+"""User errors in an experiment file, and the one message for each."""
 
 from __future__ import annotations
 

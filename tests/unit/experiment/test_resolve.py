@@ -1,4 +1,4 @@
-"""What a loaded experiment holds: links per direction, placements, memory, defaults."""
+"""Contents of a loaded experiment: links per direction, placements, memory, defaults."""
 
 from __future__ import annotations
 

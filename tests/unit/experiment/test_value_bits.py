@@ -1,4 +1,4 @@
-"""What an experiment may ask for with `value_bits`, and what follows from it."""
+"""Settings that an experiment may have with `value_bits`, and their consequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the labs' grader says where it has no libseccomp."""
+"""Messages of the labs' grader on a machine without libseccomp."""
 
 from __future__ import annotations
 

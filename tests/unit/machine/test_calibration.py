@@ -1,4 +1,4 @@
-"""Where a calibration is kept."""
+"""Places of kept calibrations."""
 
 from __future__ import annotations
 

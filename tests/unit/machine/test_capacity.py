@@ -1,4 +1,4 @@
-"""Whether a machine carries an experiment: demands, shares, the advice; what is kept of it."""
+"""Capacity of a machine for an experiment: demands, shares, the advice, and the record of it."""
 
 from __future__ import annotations
 

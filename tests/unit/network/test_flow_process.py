@@ -1,4 +1,4 @@
-"""When the small senders of background flows send."""
+"""Send times of the small senders of background flows."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ numbers = st.one_of(
 
 
 def summed(parts):
-    """What a server makes of one number from each worker, in this order."""
+    """Server's sum of one number from each worker, in this order."""
     f = floats.new_server_floats(1, 1)
     row = np.zeros(1, np.uint32)
     floats.clear(f, 0)

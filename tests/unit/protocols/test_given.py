@@ -45,7 +45,7 @@ def written(g: Given, offset: int = 0, count: int = COUNT, function=given.write)
 
 
 def taken(g: Given, words, offset: int = 0, function=given.take) -> np.ndarray:
-    """What a result with these words leaves in the second block's target; the rest stays."""
+    """Words in the second block's target after a result with these words; the rest stays."""
     before = g.words.copy()
     row = np.zeros(BASE + len(words), np.uint32)
     row[BASE:] = np.asarray(words, np.int64).astype(np.int32).view(np.uint32).byteswap()

@@ -25,7 +25,7 @@ jobs: [{model: resnet50, scale: 0.001, workers: 3, iterations: 2, compute_jitter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherSpec(PoolSpec):
-    """What a system of another package may add."""
+    """A field that a system of another package may add."""
 
     share: float
 

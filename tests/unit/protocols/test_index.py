@@ -1,4 +1,4 @@
-"""Which aggregator a fragment asks for."""
+"""Index of the aggregator that a fragment asks for."""
 
 from __future__ import annotations
 

@@ -471,7 +471,7 @@ def dropping(**options) -> OneWorker:
 
 
 def everything(worker: OneWorker, now: int) -> list[Packet]:
-    """What it sends until it has sent its fragments."""
+    """Packets that the worker sends until it has sent its fragments."""
     sent = worker.step(now)
     while worker.deadline < now + MS:
         sent += worker.step(worker.deadline)

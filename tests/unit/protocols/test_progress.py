@@ -1,4 +1,4 @@
-"""What a server learns from the workers' progress."""
+"""A server's knowledge of the workers' progress."""
 
 import numpy as np
 import pytest

@@ -501,8 +501,8 @@ def test_a_sum_that_has_been_all_around_needs_no_acknowledgement():
 
 
 def test_two_iterations_share_no_rows():
-    """What of iteration 0 is still on its way when iteration 2 begins is not sent again: everybody
-    has it. What of iteration 1 is on its way is."""
+    """Packets of iteration 0 that are still on their way when iteration 2 begins are not sent
+    again, since every worker has them. Those of iteration 1 are."""
     ring = new()
     ring.step(0)
     finish(ring, 0, 10)

@@ -1,4 +1,4 @@
-"""Which fragment a worker sends next: order, window and retransmissions."""
+"""Order in which a worker sends fragments: the next one, window and retransmissions."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,8 @@ def test_the_front_has_a_part_of_the_window_of_its_own():
 
 
 def test_marks_leave_the_front_its_part():
-    """What waits for another worker may fill a window that marks have cut to one fragment."""
+    """Fragments that wait for another worker may fill a window that marks have cut to one
+    fragment."""
     scoreboard = overtaking(16)
     finishing = sent_until_blocked(scoreboard, 1)
     assert finishing[-2:] == [1, 2]  # an eighth of 16

@@ -1,4 +1,4 @@
-"""Which path of a plan a fragment takes."""
+"""Path of a plan that a fragment takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written into a packet's row, and read from one."""
+"""Fields that are written into a packet's row, and read from one."""
 
 from __future__ import annotations
 

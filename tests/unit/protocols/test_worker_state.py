@@ -16,7 +16,7 @@ US, MS = 1000, 1_000_000
 
 
 class Worker(NamedTuple):
-    """What of a worker has to do with the path."""
+    """The part of a worker that concerns the path."""
 
     config: np.ndarray
     state: np.ndarray

@@ -1,5 +1,5 @@
-"""Who imports what: reading an experiment must not wait for compilers and plots, and reports read
-results alone."""
+"""Imports between packages: reading an experiment must not wait for compilers and plots, and
+reports read results alone."""
 
 from __future__ import annotations
 

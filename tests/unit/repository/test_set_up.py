@@ -56,7 +56,7 @@ class Checkout:
         return done
 
     def calls(self) -> list[str]:
-        """What was called since the last time."""
+        """Calls since the last time."""
         lines = self.calls_file.read_text().splitlines()
         self.calls_file.write_text("")
         return lines

@@ -1,4 +1,4 @@
-"""How far a run's results can be trusted: what is compared with which limit."""
+"""Fidelity of a run's results: the compared numbers and their limits."""
 
 from testbed.results import read
 from testbed.results.fidelity import broken, wait_rows

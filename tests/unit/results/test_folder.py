@@ -273,7 +273,8 @@ def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path):
 
 
 def index_time_ns() -> int:
-    """When Git's index was last written. In a worktree, .git is a file that names the folder."""
+    """Time at which Git's index was last written. In a worktree, .git is a file that names the
+    folder."""
     git = ROOT / ".git"
     folder = git if git.is_dir() else Path(git.read_text().removeprefix("gitdir:").strip())
     return (folder / "index").stat().st_mtime_ns

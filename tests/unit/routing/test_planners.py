@@ -23,7 +23,7 @@ CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 @settings(max_examples=8, **CHECKS)
 @given(small_networks())
 def test_order_of_planners(given_network) -> None:
-    """What may do more does no worse, and nothing exceeds its bound."""
+    """A planner with more freedom does no worse, and nothing exceeds its bound."""
     network, jobs = given_network
     plans = {name: make_plan(network, jobs, name) for name in ALL}
     rate = {name: plan.rate_bps for name, plan in plans.items()}

@@ -1,4 +1,4 @@
-"""What a terminal shows of a run: strips, rates and counts, and what does not fit."""
+"""A terminal's view of a run: strips, rates and counts, and content that does not fit."""
 
 from __future__ import annotations
 

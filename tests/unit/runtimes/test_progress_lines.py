@@ -1,4 +1,4 @@
-"""What is shown during a run without a terminal: a line every few seconds, no escape codes."""
+"""Output during a run without a terminal: a line every few seconds, no escape codes."""
 
 from __future__ import annotations
 

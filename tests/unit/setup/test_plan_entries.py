@@ -1,5 +1,5 @@
-"""How far a worker's shares may be ahead of its pace: with a bucket that is drained packet by
-packet."""
+"""Distance by which a worker's shares may be ahead of its pace: with a bucket that is drained
+packet by packet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.setup.plan_entries import max_lead_packets
 
 
 def holds(first: np.ndarray, share: Range, burst: int) -> bool:
-    """Whether the share keeps to a bucket of `burst` packets that fills at the share's pace."""
+    """True if the share keeps to a bucket of `burst` packets that fills at the share's pace."""
     fragments = int(first[-1])
     ranks = share.fragments(fragments)
     stripes = np.broadcast_to(spread([ranks.start, ranks.stop, fragments]), fragments)

@@ -1,4 +1,4 @@
-"""Which of the submitted jobs begins when, and on which hosts."""
+"""Admission of submitted jobs: their starts and hosts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How long a host takes with frames that arrive at a link's full rate: range, mean, deviation and
-how long a delay lasts, measured as a run computes them."""
+"""Times that a host takes with frames that arrive at a link's full rate: range, mean, deviation and
+the duration of a delay, measured as a run computes them."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_no_layer_overtakes_a_bigger_one(sizes: list[int], scale: float) -> None
 
 @given(SIZES, SCALES)
 def test_error_is_carried_along(sizes: list[int], scale: float) -> None:
-    """Where no layer has to be lifted to one value, every prefix is within one of its share."""
+    """If no layer has to be lifted to one value, every prefix is within one of its share."""
     total = round(scale * sum(sizes))
     if any(size * total < sum(sizes) for size in sizes):
         return

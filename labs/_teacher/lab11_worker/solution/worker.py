@@ -51,7 +51,7 @@ class Worker:
             self._measure(now_ns - self.first[fragment])
 
     def wake_ns(self) -> int | None:
-        """When `poll` has to be called although nothing comes."""
+        """Time at which `poll` has to be called although nothing comes."""
         return min(self.due.values(), default=None)
 
     def _timeout(self) -> int:

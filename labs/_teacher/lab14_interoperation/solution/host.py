@@ -67,7 +67,7 @@ class Host:
             self.ready.append(n + SLOTS)
 
     def wake_ns(self) -> int | None:
-        """When `poll` has to be called although nothing comes."""
+        """Time at which `poll` has to be called although nothing comes."""
         return min(self.due.values(), default=None)
 
     def sums(self) -> list[list[int] | None]:

@@ -37,7 +37,7 @@ def _paths(network: dict, graph: networkx.Graph, source: str, target: str) -> li
 
 
 def _fill(network: dict, plan: dict) -> list[float]:
-    """How full everything is per Gbit/s of rate: flows divided by capacity."""
+    """Load of each link, switch and server per Gbit/s of rate: flows divided by capacity."""
     on_link: Counter = Counter()
     into: Counter = Counter()
     at_ps = 0

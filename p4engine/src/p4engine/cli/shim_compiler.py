@@ -31,7 +31,7 @@ SILENT = ("--emit-externs", "--preserve-empty", "-v", "--Wwarn", "--Wdisable", "
 
 
 def hidden(option: str) -> str:
-    """Where argparse keeps an option that is not in the help."""
+    """Attribute in which argparse keeps an option that is not in the help."""
     return "_" + option.strip("-").replace("-", "_")
 
 

@@ -37,7 +37,7 @@ class Way:
 
 
 class Together:
-    """Which conditions can hold for one packet."""
+    """Conditions that can hold together for one packet."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

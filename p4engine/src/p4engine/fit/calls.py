@@ -160,7 +160,7 @@ class Calls(Expressions):
     # ---- tables ----
 
     def _taken(self, number: int) -> Value:
-        """Which action an application ran, as a value."""
+        """Action that an application ran, as a value."""
         return self.graph.make("action", number, (), Bits(32))
 
     def _apply_table(self, e: ast.Call) -> tuple[int, TableInstance]:

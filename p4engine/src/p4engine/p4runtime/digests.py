@@ -123,7 +123,7 @@ class Digests:
                 yield self._list(id_, stream, batch, now_ns, timestamp_ns)
 
     def next_ns(self) -> int | None:
-        """When the next list is due by its age."""
+        """Time at which the next list is due by its age."""
         waiting = [s for s in list(self.streams.values()) if s.waiting]
         return min((s.first_ns + s.entry.config.max_timeout_ns for s in waiting), default=None)
 

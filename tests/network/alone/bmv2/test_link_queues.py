@@ -1,4 +1,4 @@
-"""What the kernel does for links with BMv2, and what it tells of them: without BMv2, in a namespace
+"""The kernel's queueing for links with BMv2, and its reports of them: without BMv2, in a namespace
 of a child process."""
 
 from __future__ import annotations
