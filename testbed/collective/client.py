@@ -43,9 +43,9 @@ from testbed.collective import memory_map, prelude
 from testbed.errors import UserError
 
 # Environment variables that a rank gets
-SOCKET = "INA_SOCKET"  # where the host process listens, see `address_of`
+SOCKET = "INA_SOCKET"  # address of the host process, see `address_of`
 BACKEND = "INA_BACKEND"  # the backend of torch.distributed that replaces the program's choice
-TIMEOUT_S = "INA_COLLECTIVE_TIMEOUT_S"  # how long a rank may be waited for
+TIMEOUT_S = "INA_COLLECTIVE_TIMEOUT_S"  # longest wait for a rank
 RECORD = "INA_RECORD"  # JSON, the arguments of ina_recorder.attach; only if a run is recorded
 
 
@@ -78,7 +78,7 @@ class Link:
         self.rank = int(facts["rank"])
         self.ranks = int(facts["ranks"])
         self.block_values = int(facts["block_values"])
-        self.fixed = bool(facts["fixed"])  # whether float32 have a fixed scale
+        self.fixed = bool(facts["fixed"])  # True: float32 have a fixed scale
 
     def ring(self) -> None:
         """Wake the host process."""
@@ -193,7 +193,7 @@ class _Sum:
 
     size: int  # values
     given: np.ndarray  # flat, int32 or float32: this rank's values
-    given_first: int  # where in the array they begin
+    given_first: int  # place in the array of the first one
     wanted: np.ndarray  # flat, of the same type: where the sum goes
     wanted_first: int
     said: tuple[int, int, np.dtype, int]  # whole, collective, type and root, for the prelude
@@ -209,7 +209,7 @@ class _Call:
     place: int  # word of the arena, where its sum goes
     words: int
     own: bool  # they are to be given back
-    target: np.ndarray  # what is wanted of its sum goes here,
+    target: np.ndarray  # the wanted part of its sum goes here,
     first: int  # from this value of the piece on,
     index: int  # and is from here on in the collective's result
     prelude: int

@@ -51,10 +51,10 @@ HEADER = _record(
 CALL = _record(
     "form",
     "values",  # of this call, at least 1
-    "source",  # where they are
-    "target",  # where their sum goes; may be the same place
+    "source",  # their place
+    "target",  # place of their sum; may be the same
     "divisor",  # the sum is divided by it (float32 only): the number of ranks for a mean
-    "prelude",  # where the words are that the ranks exchange before the values (prelude.py)
+    "prelude",  # place of the words exchanged before the values (prelude.py)
     "prelude_words",
     "layer",  # 0 is the front layer, the most urgent
     "state",
@@ -112,7 +112,7 @@ def write_failure(memory: Shared, text: str) -> None:
 
 
 def read_failure(memory: Shared) -> str | None:
-    """Why the job is over; None while it is not."""
+    """Cause of the job's end; None while it goes on."""
     if not memory.header["failed"][0]:
         return None
     return bytes(memory.text[: int(memory.header["text_bytes"][0])]).decode(errors="replace")

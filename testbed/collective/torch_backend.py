@@ -42,9 +42,9 @@ NAME = "ina"
 # The testbed ends a job whose ranks wait in vain, and names the late one. Where it can't see that
 # they wait, PyTorch does so, this much later.
 LATER_S = 30
-LAST_S = 5  # how long the end of a process waits for a collective that nobody waits for
+LAST_S = 5  # time that the end of a process waits for collectives that nobody waits for
 
-_in_use = False  # whether a group of this process has the job
+_in_use = False  # True: a group of this process has the job
 
 
 class InaWork(c10d.Work):
@@ -60,7 +60,7 @@ class InaWork(c10d.Work):
         self._checked = self._future.then(self._value)
 
     def finish(self, error: Exception | None) -> None:
-        """It is done, or has failed."""
+        """Mark the work as done, or as failed with `error`."""
         self._error = error
         self._future.set_result(self._tensors)
         self._over.set()
@@ -118,7 +118,7 @@ class InaGroup(dist.ProcessGroup):
         return NAME
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
-        """As of any process group; see the module."""
+        """All-reduce, as of any process group; see the module."""
         options = dist.AllreduceOptions() if opts is None else opts
         (tensor,) = tensors
         if self._job is None or not _summable(tensor, options.reduceOp):
@@ -175,7 +175,7 @@ class InaGroup(dist.ProcessGroup):
         return self._under_way(handle, outputs[0], put)
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
-        """As of any process group."""
+        """Broadcast, as of any process group."""
         options = c10d.BroadcastOptions() if opts is None else opts
         (tensor,) = tensors
         if self._job is None or not _plain(tensor):
@@ -185,7 +185,7 @@ class InaGroup(dist.ProcessGroup):
         return self._under_way(handle, tensors, put)
 
     def barrier(self, opts: Any = None) -> Any:
-        """As of any process group."""
+        """Barrier, as of any process group."""
         if self._job is None:
             return super().barrier(c10d.BarrierOptions() if opts is None else opts)
         return self._under_way(self._job.barrier_async(), [], _nothing)
@@ -247,7 +247,7 @@ def _is_mean(options: Any) -> bool:
 
 
 def _same_sizes(tensors: list[torch.Tensor]) -> bool:
-    """Of a list that is the same on all ranks."""
+    """True if all tensors have the same size, in a list that is the same on all ranks."""
     return all(each.numel() == tensors[0].numel() for each in tensors)
 
 

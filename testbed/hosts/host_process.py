@@ -82,12 +82,12 @@ class _Role:
         )
 
     def share(self, times: Mapping[str, np.ndarray]) -> None:
-        """With its times in shared memory."""
+        """Move the machine's times into shared memory."""
         self.machine = attach(self.machine, dict(times))
         self._place()
 
     def join(self, link: ProgramLink) -> None:
-        """With the memory of a program."""
+        """Attach the machine to the memory of a program."""
         self.link = link
         self.machine = worker.attach(self.machine, link.memory)
         self._place()
@@ -99,7 +99,7 @@ class _Role:
         return (protocol if hasattr(protocol, "lag") else protocol.worker).lag
 
     def go_on(self, part: PlannedWorker | ServerStripes) -> None:
-        """With another part of a plan."""
+        """Go on with another part of a plan."""
         self.machine = machine.on_new_way(self.machine, part)
         self._place()
 

@@ -109,7 +109,7 @@ class ProgramLink:
         self._check_left(machine)
 
     def _check_left(self, machine: Any) -> None:
-        """Nobody waits for a rank that will never come."""
+        """Fail if this rank waits for one that will never come."""
         called = int(machine.source.state.submitted)
         for rank, calls in self._left.items():
             if called > calls:

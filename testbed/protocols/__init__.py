@@ -33,7 +33,7 @@ from p4engine.frontend.diagnostics import P4Error
 from testbed.errors import UserError
 
 SOURCES = ("protocols", "workload", "hosts", "simulate")
-CONSTANTS = ("collective/memory_map.py", "collective/prelude.py")  # which compiled code contains
+CONSTANTS = ("collective/memory_map.py", "collective/prelude.py")  # parts of compiled code
 
 
 @functools.cache
@@ -69,5 +69,5 @@ def remove_unused(days: int = 30) -> None:
 
 
 def has_compiled() -> bool:
-    """Whether any compiled code of these sources is there; the first run makes it, in minutes."""
+    """True if any compiled code of these sources is there; the first run makes it, in minutes."""
     return any(cache_directory().rglob("*.nbc"))

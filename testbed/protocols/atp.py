@@ -151,8 +151,8 @@ class ServerRules(Indices, store.Rules):
     @staticmethod
     @njit(cache=True)
     def completed(server, row, place):
-        """If the fragment collided, its window position gets another index, which all workers learn
-        from the result and use from then on (see positions.py)."""
+        """Give a fragment's window position another index if the fragment collided. All workers
+        learn it from the result and use it from then on (see positions.py)."""
         config, rules = server.config, server.rules
         if rules.taken.size == 0 or server.flags[place] & wire.COLLISION == 0:
             return

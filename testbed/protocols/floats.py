@@ -69,7 +69,7 @@ def new_server_floats(rows: int, values: int) -> ServerFloats:
 
 @njit(cache=True)
 def wanted(f, iteration, fragment, status):
-    """Whether a worker sends a fragment with this scoreboard status as floats."""
+    """True if a worker sends a fragment with this scoreboard status as floats."""
     if f.over.shape[0] == 0:
         return False
     return status & send_scoreboard.FLOAT != 0 or f.over[iteration % f.over.shape[0], fragment] == 1

@@ -51,7 +51,7 @@ def no_values() -> Given:
 
 
 def most_steps(workers: int) -> int:
-    """With a fixed scale: the largest value that fits, in steps, so that no sum leaves int32."""
+    """Largest value that fits a fixed scale, in steps, so that no sum leaves int32."""
     return min(floats.LARGEST, (2**31 - 1) // workers)
 
 
@@ -104,7 +104,7 @@ def write(g, row, base, block, offset, count):
 
 @njit(cache=True)
 def fits(g, block, offset, count):
-    """Whether `count` values fit the fixed scale; NaN does not."""
+    """True if `count` values fit the fixed scale; NaN does not."""
     start = g.source[block] + offset
     scale, most = g.scale[block], g.fixed[1]
     fit = True

@@ -55,7 +55,7 @@ def new_worker(
     else:
         worker = esa.new_worker(spec, gradients, EsaPerPacket if per_packet else esa.WorkerRules)
     worker.config.pace_ps = planned.pace_ps
-    worker.config.frame_bytes = 0  # what the plan adds up may be longer than what is sent
+    worker.config.frame_bytes = 0  # the plan's bits may exceed those of a packet
     if per_packet:
         worker.state.credit = worker_state.UNIT
     return worker._replace(stripes=stripes.of_worker(planned.stripes))
@@ -84,5 +84,5 @@ def server_on_new_way(server: server_store.Server, planned: ServerStripes) -> se
 
 
 def has_positions(spec: HostSpec) -> bool:
-    """Whether the hosts are ATP's, else ESA's."""
+    """True if the hosts are ATP's, False if they are ESA's."""
     return spec.options_of(GridSpec).positions is not None

@@ -91,8 +91,8 @@ class Tensor(Part):
 
 @dataclass(frozen=True, slots=True)
 class RecordedGradients(Part):
-    """Where a trace's recorded values are: its file, the job's scale of tensor sizes, and what its
-    tensors are (testbed.traffic.buckets.BUCKETS)."""
+    """Place of a trace's recorded values: its file, the job's scale of tensor sizes, and the kind
+    of its tensors (testbed.traffic.buckets.BUCKETS)."""
 
     trace: str
     scale: float
@@ -113,7 +113,7 @@ class AggregatingSwitch(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec(Part):
-    """What all hosts of a job have in common."""
+    """The part of a specification that all hosts of a job share."""
 
     number: int
     name: str
@@ -122,7 +122,7 @@ class JobSpec(Part):
     workers: int = positive()
     iterations: int = positive()
     submitted_ns: int
-    start_ns: int  # when its workers begin their first forward step
+    start_ns: int  # time at which its workers begin their first forward step
     tensors: tuple[Tensor, ...]  # in forward order
     fragments: int  # packets of one iteration's gradient
     values: int = positive()  # 32-bit values per fragment
@@ -131,7 +131,7 @@ class JobSpec(Part):
     communication_ns: int  # one iteration's gradient on the slowest worker's link
     bound_ns: int | None  # least time that the links allow an iteration's exchange; None: no limit
     computation_ns: int  # all compute steps of one iteration
-    burst_ns: int  # how much lateness a host's pacing makes up for
+    burst_ns: int  # lateness for which a host's pacing makes up
     program: bool = False  # a program on each worker's host gives the values, in rounds
     fixed_scale: int = 0  # steps per 1.0 of its float32; 0: exponents that the ranks agree on
     omit_zeros: bool = False  # packets whose values are all 0 go without them
@@ -181,8 +181,8 @@ class ServerSpec(SystemSpec):
 class WindowPositions(Part):
     """ATP's options beside those of a pool: a fragment has its window position's index."""
 
-    index: str  # how a position gets its first index
-    rehash: bool  # whether a position that collided gets another index
+    index: str  # rule for a position's first index
+    rehash: bool  # True: a position that collided gets another index
     gap: int  # so many places behind the furthest result a fragment is sent again; 0: never
     fixed_point_scale: int  # steps per 1.0 of a recorded gradient
 
@@ -192,7 +192,7 @@ class PoolSpec(ServerSpec):
     """Options of a system with a shared pool of aggregators and parameter servers."""
 
     pool: int = positive()  # aggregators
-    index: str  # how a fragment gets the index of its aggregator (testbed.protocols.esa.MODES)
+    index: str  # rule for the index of a fragment's aggregator (testbed.protocols.esa.MODES)
     priority: str  # of a fragment (testbed.protocols.priority.POLICIES)
     positions: WindowPositions | None = None  # with index "position"
 
@@ -204,7 +204,7 @@ class PoolSpec(ServerSpec):
 
 @dataclass(frozen=True, slots=True)
 class ServerStripes(Part):
-    """Which switches a server reminds of a fragment (testbed.protocols.stripes); S stripes, N
+    """Switches that a server reminds of a fragment (testbed.protocols.stripes); S stripes, N
     switches."""
 
     ends: tuple[int, ...]  # [S], the rank before which each ends
@@ -232,30 +232,30 @@ class SwitchmlSpec(SystemSpec):
 class RingSpec(SystemSpec):
     """Options of ring all-reduce."""
 
-    ack_delay_ns: int  # how long an acknowledgement waits for more to acknowledge
+    ack_delay_ns: int  # time that an acknowledgement waits for more to acknowledge
 
 
 @dataclass(frozen=True, slots=True)
 class Compute(Part):
-    """What a worker's compute steps take compared with the trace's times."""
+    """Durations of a worker's compute steps, compared with the trace's times."""
 
     slow: tuple[tuple[int, int, int], ...] = ()  # from, to (ns): steps that begin then take so many
     #                                              thousandths of their time
     speed_spread: int = 0  # a worker is faster or slower by up to so many millionths, always,
     jitter: int = 0  # and by up to so many millionths in each iteration
     # [S][T], forward, backward and update (ns) of each tensor in this worker's recorded steps,
-    # which iterations take in turn; none: the tensors' own times
+    # taken in turn by iterations; none: the tensors' own times
     steps: tuple[tuple[tuple[int, int, int], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerPart(Part):
-    """What a system adds to one worker's specification. Systems derive theirs from it."""
+    """A system's own part of one worker's specification. Systems derive theirs from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStripes(Part):
-    """Which way a worker's fragments take (testbed.protocols.stripes); S stripes."""
+    """Paths of a worker's fragments (testbed.protocols.stripes); S stripes."""
 
     ends: tuple[int, ...]  # [S], the rank before which each ends
     nodes: tuple[int, ...]  # [S], number of the switch that aggregates it, or sizes.NO_NODE
@@ -317,7 +317,7 @@ class HostSpec(Part):
         return self.options
 
     def worker_part_of(self, kind: type[T]) -> T:
-        """What the system adds to this worker's specification, which must be of this kind."""
+        """The system's own part of this worker's specification, which must be of this kind."""
         if not isinstance(self.worker_part, kind):
             raise TypeError(
                 f"{self.title}: the part of system {self.job.system} is"
@@ -332,7 +332,7 @@ class HostSpec(Part):
 
     @property
     def title(self) -> str:
-        """As a message names it: host, role, job."""
+        """Name of the host in messages: host, role, job."""
         role = f"worker {self.number}" if self.is_worker else "parameter server"
         return f"{self.host} ({role} of job {self.job.name})"
 
@@ -350,7 +350,7 @@ def _hints(part: type) -> dict[str, Any]:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a field's type."""
+    """True if a value is of a field's type."""
     if hint is Any:
         return True
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

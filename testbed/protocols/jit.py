@@ -38,8 +38,8 @@ LOCATORS = (  # asked in this order; those after the first are numba's own
 
 
 class ByContent(UserProvidedCacheLocator):
-    """Where a function of this package is kept. numba asks it first. Of another package's function
-    it knows nothing, and numba goes on with its own ways."""
+    """Cache folder of a function of this package. numba asks this locator first. It returns nothing
+    for another package's function, and numba goes on with its own locators."""
 
     def __init__(self, py_func: FunctionType, py_file: str) -> None:
         super().__init__(py_func, py_file)
@@ -105,7 +105,7 @@ def of_module(name: str, otherwise: Callable | None = None) -> Callable:
 
 
 def _folder(py_file: str) -> str:
-    """E.g. `protocols` or `simulate`."""
+    """Cache folder of a source file, such as `protocols` or `simulate`."""
     return "_".join(Path(py_file).resolve().relative_to(PACKAGE).parts[:-1])
 
 

@@ -50,7 +50,7 @@ def write_values(worker, scoreboard, row, base, fragment):
 
 @njit(cache=True)
 def is_rounded(worker, scoreboard, fragment):
-    """Whether a fragment's values are steps of 16 bits, whose sum is to be rounded."""
+    """True if a fragment's values are steps of 16 bits, whose sum is to be rounded."""
     if worker.given.source.size > 0:
         block, _ = _place(scoreboard, fragment)
         return worker.given.form[block] == given.ROUNDED
@@ -59,7 +59,7 @@ def is_rounded(worker, scoreboard, fragment):
 
 @njit(cache=True)
 def goes_as_floats(worker, scoreboard, fragment):
-    """Whether a fragment travels as floating-point numbers: one of its values does not fit, or
+    """True if a fragment travels as floating-point numbers: one of its values does not fit, or
     another worker's does not."""
     status = scoreboard.status[fragment]
     if worker.given.source.size == 0:

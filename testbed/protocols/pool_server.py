@@ -68,7 +68,7 @@ def _count_arrival(counters, flags):
 
 @njit(cache=True)
 def _names_members(server, row):
-    """Whether a packet's bitmap names workers, and none that the job does not have."""
+    """True if a packet's bitmap names workers, and none that the job does not have."""
     named = False
     for j in range(server.config.bitmap_words):
         bits = wire.swap(row[wire.HEADER_WORDS + j])

@@ -90,8 +90,9 @@ class Stateless(NamedTuple):
 
 
 class Rules:
-    """What a system may do its own way, and what most do. A system's class (esa.WorkerRules,
-    atp.WorkerRules...) derives from this one and is a named tuple, with the system's own state."""
+    """Rules that a system may replace, with defaults for most systems. A system's class
+    (esa.WorkerRules, atp.WorkerRules...) derives from this one and is a named tuple, with the
+    system's own state."""
 
     @staticmethod
     @njit(cache=True)
@@ -124,7 +125,7 @@ class Rules:
     @staticmethod
     @njit(cache=True)
     def widens(worker, fragment, once):
-        """Whether this result makes the window wider by a whole fragment. `once`: the fragment was
+        """True if this result makes the window wider by a whole fragment. `once`: the fragment was
         sent only once."""
         return False
 
@@ -428,7 +429,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
 
 @njit(cache=True)
 def deadline(worker, scoreboard):
-    """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
+    """Time of the next call of `send` if nothing arrives before; ns, NEVER if there is none."""
     state = worker.state
     if state.more == 1:
         return 0

@@ -1,4 +1,4 @@
-"""How far each worker has come, as far as a server can see, and which fragments to pull.
+"""Progress of each worker, as far as a server can see it, and the fragments to pull.
 
 Workers send a tensor's fragments in order, and paths keep the order. So when a worker's packet of a
 later fragment has come, its contributions to the earlier fragments have passed the switches, and
@@ -26,8 +26,8 @@ STATE = record(
 
 
 class Progress(NamedTuple):
-    """Of one iteration; T tensors, F fragments, W workers. Empty (T = 0) where no switch holds
-    anything."""
+    """Progress in one iteration; T tensors, F fragments, W workers. Empty (T = 0) where no switch
+    holds anything."""
 
     state: np.record  # STATE
     first: np.ndarray  # int64[T + 1]

@@ -69,14 +69,14 @@ def shard(packets, destinations, count, fragments, servers):
 CONFIG = record(
     "pace_ps",  # time of one full packet on the link; 0: unlimited
     "frame_bytes",  # of a full packet
-    "burst_ps",  # how much lateness the pacing makes up for
+    "burst_ps",  # lateness for which the pacing makes up
 )
 
 # Server.state
 STATE = record(
     "head",  # of the queue: fragments taken out since the start
     "tail",  # fragments put in
-    "next_worker",  # who gets the first one next
+    "next_worker",  # worker that gets the first one next
     "next_send_ps",
     "pacing",  # 1: a result waits for the pacing alone
     "previous",  # the last result's whole fragment number + 1, 0: none yet
@@ -178,7 +178,7 @@ def send(server, now, filled, out, out_lengths, destinations):
 
 @njit(cache=True)
 def deadline(server):
-    """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
+    """Time of the next call of `send` if nothing arrives before; ns, NEVER if there is none."""
     state = server.state
     due = server_losses.deadline(server.adder)
     if state.head < state.tail:

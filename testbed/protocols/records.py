@@ -65,7 +65,7 @@ STATUS = record(
 
 
 def offset(name: str) -> int:
-    """Where a status has a field, in bytes."""
+    """Place of a field in a status, in bytes."""
     return 8 * names_of(STATUS).index(name)
 
 
@@ -110,5 +110,5 @@ def new_counters() -> np.ndarray:
 
 
 def as_dict(counters: np.ndarray) -> dict[str, int]:
-    """What a machine has counted, by name."""
+    """Counters of a machine, by name."""
     return dict(zip(COUNTER_NAMES, counters.view(np.int64).tolist(), strict=True))

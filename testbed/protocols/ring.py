@@ -35,7 +35,7 @@ __all__ = ["all_sent", "deadline", "send"]
 # Ring.config
 CONFIG = record(
     "ack_after",  # packets that are acknowledged at once
-    "ack_delay_ns",  # how long one waits for more
+    "ack_delay_ns",  # time that one waits for more
     "ack_pace_ps",  # time of an acknowledgement on the link
     "previous_number",  # of the worker that sends to this one
 )
@@ -50,10 +50,10 @@ STATE = record(
     "tensor",  # the last tensor whose own gradient has not been added yet, -1: none
     "order",  # fifo: how many items have been queued
     "ack_first",  # the next acknowledgement: first number,
-    "ack_bits",  # which of it and the 31 after it,
-    "ack_count",  # how many,
-    "ack_due_ns",  # at the latest when,
-    "ack_flags",  # and with which marks
+    "ack_bits",  # bits for it and the 31 after it,
+    "ack_count",  # their number,
+    "ack_due_ns",  # the latest time for sending it,
+    "ack_flags",  # and its marks
     "acks",  # acknowledgements that wait to be sent
 )
 

@@ -28,7 +28,7 @@ ACK_SPAN = 32  # sequence numbers that one acknowledgement can name
 
 @njit(cache=True)
 def position_of(member, fragment):
-    """How many steps after the fragment's start this worker's turn comes."""
+    """Number of steps from the fragment's start to this worker's turn."""
     config = member.worker.config
     return (config.number - fragment) % config.workers
 
@@ -243,13 +243,13 @@ def _note_first_sent(member, scoreboard, item, now):
 
 @njit(cache=True)
 def all_sent(member):
-    """Whether the neighbour has everything."""
+    """True if the neighbour has everything."""
     return member.state.queued == 0 and member.state.in_flight == 0
 
 
 @njit(cache=True)
 def deadline(member, scoreboard):
-    """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
+    """Time of the next call of `send` if nothing arrives before; ns, NEVER if there is none."""
     worker, state = member.worker, member.state
     if worker.state.more == 1 or state.acks > 0:
         return 0

@@ -79,7 +79,7 @@ STATE = record(
     "timers",  # entries in the heap: flights
     "queue_first",  # place of the queue's first entry
     "queued",  # entries in the queue, those that have been taken out included
-    "queue_due_ns",  # when the last one is due
+    "queue_due_ns",  # time at which the last one is due
     "order",
     "tensors",
     "fragments",  # per iteration
@@ -193,7 +193,7 @@ def new_scoreboard(
 
 
 def _new_sent_order(first: np.ndarray, order: int) -> np.ndarray:
-    """With fifo order known at once, else filled in as fragments are sent."""
+    """Order of sending: with fifo order known at once, else filled in as fragments are sent."""
     return sending_order(first) if order == FIFO else np.zeros(int(first[-1]), np.int32)
 
 
@@ -224,7 +224,7 @@ def sent_once(scoreboard, fragment):
 
 @njit(cache=True)
 def was_requested(scoreboard, fragment):
-    """Whether the server has requested the fragment before it was sent."""
+    """True if the server has requested the fragment before it was sent."""
     return scoreboard.status[fragment] & REQUESTED != 0
 
 
@@ -297,7 +297,7 @@ def make_ready(scoreboard, tensor, now):
 
 @njit(cache=True)
 def _shared(scoreboard, tensor):
-    """Whether all workers are known to have the tensor."""
+    """True if all workers are known to have the tensor."""
     return scoreboard.missing[tensor] < scoreboard.end[tensor] - scoreboard.first[tensor]
 
 
@@ -401,7 +401,8 @@ def mark_sent(scoreboard, fragment, now, timeout):
 
 @njit(cache=True)
 def sent_ns(scoreboard, fragment):
-    """When a fragment was last sent that has no result, or whose result is just being taken in."""
+    """Time at which a fragment was last sent that has no result, or whose result is just being
+    taken in."""
     return scoreboard.sent_ns[scoreboard.flight[fragment]]
 
 
@@ -462,8 +463,8 @@ def _leave_queue(state, size):
 
 @njit(cache=True)
 def _is_first_queued(scoreboard):
-    """Whether the queue's first flight is due next, and not the heap's; there is one, and neither
-    has its result."""
+    """True if the next flight that is due is the queue's first, and not the heap's. There is one,
+    and neither has its result."""
     state = scoreboard.state
     if state.queued == 0 or state.timers == 0:
         return state.queued > 0
@@ -511,7 +512,7 @@ def mark_received(scoreboard, fragment, now):
 
 @njit(cache=True)
 def next_resend_ns(scoreboard):
-    """When the earliest fragment in flight is due for retransmission, or -1."""
+    """Time at which the earliest fragment in flight is due for retransmission, or -1."""
     state = scoreboard.state
     while state.queued > 0:
         flight = np.int64(scoreboard.queue[state.queue_first])
@@ -534,10 +535,10 @@ def next_resend_ns(scoreboard):
 
 @njit(cache=True)
 def backoff_ns(retry, attempts):
-    """How long to wait for the answer to a retransmission, the first, second... of a fragment.
+    """Time to wait for the answer to a retransmission, the first, second... of a fragment.
 
     It doubles with each beyond EQUAL_RETRIES, up to LONGEST_BACKOFF_NS or `retry` itself: where
-    packets are lost by chance, some are lost many times in a row, and everybody waits for them."""
+    packets are lost by chance, some are lost many times in a row, and all workers wait for them."""
     doublings = max(np.int64(attempts) - EQUAL_RETRIES, 0)
     return min(retry << doublings, max(retry, LONGEST_BACKOFF_NS))
 

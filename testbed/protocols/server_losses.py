@@ -1,9 +1,8 @@
-"""How a parameter server gets missing contributions: reminders to switches, requests to workers.
+"""Recovery of missing contributions by a server: reminders to switches, requests to workers.
 
-A fragment that is here in part may have a remainder in a switch, which can never complete there:
-the *reminder* pulls it out. If the switch has nothing, the server sends each missing worker a
-*request*. Both back off and stop when the fragment is complete.
-"""
+A fragment of which only a part has arrived may have a remainder in a switch, which can never
+complete there: the *reminder* pulls it out. If the switch has nothing, the server sends each
+missing worker a *request*. Both back off and stop when the fragment is complete."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ REMINDERS_BEFORE_REQUESTS = 2
 
 @njit(cache=True)
 def delay_ns(server):
-    """How long an incomplete fragment waits for its first reminder.
+    """Time that an incomplete fragment waits for its first reminder.
 
     Adaptive: twice the usual spread of a fragment's arrivals plus the round trip to the switch, so
-    that what is merely late is not pulled."""
+    that contributions that are merely late are not pulled."""
     if server.config.delay_ns > 0:
         return server.config.delay_ns
     adaptive = 2 * server.state.spread_ns + server.state.round_trip_ns
@@ -143,7 +142,7 @@ def send(server, now, filled, out, out_lengths, destinations):
             _arm(server, place, server.reminded_ns[place] + delay_ns(server))
             continue  # it has been pulled since
         state.next_request_ps = now * 1000
-        whole_numbers = server.flags[place] & wire.FLOAT == 0  # which alone a switch may hold
+        whole_numbers = server.flags[place] & wire.FLOAT == 0  # a switch holds nothing else
         ask_workers = server.attempts[place] >= REMINDERS_BEFORE_REQUESTS or not whole_numbers
         filled = _remind(server, place, now, out, out_lengths, destinations, filled)
         if ask_workers:
@@ -156,7 +155,7 @@ def send(server, now, filled, out, out_lengths, destinations):
 
 @njit(cache=True)
 def deadline(server):
-    """When to call `send` although nothing has arrived; ns, NEVER if not at all."""
+    """Time of the next call of `send` if nothing arrives before; ns, NEVER if there is none."""
     _drop_done_timers(server)
     if server.progress.state.head < server.progress.state.tail:
         return (server.state.next_request_ps + 999) // 1000

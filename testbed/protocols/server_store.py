@@ -1,9 +1,9 @@
-"""What a parameter server keeps: the sum of every fragment of two iterations, and its timers.
+"""Store of a parameter server: the sum of every fragment of two iterations, and its timers.
 
-A worker that sends something of iteration i + 1 has received all of iteration i. So two iterations'
+A worker that sends a packet of iteration i + 1 has received all of iteration i. So two iterations'
 results are all that is ever needed, and the store has one row for each fragment of an even and of
-an odd iteration. This module has the places of configuration and state, and what is done to a row.
-"""
+an odd iteration. This module has the fields of configuration and state, and the operations on a
+row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ STATE = record(
     "round_trip_ns",  # smoothed time from a reminder to its answer
     "iteration",  # latest that has been heard of
     "completed",  # fragments with a result, all iterations
-    "next_request_ps",  # when the next reminder or request may go out
+    "next_request_ps",  # earliest time of the next reminder or request
     "previous",  # the last result's whole fragment number + 1, 0: none yet
 )
 
@@ -105,8 +105,9 @@ def bitmap_of(workers: int, words: int) -> np.ndarray:
 
 
 class Rules:
-    """What a system may do its own way, and what most do. A system's class (esa.ServerRules,
-    atp.ServerRules) derives from this one and is a named tuple, with the system's own state."""
+    """Rules that a system may replace, with defaults for most systems. A system's class
+    (esa.ServerRules, atp.ServerRules) derives from this one and is a named tuple, with the system's
+    own state."""
 
     @staticmethod
     @njit(cache=True)

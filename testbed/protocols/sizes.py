@@ -59,12 +59,13 @@ def bitmap_width(workers: int) -> int:
 
 
 def job_places(jobs: int) -> int:
-    """For how many jobs a P4 program is compiled that is to serve `jobs`: a power of two."""
+    """Number of jobs for which a P4 program is compiled that is to serve `jobs`: a power of two."""
     return max(FEWEST_JOBS, 1 << (jobs - 1).bit_length())
 
 
 def rounded_bits(workers: int) -> int:
-    """By how many bits a sum of so many workers' 16-bit values is rounded (block_float.py)."""
+    """Number of bits by which a sum of so many workers' 16-bit values is rounded
+    (block_float.py)."""
     return (workers - 1).bit_length()
 
 

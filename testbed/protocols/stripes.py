@@ -24,7 +24,7 @@ from testbed.protocols.jit import njit
 
 
 class Stripes(NamedTuple):
-    """Of a host; S stripes, N switches that its server reminds."""
+    """Stripes of a host; S stripes, N switches that its server reminds."""
 
     of: np.ndarray  # int16[F], stripe of each fragment; int16[1] where there is only one stripe
     node: np.ndarray  # int64[S], what a fragment's header names

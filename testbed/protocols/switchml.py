@@ -52,7 +52,7 @@ STATE = record(
     *names_of(worker_state.STATE),
     "earliest_ns",  # no slot is due for retransmission before
     "free",  # entries in Worker.free
-    "heard_ns",  # when the last chunk was sent of those with a result that were sent once
+    "heard_ns",  # last send time of chunks that have a result and were sent once
     "oldest_ns",  # no chunk in flight was sent before
     "first_chunk",  # number of the iteration's first chunk
     "chunks",  # of this iteration, as far as they are known
@@ -62,7 +62,7 @@ NOTHING = -1  # no fragment in a chunk
 
 
 class Stream(NamedTuple):
-    """Of each chunk of an iteration; C chunks."""
+    """Chunks of an iteration; C chunks."""
 
     tensor: np.ndarray  # int16[C]
     fragment: np.ndarray  # int32[C], whose values it carries; NOTHING in an opening chunk
@@ -382,7 +382,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
 
 @njit(cache=True)
 def deadline(worker, scoreboard):
-    """When to call `send` again although nothing has arrived; ns, NEVER if not at all."""
+    """Time of the next call of `send` if nothing arrives before; ns, NEVER if there is none."""
     state = worker.state
     if state.more == 1:
         return 0

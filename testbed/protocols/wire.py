@@ -99,7 +99,7 @@ def job(row):
 
 @njit(cache=True)
 def is_foreign(row, length, least_words, own_job):
-    """Whether a packet of `length` bytes is too short, of another version, or of another job."""
+    """True if a packet of `length` bytes is too short, of another version, or of another job."""
     return length < 4 * least_words or version(row) != VERSION or job(row) != own_job
 
 

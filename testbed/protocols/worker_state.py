@@ -30,7 +30,7 @@ CONFIG = record(
     "window",  # most fragments in flight
     "pace_ps",  # time of one full packet on the link; 0: unlimited
     "frame_bytes",  # of a full packet; 0: every packet takes as long
-    "burst_ps",  # how much lateness the pacing makes up for
+    "burst_ps",  # lateness for which the pacing makes up
     "timeout_ns",  # of retransmission; 0: adaptive
     "min_timeout_ns",
     "max_timeout_ns",
@@ -56,11 +56,11 @@ STATE = record(
     "variation_ns",
     "longest_ns",  # the longest in this iteration
     "credit",  # the congestion window, in 1/256 fragments
-    "cut_ns",  # when it was last halved
+    "cut_ns",  # time at which it was last halved
     "retransmit_requests",  # entries in Worker.retransmit_requests
     "more",  # 1: the batch was full, call again at once
     "longest_before_ns",  # the longest in the iteration before
-    "recovered_ns",  # when something last arrived that had been lost on the way to its sum
+    "recovered_ns",  # last arrival of a result that had been lost on the way to its sum
 )
 
 UNIT = 256  # of `credit`
@@ -93,7 +93,7 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
 
 @njit(cache=True)
 def timeout_ns(worker):
-    """How long a fragment may stay unanswered before it is sent again.
+    """Time that a fragment may stay unanswered before it is sent again.
 
     Adaptive: the smoothed round trip plus four variations, as TCP has it, and at least 1.5 times
     the longest of this iteration and the one before. Round trips here are of several kinds: through
@@ -112,11 +112,11 @@ def timeout_ns(worker):
 
 @njit(cache=True)
 def patience_ns(worker):
-    """How much earlier than one whose result is here a fragment must have been sent to count as
+    """Time by which a fragment must have been sent before one whose result is here to count as
     lost, where all workers send the two in the same order.
 
-    The same round trip as a timeout's, but no more: what holds up a host or a switch holds up both
-    fragments. With a fixed timeout nothing counts as lost before it."""
+    The same round trip as a timeout's, but no more: a host or a switch that stands still holds up
+    both fragments. With a fixed timeout nothing counts as lost before it."""
     config, state = worker.config, worker.state
     if config.timeout_ns > 0 or state.round_trip_ns == 0:
         return NEVER
@@ -125,11 +125,11 @@ def patience_ns(worker):
 
 @njit(cache=True)
 def retry_ns(worker):
-    """How long a fragment that has been sent again may stay unanswered before the next time; it
-    doubles from time to time (send_scoreboard.backoff_ns).
+    """Time that a fragment that has been sent again may stay unanswered before the next time; it
+    doubles with each (send_scoreboard.backoff_ns).
 
-    A retransmission goes past what holds others up, aggregators and slower workers, and everybody
-    waits for it. So it has the patience of one round trip, not that of all kinds of them."""
+    A retransmission goes past aggregators and slower workers, which hold others up, and all workers
+    wait for it. So it has the patience of one round trip, not that of all kinds of them."""
     return min(patience_ns(worker), timeout_ns(worker))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from testbed.setup import Platform
     from testbed.topology import Topology
 
-STREAM = 0xB6F3  # what tells the random numbers of flows from others of the same seed
+STREAM = 0xB6F3  # distinguishes the random numbers of flows from others of the same seed
 
 
 def hosts_of(flows: Sequence[Flow], topology: Topology) -> list[str]:
@@ -59,7 +59,7 @@ def rows(
             machines[host].ends[_at(flows, host).index(flow)] for host in (flow.source, flow.target)
         )
         arrived = int(receiver.packets_received)
-        if flow.kind == "tcp":  # what is acknowledged; what was given up may have arrived, too
+        if flow.kind == "tcp":  # acknowledged packets; those given up may have arrived, too
             arrived = int(sender.packets_sent - sender.lost - sender.in_flight)
         carried = arrived * int(sender.length)
         lost = int(sender.lost) if flow.kind == "tcp" else int(sender.packets_sent) - arrived

@@ -40,7 +40,8 @@ class Cluster:
 
     @property
     def reports(self) -> list[Report]:
-        """Of each job that has ended, those of its workers, then of its servers."""
+        """Reports of the jobs that have ended: for each, those of its workers, then of its
+        servers."""
         return [report for job in sorted(self._reports) for report in self._reports[job]]
 
     @property

@@ -33,7 +33,7 @@ class Report:
 
 
 def report_of(nodes: Nodes, number: int) -> Report:
-    """That of a host that is there."""
+    """Report of a host that is there."""
     node, row = nodes.present_at(number), nodes.world.hosts[number]
     counted: dict[str, Any] = dict(as_dict(node.machine.counters))
     counted |= {

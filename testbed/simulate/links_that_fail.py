@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LinksThatFail(Failover):
-    """Those of one repetition."""
+    """Links that fail in one repetition."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes

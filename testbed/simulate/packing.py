@@ -66,7 +66,7 @@ def _move(part: Any, memory: np.ndarray) -> Any:
     """An array or a record that has moved to this memory."""
     array = np.atleast_1d(part)
     there = memory[: array.nbytes].view(array.dtype).reshape(array.shape)
-    if array.view(np.uint8).any():  # what is not written takes no memory before it is used
+    if array.view(np.uint8).any():  # zeros take no memory before they are used
         there[...] = array
     return there[0] if isinstance(part, np.record) else there
 

@@ -47,7 +47,7 @@ class Parts:
     apart."""
 
     def __init__(self, nodes: Nodes, threads: int = 1) -> None:
-        """With few hosts, or one group of switches, the world stays in one piece."""
+        """Divide the world; with few hosts, or one group of switches, it stays in one piece."""
         self.nodes = nodes
         self._batches: list[Placed] = []
         self._threads = 1
@@ -266,8 +266,8 @@ def _those(queue: EventQueue, mine: np.ndarray) -> EventQueue:
 
 
 def _lookaheads(platform: Platform) -> dict[tuple[str, str], int]:
-    """For each pair of neighbouring switches, (from, to): how long a frame is on its way between
-    them at least, ns."""
+    """Shortest time that a frame is on its way between each pair of neighbouring switches, (from,
+    to), in ns."""
     topology = platform.topology
     found: dict[tuple[str, str], int] = {}
     for switch in topology.switches:

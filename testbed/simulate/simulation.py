@@ -208,8 +208,8 @@ class Simulation:
         return found
 
     def finished(self) -> dict[int, int]:
-        """Of the jobs that are there those whose workers have all finished, and when the last one
-        did."""
+        """Jobs that are there and whose workers have all finished, each with the time of the last
+        one's end."""
         rows = self.nodes.world.hosts
         ends: dict[int, int] = {}
         going_on: set[int] = set()

@@ -34,7 +34,7 @@ STATE = record(
     "report_finished",  # 1: jobs come and go, so the loop returns when a worker has finished
     "background",  # 1: there is background traffic
     "finished_host",  # the worker that has finished since the last such return, -1: none
-    "closed_ns",  # when a worker finished last
+    "closed_ns",  # time at which a worker finished last
     "goes_on",  # 1: the loop goes on when all workers have finished
     "leaving_first",  # frames on their way to nodes of other parts (parts.py), -1: none
     "leaving_last",
@@ -44,8 +44,8 @@ STATE = record(
     "slice_ns",  # hosts do so much at a time, and switches a fraction of it
     "grid_ns",  # every multiple of it finds hosts and switches at the same time
     "too_late",  # packets that a switch has refused, because they should have arrived: none
-    "hosts_ns",  # what hosts do before this time is done,
-    "switches_ns",  # and what switches do before this
+    "hosts_ns",  # all steps of hosts before this time are done,
+    "switches_ns",  # and all steps of switches before this
 )
 
 # A row of World.hosts
@@ -63,9 +63,9 @@ HOST = record(
     "cost_ns",  # processor time that a frame takes
     "stream",  # of its random numbers
     "draws",  # of these so far, of those that are drawn for each frame
-    "free_ns",  # when the last frame has been handled
+    "free_ns",  # time at which the last frame has been handled
     "deadline_ns",  # of its machine
-    "due_ns",  # when it does something again
+    "due_ns",  # time of its next step
     "done",
     "packets_sent",
     "packets_received",

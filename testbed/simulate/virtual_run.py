@@ -39,7 +39,7 @@ class VirtualRun:
         self.run = run
 
     def versions(self) -> dict[str, str]:
-        """Of programs beside the testbed: none."""
+        """Versions of programs beside the testbed: none."""
         return {}
 
     def repeat(self, writer: Writer) -> None:

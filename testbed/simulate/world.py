@@ -38,7 +38,7 @@ from testbed.workload.placed_machine import Placed, Stepper
 ROWS_IN = 64
 ROWS_OUT = 1024
 BACKGROUND_STREAM = 0xB6F2
-HOST_STREAM = 0x405F  # what tells hosts' random numbers from others of the same seed
+HOST_STREAM = 0x405F  # distinguishes hosts' random numbers from others of the same seed
 IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes ask for
 
 
@@ -65,7 +65,7 @@ class Node:
 
     @property
     def title(self) -> str:
-        """As a message names it."""
+        """Name of the node in messages."""
         return self.spec.title
 
 

@@ -69,7 +69,7 @@ END = record(
     "furthest",  # the last packet that has arrived, of a sender: as far as it knows
     "before",  # of a receiver, as bits: which packets before that one have arrived
     "window",  # in 1/UNIT
-    "threshold",  # where slow start ends, in 1/UNIT
+    "threshold",  # end of slow start, in 1/UNIT
     "in_flight",
     "oldest",  # the first packet that is neither acknowledged nor lost
     "recovery",  # losses of packets before this one have been answered
@@ -111,7 +111,7 @@ def new_background(ends: Sequence[np.ndarray]) -> Background:
 
 @njit(cache=True)
 def _silent_until(end, now):
-    """When the end may send: `now`, or the next time at which it is on."""
+    """Time at which the end may send: `now`, or the next time at which it is on."""
     if now < end.start_ns:
         return end.start_ns
     if now >= end.end_ns:

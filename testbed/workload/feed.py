@@ -78,7 +78,7 @@ STATE = record(
     "done",  # calls
     "news",  # 1: the program is to be told something
     "failed",
-    "end_ns",  # when the last call was done after the program has closed
+    "end_ns",  # end of the last call after the program has closed
     "rounds",  # that there are numbers for
     "workers",
     "block_values",  # of a full block
@@ -296,7 +296,7 @@ def _describe_block(feed, call, block):
 
 @njit(cache=True)
 def _check_prelude(feed, scoreboard, call):
-    """Whether all ranks give the same, as soon as it is known."""
+    """Compare the arguments of all ranks, as soon as they are known."""
     state, g = feed.state, feed.given
     first = scoreboard.first[state.opening]
     words = prelude.WORDS_PER_RANK * state.workers
@@ -309,7 +309,7 @@ def _check_prelude(feed, scoreboard, call):
 
 
 def failure(feed: Feed, words: np.ndarray, title: str) -> str:
-    """Why a feed has failed. `words`: its arena; `title`: the job's title."""
+    """Cause of a feed's failure. `words`: its arena; `title`: the job's title."""
     state = feed.state
     if state.failed == TOO_MANY:
         return f"{title} has used up the packets' 32-bit fragment numbers"

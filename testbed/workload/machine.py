@@ -61,7 +61,7 @@ def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tupl
 
 
 def wrong_value(spec: HostSpec, machine: Any) -> str:
-    """What is wrong in a machine that has failed, by job, iteration, tensor and position."""
+    """The error in a machine that has failed, by job, iteration, tensor and position."""
     status, scoreboard = machine.status, machine.scoreboard
     fragment = int(status[0].fragment)
     tensor = int(scoreboard.tensor[fragment])

@@ -119,12 +119,12 @@ class PlacedTuple(types.NamedTuple):
 
     @property
     def words(self) -> int:
-        """How many words it takes: of an array, its address, shape and strides; of a record, its
+        """Number of words: of an array, its address, shape and strides; of a record, its
         address."""
         return sum(_words_of(part) for part in self.types)
 
     def offset(self, index: int) -> int:
-        """In which word a part begins."""
+        """Word in which a part begins."""
         return sum(_words_of(part) for part in self.types[:index])
 
 
@@ -135,7 +135,7 @@ def _placed(kind: Any) -> Any:
 
 
 def _parts_of(kind: Any) -> tuple:
-    """What `_from_parts` needs of a member's type."""
+    """Parts of a member's type that `_from_parts` needs."""
     if isinstance(kind, PlacedTuple):
         return kind.instance_class, tuple(map(_parts_of, kind.types))
     if isinstance(kind, types.Record):
@@ -283,7 +283,7 @@ def _step_of(machine: Any, batch: Any) -> Any:
 
 
 def _kind(part: Any) -> tuple:
-    """What numba's type of an array or a record, or of a tuple of them, depends on."""
+    """Key of numba's type of an array or a record, or of a tuple of them."""
     if isinstance(part, tuple):
         return type(part), *map(_kind, part)
     if isinstance(part, np.record):
@@ -316,7 +316,7 @@ def _interpreted(machine: Any, arrived: Batch, out: Batch) -> Any:
 
 
 class Stepper:
-    """How a machine is stepped: `address` is that of a function of type STEP."""
+    """Step function of a machine: `address` is that of a function of type STEP."""
 
     def __init__(self, machine: Any, arrived: Batch, out: Batch) -> None:
         if INTERPRETED:

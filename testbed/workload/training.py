@@ -26,7 +26,7 @@ from testbed.protocols.records import new_record, record
 from testbed.protocols.values import mix2
 
 NEVER = (1 << 62) - 1
-COMPUTE_STREAM = 0xC0A9  # what tells these random numbers from others of the same seed
+COMPUTE_STREAM = 0xC0A9  # distinguishes these random numbers from others of the same seed
 
 _begin = of_module("begin")  # of a protocol
 
@@ -41,8 +41,8 @@ STATE = record(
     "iteration",
     "layer",
     "computing",
-    "free_ns",  # when the last step was due to end
-    "end_ns",  # when the running step is due to end
+    "free_ns",  # time at which the last step was due to end
+    "end_ns",  # time at which the running step is due to end
     "iterations",
 )
 
@@ -123,7 +123,7 @@ def gradient_finished(loop, iteration, now, status):
 
 @njit(cache=True)
 def _stretched(loop, start, duration, iteration):
-    """How long a compute step of an iteration takes that begins at `start`."""
+    """Duration of a compute step of an iteration that begins at `start`."""
     if loop.variation[1] > 0:
         duration = varied(duration, loop.variation[0], iteration + 1, loop.variation[1])
     for i in range(loop.slow.shape[0]):
@@ -201,7 +201,7 @@ def note(loop, status):
 
 @njit(cache=True)
 def deadline(loop):
-    """When the running compute step ends, or NEVER while waiting for a gradient."""
+    """Time at which the running compute step ends, or NEVER while waiting for a gradient."""
     if loop.state.phase < DRAIN and loop.state.computing == 1:
         return loop.state.end_ns
     return NEVER
