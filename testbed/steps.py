@@ -44,8 +44,8 @@ class Area(Protocol):
 
 
 def live_area(console: Console) -> Area | None:
-    """Such a place of a terminal or below a notebook's cell; None: there is none, or nothing is to
-    be shown."""
+    """Area for live text in a terminal or below a notebook's cell; None: there is none, or nothing
+    is to be shown."""
     if console.quiet:
         return None
     if console.is_jupyter:

@@ -38,7 +38,7 @@ def poisson(seed: int, jobs: int, interval_ns: int) -> list[int]:
 
 
 def kinds(seed: int, jobs: int, weights: Sequence[int]) -> list[int]:
-    """Of which kind each job is: places in `weights`."""
+    """Kind of each job: places in `weights`."""
     stream = Stream(seed, KINDS)
     return [stream.weighted(weights) for _ in range(jobs)]
 

@@ -53,7 +53,7 @@ class Bucket:
 
 @lru_cache
 def measured() -> dict[tuple[str, str], tuple[Bucket, ...]]:
-    """By model and GPU, the buckets in forward order."""
+    """Buckets in forward order, by model and GPU."""
     lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
     found: dict[tuple[str, str], tuple[Bucket, ...]] = {}
     for row in csv.DictReader(lines):

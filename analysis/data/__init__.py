@@ -1,1 +1,1 @@
-"""From results to numbers: per run, per sweep, measures with units and intervals."""
+"""Numbers from results: per run, per sweep, measures with units and intervals."""

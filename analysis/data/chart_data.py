@@ -84,7 +84,7 @@ class AreaChart:
 
 
 def thin(frame: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most `most` rows, each the mean of neighbours and at the first one's index."""
+    """Rows, `most` or fewer, each the mean of neighbours and at the first one's index."""
     if len(frame) <= most:
         return frame
     bins = np.arange(len(frame)) * most // len(frame)

@@ -50,8 +50,8 @@ def of_run(frames: Frames) -> list[str]:
 
 
 def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
-    """For runs of the same jobs: the fastest run against each other one, with the number that
-    explains the difference. [] where fewer than two have ended, or jobs differ."""
+    """Explanations for runs of the same jobs: the fastest run against each other one, with the
+    number that explains the difference. [] where fewer than two have ended, or jobs differ."""
     runs = [
         (title, _ended(each), each)
         for title, each in zip(titles, frames, strict=True)

@@ -63,7 +63,7 @@ def memory_shares(runs: Sequence[pd.DataFrame]) -> list[ShareLayer]:
 
 
 def busiest_switches(results: Results, most: int) -> list[str]:
-    """At most `most` switches with samples: those that aggregated most."""
+    """Switches with samples that aggregated most, `most` or fewer."""
     counted = results.switch_counters
     counted = counted[counted["counter"].isin(["allocations", "additions", "completions"])]
     busy = counted.groupby("switch")["value"].sum().astype("float64")

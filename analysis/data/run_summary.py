@@ -267,8 +267,8 @@ def _switch_graph(links: pd.DataFrame, hosts: set[str]) -> tuple[DiGraph, dict[s
 
 
 def _next_switches(graph: DiGraph, last: str) -> dict[str, str]:
-    """For each switch that can reach the switch `last`: the next one on a shortest path. Of equal
-    paths, that of the neighbour of the lowest port."""
+    """Next switch on a shortest path to the switch `last`, for each switch that can reach it. Of
+    equal paths, that of the neighbour of the lowest port."""
     import networkx
 
     return dict(networkx.bfs_predecessors(graph, last)) if last in graph else {}
@@ -481,7 +481,7 @@ def _mean_if_known(values: pd.Series) -> float:
 
 
 def jobs_left_out(jobs: pd.DataFrame, most: int = MOST_JOBS) -> str:
-    """Of which jobs the rows are that `longest_jobs` returns, in words; "" if of all."""
+    """Text that names the jobs whose rows `longest_jobs` returns; "" if all."""
     count = jobs["job"].nunique()
     return f"the {most} with the longest JCTs of {count} jobs" if count > most else ""
 

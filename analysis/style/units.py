@@ -52,7 +52,7 @@ def size(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """E.g. 9.63 Mbit/s."""
+    """A rate as text, such as 9.63 Mbit/s."""
     if not _known(value):
         return UNKNOWN
     return _scaled(float(value), _RATES) if value else "0"

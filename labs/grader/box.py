@@ -55,7 +55,7 @@ class Refused(BoxError):
 
 
 class BoxDied(BoxError):
-    """There is no process any more."""
+    """Error: the process has ended."""
 
 
 class NotJudged(Exception):

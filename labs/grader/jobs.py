@@ -47,11 +47,11 @@ class Job:
 
     @property
     def members(self) -> list[tuple[int, int]]:
-        """Of the multicast group: (port, replica)."""
+        """Members of the multicast group: (port, replica)."""
         return [(port, n + 1) for n, port in enumerate(self.ports)]
 
     def bitmap(self, who: Sequence[int]) -> int:
-        """Of some workers, by their places in the list."""
+        """Bitmap of some workers, by their places in the list."""
         return sum(1 << self.workers[n] for n in who)
 
     def gradient(
@@ -63,7 +63,7 @@ class Job:
         flags: int = 0,
         priority: int = 0,
     ) -> Packet:
-        """Of the worker that is `who` in the list, for the PS."""
+        """Gradient of the worker that is `who` in the list, for the PS."""
         worker = self.workers[who]
         fields = {"flags": flags, "priority": priority, "slot": slot, "worker": worker}
         return agg(
@@ -78,7 +78,7 @@ class Job:
         )
 
     def result(self, values: Sequence[int], number: int = 0, slot: int = 0) -> Packet:
-        """From the PS, for all workers."""
+        """Result from the PS, for all workers."""
         fields = {"job": self.number, "number": number, "slot": slot, "bitmap": self.everyone}
         return agg(self.server, "switch", kind=RESULT, values=values, **fields)
 

@@ -138,7 +138,7 @@ def lab_names() -> list[str]:
 
 
 def _in_order(name: str) -> tuple[int, str]:
-    """By number, lab10 behind lab9."""
+    """Key that sorts labs by number, lab10 behind lab9."""
     number = re.match(r"lab(\d+)", name)
     return (int(number[1]) if number else 0, name)
 

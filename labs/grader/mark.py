@@ -79,7 +79,7 @@ class Mark:
     grade: Grade
 
     def row(self) -> list[Any]:
-        """For the CSV."""
+        """Row for the CSV."""
         failed = [o.check.name for o in self.grade.outcomes if o.status != "pass"]
         problem = printable(" ".join(self.grade.problem.split())[:PROBLEM])
         if self.points is None:
@@ -89,7 +89,7 @@ class Mark:
         return [*head, f"{self.grade.seconds:.1f}", " ".join(failed), problem]
 
     def as_dict(self) -> dict[str, Any]:
-        """For the JSON."""
+        """Mark for the JSON."""
         tests = [
             {
                 "name": o.check.name,

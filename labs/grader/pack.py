@@ -105,7 +105,7 @@ def export(
 
 
 def _requirements() -> str:
-    """Those of the whole testbed, from pyproject.toml; the P4 engine is in the kit."""
+    """Requirements of the whole testbed, from pyproject.toml; the P4 engine is in the kit."""
     text = (ROOT / "pyproject.toml").read_text()
     part = text.split("\ndependencies = [")[1].split("\n]")[0]
     found = re.findall(r'^\s*"([^"]+)"', part, re.MULTILINE)

@@ -95,7 +95,7 @@ def agg(source: int | str, destination: int | str, ttl: int = 64, **fields: Any)
 
 
 def wrapped(value: int) -> int:
-    """As an int32."""
+    """The value as an int32."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
 
 

@@ -75,7 +75,7 @@ def _alone(found: Sequence[Submission], side: str, seed: Seed, jobs: int) -> dic
 def _why_alone(
     alone: dict[str, dict[str, Mark]], a: str, b: str, first: str, second: str
 ) -> Meeting | None:
-    """Why two parts need not meet; None: they do."""
+    """Reason why two parts need not meet; None: they do."""
     for student, side in ((a, first), (b, second)):
         made = alone[side][student]
         if not made.grade.judged:

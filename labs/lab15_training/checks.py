@@ -78,7 +78,7 @@ class Fleet:
         return add
 
     def bytes(self, size: int, bits: int) -> int:
-        """That a worker sends for a gradient: packets, and a byte for each exponent."""
+        """Bytes that a worker sends for a gradient: packets, and a byte for each exponent."""
         packets = -(-(size * bits // 32) // BLOCK)
         return packets * self.switch.packet_bytes + size // BLOCK
 

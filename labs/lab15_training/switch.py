@@ -75,7 +75,7 @@ class Summing:
 
     @property
     def packet_bytes(self) -> int:
-        """From the Ethernet header to the end of the payload."""
+        """Bytes from the Ethernet header to the end of the payload."""
         return len(self.frames[0])
 
     def add(self, parts: list[np.ndarray]) -> np.ndarray:

@@ -45,7 +45,7 @@ class Router:
         return f"{network}.{self.t.random.randrange(1, 255)}.{self.t.random.randrange(1, 255)}"
 
     def packet(self, destination: str, ttl: int = 0, size: int = 30) -> Packet:
-        """From a host behind port `origin`, as its router hands it to the switch."""
+        """Packet from a host behind port `origin`, as its router hands it to the switch."""
         ttl = ttl or self.t.random.randrange(2, 256)
         body = UDP(sport=self.t.random.randrange(1024, 65536), dport=9)
         body = body / self.t.random.randbytes(size)

@@ -63,7 +63,7 @@ class Job:
         return [numbers(self.t, VALUES) for _ in self.workers]
 
     def gradient(self, who: int, values: Sequence[int], fragment: int = 0) -> Packet:
-        """Of the worker that is `who` in the list; `fragment` counts from 0."""
+        """Gradient of the worker that is `who` in the list; `fragment` counts from 0."""
         worker = self.workers[who]
         return agg(
             self.ports[who],

@@ -35,7 +35,7 @@ class Part:
 
     @property
     def data(self) -> dict[str, Any]:
-        """As in a file."""
+        """The keys and values, as in a file."""
         return copy.deepcopy(self._data)
 
     def with_(self, **keys: Any) -> Self:

@@ -97,8 +97,8 @@ class Ports:
         return rows
 
     def stats(self) -> dict[str, int | None]:
-        """Of the whole switch, with the columns of the embedded switch's `stats()`: received, sent,
-        unmodelled_drops (packets), cpu_ns. None: cannot be had."""
+        """Counters of the whole switch, with the columns of the embedded switch's `stats()`:
+        received, sent, unmodelled_drops (packets), cpu_ns. None: cannot be had."""
         rows = self.read()
         drops = [row["unmodelled_drops"] for row in rows]
         used_ns = cpu_ns(self._pid)
@@ -135,8 +135,8 @@ class Ports:
 
 
 def interface_counters(pid: int) -> dict[str, dict[str, int]]:
-    """By interface in the network namespace of a process: received, received_bytes, sent,
-    sent_bytes, drops (of what it was to send, behind its queueing discipline)."""
+    """Counters by interface in the network namespace of a process: received, received_bytes, sent,
+    sent_bytes, drops (of frames to be sent, behind its queueing discipline)."""
     counters = {}
     for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]:
         name, _, numbers = line.partition(":")

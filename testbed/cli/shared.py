@@ -56,7 +56,7 @@ def no_report_option(parser: Parser) -> None:
 
 
 def parallel_options(parser: Parser) -> None:
-    """On what the points of a sweep run."""
+    """Add the options for the place where the points of a sweep run."""
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "--processes", type=positive, metavar="N", help="points at one time (default: all cores)"
@@ -75,8 +75,9 @@ def run_option(parser: Parser) -> None:
 
 
 def import_schemas() -> None:
-    """For commands that read experiments or networks. Signals wait meanwhile: an interrupted import
-    of pydantic panics in Rust, and an interrupted class of it is a RuntimeError."""
+    """Import the schemas, for commands that read experiments or networks. Signals wait meanwhile:
+    an interrupted import of pydantic panics in Rust, and an interrupted class of it is a
+    RuntimeError."""
     with interrupts.postponed():
         import testbed.experiment
         import testbed.netfile.load_network  # noqa: F401

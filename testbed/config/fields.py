@@ -298,8 +298,8 @@ def kind_of(info: FieldInfo) -> Kind | None:
 
 @dataclass(frozen=True)
 class WordOr:
-    """In an annotation, `Annotated[Model | str, WordOr(Model, words, example)]`: one of some words,
-    or a section of the model, of which `example` is one."""
+    """Mark in an annotation, `Annotated[Model | str, WordOr(Model, words, example)]`: one of some
+    words, or a section of the model, of which `example` is one."""
 
     model: type
     words: tuple[str, ...]

@@ -53,7 +53,7 @@ class Problem:
 
     @classmethod
     def of(cls, path: Path, error: FieldError) -> Problem:
-        """From a value that does not fit its key."""
+        """Problem with a value that does not fit its key."""
         return cls(path, sentence(f"found {error.found}", f"allowed: {error.allowed}", error.hint))
 
     def __str__(self) -> str:

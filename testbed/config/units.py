@@ -46,7 +46,7 @@ class Dimension:
     example: str
 
     def describe(self) -> str:
-        """E.g. `a time such as 10 us (units: ns, us, ms, s)`."""
+        """Description of a quantity, such as `a time such as 10 us (units: ns, us, ms, s)`."""
         return f"a {self.name} such as {self.example} (units: {', '.join(self.shown)})"
 
 

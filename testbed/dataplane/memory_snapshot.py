@@ -151,8 +151,9 @@ def take_snapshot(platform: Platform, client: Any) -> MemorySnapshot:
 
 
 class _Spans(NamedTuple):
-    """Of each block the first place and how many are looked at, int64[B]; what to read, as (first,
-    count); and where in what was read each block begins, int64[B]."""
+    """Parts of the blocks that a snapshot reads: of each block the first place and the number of
+    places, int64[B]; the reads, as (first, count); and the place in the values read where each
+    block begins, int64[B]."""
 
     first: np.ndarray
     seen: np.ndarray
@@ -187,8 +188,8 @@ class _Kept(NamedTuple):
 
 @dataclass
 class _WithBlocks:
-    """Of one switch: the places in SnapshotHistory of the snapshots whose blocks are kept, how many
-    had blocks so far, and of every how many they are kept."""
+    """Snapshots of one switch whose blocks are kept: their places in SnapshotHistory, the number of
+    snapshots so far, and the step from one kept snapshot to the next."""
 
     places: list[int] = field(default_factory=list)
     seen: int = 0
@@ -282,7 +283,7 @@ class SnapshotHistory:
         ]
 
     def _events(self) -> list[dict[str, Any]]:
-        """Only what has changed since the snapshot before."""
+        """Counts that have changed since the snapshot before."""
         rows: list[dict[str, Any]] = []
         last: dict[tuple[str, str], int] = {}
         for each in self._taken:

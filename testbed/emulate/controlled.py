@@ -13,7 +13,7 @@ class Controlled:
     control: socket.socket
 
     def fileno(self) -> int:
-        """For select: readable when the process has said something."""
+        """File descriptor for select: readable when the process has sent a message."""
         return self.control.fileno()
 
     def send(self, **message: object) -> None:

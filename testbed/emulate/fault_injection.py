@@ -148,7 +148,7 @@ class Faults:
         return set(self._setup.jobs) - going_on
 
     def silent_since_ns(self, since_ns: int) -> int:
-        """From when on a silence that began at `since_ns` counts: not before the last moment at
+        """Time from which a silence that began at `since_ns` counts: not before the last moment at
         which something stood still or was lost by plan."""
         return max(since_ns, self._last_ns)
 

@@ -51,7 +51,7 @@ class HostProcess(Controlled):
 
     @property
     def title(self) -> str:
-        """As a message names it."""
+        """Name of the host in messages."""
         return self.spec.title
 
     @property

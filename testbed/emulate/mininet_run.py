@@ -68,7 +68,7 @@ class MininetRun:
         self._backend = backend_of(run.setup.platform, run.program)
 
     def versions(self) -> dict[str, str]:
-        """Of the switch program."""
+        """Versions of the switch program."""
         return self._backend.versions()
 
     def repeat(self, writer: Writer) -> None:

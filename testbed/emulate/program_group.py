@@ -140,7 +140,7 @@ class ProgramGroup:
                             other.send(left=[rank.number, done["calls"]])
 
     def _check_waiting(self, job: _Job, now_ns: int) -> None:
-        """Nobody waits for ever for a rank that does not come.
+        """Fail if a rank waits for one that will never come.
 
         A collective that all ranks have called is done soon, so who is late has no open calls."""
         seen = tuple(

@@ -109,7 +109,7 @@ class RunQueueDelay:
             self.watch_process(name, pid, now_ns)
 
     def watch_process(self, name: str, pid: int, now_ns: int) -> None:
-        """From now on this process goes by that name."""
+        """Watch this process under that name from now on."""
         if self._processes.get(name) != pid:
             self._processes[name] = pid
             self._first[name] = now_ns, thread_waits(pid)

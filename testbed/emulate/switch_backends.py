@@ -40,7 +40,7 @@ class Backend(Protocol):
         """The arguments of `Network`."""
 
     def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
-        """Those of `target`, for one switch."""
+        """Arguments of `target` for one switch."""
 
     def connect(
         self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
@@ -136,7 +136,7 @@ class Bmv2:
         }
 
     def _interfaces(self, node: P4Switch) -> dict[int, str]:
-        """Of links that are up, by port."""
+        """Interfaces of links that are up, by port."""
         up = self._topology.ports(node.name)
         return {port: name for port, name in node.ports_in_use().items() if port in up}
 

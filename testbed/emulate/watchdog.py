@@ -1,5 +1,5 @@
-"""From the common start to the last result of one repetition: listening, sampling, and the
-watchdog.
+"""The main part of a repetition, from the common start to the last result: listening, sampling, and
+the watchdog.
 
 A run that cannot end well must end soon, and say why. Three things are watched: processes that end
 before their time, hosts that give no sign of life, and jobs that make no progress although their
@@ -179,8 +179,8 @@ class Watch:
             host.send(stop=True)
 
     def _check_progress(self, job: int, now_ns: int) -> str | None:
-        """Why a job will never be done, if a planned fault or a lost packet is the cause. Raises
-        RunError if it stands still for another reason."""
+        """Reason why a job will never be done, if a planned fault or a lost packet is the cause.
+        Raises RunError if it stands still for another reason."""
         workers = self.hosts.of_job(job, "worker")
         members = [*workers, *self.hosts.of_job(job, "ps")]
         begin_ns = self.start_ns + self.job_start_ns[job]
@@ -226,7 +226,7 @@ class Watch:
         )
 
     def _without_pauses(self, since_ns: int) -> int:
-        """From when on a silence that began then counts."""
+        """Time from which a silence that began then counts."""
         return since_ns if self.faults is None else self.faults.silent_since_ns(since_ns)
 
     def _stalled(self, host: HostProcess, how: str) -> RunError:

@@ -1,4 +1,4 @@
-"""From the key `background` to single flows, and what keeps a flow from being honoured."""
+"""Single flows of the key `background`, and the problems that keep a flow from being honoured."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Flow:
 
     @property
     def title(self) -> str:
-        """As a message names it."""
+        """Name of the flow in messages."""
         return f"{self.name} ({self.kind}, {self.source} to {self.target})"
 
 

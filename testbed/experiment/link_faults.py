@@ -31,12 +31,12 @@ class LinkChange:
 
 
 def link_name(ends: Sequence[str]) -> str:
-    """E.g. `s1-s2`."""
+    """Name of a link, such as `s1-s2`."""
     return "-".join(ends)
 
 
 def named_links(topology: Topology, links: Iterable[int]) -> str:
-    """E.g. `link s1-s2` or `links s1-s2, s1-s3`."""
+    """Names of links, such as `link s1-s2` or `links s1-s2, s1-s3`."""
     names = list(dict.fromkeys(link_name(topology.links[link]) for link in sorted(links)))
     return f"link{'s' if len(names) > 1 else ''} {', '.join(names)}"
 

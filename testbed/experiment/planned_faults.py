@@ -30,7 +30,7 @@ def affected_nodes(jobs: Sequence[Job], fault: Fault) -> tuple[tuple[str, ...], 
 
 
 def title(fault: Fault) -> str:
-    """E.g. `pause of worker 1 of job a`."""
+    """Title of the fault, such as `pause of worker 1 of job a`."""
     if fault.of_link:
         whom = f"link {link_name(fault.between)}" if fault.between else f"links of {fault.switch}"
         return f"{'failure' if fault.kind == 'link_down' else 'return'} of {whom}"

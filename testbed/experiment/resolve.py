@@ -1,4 +1,4 @@
-"""From valid sections to an experiment: fill in what is open, and check how keys fit together.
+"""Valid sections resolved to an experiment: defaults of open settings, and checks across keys.
 
 These checks need more than one key: hosts for all roles, links that exist, jitter against delay,
 files that the experiment names, fragment numbers that fit the packet.

@@ -1,4 +1,4 @@
-"""From `arrivals` to jobs: what a CSV file or a Poisson process submits, and whether it can run.
+"""Jobs of the key `arrivals`: the submissions of a CSV file or a Poisson process, and their checks.
 
 A job that is submitted has no hosts until some are free, so its placement stays open; what is
 checked here is that it would fit an empty network, since one that does not would wait for ever.

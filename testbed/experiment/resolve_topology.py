@@ -38,7 +38,7 @@ _KINDS_OF: dict[Any, Kind] = {
 
 
 class TopologyProblem(Exception):
-    """Why there is no topology: the problems to show."""
+    """Error for an invalid topology, with the problems to show."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(map(str, problems)))

@@ -7,8 +7,8 @@ from testbed.experiment.experiment import Experiment
 
 
 def summary(experiment: Experiment) -> str:
-    """E.g. `2 jobs with 8 workers on star (10 hosts, 1 switch), ESA, 256 aggregators per
-    switch`."""
+    """One line, such as `2 jobs with 8 workers on star (10 hosts, 1 switch), ESA, 256 aggregators
+    per switch`."""
     topology = experiment.topology_object()
     workers = sum(job.workers for job in experiment.jobs)
     network = f"{count(topology.hosts, 'host')}, {count(topology.switches, 'switch', 'es')}"

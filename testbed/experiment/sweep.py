@@ -56,7 +56,7 @@ class Point:
 
     @property
     def label(self) -> str:
-        """E.g. `system=esa, memory.aggregators=64`."""
+        """Label of the point, such as `system=esa, memory.aggregators=64`."""
         return _label(self.values)
 
 

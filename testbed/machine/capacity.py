@@ -34,7 +34,7 @@ class Demand:
 
 
 def demands(setup: Setup) -> list[Demand]:
-    """Of the jobs whose links have a limit."""
+    """Demands of the jobs whose links have a limit."""
     found = []
     for job in setup.jobs.values():
         if not job.bound_ns:

@@ -99,8 +99,8 @@ def _pass_trains() -> None:
 
 
 def why_no_trains() -> str:
-    """Why this kernel does not pass UDP packets in trains; "" if it does. Tried in a child process
-    with a network namespace of its own."""
+    """Reason why this kernel does not pass UDP packets in trains; "" if it does. Tried in a child
+    process with a network namespace of its own."""
     reason, theirs = os.pipe()
     child = os.fork()
     if child == 0:

@@ -71,7 +71,7 @@ class Process:
 
     @property
     def how_it_ended(self) -> str:
-        """For a message."""
+        """Text for a message about the end of a process."""
         assert self.code is not None
         if self.out_of_memory:
             return f"was killed by the kernel, since memory ran out; {memory_limits.advice()}"
@@ -155,7 +155,7 @@ class Spawner:
         return self._process.pid
 
     def fileno(self) -> int:
-        """For select: readable when `pump` has something to do."""
+        """File descriptor for select: readable when `pump` has something to do."""
         return self._socket.fileno()
 
     def spawn(

@@ -92,7 +92,7 @@ def _output(program: str | None, *arguments: str) -> str | None:
 
 
 def version() -> str:
-    """That of this testbed."""
+    """Version of this testbed."""
     return _version("ina-testbed") or "not known"
 
 

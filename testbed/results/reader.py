@@ -81,7 +81,8 @@ class Results:
 
     @property
     def short_reason(self) -> str:
-        """Why it is degraded, for a cell of a table: the first reason, and how many more."""
+        """Reason why the run is degraded, for a cell of a table: the first reason, and the number
+        of others."""
         first, *more = self.reasons or ["the reason was not recorded"]
         return f"{first} (and {len(more)} more)" if more else first
 

@@ -1,4 +1,4 @@
-"""From a planner's choice to a plan: groups, rates, loads, aggregators, tags.
+"""Assembly of a plan from a planner's choice: groups, rates, loads, aggregators, tags.
 
 Planners differ in their choices. The steps from a choice to a plan are the same for all. The rates
 are max-min fair over all capacities of the network, links included, and leave room for results
@@ -82,7 +82,7 @@ class _Group:
 
     @property
     def path(self) -> Path:
-        """Of its aggregate, to where that is added up."""
+        """Path of the node's aggregate, to the node that adds it up."""
         return self.onward[: self.onward.index(self.joins) + 1] if self.joins else self.onward
 
 

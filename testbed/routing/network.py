@@ -96,7 +96,7 @@ class Network:
 
     @cached_property
     def after(self) -> dict[str, tuple[str, ...]]:
-        """For each node the nodes that its links lead to."""
+        """Next nodes of each node over its links."""
         nodes: tuple[Switch | Host, ...] = (*self.switches, *self.hosts)
         found: dict[str, list[str]] = {each.name: [] for each in nodes}
         for link in self.links:
@@ -117,7 +117,8 @@ class Network:
 
     @cached_property
     def next_hops(self) -> dict[str, dict[str, str]]:
-        """For each target that was asked for {node: next node} (paths.py fills it)."""
+        """Next node on the way, {node: next node}, for each target that was asked for (paths.py
+        fills it)."""
         return {}
 
     @cached_property

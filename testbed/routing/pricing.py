@@ -44,8 +44,7 @@ class PathPrices:
         self.uses = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=shape)
 
     def cheapest(self, prices: np.ndarray) -> list[tuple[float, Path]]:
-        """For each set the cost of its cheapest path, and that path; (infinity, ()) for an empty
-        set."""
+        """Cost of the cheapest path of each set, and that path; (infinity, ()) for an empty set."""
         costs = self.uses @ prices
         found: list[tuple[float, Path]] = []
         for paths, start in zip(self.paths, self.first, strict=False):
@@ -60,9 +59,9 @@ class PathPrices:
 def locate(
     cost: Sequence[Sequence[float]], weight: Sequence[int], open_cost: Sequence[float]
 ) -> list[int]:
-    """For each class the number of the node that serves it, at the lowest total cost. A class costs
-    `weight` times its `cost` at the node, and a node with a class its `open_cost` once. The last
-    node is always open and free."""
+    """Number of the node that serves each class, at the lowest total cost. A class costs `weight`
+    times its `cost` at the node, and a node with a class its `open_cost` once. The last node is
+    always open and free."""
     classes, nodes = len(cost), len(cost[0])
     facilities = nodes - 1
     if not facilities:

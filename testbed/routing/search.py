@@ -93,7 +93,7 @@ def _exchange(program: Congestion, best: _Found, ranked: Sequence[Sequence[str]]
 
 
 class _Rounding:
-    """From a solution of the linear program to whole counts."""
+    """Rounding of a solution of the linear program to whole counts."""
 
     def __init__(self, program: Congestion, found: _Found) -> None:
         self.program = program
@@ -162,7 +162,7 @@ class _Rounding:
                 return
 
     def _usable(self) -> list[np.ndarray]:
-        """For each class the columns of its routes to open switches and to the PS."""
+        """Columns of each class's routes to open switches and to the PS."""
         found = []
         for each, columns in self._classes():
             ps = self.program.candidates.jobs[each.job].ps

@@ -30,7 +30,7 @@ def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | 
 
 
 def next_hops(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
-    """For each switch that can reach the node `target`: its port and neighbour on the way.
+    """Port and neighbour on the way to the node `target`, for each switch that can reach it.
 
     Links that have failed are not used."""
     if not topology.is_host(target):
@@ -50,7 +50,7 @@ def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]
 def next_nodes(
     neighbours: Callable[[str], Iterable[str]], hosts: Iterable[str], target: str
 ) -> dict[str, str]:
-    """For each switch that can reach the switch `target`: the next switch on a shortest path. Of
+    """Next switch on a shortest path to the switch `target`, for each switch that can reach it. Of
     equal paths the one over the neighbour that comes first. `neighbours` returns a node's
     neighbours in the order of its ports."""
     towards: dict[str, str] = {}
@@ -91,7 +91,7 @@ class JobTree:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Those that aggregate for the job."""
+        """Switches that aggregate for the job."""
         return tuple(name for name in self.below if name not in self.forwarding)
 
     def receivers(self, switch: str) -> tuple[tuple[int, str], ...]:

@@ -106,7 +106,7 @@ def _prepare_for_bmv2(
 
 
 def _mistake(error: P4Error) -> UserError:
-    """In the compiler's words; who prints it says that it is an error."""
+    """The error in the compiler's words, without the word "error", which the printer adds."""
     return UserError(str(error).removeprefix("error: "))
 
 

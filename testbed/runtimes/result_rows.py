@@ -1,4 +1,4 @@
-"""From what hosts and switches hand over at the end to the rows of the results' tables.
+"""Rows of the results' tables, from the reports of hosts and switches at the end.
 
 Every function makes the rows of one table for one repetition; columns are those of
 testbed/results/schema.py. Times are ns since the run's start, which all processes share.
@@ -215,8 +215,8 @@ def _end_ns(host: Host) -> int:
 
 
 def _communication_bound_ns(workers: list[Host]) -> int | None:
-    """Of all iterations; None where no link is limited (testbed/setup/timing.py), and of a
-    program, which nobody knows before."""
+    """Communication bound of all iterations; None where no link is limited
+    (testbed/setup/timing.py), and for a program, whose iterations are not known before."""
     spec = workers[0].spec
     if spec.job.bound_ns is None or spec.job.program:
         return None

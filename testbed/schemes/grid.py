@@ -97,7 +97,7 @@ class Grid(PoolScheme):
         return super().may_hold(platform)
 
     def machine(self, spec: HostSpec) -> Any:
-        """Those of the system whose memory it uses."""
+        """Machines of the system whose memory it uses."""
         from testbed.protocols import grid
         from testbed.workload import fixed_point, gradients, servers, worker
 
@@ -114,7 +114,7 @@ class Grid(PoolScheme):
         return {"MEMORY": MEMORY[_options(platform).memory]}
 
     def tables(self, setup: Setup, switch: str, calls: list[tuple]) -> None:
-        """Those of a pool, and the meter of the switch's aggregation capacity."""
+        """Add the tables of a pool, and the meter of the switch's aggregation capacity."""
         super().tables(setup, switch, calls)
         _limit_capacity(setup, switch, calls)
 

@@ -100,7 +100,7 @@ class PoolScheme(ServerScheme):
         return _options(platform).window_rule
 
     def may_hold(self, platform: Platform) -> bool:
-        """With the option `release: on_result`, until its result comes."""
+        """True with the option `release: on_result`: a sum stays until its result comes."""
         return getattr(platform.options, "release", "on_completion") == "on_result"
 
     def tables(self, setup: Setup, switch: str, calls: list[tuple]) -> None:

@@ -46,7 +46,7 @@ class Switchml(Scheme):
     """SwitchML, with one or two sets per slot."""
 
     def told(self, setup: Setup, job: JobSetup) -> SwitchmlSpec:
-        """Its window is the slots that the job has."""
+        """Specification whose window is the job's number of slots."""
         sets = _options(setup.platform).sets
         return SwitchmlSpec.of(self.worker_spec(setup, job), sets=sets)
 

@@ -1,4 +1,4 @@
-"""From an experiment to its Setup, once for each repetition."""
+"""Construction of an experiment's Setup, once for each repetition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a Setup to one specification per host (testbed.protocols.host_spec)."""
+"""Specifications of all hosts, one per host, from a Setup (testbed.protocols.host_spec)."""
 
 from __future__ import annotations
 

@@ -165,8 +165,8 @@ def _of_network(frame_ns: int, round_trip_ns: int) -> Bounds:
 
 
 def _of_plan(platform: Platform, group: Communicator, bounds: Bounds) -> Bounds:
-    """With a plan, sums of different switches meet only at the server, and one may be a window
-    ahead of another. Before that time, nothing is late."""
+    """Bounds with a plan. Sums of different switches meet only at the server, and one may be a
+    window ahead of another. Before that time, nothing is late."""
     options = platform.options_of(WorkerOptions)
     window = options.window or options.usual_window
     rate_bps = group.routed_plan.rate_bps

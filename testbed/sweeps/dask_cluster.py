@@ -55,8 +55,8 @@ def connected(address: str) -> Iterator[tuple[Any, dict[str, dict[str, Any]]]]:
 
 
 def exposure(address: str) -> str:
-    """Why the scheduler at `address` is open to others than its users; "" if it is not, as far as
-    the address tells."""
+    """Reason why the scheduler at `address` is open to others than its users; "" if it is not, as
+    far as the address tells."""
     if address.startswith((*ENCRYPTED, "inproc://")) or is_local(address.rpartition("://")[2]):
         return ""
     return (
@@ -136,8 +136,8 @@ def describe() -> dict[str, Any]:
 
 
 def root_workers(workers: dict[str, dict[str, Any]]) -> list[str]:
-    """Those of `check_workers` that may run points on Mininet, by their addresses. Raises UserError
-    where there is none."""
+    """Workers of `check_workers` that may run points on Mininet, by their addresses. Raises
+    UserError where there is none."""
     able = [worker for worker, said in workers.items() if said["root"]]
     if not able:
         raise UserError(

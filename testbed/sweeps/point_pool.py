@@ -154,6 +154,6 @@ def _lost(killed: bool) -> str:
 
 
 def _begin(parent: int) -> None:
-    """In a new process of the pool: it ends at once with Ctrl-C, and with the parent."""
+    """Begin a new process of the pool: it ends at once with Ctrl-C, and with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     die_with_parent(parent)

@@ -296,7 +296,7 @@ class PointReporter(Generic[AnyPoint]):
 
 
 def _emulated(points: list[Point]) -> list[Point]:
-    """Those that run on Mininet, one after the other."""
+    """Points that run on Mininet, one after the other."""
     return [point for point in points if point.experiment.runtime != VIRTUAL]
 
 

@@ -68,7 +68,7 @@ class SystemOptions(Section):
 
     @property
     def lossless_reason(self) -> str:
-        """Why no packet may be lost with these options; "" if packets may be lost."""
+        """Reason why no packet may be lost with these options; "" if packets may be lost."""
         return ""
 
 

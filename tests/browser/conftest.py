@@ -19,7 +19,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 def why_no_browser() -> str | None:
-    """Why these tests can't run here; None if they can."""
+    """Reason why these tests can't run here; None if they can."""
     if browser() is None:
         return f"no browser ({' or '.join(NAMES)}); ./test installs Debian's chromium"
     try:

@@ -153,7 +153,7 @@ def _headers(source: str, destination: str, length: int) -> bytes:
 
 
 def leads(topology: Topology, node: str) -> dict[int, tuple[str, int]]:
-    """By a node's port: the neighbour there, and its port towards the node."""
+    """Neighbours by a node's port, each with its port towards the node."""
     return {
         port: (neighbour, topology.port_to(neighbour, node))
         for port, (neighbour, _, _) in topology.ports(node).items()

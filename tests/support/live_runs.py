@@ -18,8 +18,8 @@ JOBS = [
 
 
 def snapshot(filling: int, held: int) -> MemorySnapshot:
-    """Of a pool of 16 aggregators in 4 blocks: so many of the first job filling, of the other
-    held."""
+    """Snapshot of a pool of 16 aggregators in 4 blocks: so many of the first job filling, of the
+    other held."""
     blocks = Blocks(
         np.arange(0, 16, 4),
         np.full(4, 4),

@@ -144,7 +144,7 @@ class OneHost:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Those that are not 0."""
+        """Counters that are not 0."""
         return {name: count for name, count in self.host.counters().items() if count}
 
     def step(self, now: int, *packets: Packet) -> list[Packet]:

@@ -31,7 +31,7 @@ class BlockA(nn.Module):
 
 
 class BlockB(nn.Module):
-    """From 35x35 to 17x17."""
+    """Block from 35x35 to 17x17."""
 
     def __init__(self, before: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class BlockC(nn.Module):
 
 
 class BlockD(nn.Module):
-    """From 17x17 to 8x8."""
+    """Block from 17x17 to 8x8."""
 
     def __init__(self, before: int) -> None:
         super().__init__()

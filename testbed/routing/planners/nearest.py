@@ -126,7 +126,7 @@ class _Filling:
                 self.left["PS", job.ps] = Fraction(ingress)
 
     def users(self, growing: list[_Flow]) -> dict[Resource, dict[tuple, list[_Flow]]]:
-        """For each resource whose load grows: {flow or aggregate that grows: its workers}. An
+        """Users of each resource whose load grows: {flow or aggregate that grows: its workers}. An
         aggregate counts once for all workers that contribute to it."""
         found: dict[Resource, dict[tuple, list[_Flow]]] = {}
 

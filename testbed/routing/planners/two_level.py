@@ -120,8 +120,8 @@ class _Search:
             return None
 
     def trees(self, number: int) -> Iterator[Legs]:
-        """For each switch that could be the second level: all workers' shortest paths there, and
-        subtotals at the first switches on them that can add."""
+        """Trees for each switch that could be the second level: all workers' shortest paths there,
+        and subtotals at the first switches on them that can add."""
         job, able = self.jobs[number], self.able[number]
         for root in able[:ROOTS]:
             onward = self.between(root, job.ps)[0]

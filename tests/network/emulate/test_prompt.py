@@ -72,7 +72,7 @@ class Terminal:
         os.write(self.end, b"\x03")
 
     def ends(self) -> int:
-        """Its exit code."""
+        """Exit code of the prompt's process."""
         while self.process.poll() is None:
             if select.select([self.end], [], [], 0.2)[0]:
                 try:

@@ -188,7 +188,7 @@ def surroundings(case: Case, setup: Setup) -> Surroundings:
 
 
 def _tags(setup: Setup) -> tuple[tuple[int, ...], ...]:
-    """Of each job those of its plan, if there is one."""
+    """Tags of each job's plan, if there is one."""
     if not setup.platform.system.planned:
         return ()
     return tuple(

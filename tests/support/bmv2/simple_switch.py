@@ -36,7 +36,7 @@ RECORD = struct.Struct("<IIII")
 
 
 def why_not() -> str | None:
-    """Why there is no BMv2 to compare with, None if there is."""
+    """Reason why there is no BMv2 to compare with; None if there is."""
     missing = [] if shutil.which(BACK_END) or shutil.which(DRIVER) else [f"{BACK_END} or {DRIVER}"]
     missing += [] if shutil.which(process.SIMPLE_SWITCH) else [process.SIMPLE_SWITCH]
     missing += [

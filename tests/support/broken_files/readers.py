@@ -185,5 +185,5 @@ READERS: dict[str, Reader] = {
 
 
 def names() -> Iterator[str]:
-    """Of all readers."""
+    """Names of all readers."""
     yield from READERS

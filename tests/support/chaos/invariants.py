@@ -17,7 +17,7 @@ _FROZEN = ("no sign of life", "stalled", "took longer than")
 
 
 def outcome(ended: Ended) -> str:
-    """In one word, for the table."""
+    """Outcome in one word, for the table."""
     if ended.killed:
         return "killed"
     if ended.code in (130, 143, 129, *(-number for number in _ASKED)):

@@ -250,7 +250,7 @@ class _Event:
         return [what.victim]
 
     def _limit(self, what: Happening) -> list[str]:
-        """From now on there is less memory."""
+        """Lower the memory limit from now on."""
         assert self.around.group is not None
         try:
             memory_file(self.around.group).write_text(str(what.amount))

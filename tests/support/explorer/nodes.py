@@ -83,7 +83,7 @@ class HostNode:
         return self._run(now)
 
     def react(self, state: int, packet: int, now: int) -> Reaction:
-        """To a packet, or, with -1, to the time."""
+        """Reaction to a packet, or, with -1, to the time."""
         key = state, packet, now
         found = self._reactions.get(key)
         if found is None:
@@ -163,7 +163,7 @@ class SwitchNode:
         return self._number()
 
     def react(self, state: int, packet: int, now: int) -> Reaction:
-        """To a packet. The switch's clock stands still."""
+        """Reaction to a packet. The switch's clock stands still."""
         key = state, packet
         found = self._reactions.get(key)
         if found is None:

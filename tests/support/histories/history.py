@@ -186,7 +186,7 @@ class Network(Fabric):
         self.suffered += pauses
 
     def workers(self) -> list[Host]:
-        """Those that are not dead: who must finish."""
+        """Workers that are not dead, which must finish."""
         return [host for host in super().workers() if host.spec.host not in self._dead]
 
     def history(self) -> History:

@@ -145,7 +145,7 @@ class Campaign:
                 self.covered[name] = Covered(**entry["covered"])
 
     def _shared_digest(self) -> str:
-        """Of what tests depend on, beside their own file."""
+        """Digest of the files on which tests depend, beside their own file."""
         folders = ("p4", "testbed/protocols", "tests/support")
         paths = [p for f in folders for p in sorted((ROOT / f).rglob("*.p[4y]"))]
         paths = [p for p in paths if not {"mutants", "explorer"} & {*p.parts}]

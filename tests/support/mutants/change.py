@@ -39,7 +39,7 @@ class Change:
 
 
 def blank(text: str) -> str:
-    """As many lines with nothing in them; backslashes at ends of lines stay."""
+    """Empty lines, as many as the text has; backslashes at ends of lines stay."""
     lines = text.split("\n")
     kept = [" \\" if line.endswith("\\") else "" for line in lines[:-1]]
     return "\n".join([*kept, ""])
@@ -61,7 +61,7 @@ def _flat(text: str) -> str:
 
 
 def numbered(changes: Iterator[Change]) -> list[Change]:
-    """In the order of their places; those that read alike get numbers."""
+    """Changes in the order of their places; those that read alike get numbers."""
     seen: Counter[str] = Counter()
     made = []
     for change in sorted(changes, key=lambda c: (c.start, c.end, c.new)):

@@ -17,7 +17,7 @@ P4 = (ROOT / "p4").resolve()
 
 
 def install(change: Change, folder: Path) -> None:
-    """From now on everything in this process uses the mutant; `folder` is empty.
+    """Use the mutant for everything in this process from now on; `folder` is empty.
 
     Raises SyntaxError for what is no Python."""
     text = change.apply((ROOT / change.file).read_text())

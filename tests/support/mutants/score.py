@@ -65,7 +65,8 @@ class Score:
         return self.killed + self.survived
 
     def interval(self) -> tuple[float, float]:
-        """Of the share of mutants that die, 95 % (Wilson); a point if none was left out."""
+        """Interval of the share of mutants that die, 95 % (Wilson); a point if none was left
+        out."""
         n = self.mutants
         if n == 0:
             return 0.0, 1.0

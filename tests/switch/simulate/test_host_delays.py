@@ -46,7 +46,7 @@ print(json.dumps(list(found.values())))
 
 
 def delays(virtual: str) -> list[np.ndarray]:
-    """Of each host: arrivals and delays of its frames in ns, int64[2, frames]."""
+    """Delays of each host: arrivals and delays of its frames in ns, int64[2, frames]."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT % virtual],
         cwd=ROOT,
@@ -60,7 +60,8 @@ def delays(virtual: str) -> list[np.ndarray]:
 
 
 def correlation(hosts: list[np.ndarray], lag_ns: int) -> float:
-    """Of the delays of frames with those of the first frames that arrive `lag_ns` later."""
+    """Correlation of the delays of frames with those of the first frames that arrive `lag_ns`
+    later."""
     pairs = []
     for arrived, delay in hosts:
         later = np.searchsorted(arrived, arrived + lag_ns)

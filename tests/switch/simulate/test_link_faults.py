@@ -26,7 +26,7 @@ NO_PATH = "{at: 400 us, fault: link_down, between: [h1, s1], failover: 300 us, f
 
 
 def tables(system: str, *faults: str) -> dict:
-    """Of a run that must end well."""
+    """Tables of a run that must end well."""
     made = run_virtual(load_text(text(system, *faults)))
     for job in made["jobs"]:
         assert job["outcome"] == "finished" and job["exact"]

@@ -167,7 +167,7 @@ class Context:
         return made
 
     def is_path(self, e: ast.Expr) -> bool:
-        """Is `e` a variable or a fixed part of one?"""
+        """True if `e` is a variable or a fixed part of one."""
         if isinstance(e, ast.Name):
             return id(e.decl) in self.names
         if isinstance(e, ast.Member):

@@ -54,14 +54,14 @@ def registers(instances: Instances) -> tuple[Register, ...]:
 
 
 def counters(instances: Instances) -> tuple[Counter, ...]:
-    """Those that are no table's."""
+    """Counters that belong to no table."""
     return tuple(
         Counter(c.name, c.number, c.size, c.unit.name) for c in instances.externs.get("counter", [])
     )
 
 
 def meters(instances: Instances) -> tuple[Meter, ...]:
-    """Those that are no table's."""
+    """Meters that belong to no table."""
     return tuple(
         Meter(m.name, m.number, m.size, m.unit.name) for m in instances.externs.get("meter", [])
     )

@@ -54,7 +54,7 @@ class Calls(Protocol):
 
 
 def has_effect(e: ast.Expr | None) -> bool:
-    """Does the evaluation of an expression change anything, or can it fail?"""
+    """True if the evaluation of an expression changes anything, or can fail."""
     if e is None or e.const is not None:
         return False
     if isinstance(e, ast.Call):
@@ -83,7 +83,7 @@ def has_effect(e: ast.Expr | None) -> bool:
 
 
 def _has_int_operand(e: ast.Expr) -> bool:
-    """Is this an operator on values of type int? These exist at compile time only."""
+    """True for an operator on values of type int. These exist at compile time only."""
     if isinstance(e, ast.Binary):
         return e.left.type == INT
     if isinstance(e, ast.Unary | ast.Cast):

@@ -156,7 +156,7 @@ class InlineEmitter:
 
 
 def _overlaps(i: int, roots: list[Root | None], arguments: ast.Bound) -> bool:
-    """Does argument `i` overlap with another one, and is one of the two written?"""
+    """True if argument `i` overlaps with another one, and one of the two is written."""
     this = roots[i]
     assert this is not None
     decl, path = this

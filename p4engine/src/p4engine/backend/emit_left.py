@@ -52,7 +52,7 @@ def root(e: ast.Expr) -> tuple[object, tuple[str, ...]]:
 
 
 def is_next(e: ast.Expr | None) -> TypeGuard[ast.Member]:
-    """Is this the element behind the last one that was extracted, stack.next?"""
+    """True for the element behind the last one that was extracted, stack.next."""
     return isinstance(e, ast.Member) and isinstance(e.base.type, Stack) and e.name == "next"
 
 

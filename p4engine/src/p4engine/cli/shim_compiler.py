@@ -36,7 +36,7 @@ def hidden(option: str) -> str:
 
 
 def parser(name: str) -> argparse.ArgumentParser:
-    """Its command line."""
+    """Parser of the command line."""
     made = argparse.ArgumentParser(prog=name, description=f"Stand-in of p4engine for {name}.")
     made.add_argument("program")
     made.add_argument("-o", "--output", type=Path)

@@ -33,7 +33,7 @@ PYTHONPATH={path}"${{PYTHONPATH:+:$PYTHONPATH}}" exec {python} -m p4engine.cli.{
 
 
 def is_shim(path: str | os.PathLike[str]) -> bool:
-    """Is the file at `path` a stand-in?"""
+    """True if the file at `path` is a stand-in."""
     try:
         with open(path, "rb") as file:
             return MARK.encode() in file.read(200)
@@ -42,7 +42,7 @@ def is_shim(path: str | os.PathLike[str]) -> bool:
 
 
 def find_real(name: str) -> str | None:
-    """As shutil.which, without stand-ins."""
+    """Path of a program as by shutil.which, without stand-ins."""
     path = shutil.which(name)
     if path is None or not is_shim(path):
         return path

@@ -69,7 +69,7 @@ class Client:
         self.close()
 
     def fileno(self) -> int:
-        """Of the socket."""
+        """File descriptor of the socket."""
         return self._socket.fileno()
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:

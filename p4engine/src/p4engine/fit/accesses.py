@@ -69,7 +69,7 @@ class Together:
 
 
 class Sources:
-    """From what values are computed, through tables too."""
+    """Sources from which values are computed, through tables too."""
 
     def __init__(self, flow: Flow) -> None:
         self.circular: set[object] = set()  # arrays that are read and written in different stages
@@ -95,7 +95,7 @@ class Sources:
                 todo += self.of(value)
 
     def is_own(self, write: Access, reads: list[Access]) -> bool:
-        """Does the new value come from the old one without a table or hash in between?"""
+        """True if the new value comes from the old one without a table or hash in between."""
         if write.array in self.circular:
             return False
         old = {r.result for r in reads}

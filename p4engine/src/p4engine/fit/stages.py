@@ -230,7 +230,8 @@ class Stages:
         return found
 
     def _in_level(self, value: Value) -> int:
-        """As `level`, for what can use a table's data in the table's own stage."""
+        """Level of a value for a step that can use a table's data in the table's own stage; else as
+        `level`."""
         if value.kind == "data":
             return self.level(value) - 1
         return self.level(value)
@@ -367,7 +368,7 @@ def _masked(value: Value) -> Value:
 
 
 def _silent(what: Value | Unit) -> bool:
-    """Is this only a name for what another step has done?"""
+    """True if this is only a name for the result of another step."""
     if not isinstance(what, Value):
         return False
     return what.kind not in ("op", "choose", "extern") or (

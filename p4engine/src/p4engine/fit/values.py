@@ -39,7 +39,7 @@ class Value:
     number: int
 
     def constant(self, what: object) -> bool:
-        """Is it this constant?"""
+        """True if the value is this constant."""
         return self.kind == "const" and self.data == what
 
 

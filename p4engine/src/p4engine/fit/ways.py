@@ -109,7 +109,7 @@ def constant_tree(graph: Graph, what: ast.Const, type_: Type) -> Tree:
 
 
 def leaves_are_values(type_: Type) -> bool:
-    """Has a type values that a variable can hold (and not instances of externs)?"""
+    """True if a type has values that a variable can hold (and not instances of externs)."""
     return all(width_of(t) is not None or t == BOOL for _, t in leaves(type_))
 
 

@@ -443,7 +443,7 @@ class Function(Decl):
 
     @property
     def statements(self) -> list[Node]:
-        """Those of the body of a function that is not extern."""
+        """Statements of the body of a function that is not extern."""
         return _body(self).statements
 
 
@@ -554,7 +554,7 @@ class Control(Decl):
 
     @property
     def statements(self) -> list[Node]:
-        """Those of the apply block of a control that is no type."""
+        """Statements of the apply block of a control that is no type."""
         return _body(self).statements
 
 
@@ -594,7 +594,7 @@ class CallInfo:
 
 @dataclass(slots=True)
 class FunctionCall(CallInfo):
-    """Of a function with a body, which is not generic (any more)."""
+    """Call of a function with a body, which is not generic (any more)."""
 
     decl: Function
     type: Type
@@ -602,7 +602,7 @@ class FunctionCall(CallInfo):
 
 @dataclass(slots=True)
 class ExternCall(CallInfo):
-    """Of an extern function; `bindings` maps type variables to types."""
+    """Call of an extern function; `bindings` maps type variables to types."""
 
     decl: Function
     type: Type
@@ -611,7 +611,7 @@ class ExternCall(CallInfo):
 
 @dataclass(slots=True)
 class MethodCall(ExternCall):
-    """Of a method of an extern object."""
+    """Call of a method of an extern object."""
 
     receiver: Expr
     extern: ExternObject
@@ -619,7 +619,7 @@ class MethodCall(ExternCall):
 
 @dataclass(slots=True)
 class BuiltinCall(CallInfo):
-    """Of a method of a header, union or stack; `count` is the argument of push_front and
+    """Call of a method of a header, union or stack; `count` is the argument of push_front and
     pop_front."""
 
     name: str

@@ -261,7 +261,7 @@ def specialize(decl: ast.Composite, arguments: tuple[Type, ...]) -> Composite:
 
 
 def has_variable(type_: Type) -> bool:
-    """Is there a type variable in the type?"""
+    """True if there is a type variable in the type."""
     if isinstance(type_, TypeVar):
         return True
     if isinstance(type_, Stack | ListOf):
@@ -274,7 +274,7 @@ def has_variable(type_: Type) -> bool:
 
 
 def has_dots(type_: Type) -> bool:
-    """Is it the type of `...`, or of a list with it, which fit any type and are none?"""
+    """True for the type of `...`, or of a list with it. They fit any type and are none."""
     if isinstance(type_, Tuple):
         return any(has_dots(t) for t in type_.elements)
     return type_ == DONT_CARE
@@ -295,17 +295,17 @@ def number_type(type_: Type) -> Type:
 
 
 def is_header(type_: Type) -> TypeGuard[Composite]:
-    """Is the type a header?"""
+    """True if the type is a header."""
     return isinstance(type_, Composite) and type_.kind == "header"
 
 
 def is_union(type_: Type) -> TypeGuard[Composite]:
-    """Is the type a header union?"""
+    """True if the type is a header union."""
     return isinstance(type_, Composite) and type_.kind == "header_union"
 
 
 def has_header(type_: Type) -> bool:
-    """Is the type a header, or is one in it?"""
+    """True if the type is a header, or has one in it."""
     under = underlying(type_)
     if isinstance(under, Stack):
         return has_header(under.element)
@@ -357,7 +357,7 @@ def fixed_size(type_: Type) -> bool:
 
 
 def minimum_width(type_: Type) -> int:
-    """As width_of, but a varbit counts as empty."""
+    """Width as by width_of, but a varbit counts as empty."""
     under = underlying(type_)
     if isinstance(under, Varbit):
         return 0

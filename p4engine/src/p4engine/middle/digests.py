@@ -83,7 +83,7 @@ class _Calls:
             self._body(instances.blocks[name].decl)
 
     def _first(self, thing: object) -> bool:
-        """Is it visited for the first time?"""
+        """True if a thing is visited for the first time."""
         first = id(thing) not in self._seen
         self._seen.add(id(thing))
         return first

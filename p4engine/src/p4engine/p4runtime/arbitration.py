@@ -21,10 +21,10 @@ class Stream(Protocol):
     """A controller's open stream."""
 
     def send(self, message: p4runtime_pb2.StreamMessageResponse) -> None:
-        """For arbitration and errors."""
+        """Send a message of arbitration or an error."""
 
     def offer(self, message: p4runtime_pb2.StreamMessageResponse) -> None:
-        """For packets and digests, of which some may be lost."""
+        """Offer a packet or digest, of which some may be lost."""
 
 
 @dataclass

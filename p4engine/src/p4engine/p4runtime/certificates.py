@@ -43,7 +43,7 @@ class Certificates:
 
 
 def certificates_of(arguments: argparse.Namespace) -> Certificates | None:
-    """From the options of a switch's command; None without.
+    """Certificates from the options of a switch's command; None without.
 
     Raises P4Error: an option is missing, or a file cannot be read, is no PEM, or the key is not the
     certificate's."""
@@ -73,8 +73,8 @@ def certificates_of(arguments: argparse.Namespace) -> Certificates | None:
 
 
 def exposure(address: str, certificates: Certificates | None) -> str:
-    """Why an address (as `full_address` makes it) is open to others than this machine's users; ""
-    if it is not."""
+    """Reason why an address (as `full_address` makes it) is open to others than this machine's
+    users; "" if it is not."""
     if is_local(address) or (certificates is not None and certificates.clients is not None):
         return ""
     needed = "--p4runtime-clients"

@@ -1,4 +1,4 @@
-"""Why a request is refused: canonical codes of gRPC, and the engine's errors as such codes."""
+"""Reasons for refused requests: canonical codes of gRPC, and the engine's errors as such codes."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class Tables:
             self.program.counter_write(table.name, handle, data.packet_count, data.byte_count)
 
     def _reset_resources(self, table: Table) -> None:
-        """Those of the default entry, which is reset."""
+        """Reset the resources of the default entry."""
         if table.direct_counter:
             self.program.counter_write(table.name, DEFAULT, 0, 0)
         if table.direct_meter:
@@ -317,7 +317,7 @@ class Tables:
         return {name: getattr(saved.entry, name)}
 
     def undo_counter(self, kind: str, entry: Any) -> Undo:
-        """As `undo`, for `write_counter`."""
+        """Undo call, as by `undo`, for `write_counter`."""
         table, handle = self._locate(kind, entry.table_entry, "counter")
         old = self.program.counter_read(table.name, handle)
 
@@ -328,7 +328,7 @@ class Tables:
         return restore
 
     def undo_meter(self, kind: str, entry: Any) -> Undo:
-        """As `undo`, for `write_meter`."""
+        """Undo call, as by `undo`, for `write_meter`."""
         table, handle = self._locate(kind, entry.table_entry, "meter")
         old = self.program.meter_get(table.name, handle)
         counts = self.program.meter_counts(table.name, handle)

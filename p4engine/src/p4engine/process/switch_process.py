@@ -82,8 +82,8 @@ class NetworkSwitch(Switch):
         super().close()
 
     def stats(self) -> dict[str, int | None]:
-        """As `Switch.stats`, with those of the loop: received and sent are frames on interfaces
-        here.
+        """Counters as of `Switch.stats`, with those of the loop: received and sent are frames on
+        interfaces here.
 
         cpu_ns and wall_ns give the share of a core; unmodelled_drops sums up everything that was
         lost outside the model.
@@ -96,7 +96,7 @@ class NetworkSwitch(Switch):
         return merged
 
     def port_stats(self) -> list[dict[str, Any]]:
-        """As `Switch.port_stats`, with `interface` and the `unmodelled_drops`."""
+        """Counters as of `Switch.port_stats`, with `interface` and the `unmodelled_drops`."""
         drops = self.loop.port_drops()
         rows = super().port_stats()
         for row in rows:
@@ -106,7 +106,7 @@ class NetworkSwitch(Switch):
         return rows
 
     def info(self) -> dict[str, Any]:
-        """As `Switch.info`, with the interfaces."""
+        """Description as of `Switch.info`, with the interfaces."""
         return super().info() | {"interfaces": self.loop.interfaces}
 
 

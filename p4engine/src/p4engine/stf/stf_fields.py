@@ -44,7 +44,7 @@ def packet_fields(
 
 
 def _written(headers: list[Event], data: bytes) -> bool:
-    """Does the packet begin with these headers?"""
+    """True if the packet begins with these headers."""
     return data.startswith(b"".join(event.data for event in headers))
 
 

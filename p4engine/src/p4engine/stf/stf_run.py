@@ -60,7 +60,7 @@ class Difference:
 
 @dataclass
 class Result:
-    """Of one test. `status`: "pass", "fail" or "error" (it could not be run)."""
+    """Result of one test. `status`: "pass", "fail" or "error" (it could not be run)."""
 
     test: Path
     status: str = "pass"
@@ -247,7 +247,7 @@ class Run:
 
 
 def compare(expected: str | None, sent: bytes) -> str:
-    """Why the packet is not the expected one; empty if it is."""
+    """Reason why the packet is not the expected one; empty if it is."""
     if expected is None:
         return ""
     exact = expected.endswith("$")

@@ -30,7 +30,7 @@ def find_name(
     owner: str = "the program",
     any_ending: bool = False,
 ) -> T:
-    """As `switch.names.resolve`; a name that means nothing ends a test."""
+    """Candidate as by `switch.names.resolve`; an unknown name ends a test."""
     try:
         return resolve(candidates, wanted, what, owner, any_ending)
     except UnknownName as error:

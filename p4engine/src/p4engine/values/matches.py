@@ -62,7 +62,7 @@ class TernaryMatch:
 
 @dataclass(frozen=True, slots=True)
 class RangeMatch:
-    """From `low` to `high`, both included."""
+    """Range from `low` to `high`, both included."""
 
     low: int
     high: int

@@ -215,7 +215,8 @@ def _block_fits(
     want: BlockType,
     bindings: dict[Type, Type],
 ) -> bool:
-    """Is `value` a block of type `want`, which is that of `parameter`? Reports if not.
+    """True if `value` is a block of type `want`, which is that of `parameter`; otherwise reports
+    it.
 
     `bindings` are the type arguments of the construct that `parameter` belongs to.
     """
@@ -593,7 +594,7 @@ def _builtin(c: Checker, e: ast.Call, callee: ast.Member, base: Type) -> Type:
 
 
 def _emittable(type_: Type) -> bool:
-    """Is the type a header, or made of headers only?"""
+    """True if the type is a header, or made of headers only."""
     if isinstance(type_, Stack):
         return _emittable(type_.element)
     if isinstance(type_, Tuple):

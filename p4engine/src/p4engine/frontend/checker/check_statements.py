@@ -383,7 +383,7 @@ def instantiate_function(
 
 
 def _returns(s: ast.Node) -> bool:
-    """Does the statement end the function on every path?"""
+    """True if the statement ends the function on every path."""
     if isinstance(s, ast.Return | ast.Exit):
         return True
     if isinstance(s, ast.Block):

@@ -210,7 +210,7 @@ class UsageChecker:
 
 
 def _has_body(decl: ast.Decl) -> bool:
-    """Does the declaration have a body that is checked once, because it is not generic?"""
+    """True if the declaration has a body that is checked once, because it is not generic."""
     if isinstance(decl, ast.Function):
         return decl.body is not None and not decl.type_parameters
     if isinstance(decl, ast.Control | ast.Parser):

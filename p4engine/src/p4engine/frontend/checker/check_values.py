@@ -222,7 +222,7 @@ def left_value(c: Checker, e: ast.Expr) -> bool:
 
 
 def known_at_instantiation(value: ast.Expr) -> bool:
-    """Is the value known at compile time, if those of the constructor's parameters are?"""
+    """True if the value is known at compile time when those of the constructor's parameters are."""
     known = known_at_instantiation
     if value.const is not None:
         return True

@@ -50,7 +50,7 @@ class FunctionParser:
         return ast.ExternObject(place, name, type_parameters, methods)
 
     def _function_follows(self) -> bool:
-        """At `extern`'s type: does `type name<..>(` follow (a function, not an object)?"""
+        """True at `extern`'s type if `type name<..>(` follows (a function, not an object)."""
         self.types.type()
         return self.tokens.token.kind == ID and self.tokens.peek().text in ("(", "<")
 
@@ -120,7 +120,7 @@ class FunctionParser:
         return self.variables.instance(target)
 
     def _function(self, result: ast.Node, start: int) -> ast.Function:
-        """From the name on; the result type began at token `start`."""
+        """Parse a function from its name on; the result type began at token `start`."""
         tokens = self.tokens
         if tokens.token.kind != ID or tokens.peek().text not in ("(", "<"):
             variable = tokens.token.kind == ID and tokens.peek().text in ("=", ";")

@@ -44,7 +44,7 @@ class KeysetParser:
         return items if self.tokens.at(":") else None
 
     def _tuple_ahead(self) -> bool:
-        """Is the parenthesis that opens here followed by `:` where it closes?"""
+        """True if the parenthesis that opens here is followed by `:` where it closes."""
         depth, i = 0, self.tokens.position
         tokens = self.tokens.tokens
         while i < len(tokens):

@@ -93,7 +93,7 @@ class StatementParser:
     # ---- declarations, assignments, calls ----
 
     def _at_declaration(self) -> bool:
-        """Does a type and then a name (or an instance's arguments and a name) stand here?"""
+        """True if a type and then a name (or an instance's arguments and a name) stand here."""
         token = self.tokens.token
         if token.kind != ID or (token.text in ("true", "false", "this")):
             return token.text == "." and self.tokens.peek(2).kind == ID
@@ -203,7 +203,7 @@ class StatementParser:
         return ast.For(place, init, condition, update, self.statement())
 
     def _collection_follows(self) -> bool:
-        """Is this `T x in a..b)` or `x in ...)`, rather than the parts of a counting loop?"""
+        """True for `T x in a..b)` or `x in ...)`, False for the parts of a counting loop."""
         parse_annotations(self.tokens)
         level = 0
         while not self.tokens.at_end:

@@ -91,8 +91,8 @@ class TypeParser:
         return arguments
 
     def try_arguments(self, before: str) -> list[ast.Node] | None:
-        """At `<`: the type arguments if this is a list of them followed by the token `before`;
-        else None, unmoved."""
+        """Type arguments at `<`, if this is a list of them followed by the token `before`; else
+        None, unmoved."""
 
         def parse() -> list[ast.Node] | None:
             self.tokens.advance()

@@ -55,7 +55,7 @@ class VariableParser:
         return ast.Variable(place, name, target, value, annotations=annotations)
 
     def instance(self, target: ast.Node) -> ast.Instance:
-        """From the arguments on, which follow the type `target`."""
+        """Parse an instance from its arguments on, which follow the type `target`."""
         arguments = self.expressions.arguments()
         place = self.tokens.place
         name = self.tokens.name("the instance's name")

@@ -65,7 +65,7 @@ class TokenStream:
         return self.tokens[min(self.position + ahead, len(self.tokens) - 1)]
 
     def at(self, *texts: str) -> bool:
-        """Is the next token one of `texts`?"""
+        """True if the next token is one of `texts`."""
         token = self.tokens[self.position]
         return token.text in texts and token.kind not in (STRING, END)
 
@@ -168,7 +168,7 @@ class TokenStream:
         return result
 
     def ahead(self, parse: Callable[[], bool]) -> bool:
-        """Is parse() true of what follows? Neither reports nor moves."""
+        """True if parse() is true of the tokens that follow. It neither reports nor moves."""
         start, depth = self.position, self._depth
         found = self.attempt(parse)
         self.position, self._depth = start, depth
@@ -240,18 +240,18 @@ class TokenStream:
     # ---- names of types ----
 
     def is_type(self, name: str) -> bool:
-        """Is `name` the name of a type here?"""
+        """True if `name` is the name of a type here."""
         return any(name in scope for scope in self._types)
 
     def at_base_type(self) -> bool:
-        """Does a type follow that begins with a keyword?"""
+        """True if a type follows that begins with a keyword."""
         token = self.token
         if token.text == "list":
             return token.kind == ID and self.peek().text == "<"
         return token.kind == ID and token.text in BASE_TYPES
 
     def at_type(self) -> bool:
-        """Does a type follow?"""
+        """True if a type follows."""
         token = self.token
         if token.kind != ID:
             return token.text == "."

@@ -37,7 +37,7 @@ class MacroExpander:
         self.macros: dict[str, Macro] = {}
 
     def concerns(self, tokens: list[Token]) -> bool:
-        """Is there anything to expand?"""
+        """True if there is anything to expand."""
         return any(t.kind == ID and (t.text in self.macros or t.text in _PLACES) for t in tokens)
 
     def expand(self, tokens: list[Token], hidden: frozenset[str] = frozenset()) -> list[Token]:

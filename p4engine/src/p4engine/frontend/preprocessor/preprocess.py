@@ -52,7 +52,7 @@ class Preprocessor:
         self._once: set[Path] = set()
 
     def define(self, name: str, text: str) -> None:
-        """As -D name=text on a command line."""
+        """Define a macro, as -D name=text on a command line does."""
         number = self.diagnostics.add_file(f"<definition of {name}>", text)
         tokens = tokenize(text, number, self.diagnostics)
         self.macros[name] = Macro(name, None, tuple(t for t in tokens if t.kind != NEWLINE))
