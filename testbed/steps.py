@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-FIRST_S = 1.5  # what takes less says nothing
+FIRST_S = 1.5  # shorter steps are not shown
 REPEAT_S = 3.0  # lines where there is no terminal
 LIVE_S = 0.5
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from testbed.errors import UserError
 from testbed.traffic.draws import Stream
 
-GAPS = 0xA221  # what tells the streams from others of the same seed
+GAPS = 0xA221  # distinguishes the streams from others of the same seed
 KINDS = 0xA222
 LENGTHS = 0xA223
 SIZES = 0xA224

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from testbed.traffic.scaling import share_out
 from testbed.traffic.trace import Layer, Trace
 
-BUCKETS = ("layers", "ddp")  # how a trace's gradients are divided into tensors
+BUCKETS = ("layers", "ddp")  # ways to divide a trace's gradients into tensors
 
 FIRST_BYTES = 2**20
 LIMIT_BYTES = 25 * 2**20

@@ -28,7 +28,7 @@ from testbed.traffic.draws import Stream
 MS = 1_000_000
 SECOND = 1_000_000_000
 MAX_BYTES = 2**31
-SAMPLES = 0xA225  # what tells the stream of samples from others of the same seed
+SAMPLES = 0xA225  # distinguishes the stream of samples from others of the same seed
 REMEDY = "correct it, or take the job out of the file"
 HELIOS = ("gpu_num", "submit_time", "start_time", "end_time", "duration")
 ALIBABA = (
@@ -43,7 +43,7 @@ ALIBABA = (
     "plan_gpu",
     "gpu_type",
 )
-NOTHING = ("", "None", "NULL", "null", "nan", "NaN")  # how the traces write that a time is unknown
+NOTHING = ("", "None", "NULL", "null", "nan", "NaN")  # the traces' words for an unknown time
 
 
 @dataclass(frozen=True)

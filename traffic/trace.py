@@ -268,7 +268,7 @@ class _Reader:
             else:
                 self._columns_line(number, line)
                 if not self.columns:
-                    break  # what the cells below mean is unknown
+                    break  # the meaning of the cells below is unknown
         else:
             if not self.lines_of and not self.errors:
                 self.errors.append("no layers; write one line per tensor, in forward order")

@@ -147,7 +147,7 @@ def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
 def _style_axes(axes: Axes, panel: SweepPanel, letter: str, many: bool, horizontal: bool) -> Text:
     """A panel's title. `letter`: by which a text names it; `many`: whether it is broken here."""
     title = f"{letter}{panel.title} {f'({panel.unit})' if panel.unit else ''}".strip()
-    if panel.ratio:  # what all others are compared with
+    if panel.ratio:  # all others are compared with this one
         (axes.axvline if horizontal else axes.axhline)(1, color=_NOTE, linewidth=0.6, zorder=0)
     return axes.set_title(fill(title, _TITLE) if many else title, loc="left")
 

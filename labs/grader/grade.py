@@ -48,11 +48,11 @@ class Outcome:
 
     check: Check
     status: str
-    lines: list[str] = field(default_factory=list)  # why
+    lines: list[str] = field(default_factory=list)  # the reasons
     trace: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     printed: str = ""
-    played: str = ""  # where, if a network was asked for
+    played: str = ""  # the place, if a network was asked for
     seconds: float = 0.0
     score: float | None = None  # for a league table
 
@@ -67,7 +67,7 @@ class Grade:
 
     lab: Lab
     outcomes: list[Outcome]
-    problem: str = ""  # why some or all checks could not be run
+    problem: str = ""  # the reason why checks could not be run
     warnings: list[str] = field(default_factory=list)  # of the compiler
     seconds: float = 0.0
 

@@ -43,7 +43,7 @@ class Check:
     limit_s: float = TEST_S
     virtual: bool = False  # it needs virtual time, so it is never played on a network
     common: bool = False  # its numbers are the same for all of a class, for a league table
-    side: str = ""  # which part of the submission it judges (Lab.sides); "both": all together
+    side: str = ""  # the judged part of the submission (Lab.sides); "both": all together
 
 
 @dataclass

@@ -65,7 +65,7 @@ def _plain(text: str, file: str) -> None:
             if count > 4 * allowed.MOST_VALUES:
                 raise UserError(f"{file} has more than {allowed.MOST_VALUES} values")
     except yaml.YAMLError:
-        pass  # what comes next tells the line
+        pass  # the next parser names the line
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def main() -> None:
     die_with_parent(int(sys.argv[1]))
     request = json.loads(sys.stdin.read())
     output = os.dup(1)
-    os.dup2(2, 1)  # what else is printed is no part of the answer
+    os.dup2(2, 1)  # other output is no part of the answer
     text = json.dumps(answer(request))
     with open(output, "w") as file:
         file.write(text)

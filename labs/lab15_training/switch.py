@@ -58,7 +58,7 @@ class Summing:
         self.switch = Switch(compiled, ports=ports, seed=1)
         dataplane.install(setup, name, self.switch)
         self.workers, self.now = workers, GAP_NS
-        self.used = [0] * SLOTS  # how often each slot has had a sum
+        self.used = [0] * SLOTS  # number of sums that each slot has had
         self.frames = []
         for n in range(workers):
             ends = IP(src=host_ip(n + 1), dst="10.255.0.1")

@@ -90,7 +90,7 @@ def run(t: Bench, switch: Switch, workers: int, steps: int, most: int) -> Outcom
         packets: list[tuple[int, int, bytes]] = []
         while answers and answers[0][0] < end:
             now, worker, number, marked = heapq.heappop(answers)
-            calls = told[worker]  # what the window has not been told yet
+            calls = told[worker]  # calls that the window has not had yet
             if number >= 0:
                 flying[worker] -= 1
                 arrived[worker] += 1

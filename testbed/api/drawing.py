@@ -110,5 +110,5 @@ def _in_style(drawn: Figure, style: dict[Any, Any]) -> Figure:
         return file.getvalue()
 
     drawn.savefig = savefig  # type: ignore[method-assign]
-    drawn._repr_png_ = png  # type: ignore[attr-defined]  # what IPython asks for
+    drawn._repr_png_ = png  # type: ignore[attr-defined]  # IPython looks for this name
     return drawn

@@ -27,7 +27,7 @@ class JobTables:
         self._switch = switch
         self._client = client
         self._entries: dict[int, list[tuple]] = {}  # by job
-        self._users: dict[tuple, int] = {}  # how many jobs need an entry
+        self._users: dict[tuple, int] = {}  # number of jobs that need an entry
         self._handles: dict[tuple, int] = {}  # of entries of tables
         self._admissions: dict[int, list[int]] = {}  # handles by job
         self._ended: deque[tuple[int, int]] = deque()  # (when, job) of those that still have them

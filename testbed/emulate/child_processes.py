@@ -96,7 +96,7 @@ def program(arguments: dict, descriptors: list[int]) -> None:
             os.setgroups([])
         os.setgid(gid)
         os.setuid(uid)
-        kernel.die_with_parent(parent)  # which a change of the user undoes
+        kernel.die_with_parent(parent)  # again, since a change of the user undoes it
     os.chdir(arguments["folder"])
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)

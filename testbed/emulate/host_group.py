@@ -47,7 +47,7 @@ class HostProcess(Controlled):
     messages: list[dict] = field(default_factory=list)
     joined: bool = False  # its program has joined its job
     disagreed: str | None = None  # why the ranks of its program's job cannot go on
-    left_told: bool = False  # whether the other ranks know that its program has ended
+    left_told: bool = False  # True: the other ranks know that its program has ended
 
     @property
     def title(self) -> str:

@@ -131,7 +131,7 @@ class Repetition:
         self._hosts: HostGroup | None = None
         self._flows: FlowGroup | None = None
         self._programs: ProgramGroup | None = None
-        self._failover: Failover | None = None  # where links fail
+        self._failover: Failover | None = None  # only if links fail
         self._start_ns = 0
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[tuple[list, list]]] = {}

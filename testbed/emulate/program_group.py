@@ -72,8 +72,8 @@ class _Job:
     timeout_ns: int  # of a collective that some ranks have called
     backend: str | None  # that replaces the program's choice
     ranks: list[Rank] = field(default_factory=list)
-    seen: tuple = ()  # what its ranks had called and got when that last changed,
-    seen_ns: int = 0  # and when that was
+    seen: tuple = ()  # the ranks' calls and results at their last change,
+    seen_ns: int = 0  # and the time of that change
 
 
 class ProgramGroup:

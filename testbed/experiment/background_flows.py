@@ -15,7 +15,7 @@ from testbed.traffic.draws import Stream
 if TYPE_CHECKING:
     from testbed.config.problems import Path as KeyPath
 
-ENDS = 0xB6F1  # what tells the stream of random ends from others of the same seed
+ENDS = 0xB6F1  # distinguishes the stream of random ends from others of the same seed
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from testbed.protocols.sizes import bitmap_width, frame_bits
 from testbed.traffic.arrivals import kinds, lengths, poisson, sizes
 from testbed.traffic.cluster_traces import TracedJob, sampled
 
-UNLIMITED_BPS = 10**9  # what a link without a rate counts as
+UNLIMITED_BPS = 10**9  # assumed rate of a link without one
 
 
 def longest(kind: Kind) -> int:

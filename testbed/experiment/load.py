@@ -122,7 +122,7 @@ class _Sections:
         self.folder = folder
         self.parts: dict[str, Any] = {}
         self.topology: Topology | None = None
-        self.models: dict[str, Any] = {}  # where the model depends on what the file says
+        self.models: dict[str, Any] = {}  # for sections whose model depends on the file
         self.chosen_system: systems.System | None = None
 
     def read(self) -> None:

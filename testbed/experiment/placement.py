@@ -14,7 +14,7 @@ from testbed.topology import Topology
 from testbed.traffic.draws import Stream
 
 POLICIES = ("packed", "spread", "random")
-PLACEMENT = 0x91AC  # what tells the stream of random placements from others of the same seed
+PLACEMENT = 0x91AC  # distinguishes the stream of random placements from others of the same seed
 
 
 def choose(

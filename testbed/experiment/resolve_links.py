@@ -30,7 +30,7 @@ from testbed.traffic.draws import Stream
 # every worker of a job does not overflow the default queue. Where links are fast or long, a
 # bandwidth-delay product is more, and a window that a mark has halved must still fill it.
 DEFAULT_THRESHOLD = 100
-DELAYS = 0x11A7  # what tells the streams of links' delays from others of the same seed
+DELAYS = 0x11A7  # distinguishes the streams of links' delays from others of the same seed
 MILLION = 1_000_000
 # Of a packet without values: Ethernet, IPv4, UDP, the header of p4/ina.p4 and a bitmap of 32 bits.
 MIN_FRAME_BYTES = 14 + 20 + 8 + 24 + 4

@@ -222,7 +222,7 @@ class Writer:
     def _save_last_status(self) -> None:
         text = self._status_text().encode()
         try:
-            self._reserved.touch()  # where an interrupt came before it was made
+            self._reserved.touch()  # an interrupt may have come before it was made
             with self._reserved.open("r+b") as file:
                 file.write(text)
                 file.truncate()

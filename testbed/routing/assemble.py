@@ -39,7 +39,7 @@ from testbed.routing.tags import Tags
 
 SOLVER = Fraction(1, 10**6)  # relative error by which a linear program's bound may be too low
 DEFAULTS = Options()
-SWEEPS = 3  # how often each job's tree of results is chosen again
+SWEEPS = 3  # number of times that each job's tree of results is chosen again
 
 
 @dataclass(frozen=True)

@@ -378,7 +378,7 @@ class Congestion:
             found = self._solve(_first(self.variables), low, high, NODES, known, columns)
             if found is None:
                 return
-            low[0] = max(low[0], found[0] * (1 - GAP))  # what is left is no better
+            low[0] = max(low[0], found[0] * (1 - GAP))  # the rest is no better
             yield self._rate(found), self.trees_of(found, everywhere=True)
             used = {column: -1.0 if found[column] > 0.5 else 1.0 for column in columns}
             known.add(used, 1 - sum(factor < 0 for factor in used.values()), np.inf)

@@ -108,7 +108,7 @@ class _Checker:
             self.steer(who, steering, group.tag, group.path[1:], group.parent)
             if parent is None:
                 self.at_server[job.ps] += max(members.values())
-            else:  # what may not join there goes on to the PS
+            else:  # flows that may not join there go on to the PS
                 self.steer(who, steering, group.tag, parent.path[1:], 0)
                 self.at_switch[parent.node] += max(members.values())
             self.slots[group.node] += group.slots

@@ -137,7 +137,7 @@ class Grid(PoolScheme):
                 steer(tag, topology.port_to(switch, following), following)
         hop = next_hop(topology, switch, group.ps)
         if switch in group.former and hop is not None:
-            steer(UNTAGGED, *hop)  # what it still holds goes to the server when that asks for it
+            steer(UNTAGGED, *hop)  # its remaining sums go to the server on request
         if switch in aggregating_switches(planned):
             steer(UNTAGGED, *hop_to(topology, switch, group.ps))
             whole = [0, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]

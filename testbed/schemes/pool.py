@@ -126,7 +126,7 @@ class PoolScheme(ServerScheme):
         """Add to `calls` the workers that complete a sum here, and the next hops of sums and
         results."""
         topology, number, tree = platform.topology, job.group.number, job.group.routed_tree
-        if switch in tree.former:  # what it still holds goes to the server when that asks for it
+        if switch in tree.former:  # its remaining sums go to the server on request
             hop = next_hop(topology, switch, tree.target)
             if hop is not None:
                 send_up(topology, number, hop, tree.target, calls)

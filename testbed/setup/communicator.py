@@ -33,7 +33,7 @@ class Communicator:
     workers: tuple[str, ...]  # hosts by rank
     servers: tuple[str, ...]
     slots: Part | None = None  # its part of every switch's memory, where the system divides it
-    tree: JobTree | None = None  # where sums meet; None without switch memory, or with a plan
+    tree: JobTree | None = None  # None without switch memory, or with a plan
     plan: JobPlan | None = None  # of a system that plans
     # The switches that a server may have to remind at any time of a run, those of its first routes
     # first.

@@ -182,7 +182,7 @@ def rate(frame: pd.DataFrame, titles: dict[str, str]) -> tuple[Figure, pd.DataFr
 def skew(frame: pd.DataFrame, titles: dict[str, str]) -> tuple[Figure, pd.DataFrame]:
     """Aggregators needed at the fullest switch, and the sum of what all switches aggregate with a
     memory of fixed size, over the spread of the hosts; arguments and result as those of `rate`."""
-    frame = frame[frame.planner != "none"].assign(  # which aggregates nothing
+    frame = frame[frame.planner != "none"].assign(  # `none` aggregates nothing
         spread_us=frame.host_spread_ns / 1e3, aggregated_tbps=frame.aggregated_bps / 1e12
     )
     table = _means(frame, "spread_us", "slots", "aggregated_tbps")

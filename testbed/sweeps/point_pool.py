@@ -52,7 +52,7 @@ def executor(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
-                if isinstance(process, _Process):  # what it has of its point is of no use
+                if isinstance(process, _Process):  # its unfinished point is of no use
                     process.kill()
             raise
         pool.shutdown()

@@ -48,7 +48,7 @@ def take_over(points: Sequence[Point], folder: Path) -> int:
         run = next((run for run in known if is_of(code, run)), None)
         if run is not None:
             target = folder / point.key / run.folder.name
-            shutil.rmtree(target.parent, ignore_errors=True)  # what an unfinished run has left
+            shutil.rmtree(target.parent, ignore_errors=True)  # remains of an unfinished run
             half = folder / f"{point.key}.part"  # an interrupted copy must not look like a run
             shutil.rmtree(half, ignore_errors=True)
             shutil.copytree(run.folder, half / run.folder.name)

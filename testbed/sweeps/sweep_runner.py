@@ -264,7 +264,7 @@ class PointReporter(Generic[AnyPoint]):
         self._at_once = at_once
         self._console = console
         self._ended = 0
-        self._warm_s = 0.0  # when the first ones had ended
+        self._warm_s = 0.0  # time at which the first ones had ended
 
     def state(self) -> str:
         """Progress, and an estimate of the time left."""

@@ -39,7 +39,7 @@ class LiveCharts:
         self._repetition = repetition
         self._history = SnapshotHistory()
         self._times: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-        self._looked: list[tuple[int, list[dict[str, Any]]]] = []  # when, and links then
+        self._looked: list[tuple[int, list[dict[str, Any]]]] = []  # time, and links at that time
         self._hosts: list[dict[str, Any]] = []
         self._faults: list[dict[str, Any]] = []
         self._measures: list[dict[str, Any]] = []

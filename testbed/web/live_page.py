@@ -131,7 +131,7 @@ class LivePage:
         try:
             self._process.wait()
         except KeyboardInterrupt:
-            interrupts.exit_code()  # which makes it come no more
+            interrupts.exit_code()  # the interrupt does not come again
 
     def close(self) -> None:
         """The page ends, after what was said last."""

@@ -30,7 +30,7 @@ def encode(value: Any) -> Any:
     """
     if isinstance(value, bytes | bytearray):
         return {"bytes": bytes(value).hex()}
-    np = sys.modules.get("numpy")  # who has not imported it has no arrays
+    np = sys.modules.get("numpy")  # without its import there are no arrays
     if np is not None and isinstance(value, np.ndarray):
         if value.dtype.name not in DTYPES:
             raise TypeError(f"an array of dtype {value.dtype} (may be: {', '.join(DTYPES)})")

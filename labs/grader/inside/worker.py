@@ -26,7 +26,7 @@ from . import channel, clock, walls
 PACKETS_AT_ONCE = 4096  # that a switch may send in answer to one packet
 TRACE_LINES = 2000
 MESSAGE_CHARACTERS = 4000
-LOOK_S = 0.0002  # how often to look whether a switch on a network has finished
+LOOK_S = 0.0002  # interval of looks at a switch on a network that may have finished
 
 
 class Worker:

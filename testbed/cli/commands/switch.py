@@ -39,7 +39,7 @@ def call(options: Namespace) -> int:
 
     require_root(f"`{command_line('switch')}`")
     what, words, as_json = options.what, options.words, options.json
-    if words[-1:] == ["--json"]:  # which the words have swallowed
+    if words[-1:] == ["--json"]:  # the parser has taken it for one of the words
         words, as_json = words[:-1], True
     record = live_runs.choose(options.run)
     path = live_runs.control_socket(record, options.switch)
@@ -88,7 +88,7 @@ def _read(what: str, words: Sequence[str], record: Record, client: Client) -> di
         name = commands.names.table(words[0]).name
         return {"table": name, "entries": client.table_dump(name)}
     if what == "register":
-        said = commands.run(_line(what, words)) or ""  # which checks the words
+        said = commands.run(_line(what, words)) or ""  # it checks the words
         name, _, values = said.partition(" = ")
         return {"register": name, "values": [int(value) for value in values.split(", ") if value]}
     return {"said": commands.run(_line(what, words))}

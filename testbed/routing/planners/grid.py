@@ -238,7 +238,7 @@ class Model:
         """The published integer program: for each job, how many workers pick each of its nodes, so
         that the largest rate for all is possible within C and B."""
         # Variables: mu = 1 / rate, then for each job the counts of its nodes and, for each switch,
-        # whether it is picked.
+        # 1 if it is picked.
         rows = Rows.none()
         at: dict[Resource, dict[int, float]] = {}
         first, column = [], 1

@@ -25,7 +25,7 @@ EDGES = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 # For the same reason nothing claims an aggregator that no reminder will ever be about.
 FIRST = (1, 0x7FFFFFE0, 0x80000000, 1)
 CYCLE = 24
-OWNER = range(46, 58)  # where job, node, fragment and index are in a frame
+OWNER = range(46, 58)  # place of job, node, fragment and index in a frame
 # Weighted: what most packets are, and everything else.
 KINDS = (
     *(wire.GRADIENT,) * 30,

@@ -26,7 +26,7 @@ from tests.support.runs import PYTHON
 
 LIMIT_S = 180  # of a run, on a machine that does much else
 GONE_S = 8  # for what has been killed to be gone
-_LOOK_S = 0.05  # how often processes are looked for
+_LOOK_S = 0.05  # interval of looks for processes
 _TICK_S = 0.005
 _MEMBER = re.compile(r"workers: \[(?P<workers>[^\]]*)\](?:, ps: h(?P<server>\d+))?")
 

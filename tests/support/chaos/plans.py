@@ -108,7 +108,7 @@ class Plan:
     stranger: str = ""
     arguments: tuple[str, ...] = ()
     timeout_s: int = 20
-    cleaned: bool = False  # whether `ina clean` follows a killed runner, or the next run
+    cleaned: bool = False  # True: `ina clean` follows a killed runner; False: the next run
     topology: str = ""
     links: str = ""
 

@@ -183,7 +183,7 @@ class Campaign:
             lambda: self._noticed(change, [usable[name] for name in names]), LONGEST_S
         )
         seconds = time.monotonic() - begin
-        if isinstance(answer, str):  # how the process ended: it may be in the middle of any test
+        if isinstance(answer, str):  # the end of the process, maybe in the middle of a test
             end, by = KILLED, answer
         else:
             end, by, seconds, count = answer

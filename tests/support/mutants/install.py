@@ -57,7 +57,7 @@ def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
 def install_python(path: Path, text: str) -> None:
     """Functions get their new code where they are: who holds one, holds the mutant."""
     made = _codes(compile(text, str(path), "exec"))
-    gc.unfreeze()  # what tests have put out of the collector's sight (p4engine_testing/rings.py)
+    gc.unfreeze()  # tests hide objects from the collector (p4engine_testing/rings.py)
     for function in gc.get_objects():
         if not isinstance(function, FunctionType):
             continue

@@ -108,7 +108,7 @@ class _Changes:
 
     def _code(self, tokens: list[Token], executed: bool) -> Iterator[Change]:
         """Changes in statements, conditions and declarations."""
-        braces: list[str] = []  # what each open { belongs to
+        braces: list[str] = []  # the owner of each open {
         begin = 0
         place = 0
         while place < len(tokens):

@@ -41,7 +41,7 @@ def marks(sent: list[Sent]) -> list[bool]:
     for each in sent:
         marked = bool(each.flags & wire.ECN)
         assert each.packet[IP].tos & 3 == (3 if marked else 0)
-        assert each.flags | wire.ECN == wire.COLLISION | wire.ECN  # what was there stays
+        assert each.flags | wire.ECN == wire.COLLISION | wire.ECN  # earlier flags stay
         check_ip_checksum(each.packet)
     return [bool(each.flags & wire.ECN) for each in sent]
 

@@ -190,7 +190,7 @@ def test_a_collision_goes_to_the_server_or_back():
     dropping = star(collision="drop")
     assert dropping.gradient(0, 0) == []
     told = only(dropping.gradient(1, 1, index=0))
-    assert told.port == 2  # who has sent it
+    assert told.port == 2  # back to its sender
     assert told.kind == wire.COLLIDED and told.fragment == 1 and not told.values
     ip = told.packet[IP]
     assert (ip.src, ip.dst) == ("10.255.0.1", "10.0.0.2")
@@ -287,7 +287,7 @@ def test_a_complete_sum_names_the_switch_that_adds_it_to_others():
         total = only(one.gradient(last))
         assert (total.node, total.extra) == (there, below.tag)
         assert (total.bitmap, total.flags) == (below.bitmap, 0)
-        if memory == "atp":  # which holds it until its result comes, and sends it again till then
+        if memory == "atp":  # ATP holds it until its result comes, and sends it again till then
             again = only(one.gradient(others[0]))
             assert (again.node, again.extra, again.bitmap) == (there, below.tag, below.bitmap)
         # Part of a sum goes the same way and names no switch on it: only the server adds it.

@@ -105,9 +105,9 @@ class Intruders:
         earlier = self.seen[0]
         forged = [
             with_words(frame),  # a member's packet, with other values
-            with_words(frame, fragment=fragment + self.draw.randrange(1, 1000)),  # what comes later
+            with_words(frame, fragment=fragment + self.draw.randrange(1, 1000)),  # a later one
             with_words(frame, fragment=fragment + 10**6),
-            with_words(earlier),  # what was, with other values, and as it was
+            with_words(earlier),  # an earlier packet, with other values, and as it was
             earlier,
             with_words(frame, bitmap=1 << self.draw.randrange(4)),
             with_words(frame, bitmap=0b1111, index=self.draw.randrange(2**32)),

@@ -100,7 +100,7 @@ TABLE = [
     ("name: base", "seed: 1e3.5", "seed: found '1e3.5'"),
     ("name: base", "timeout: 1 us", "timeout: found '1 us'; allowed: from 1 s"),
     ("name: base", "jobs: []", "jobs: already given"),
-    # what must agree
+    # settings that must agree
     ("delay: 10 us", "jitter: 1 us", "links.jitter: found jitter 1 us; allowed: at most the delay"),
     ("delay: 10 us", "queue: 5 packets\n  ecn_threshold: 6 packets",
      "links.ecn_threshold: found ecn_threshold 6 packets; allowed: at most the queue"),

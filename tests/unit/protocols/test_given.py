@@ -10,7 +10,7 @@ from testbed.protocols.given import FIXED, RARE, ROUNDED, SCALED, WHOLE, Given
 
 BLOCKS = 2
 ARENA = 64
-SOURCE, TARGET = (3, 20), (30, 45)  # where the blocks begin
+SOURCE, TARGET = (3, 20), (30, 45)  # first places of the blocks
 BASE = 2  # first word of values in a packet
 COUNT = 4
 

@@ -254,7 +254,7 @@ def test_what_was_sent_well_before_one_whose_result_is_here_is_lost(resent):
         if fragment == 5:
             continue  # it is lost
         if resent and fragment == 7:
-            worker.step(now + 1, ask(worker, 7))  # what it answers to says nothing of the others
+            worker.step(now + 1, ask(worker, 7))  # an answer says nothing of the others
         lost = worker.step(now + 4000, worker.result(fragment))
         if fragment == 7 and not resent:
             assert [(p.fragment, p.flags) for p in lost] == [(5, wire.RESEND)]
@@ -372,7 +372,7 @@ def test_packets_are_paced_at_the_links_rate():
     worker = new(keys="links: {bandwidth: 100 Mbit/s}", timeout="20 ms")
     assert len(worker.step(0)) == 1 and worker.deadline == 6880
     assert worker.step(6879) == [] and len(worker.step(6880)) == 1
-    assert len(worker.step(2 * 6880 + 1, ask(worker, 4))) == 1  # which takes its time, too
+    assert len(worker.step(2 * 6880 + 1, ask(worker, 4))) == 1  # it takes its time, too
     assert worker.deadline == 3 * 6880
     # What is late by less than a burst is made up for; how late it was is noted once.
     before = worker.worker.lag.copy()

@@ -50,7 +50,7 @@ def test_an_iteration_begins_with_nothing_sent():
     p = new()
     progress.note(p, 19, packet(0, 1, 2), 2)
     progress.put(p, 3)
-    p.state.head = 1  # which has been pulled
+    p.state.head = 1  # it has been pulled
     progress.begin(p)
     assert p.state.tolist() == (0, 0)
     assert progress.note(p, 4, packet(0, 1, 2), 2) == (4, 5)

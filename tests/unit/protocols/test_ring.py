@@ -169,8 +169,8 @@ def test_a_flagged_sum_counts_as_saturated_and_stays_flagged():
         (whole, {"fragment": 2}),  # without its own part
         (whole, {"sender": 1}),
         (whole, {"extra": 3}),
-        (whole, {"fragment": 1}),  # which it completes itself
-        (partial, {"fragment": 0, "numbers": [1] * 4}),  # which it begins
+        (whole, {"fragment": 1}),  # it completes this one itself
+        (partial, {"fragment": 0, "numbers": [1] * 4}),  # it begins this one
         (partial, {"iteration": 2}),
         (whole, {"kind": wire.RESULT_ONE}),
         (whole, {"job": 1}),

@@ -19,9 +19,9 @@ class Worker:
         self.fragments, self.window = fragments, window
         self.ready = list(range(min(window, fragments)))  # to be sent for the first time
         self.done = 0  # results
-        self.first: dict[int, int] = {}  # fragment in flight: when it was sent first
+        self.first: dict[int, int] = {}  # fragment in flight: time at which it was sent first
         self.wait: dict[int, int] = {}  # its timeout
-        self.due: dict[int, int] = {}  # when it is over
+        self.due: dict[int, int] = {}  # the time at which it is over
         self.again: set[int] = set()  # fragments that were sent more than once
         self.smooth = self.spread = 0.0  # of the round trip
         self.measured = False

@@ -21,7 +21,7 @@ class Quantiser:
         self.size, self.workers, self.bits = size, workers, bits
         self.lanes = 32 // bits
         self.room = (2 ** (bits - 1) - 1) // workers  # the largest integer of a worker
-        self.left = np.zeros(size)  # what rounding has left of earlier gradients
+        self.left = np.zeros(size)  # rounding errors of earlier gradients
 
     def exponents(self, values: np.ndarray) -> np.ndarray:
         """int8, one per block: the smallest e with 2^e >= every |value| of the block."""

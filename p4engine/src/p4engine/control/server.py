@@ -193,7 +193,7 @@ class Server:
         except P4Error:
             raise
         except BAD_ARGUMENTS as error:
-            try:  # which of the two it was; asking before each call would take most of its time
+            try:  # find the cause now; a check before each call would take most of its time
                 inspect.signature(function).bind(*args, **kwargs)
             except TypeError as mismatch:
                 raise CallError(f"{name}: {mismatch}") from None

@@ -136,7 +136,7 @@ def _ways(uses: list[Use], first: int, guard: Guard, together: Together) -> Iter
         for rest in _ways(uses, place + 1, joined, together):
             yield [uses[place], *rest]
         if joined == guard:
-            return  # who has come here makes this access
+            return  # every packet that comes here makes this access
     yield []
 
 

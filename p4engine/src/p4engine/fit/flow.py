@@ -70,7 +70,7 @@ class Flow(Calls):
             counts = len(frame.returned), len(frame.exited)
             self._statement(node)
             left = [*frame.returned[counts[0] :], *frame.exited[counts[1] :]]
-            for guard, _ in left:  # what follows runs where these did not leave
+            for guard, _ in left:  # the rest runs where these did not leave
                 gone = self._holds(guard[level - frame.depth :])
                 if gone.kind != "const":
                     self._guard = (*self._guard, (gone, False))

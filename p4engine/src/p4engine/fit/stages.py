@@ -19,9 +19,7 @@ from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import width_of
 from p4engine.middle.instantiate import ExternInstance, TableInstance
 
-Unit = (
-    ExternInstance | TableInstance | Access
-)  # what is in a stage; an access by itself in a circle
+Unit = ExternInstance | TableInstance | Access  # parts of a stage; an access by itself in a circle
 ASSOCIATIVE = ("|", "&", "^", "+")
 HALF_BITS = 32  # of an element, of which an ALU has two halves at hand
 FREE = ("slice", "cast", "++", "index", "valid")  # parts of values, which the crossbar picks

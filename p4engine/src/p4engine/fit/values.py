@@ -18,7 +18,7 @@ MANY = 64  # a set of possible constants larger than this is not followed
 NUMBERS = {"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "|+|", "|-|"}
 COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
 LOGIC = {"&&", "||", "!"}
-RAN = "ran"  # which action a table has run, as the control that applies the table sees it
+RAN = "ran"  # the action that a table has run, as the control that applies it sees it
 
 
 @dataclass(eq=False)
@@ -210,7 +210,7 @@ class Facts:
         if value in self.known:
             return frozenset([self.known[value]])
         if value not in self._memo:
-            self._memo[value] = None  # what has no end is not known
+            self._memo[value] = None  # a value without an end is not known
             found = self._choices(value)
             if found is not None and value in self.excluded:
                 found = found - self.excluded[value]

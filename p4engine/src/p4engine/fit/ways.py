@@ -131,7 +131,7 @@ class Ways:
         self.accesses: list[Access] = []
         self.applications: list[Application] = []
         self.loops: dict[Place, str] = {}  # those that cannot be followed to their end
-        self.ends: list[Value] = []  # what the packet leaves with
+        self.ends: list[Value] = []  # the packet's values as it leaves
         self._state: State | None = {}
         self._guard: Guard = ()
         self._facts: dict[Guard, Facts] = {(): Facts(self.graph)}

@@ -121,7 +121,7 @@ class _Calls:
             if is_digest and self._first(call):
                 self.found.append(call)
         elif isinstance(call, ast.BlockCall) and call.decl.is_type:
-            for block in self._instances.all_blocks:  # what a constructor may have been given
+            for block in self._instances.all_blocks:  # arguments of constructors
                 for given in block.values.values():
                     if isinstance(given, BlockInstance):
                         self._body(given.decl)

@@ -313,7 +313,7 @@ class Instances:
 
     def _local(self, block: BlockInstance, local: ast.Decl) -> None:
         name = join(block.name, local)
-        visible = block.values | block.members  # what a constructor's argument may name
+        visible = block.values | block.members  # names for a constructor's arguments
         if isinstance(local, ast.Instance):
             if isinstance(local.type, ExternType):
                 extern = self._extern(local.type, local.constructor, name, visible, local.place)

@@ -16,7 +16,7 @@ from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import check_existence, invalid
 from p4engine.p4runtime.transactions import Undo
 
-LONGEST_LIST = 1024  # where the controller sets no limit
+LONGEST_LIST = 1024  # if the controller sets no limit
 MAX_UNACKNOWLEDGED = 65536  # messages; older ones are forgotten
 
 

@@ -83,7 +83,7 @@ class Tables:
     def write(self, kind: str, entry: Any) -> None:
         """Insert, modify or delete an entry."""
         table = self.catalog.find("tables", entry.table_id)
-        if kind != "DELETE":  # which looks at the key only
+        if kind != "DELETE":  # a deletion looks at the key only
             self._check(table, entry)
             if entry.HasField("time_since_last_hit"):
                 invalid(f"table {table.name}: time_since_last_hit is read only")

@@ -9,7 +9,7 @@ from typing import Any
 from p4engine.values.numbers import from_words, word_count
 
 Site = dict[str, Any]  # an entry of info["trace"]["sites"]
-Shown = dict[str, Any]  # how a value is to be shown: width, and names where it has some
+Shown = dict[str, Any]  # format of a value: width, and names where it has some
 
 
 @dataclass(frozen=True)

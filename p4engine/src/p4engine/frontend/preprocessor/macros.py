@@ -74,7 +74,7 @@ class MacroExpander:
                     self._substitute(macro, arguments, token.place, hidden), inside
                 )
             # A function-like macro's name may come out of an expansion and take its arguments from
-            # what follows; that is rare enough to re-scan only then.
+            # the text behind; that is rare enough to re-scan only then.
             if (
                 replaced
                 and i < n
