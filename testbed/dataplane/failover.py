@@ -20,7 +20,7 @@ from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.experiment.link_faults import LinkChange
 from testbed.experiment.planned_faults import NEVER, title
 from testbed.setup.records import NewPart
-from testbed.setup.rerouting import Rerouted, Rerouting
+from testbed.setup.rerouting import Rerouting
 
 if TYPE_CHECKING:
     from testbed.setup.records import Setup
@@ -36,7 +36,6 @@ class Followed:
     at_ns: int
     entries: int
     rates_bps: dict[int, int]
-    jobs: tuple[int, ...]
 
 
 class Failover:
@@ -176,7 +175,7 @@ class Failover:
             with self._asked(name) as client:
                 entries += held.follow(made.setup, made.jobs, client)
         self._tell(made.parts)  # now that every switch knows the new tags
-        self.followed.append(_as_followed(made, due_ns, self._time(now_ns), entries))
+        self.followed.append(Followed(due_ns, self._time(now_ns), entries, made.rates_bps))
 
     def _time(self, now_ns: int) -> int:
         """The time by now, in a `tick` that began at `now_ns`."""
@@ -214,7 +213,3 @@ def _row(number: int, kind: str, target: str, at_ns: int) -> dict[str, Any]:
         "entries": None,
         "rate_bps": None,
     }
-
-
-def _as_followed(made: Rerouted, due_ns: int, now_ns: int, entries: int) -> Followed:
-    return Followed(due_ns, now_ns, entries, made.rates_bps, made.jobs)

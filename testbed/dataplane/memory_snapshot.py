@@ -55,7 +55,7 @@ class MemorySnapshot(NamedTuple):
     counts: np.ndarray
     names: tuple[str, ...]
     blocks: Blocks
-    capacity: int
+    aggregators: int
 
     @property
     def events(self) -> dict[str, int]:
@@ -92,7 +92,7 @@ class SnapshotTaker:
         self, client: Any, at_pool: bool = True, running: Collection[int] | None = None
     ) -> MemorySnapshot:
         """Take a snapshot of one switch, in one exchange with it; at_pool: of its blocks too, which
-        takes longer; running: see `occupancy_of`. Raises what the client raises.
+        takes longer; running: see `occupied`. Raises what the client raises.
 
         On BMv2 packets pass between two readings and each takes long: there are no blocks, and
         jobs' aggregators are counted as `occupancy` does."""
@@ -182,7 +182,7 @@ class _Kept(NamedTuple):
     jobs: np.ndarray
     events: np.ndarray
     names: tuple[str, ...]
-    capacity: int
+    aggregators: int
     blocks: Blocks | None
 
 
@@ -224,8 +224,8 @@ class SnapshotHistory:
         elif before is not None:
             taken = taken._replace(blocks=before.blocks)
         self.latest[switch] = taken
-        jobs, counts, names, _, capacity = taken
-        self._taken.append(_Kept(switch, time_ns, jobs, counts, names, capacity, blocks))
+        jobs, counts, names, _, aggregators = taken
+        self._taken.append(_Kept(switch, time_ns, jobs, counts, names, aggregators, blocks))
 
     def _wants_blocks(self, switch: str) -> bool:
         """True if the blocks of the next snapshot are kept. Every n-th snapshot keeps them. When
@@ -273,7 +273,7 @@ class SnapshotHistory:
                 "job": job,
                 "occupied": filling,
                 "held": held,
-                "capacity": each.capacity,
+                "capacity": each.aggregators,
             }
             for each in self._taken
             for job, filling, held in [

@@ -25,11 +25,13 @@ def occupancy(platform: Platform, client: Any) -> list[tuple[int, int, int]]:
         return []
     if platform.switch == "bmv2":
         return occupancy_of_slots(platform, client)
-    return occupancy_of(platform, client.batch(occupancy_calls(platform)))
+    scheme, answers = platform.scheme, client.batch(occupancy_calls(platform))
+    counted = occupied(scheme.statistics(platform), scheme.may_hold(platform), answers)
+    return [(job, filling, held) for job, filling, held in counted.tolist()]
 
 
 def occupancy_calls(platform: Platform) -> list[tuple]:
-    """The control calls whose answers `occupancy_of` needs."""
+    """The control calls whose answers `occupied` needs."""
     jobs = platform.job_count
     read = "register_read" if platform.switch == "bmv2" else "register_words"
     return [
@@ -39,20 +41,12 @@ def occupancy_calls(platform: Platform) -> list[tuple]:
     ]
 
 
-def occupancy_of(
-    platform: Platform, answers: Any, running: Collection[int] | None = None
-) -> list[tuple[int, int, int]]:
-    """(job, filling, held) of each job, from the answers to `occupancy_calls`; where the `running`
-    jobs are given, of these, and of others only if they have left something behind."""
-    scheme = platform.scheme
-    counted = occupied(scheme.statistics(platform), scheme.may_hold(platform), answers, running)
-    return [(job, filling, held) for job, filling, held in counted.tolist()]
-
-
 def occupied(
     kept: Statistics, held: bool, answers: Any, running: Collection[int] | None = None
 ) -> np.ndarray:
-    """The same as int64[J, 3]; `held`: see `Scheme.may_hold`."""
+    """(job, filling, held) of each job, int64[J, 3], from the answers to `occupancy_calls`; where
+    the `running` jobs are given, of these, and of others only if they have left something behind.
+    `held`: see `Scheme.may_hold`."""
     events = np.asarray(answers[0], np.int64).reshape(-1, EVENTS_PER_JOB)
     endings = np.asarray(answers[1], np.int64).reshape(-1, ENDINGS_PER_JOB)
     found = np.zeros((len(events), 3), np.int64)

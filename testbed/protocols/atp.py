@@ -197,8 +197,8 @@ def new_worker(
 def new_server(spec: HostSpec) -> store.Server:
     """A parameter server machine."""
     job, places = spec.job, _new_positions(spec)
-    pool = spec.options_of(PoolSpec).pool if positions_of(spec).rehash else 0
-    taken = np.bincount(places.index, minlength=pool).astype(np.int32)[:pool]
+    count = spec.options_of(PoolSpec).aggregators if positions_of(spec).rehash else 0
+    taken = np.bincount(places.index, minlength=count).astype(np.int32)[:count]
     rules = ServerRules(np.zeros(1, np.int64), places, taken)
     as_floats = 0
     # A program's int32 may leave int32; its float32 cannot (given.most_steps).
@@ -223,7 +223,7 @@ def _new_positions(spec: HostSpec) -> Positions:
         spec.job.first_fragments,
         options.window,
         positions_of(spec).index,
-        options.pool,
+        options.aggregators,
         spec.job.number,
         options.window_rule,
     )

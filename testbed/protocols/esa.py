@@ -20,11 +20,11 @@ MODES = {"consecutive": CONSECUTIVE, "hash": HASH}
 
 
 @njit(cache=True)
-def index_of(mode, pool, job, fragment):
-    """Index of a job's fragment, 0 .. pool - 1."""
+def index_of(mode, aggregators, job, fragment):
+    """Index of a job's fragment, 0 .. aggregators - 1."""
     if mode == HASH:
-        return mix2(job, fragment) % pool
-    return (mix2(job, 0x1DE) + fragment) % pool
+        return mix2(job, fragment) % aggregators
+    return (mix2(job, 0x1DE) + fragment) % aggregators
 
 
 class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
@@ -35,7 +35,7 @@ class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
     def index_for(worker, scoreboard, fragment):
         config, state = worker.config, scoreboard.state
         whole = state.iteration * state.fragments + fragment
-        return index_of(config.index_mode, config.pool, config.job, whole)
+        return index_of(config.index_mode, config.aggregators, config.job, whole)
 
 
 class ServerRules(pool_worker.Stateless, server_store.Rules):
@@ -46,7 +46,7 @@ class ServerRules(pool_worker.Stateless, server_store.Rules):
     def index_for(server, iteration, fragment):
         config = server.config
         whole = iteration * config.fragments + fragment
-        return index_of(config.index_mode, config.pool, config.job, whole), 0
+        return index_of(config.index_mode, config.aggregators, config.job, whole), 0
 
 
 def new_worker(
@@ -61,7 +61,7 @@ def new_worker(
         rules(),
         gradients,
         index_mode=MODES[options.index],
-        pool=options.pool,
+        aggregators=options.aggregators,
         policy=priority.POLICIES[options.priority],
     )
 
@@ -70,4 +70,6 @@ def new_server(spec: HostSpec) -> server_store.Server:
     """A parameter server machine."""
     options = spec.options_of(PoolSpec)
     mode = MODES[options.index]
-    return server_store.new_server(spec, ServerRules(), index_mode=mode, pool=options.pool)
+    return server_store.new_server(
+        spec, ServerRules(), index_mode=mode, aggregators=options.aggregators
+    )

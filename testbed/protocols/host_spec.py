@@ -191,7 +191,7 @@ class WindowPositions(Part):
 class PoolSpec(ServerSpec):
     """Options of a system with a shared pool of aggregators and parameter servers."""
 
-    pool: int = positive()  # aggregators
+    aggregators: int = positive()  # of each switch
     index: str  # rule for the index of a fragment's aggregator (testbed.protocols.esa.MODES)
     priority: str  # of a fragment (testbed.protocols.priority.POLICIES)
     positions: WindowPositions | None = None  # with index "position"

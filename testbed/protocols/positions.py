@@ -40,14 +40,15 @@ class Positions(NamedTuple):
 
 
 def new_positions(
-    first: np.ndarray, window: int, mode: str, pool: int, job: int, rule: str = "positions"
+    first: np.ndarray, window: int, mode: str, aggregators: int, job: int, rule: str = "positions"
 ) -> Positions:
     """`first`: first fragment of each tensor and their number, int64[T + 1]; `mode`: an index mode
-    of esa.py; `pool`: the number of indices; `rule`: of the window, "positions" or "in_flight"."""
+    of esa.py; `aggregators`: the number of indices; `rule`: of the window, "positions" or
+    "in_flight"."""
     order = sending_order(first)
     place = np.empty_like(order)
     place[order] = np.arange(order.size, dtype=np.int32)
-    index = np.array([index_of(MODES[mode], pool, job, p) for p in range(window)], np.int64)
+    index = np.array([index_of(MODES[mode], aggregators, job, p) for p in range(window)], np.int64)
     if rule == "positions":
         return Positions(order, place, index, np.zeros(0, np.int64))
     return Positions(order, place, index, index.copy())

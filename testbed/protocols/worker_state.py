@@ -35,7 +35,7 @@ CONFIG = record(
     "min_timeout_ns",
     "max_timeout_ns",
     "index_mode",
-    "pool",
+    "aggregators",
     "policy",
     "communication_ns",  # of one iteration, for the priority
     "computation_ns",

@@ -355,7 +355,7 @@ class Progress:
         numbers = ["", "", "", ""]
         if snapshot is not None:
             per_s = self._preemptions_per_s.get(name, 0.0)
-            counts = (snapshot.filling, snapshot.held, snapshot.capacity)
+            counts = (snapshot.filling, snapshot.held, snapshot.aggregators)
             numbers = [*map(str, counts), _count(per_s)]
         return [
             name,
@@ -379,7 +379,7 @@ class Progress:
             done, whole, now_bps, _ = self._state(job, elapsed_ns)
             parts.append(f"{title.name} {self._progress(job, done, whole)} ({rate(now_bps)})")
         for switch, snapshot in self._snapshots.items():
-            text = f"{switch} {snapshot.filling}/{snapshot.capacity} aggregators"
+            text = f"{switch} {snapshot.filling}/{snapshot.aggregators} aggregators"
             per_s = self._preemptions_per_s.get(switch, 0.0)
             parts.append(text + (f", {_count(per_s)} preempted/s" if per_s else ""))
         drops = sum(self._drops.latest.values())

@@ -19,7 +19,7 @@ def _options(platform: Platform) -> AtpOptions:
 class Atp(PoolScheme):
     """ATP."""
 
-    def told(self, setup: Setup, job: JobSetup) -> PoolSpec:
+    def host_options(self, setup: Setup, job: JobSetup) -> PoolSpec:
         options = _options(setup.platform)
         positions = WindowPositions(
             index=options.index,
@@ -27,7 +27,7 @@ class Atp(PoolScheme):
             gap=options.gap,
             fixed_point_scale=options.fixed_point_scale,
         )
-        return self.pool_spec(setup, job, options.index, positions=positions)
+        return self.pool_options(setup, job, options.index, positions=positions)
 
     def machine(self, spec: HostSpec) -> Any:
         from testbed.protocols import atp

@@ -19,9 +19,9 @@ def _options(platform: Platform) -> EsaOptions:
 class Esa(PoolScheme):
     """ESA."""
 
-    def told(self, setup: Setup, job: JobSetup) -> PoolSpec:
+    def host_options(self, setup: Setup, job: JobSetup) -> PoolSpec:
         options = _options(setup.platform)
-        return self.pool_spec(setup, job, options.index, options.priority)
+        return self.pool_options(setup, job, options.index, options.priority)
 
     def machine(self, spec: HostSpec) -> Any:
         from testbed.protocols import esa

@@ -52,7 +52,7 @@ def _options(platform: Platform) -> GridOptions:
 class Grid(PoolScheme):
     """GRID, with the rules of another system for its memory (option `memory`)."""
 
-    def told(self, setup: Setup, job: JobSetup) -> GridSpec:
+    def host_options(self, setup: Setup, job: JobSetup) -> GridSpec:
         """The hosts of the system whose memory it uses, and the switches of its plan."""
         platform = setup.platform
         options = _options(platform)
@@ -66,14 +66,14 @@ class Grid(PoolScheme):
                 chosen["gap"] = 0
             priority, positions = "constant", WindowPositions(index=options.index, **chosen)
         return GridSpec.of(
-            self.pool_spec(setup, job, options.index, priority, positions),
+            self.pool_options(setup, job, options.index, priority, positions),
             switches=numbered(platform.topology, job.group.reminded),
             stripes=stripes_of_server(job),
             growth=options.window_growth,
             unordered=platform.links_fail,
         )
 
-    def told_worker(self, setup: Setup, job: JobSetup, worker: int) -> PlannedWorker:
+    def worker_part(self, setup: Setup, job: JobSetup, worker: int) -> PlannedWorker:
         """Paths and pace that the plan gives a worker."""
         platform, mine = setup.platform, job.group.routed_plan.workers[worker]
         bits = platform.longest_frame_bits
@@ -180,7 +180,7 @@ class Grid(PoolScheme):
             job = setup.jobs[number]
             workers = len(job.group.workers)
             for worker in range(workers):
-                parts.append(NewPart(number, worker, self.told_worker(setup, job, worker)))
+                parts.append(NewPart(number, worker, self.worker_part(setup, job, worker)))
             parts.append(NewPart(number, workers, stripes_of_server(job)))
         return setup, parts
 

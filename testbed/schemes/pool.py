@@ -62,7 +62,7 @@ def _options(platform: Platform) -> PoolOptions:
 class PoolScheme(ServerScheme):
     """A shared pool: gradients meet in the switches of the tree towards the server."""
 
-    def pool_spec(
+    def pool_options(
         self,
         setup: Setup,
         job: JobSetup,
@@ -81,8 +81,8 @@ class PoolScheme(ServerScheme):
             for place, each in enumerate(numbered(platform.topology, job.group.reminded))
         )
         return PoolSpec.of(
-            super().told(setup, job),
-            pool=platform.aggregators,
+            super().host_options(setup, job),
+            aggregators=platform.aggregators,
             reminder=options.reminder,
             reminder_delay_ns=options.reminder_delay_ns or 0,
             switches=switches,

@@ -12,9 +12,9 @@ from testbed.setup.records import Communicator, JobSetup, Scheme, Setup
 class Ring(Scheme):
     """Each worker sends to the next one."""
 
-    def told(self, setup: Setup, job: JobSetup) -> RingSpec:
+    def host_options(self, setup: Setup, job: JobSetup) -> RingSpec:
         """Specification with the time that an acknowledgement waits."""
-        return RingSpec.of(self.worker_spec(setup, job), ack_delay_ns=job.timers.ack_delay_ns)
+        return RingSpec.of(self.common_options(setup, job), ack_delay_ns=job.timers.ack_delay_ns)
 
     def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:
         """The next worker and the one before."""

@@ -45,10 +45,10 @@ def _options(platform: Platform) -> SwitchmlOptions:
 class Switchml(Scheme):
     """SwitchML, with one or two sets per slot."""
 
-    def told(self, setup: Setup, job: JobSetup) -> SwitchmlSpec:
+    def host_options(self, setup: Setup, job: JobSetup) -> SwitchmlSpec:
         """Specification whose window is the job's number of slots."""
         sets = _options(setup.platform).sets
-        return SwitchmlSpec.of(self.worker_spec(setup, job), sets=sets)
+        return SwitchmlSpec.of(self.common_options(setup, job), sets=sets)
 
     def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:
         """The switch where a job's sums come together."""
@@ -97,6 +97,10 @@ class Switchml(Scheme):
             calls.append(
                 ("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip])
             )
+
+    def may_hold(self, platform: Platform) -> bool:
+        """A complete sum stays in its set until all workers use the other one."""
+        return True
 
     def statistics(self, platform: Platform) -> Statistics:
         return TWO_SETS if _options(platform).sets == 2 else ONE_SET

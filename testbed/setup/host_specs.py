@@ -48,7 +48,7 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
     topology, scheme = platform.topology, platform.scheme
     recording = load_recording(job.trace.path) if is_recording(job.trace.path) else None
     spec = _job_spec(setup, job, recording)
-    options = scheme.told(setup, job)
+    options = scheme.host_options(setup, job)
 
     def address(node: str) -> str:
         number = topology.number(node)
@@ -76,7 +76,7 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
                 jitter=round(MILLION * job.job.compute_jitter),
                 steps=recorded_times(worker),
             ),
-            worker_part=scheme.told_worker(setup, job, worker),
+            worker_part=scheme.worker_part(setup, job, worker),
         )
         for worker, host in enumerate(group.workers)
     ]

@@ -178,11 +178,10 @@ class Setup:
         return self.first_seed + self.repetition
 
     def with_groups(self, groups: Mapping[int, Communicator]) -> Setup:
-        """The same with other communicators, by the numbers of their jobs."""
-        jobs = {
-            number: replace(self.jobs[number], communicators=(group,))
-            for number, group in groups.items()
-        }
+        """The same with other communicators of some jobs, by the jobs' numbers."""
+        jobs = dict(self.jobs)
+        for number, group in groups.items():
+            jobs[number] = replace(jobs[number], communicators=(group,))
         return replace(self, jobs=jobs)
 
 
@@ -201,11 +200,11 @@ class Scheme:
 
     # ---- hosts ----
 
-    def told(self, setup: Setup, job: JobSetup) -> SystemSpec:
+    def host_options(self, setup: Setup, job: JobSetup) -> SystemSpec:
         """The system's own part of the specification of all hosts of a job."""
-        return self.worker_spec(setup, job)
+        return self.common_options(setup, job)
 
-    def told_worker(self, setup: Setup, job: JobSetup, worker: int) -> WorkerPart | None:
+    def worker_part(self, setup: Setup, job: JobSetup, worker: int) -> WorkerPart | None:
         """The system's own part of one worker's specification; None: nothing."""
         return None
 
@@ -217,7 +216,7 @@ class Scheme:
         """The state machine of a host (testbed/workload/machine.py)."""
         raise NotImplementedError
 
-    def worker_spec(self, setup: Setup, job: JobSetup) -> SystemSpec:
+    def common_options(self, setup: Setup, job: JobSetup) -> SystemSpec:
         """The part of a job's specification that the workers of every system need."""
         options, timers = cast("WorkerOptions", setup.platform.options), job.timers
         return SystemSpec(
@@ -250,7 +249,7 @@ class Scheme:
 
     def may_hold(self, platform: Platform) -> bool:
         """True if a complete sum keeps its aggregator for a while."""
-        return platform.system.divided
+        return False
 
     def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
         """Free what an ended or killed job holds of a switch's memory, through the switch's control

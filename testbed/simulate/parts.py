@@ -27,9 +27,8 @@ from testbed.routing.tree import next_hop, switch_of
 from testbed.setup import Platform, Setup
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER, EventQueue
-from testbed.simulate.lookahead import ways_out
 from testbed.simulate.state import FRAMES, World, larger, new_frames
-from testbed.simulate.turns import take_turns
+from testbed.simulate.turns import take_turns, ways_out
 from testbed.simulate.world import Nodes
 from testbed.workload.machine import Batch
 from testbed.workload.native import INTERPRETED

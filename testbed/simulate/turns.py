@@ -7,13 +7,27 @@ the caches, but the more packets wait in memory for the switches' turn.
 
 from __future__ import annotations
 
-from testbed.simulate.lookahead import ways_out
+from collections.abc import Iterator
+
+from testbed.setup import Platform
 from testbed.simulate.world import Nodes
 
 SHORTEST_NS = 200  # of a turn; in less time too little happens
 SLICE_FRAMES = 32  # of a host's link, in a turn
 MOST_NS = 1 << 40  # of a turn where links have no rate
 TURNS = 4  # at the end of a run, until hosts and switches meet
+
+
+def ways_out(platform: Platform, switch: str) -> Iterator[tuple[str, int, int, int]]:
+    """(neighbour, link, the switch's end of it, ns) of each port. 0 ns where a link of the switch
+    reorders: then frames come out of the switch when they arrive, not ahead of it."""
+    assert platform.virtual is not None
+    ports = platform.topology.ports(switch).values()
+    early = not any(platform.link(link)[end].reorder for _, link, end in ports)
+    for neighbour, link, end in ports:
+        leaving = platform.link(link)[end]
+        ahead_ns = leaving.delay_ns - leaving.jitter_ns + platform.virtual.switch_latency_ns
+        yield neighbour, link, end, ahead_ns if early else 0
 
 
 def take_turns(nodes: Nodes, window_ns: int) -> None:

@@ -19,7 +19,7 @@ def test_a_filling_aggregator_is_seen_where_it_is():
     seen = dataplane.take_snapshot(esa.setup.platform, esa.switch)
     assert seen.jobs.tolist() == [[0, 1, 0], [1, 1, 0]] and (seen.filling, seen.held) == (2, 0)
     assert seen.events["allocations"] == 2 and seen.events["preemptions"] == 0
-    assert seen.blocks.seen.sum() == seen.capacity == esa.setup.platform.aggregators
+    assert seen.blocks.seen.sum() == seen.aggregators == esa.setup.platform.aggregators
     taken = seen.blocks.first[seen.blocks.filling > 0]
     assert len(taken) == 2 and taken[1] - taken[0] == 1
 
@@ -62,7 +62,7 @@ def test_sets_of_slots_are_two_aggregators_each():
     seen = dataplane.take_snapshot(switch.setup.platform, switch.switch)
     assert (seen.filling, seen.held) == (1, 1)
     assert seen.blocks.filling.sum() == seen.blocks.held.sum() == 1
-    assert seen.blocks.seen.sum() == seen.capacity
+    assert seen.blocks.seen.sum() == seen.aggregators
 
 
 def test_of_a_large_pool_only_the_first_places_of_each_block_are_read(monkeypatch):

@@ -51,7 +51,7 @@ def test_a_system_may_add_fields_of_its_own():
         reminder_delay_ns=0,
         min_reminder_delay_ns=1,
         max_reminder_delay_ns=1,
-        pool=4,
+        aggregators=4,
         index="hash",
         priority="esa",
         share=0.5,

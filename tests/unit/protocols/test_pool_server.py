@@ -557,7 +557,7 @@ def test_a_position_that_collided_gets_another_index():
 
 def test_indices_that_positions_have_left_are_free_for_others():
     server = new("atp", window=9)
-    pool = server.spec.options.pool
+    pool = server.spec.options.aggregators
     for number in range(36):
         iteration, fragment = divmod(number, 9)
         server.step(number, server.gradient(fragment, 0, iteration=iteration, flags=wire.COLLISION))
