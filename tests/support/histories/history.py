@@ -323,7 +323,7 @@ def _wrong(network: Network) -> list[tuple[int, int]]:
             f for f in range(host.spec.job.fragments) if not b.status[f] & send_scoreboard.RECEIVED
         ]
         if not host.finished() and missing:
-            found.append((job, _number(host, int(b.state[0].iteration), missing[0])))
+            found.append((job, _number(host, int(b.state.iteration), missing[0])))
     return found
 
 
