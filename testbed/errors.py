@@ -58,8 +58,8 @@ MOST_LINES = 300
 
 
 def legible(message: object) -> str:
-    """A message as it is shown: long lines without their middle, and no more lines than anybody
-    reads."""
+    """A message in its shown form: long lines without their middle, and a limited number of
+    lines."""
     lines = str(message).split("\n")
     if len(lines) > MOST_LINES:
         lines[MOST_LINES:] = [f"... and {len(lines) - MOST_LINES} more lines"]

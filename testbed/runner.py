@@ -100,7 +100,7 @@ def carry_out(
     page: LivePage | None = None,
 ) -> Path:
     """Check the machine, compile, and run an experiment; returns its results folder, which is below
-    `results`. Shows how far it is on `console`. Raises UserError and RunError as `run` does."""
+    `results`. Shows the progress on `console`. Raises UserError and RunError as `run` does."""
     is_virtual = experiment.runtime == VIRTUAL
     if prompt is not None and is_virtual:
         raise UserError("--cli is for runs on Mininet; virtual time has no network to look into")

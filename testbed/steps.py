@@ -1,4 +1,4 @@
-"""Steps that name themselves while they take long, so that a user always sees what is going on.
+"""Steps that name themselves while they take long, so that a user always sees the current one.
 
     with step(console, "building the network"):
         ...
@@ -87,8 +87,8 @@ class NotebookArea:
 
 @contextlib.contextmanager
 def step(console: Console | None, text: str | Callable[[], str]) -> Iterator[None]:
-    """Name what is done inside. text: what, as in "building the network"; or a function that says
-    how far it is, which another thread calls. None or a quiet console: nothing is shown."""
+    """Name the step inside. text: its name, as in "building the network"; or a function that
+    returns its progress, which another thread calls. None or a quiet console: nothing is shown."""
     if console is None or console.quiet:
         yield
         return

@@ -134,7 +134,7 @@ def table_data(table: Table) -> dict[str, Any]:
 
 
 def _datum(value: Value, cell: str) -> bool | float | str | None:
-    """A value for JSON: a truth, a number, else what its cell shows; None for what is unknown."""
+    """A value for JSON: a truth, a number, else the text of its cell; None for an unknown value."""
     if isinstance(value, Labelled) and isinstance(value.number, bool):
         value = value.number
     if isinstance(value, bool):
@@ -157,7 +157,7 @@ def without_zeros(table: Table) -> Table:
 
 
 def _number(value: Value) -> float | None:
-    """The number of a value; None for a text and for what is unknown."""
+    """The number of a value; None for a text and for an unknown value."""
     number = value
     if isinstance(value, Estimate | Spread):
         number = value.mean

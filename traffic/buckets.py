@@ -61,8 +61,8 @@ def in_buckets(trace: Trace, buckets: str) -> Trace:
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter of a layer, what a bucket that begins or ends with it is called, and the times
-    that go with it: the layer's last parameter has those of forward and backward."""
+    """A parameter of a layer, the name of a bucket that begins or ends with it, and the times that
+    go with it: the layer's last parameter has those of forward and backward."""
 
     first_name: str
     last_name: str

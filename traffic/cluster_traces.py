@@ -1,4 +1,4 @@
-"""Public traces of GPU clusters: what they say of each job, in one form.
+"""Public traces of GPU clusters: their data about each job, in one form.
 
 Three published forms are read, as their files are: Philly (cluster_job_log, JSON), Helios
 (cluster_log.csv), and Alibaba's cluster-trace-gpu-v2020 (pai_task_table.csv, which has no line with
@@ -48,9 +48,9 @@ NOTHING = ("", "None", "NULL", "null", "nan", "NaN")  # the traces' words for an
 
 @dataclass(frozen=True)
 class TracedJob:
-    """A job of a trace: its number there (the line of a table, the place in a list, from 1), when
-    it was submitted (ns, from any origin), how long it ran (ns, at least 1), and how many GPUs it
-    had (at least 1)."""
+    """A job of a trace: its number there (the line of a table, the place in a list, from 1), its
+    time of submission (ns, from any origin), its duration (ns, at least 1), and its number of GPUs
+    (at least 1)."""
 
     number: int
     submit_ns: int
@@ -113,7 +113,7 @@ def _read(path: Path, form: str, changed_ns: int, size: int) -> tuple[TracedJob,
 
 
 def _time_s(text: Any) -> float | None:
-    """A time in seconds since the year 2000; None for what is no time."""
+    """A time in seconds since the year 2000; None for any other text."""
     try:
         return (datetime.fromisoformat(text) - datetime(2000, 1, 1)).total_seconds()
     except (TypeError, ValueError):

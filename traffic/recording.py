@@ -1,4 +1,4 @@
-"""Recordings: what the ranks of a real training gave to all-reduce, as a model that jobs replay.
+"""Recordings: the values of a real training's ranks for all-reduce, as a model that jobs replay.
 
 `testbed.collective.ina_recorder` writes them and says what is in the file. A recording's buckets
 are the tensors of a trace. DDP gives them in the order of the backward pass, so the last one is the
@@ -275,8 +275,8 @@ def load_model(
     gpu: str | None = None,
     steps: int | None = None,
 ) -> Trace:
-    """The trace of a job's `model`: a recording, or what `load_trace` reads. steps: how many of a
-    recording's count for its mean times. Raises TraceError."""
+    """The trace of a job's `model`: a recording, or one that `load_trace` reads. steps: number of a
+    recording's steps that count for its mean times. Raises TraceError."""
     if is_recording(name_or_path):
         return load_recording(name_or_path, folder).trace(steps)
     return load_trace(name_or_path, folder, gpu)

@@ -40,7 +40,7 @@ BATCHES = "batch sizes: assumed (ours), the source states none; docs/models.md s
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one model on one GPU: per layer in ns, and what a trace file says about them."""
+    """Times of one model on one GPU: per layer in ns, and a trace file's notes about them."""
 
     forward_ns: list[int]
     backward_ns: list[int]

@@ -245,7 +245,7 @@ def _parsed(path: Path, text: str, gpu: str | None) -> Trace:
 
 
 class _Reader:
-    """Reads one file and collects what is wrong with it, so that one attempt shows every error."""
+    """Reads one file and collects its problems, so that one attempt shows every error."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path = path

@@ -74,7 +74,7 @@ class Area:
 @dataclass(frozen=True)
 class AreaChart:
     """Areas over time, from the lowest to the highest. `time_ns`: int64[samples], the beginning of
-    each step; `samples`: how many there were before they were thinned."""
+    each step; `samples`: their number before they were thinned."""
 
     title: str
     capacity: int

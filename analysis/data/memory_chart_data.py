@@ -1,4 +1,4 @@
-"""Charts of the switches' memory: who has the aggregators, for what, and what happens to them.
+"""Charts of the switches' memory: the jobs in the aggregators, their states, and the events.
 
 An aggregator is *filling* while workers are missing in its sum, *held* when the sum is complete and
 nobody has released it, else *free*. Shares of time come from the switches' own accumulators. Charts
@@ -128,7 +128,8 @@ def aggregators_by_job(results: Results, switch: str, most: int) -> AreaChart | 
 
 
 def event_increments(results: Results, switch: str) -> pd.DataFrame:
-    """Columns time_ns, event, count: how often an event happened since the sample before."""
+    """Columns time_ns, event, count: the number of times that an event happened since the sample
+    before."""
     rows = first_repetition(results.events)
     rows = rows[rows["switch"] == switch].sort_values(["event", "time_ns"])
     before = rows.groupby("event")["value"].shift(1).fillna(0).astype("int64")

@@ -412,7 +412,7 @@ LENGTHS = ("short", "medium", "long")
 
 def _by_length(group: pd.DataFrame) -> dict[str, float]:
     """Mean and 99th percentile of the JCT in ns, of all jobs and of those of each length, NaN where
-    there is none, or one never ended; and how many jobs are of each length.
+    there is none, or one never ended; and the number of jobs of each length.
 
     A job's length is its computation plus the bound of its communication, of all iterations. The
     range from the shortest to the longest job of the repetition is divided into three classes at

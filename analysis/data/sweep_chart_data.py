@@ -1,4 +1,4 @@
-"""The charts of a sweep: each measure against what was varied.
+"""The charts of a sweep: each measure against the varied number.
 
 Each measure is a panel. If a number is varied, a panel has lines over it, otherwise bars. A system
 without the varied key has the same value everywhere.

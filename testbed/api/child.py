@@ -20,7 +20,7 @@ from testbed.steps import quiet_console
 
 
 def main() -> int:
-    """Run what is asked for; returns the exit code."""
+    """Run the requested command; returns the exit code."""
     interrupts.install()
     die_with_parent(int(sys.argv[1]), signal.SIGTERM)
     try:

@@ -29,7 +29,7 @@ class Part:
     _word: ClassVar[str]
 
     def __init__(self, **keys: Any) -> None:
-        """Raises UserError for what the file would not allow."""
+        """Raises UserError for keys and values that the file would not allow."""
         self._data = {key.removesuffix("_"): plain(value) for key, value in keys.items()}
         self._check()
 

@@ -152,7 +152,7 @@ class SweepResult:
 
     @property
     def points(self) -> pd.DataFrame:
-        """A row per point: its hash (the index), what was varied (text), `state` ("not run" where
+        """A row per point: its hash (the index), the varied keys (text), `state` ("not run" where
         there is no run), `fidelity`, `reasons` (why it is degraded, or failed), `folder`."""
         import pandas as pd
 
@@ -198,9 +198,10 @@ class SweepResult:
         return sweep_data.frame(self._sweep)
 
     def __getitem__(self, point: int | str | Mapping[str, Any]) -> Result:
-        """A point by its place, by its hash (or how that begins), or by what was varied, as text or
-        as in the file: `sweep[{"system": "esa", "memory.aggregators": 64}]`. Raises UserError
-        unless one point fits, and it has been run; IndexError for a place behind the last."""
+        """A point by its place, by its hash (or the beginning of it), or by its varied values, as
+        text or as in the file: `sweep[{"system": "esa", "memory.aggregators": 64}]`. Raises
+        UserError unless one point fits, and it has been run; IndexError for a place behind the
+        last."""
         if isinstance(point, int):
             found = [self._sweep.points[point]]
         elif isinstance(point, str):

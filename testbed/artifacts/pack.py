@@ -64,7 +64,7 @@ def pack(what: Path, output: Path | None, results: Path) -> dict[str, Any]:
 
 
 def _found(what: Path, results: Path) -> Path:
-    """The folder of what is to be packed."""
+    """The folder of the results to be packed."""
     if what.exists() or is_sweep(what.parent):
         return what
     if what.name == str(what):

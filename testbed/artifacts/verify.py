@@ -74,7 +74,7 @@ def opened(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _described(path: Path, run: Any, folder: Path) -> None:
-    """Check what a manifest says of a run."""
+    """Check a manifest's description of a run."""
     kinds = {"folder": str, "name": str, "digest": str, "inputs": dict, "code": bool}
     if not isinstance(run, dict) or not all(isinstance(run.get(k), t) for k, t in kinds.items()):
         raise UserError(f"{path} is no sound artifact: its manifest does not describe a run")
@@ -133,8 +133,9 @@ def _rerun(folder: Path, run: dict[str, Any]) -> Rerun:
 
 
 def _moved(data: Any, here: dict[str, str]) -> Any:
-    """A file's data with the paths of this machine. Nothing else of another machine is named: what
-    is not among the inputs must be part of the testbed, or is an error when it is loaded."""
+    """A file's data with the paths of this machine. Nothing else of another machine is named: a
+    file that is not among the inputs must be part of the testbed, or is an error when it is
+    loaded."""
     if isinstance(data, dict):
         return {key: _moved(value, here) for key, value in data.items()}
     if isinstance(data, list):

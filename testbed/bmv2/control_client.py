@@ -91,7 +91,7 @@ class Client:
     # ---- multicast ----
 
     def multicast_group(self, group: int, copies: Sequence[tuple[int, int]]) -> None:
-        """Set a group to copies (port, rid); replaces what it was."""
+        """Set a group to copies (port, rid); replaces its former copies."""
         if group not in self._groups:
             self._call("mc_mgrp_create", group)
         for node in self._groups.get(group, ()):
@@ -149,8 +149,8 @@ class Client:
         self._call("set_queue_depth", packets, port)
 
     def stats(self) -> dict[str, int | None]:
-        """{"timestamp"}: what the program's clock shows now, in us; and what the process and its
-        ports have come to, under the embedded switch's names."""
+        """{"timestamp"}: the time of the program's clock, in us; and the counters of the process
+        and its ports, under the embedded switch's names."""
         return {"timestamp": self.timestamp(), **self._guarded(self._process_stats, "stats")}
 
     def timestamp(self) -> int:

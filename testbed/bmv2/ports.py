@@ -37,7 +37,7 @@ UNCOUNTED = ("queue_drops", "losses", "duplicates", "reordered", "unmodelled_dro
 @dataclass(frozen=True)
 class Neighbour:
     """The node at the other end of a port: its interface there, and a process in its namespace.
-    `host`: whether it is one, with queueing disciplines of ours."""
+    `host`: True if it is a host, with queueing disciplines of ours."""
 
     interface: str
     pid: int

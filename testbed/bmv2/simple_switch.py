@@ -52,7 +52,7 @@ def command(
 
 
 def version(tool: str) -> str | None:
-    """The last line of what a tool says of its version; None where it is missing."""
+    """The last line of a tool's output about its version; None where the tool is missing."""
     try:
         done = subprocess.run([tool, "--version"], capture_output=True, text=True, errors="replace")
     except OSError:

@@ -129,7 +129,7 @@ def _with(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(part: Any) -> Any:
-    """A schema of pydantic without what is of no use to editors: titles that repeat the key,
+    """A schema of pydantic without parts that are of no use to editors: titles that repeat the key,
     defaults in the testbed's own units, and null, which no file can say."""
     if isinstance(part, list):
         return [_plain(each) for each in part if each != {"type": "null"}]

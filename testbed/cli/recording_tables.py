@@ -28,9 +28,9 @@ FIXED_SCALES = tuple(10**power for power in range(3, 10))  # that are drawn
 
 @dataclass
 class Measured:
-    """Sums over all steps of what is measured of one parameter. `over`, `floats`: values of a rank
-    that do not fit the fixed scale, and fragments that travel as float32 because of one;
-    `lost`: sums that the fixed scale makes 0 although they are not."""
+    """Sums over all steps of the measurements of one parameter. `over`, `floats`: values of a rank
+    that do not fit the fixed scale, and fragments that travel as float32 because of one; `lost`:
+    sums that the fixed scale makes 0 although they are not."""
 
     name: str
     shape: tuple[int, ...]
@@ -73,7 +73,7 @@ class Measured:
 
 
 def measured(recording: Recording, fixed_scale: int, values: int) -> list[Measured]:
-    """The parameters in forward order, with what is measured of them; values: per packet."""
+    """The parameters in forward order, with their measurements; values: per packet."""
     ranks = recording.ranks
     block = block_fragments(ranks, values) * values
     found: list[list[Measured]] = [
@@ -270,8 +270,8 @@ def tables(recording: Recording, trace: Trace, fixed_scale: int, values: int) ->
 
 
 def draw_numbers(recording: Recording, title: str, values: int, path: Path) -> list[Path]:
-    """Draw how far the sums are off in each number format, over all parameters, for fixed scales
-    from 1,000 on. values: per packet. Returns what is written, as PNG and PDF."""
+    """Draw the errors of the sums in each number format, over all parameters, for fixed scales from
+    1,000 on. values: per packet. Returns the drawing, as PNG and PDF."""
     from testbed.analysis.figures import number_format_figure as figure
 
     fixed = []

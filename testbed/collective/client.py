@@ -63,7 +63,7 @@ def socket_name(job: int, rank: int) -> str:
 
 def address_of(name: str) -> str:
     """The socket address of a name. It is an abstract one, which belongs to a network namespace: so
-    it needs no file, and nobody else can reach it."""
+    it needs no file, and other namespaces cannot reach it."""
     return f"\0{name}"
 
 
@@ -160,8 +160,8 @@ class Handle:
     def __init__(
         self, job: Job, number: int, said: tuple[int, int, int], result: Callable[[], np.ndarray]
     ) -> None:
-        """number: of the collective, from 1. said: of `given_words`. result: makes the result of
-        what has arrived, at the end."""
+        """number: of the collective, from 1. said: of `given_words`. result: makes the result from
+        the values that have arrived, at the end."""
         self._job = job
         self._number, self._said = number, said
         self._make = result
@@ -576,8 +576,8 @@ class Job:
         return place
 
     def look(self) -> None:
-        """Take in what is done by now, without waiting. Raises CollectiveError if the job cannot
-        go on."""
+        """Take in the calls that are done by now, without waiting. Raises CollectiveError if the
+        job cannot go on."""
         with self._changed:
             self._look()
 

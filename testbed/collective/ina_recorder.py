@@ -1,4 +1,5 @@
-"""Record what a DistributedDataParallel (DDP) training gives to all-reduce, and when.
+"""Recorder of a DistributedDataParallel (DDP) training: the values for all-reduce, with their
+times.
 
 This file works alone: copy it to any machine with torch and numpy. What it writes is a recording,
 which the testbed replays (docs/recordings.md).
@@ -117,7 +118,7 @@ def _planes(array: np.ndarray) -> np.ndarray:
 
 
 class Archive:
-    """A recording's file, open for reading. Raises RecordingError for what is none."""
+    """A recording's file, open for reading. Raises RecordingError for any other file."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -271,7 +272,7 @@ def _joined(header: dict[str, Any], order: list[Archive]) -> Iterator[tuple[str,
 
 
 class _Clock:
-    """Marks in time, and how many ns lie between two; of the processor or of a GPU's stream."""
+    """Marks in time, and the ns between two; of the processor or of a GPU's stream."""
 
     def __init__(self, device: Any) -> None:
         self._cuda = None

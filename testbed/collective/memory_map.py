@@ -85,7 +85,7 @@ def new_memory(arena_words: int) -> np.ndarray:
 
 
 def map_memory(descriptor: int, size: int) -> np.ndarray:
-    """The bytes of a memory file, uint8[size], shared with whoever maps it."""
+    """The bytes of a memory file, uint8[size], shared with all processes that map it."""
     return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
 
 

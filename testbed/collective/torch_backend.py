@@ -203,7 +203,7 @@ class InaGroup(dist.ProcessGroup):
     def _under_way(
         self, handle: client.Handle, tensors: list[torch.Tensor], put: Callable[[], None]
     ) -> InaWork:
-        """put: what is to be done with the result."""
+        """put: called with the result."""
         work = InaWork(tensors)
         self._pending.put((handle, work, put))
         return work
@@ -296,7 +296,8 @@ def register() -> None:
 
 
 def _replace_init(original: Callable[..., None]) -> None:
-    """Let `init_process_group` do what the experiment says, under every name that it has."""
+    """Replace `init_process_group` by one that follows the experiment, under every name that it
+    has."""
 
     @functools.wraps(original)
     def init_process_group(

@@ -23,7 +23,7 @@ def explain(
     model: Any,
     unknown: Callable[[Path, list[str]], Problem] = Problem.unknown,
 ) -> list[Problem]:
-    """pydantic's errors in the words of this package. `path` leads to what was validated, which was
+    """pydantic's errors in the words of this package. `path` leads to the validated part, which was
     read as `model`. `unknown` makes the problem of an unknown key out of its path and the known
     keys."""
     problems = []

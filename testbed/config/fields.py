@@ -93,9 +93,8 @@ class Kind:
 
 @dataclass(frozen=True)
 class Quantity(Kind):
-    """A number with a unit, from `low` to `high` base units. `words` are alternatives with what
-    they become (`unlimited`: None). Percentages become a float from 0 to 1, everything else an
-    int."""
+    """A number with a unit, from `low` to `high` base units. `words` are alternatives with their
+    values (`unlimited`: None). Percentages become a float from 0 to 1, everything else an int."""
 
     dimension: Dimension
     low: int

@@ -24,7 +24,7 @@ _QUANTITY = re.compile(
 
 
 class FieldError(ValueError):
-    """A value that does not fit its key: what was found, what is allowed, and a hint (may be
+    """A value that does not fit its key: the value found, the allowed values, and a hint (may be
     "")."""
 
     def __init__(self, found: str, allowed: str, hint: str = "") -> None:
@@ -187,5 +187,6 @@ def decimal(number: Fraction) -> str:
 
 
 def count(things: Sized, word: str, plural: str = "s") -> str:
-    """`1 switch`, `2 switches`: how many things there are. plural: what is added to the word."""
+    """A number of things in words: `1 switch`, `2 switches`. plural: the ending that is added to
+    the word."""
     return f"{len(things)} {word}{plural if len(things) != 1 else ''}"

@@ -1,4 +1,4 @@
-"""A switch from outside: what the control plane writes into it and reads from it.
+"""A switch from outside: the entries that the control plane writes, and the memory that it reads.
 
 `install_tables` says which P4 program the switches run, with which compile-time parameters, and
 fills a switch's tables; `job_tables` keeps them up to date while jobs come and go, `failover` and

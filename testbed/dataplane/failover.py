@@ -39,8 +39,8 @@ class Followed:
 
 
 class Failover:
-    """The links and routes of one repetition. `done`: the changes that have taken place, with the
-    times at which they did; `followed`: what the control plane has done."""
+    """The links and routes of one repetition. `done`: the changes that have taken place, with their
+    times; `followed`: the steps of the control plane so far."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class Failover:
         self.followed: list[Followed] = []
 
     def compute_ahead(self) -> None:
-        """Compute what the planned failures need for jobs that go on until then, so that following
-        them takes no longer than their failover time. A job that ends before costs a computation
-        during the run."""
+        """Compute the new routes of planned failures for jobs that go on until then, so that
+        following them takes no longer than their failover time. A job that ends before costs a
+        computation during the run."""
         rerouting = Rerouting(self._setup)
         for step in self._steps:
             if step.change is None:
@@ -81,7 +81,7 @@ class Failover:
         return step.at_ns + max(self._late_ns.get(fault, 0) for fault in step.faults)
 
     def tick(self, now_ns: int, ended: Collection[int] = ()) -> None:
-        """Do what is due. ended: jobs that have."""
+        """Do the steps that are due. ended: jobs that have."""
         while self.next_ns() <= now_ns:
             step = self._steps.pop(0)
             if step.change is None:

@@ -44,7 +44,7 @@ def install(setup: Setup, switch: str, client: Any) -> None:
 
 def entries_of(setup: Setup, switch: str, jobs: Iterable[int]) -> dict[tuple, tuple]:
     """The control calls that fill the tables and multicast groups of one switch, for these jobs, by
-    what they set (`entry_of`), in order."""
+    the thing that they set (`entry_of`), in order."""
     calls: list[tuple] = []
     platform = setup.platform
     _install_routes(platform.topology, switch, calls)

@@ -34,8 +34,8 @@ LATEST = 64  # different contents of registers whose meaning is remembered
 
 
 class Blocks(NamedTuple):
-    """Neighbouring aggregators, int64[B] each: the first one's number, how many were looked at, and
-    how many of these are filling and held."""
+    """Neighbouring aggregators, int64[B] each: the first one's number, the number of those looked
+    at, and the numbers of these that are filling and held."""
 
     first: np.ndarray
     seen: np.ndarray
@@ -48,8 +48,8 @@ NO_BLOCKS = Blocks(*(np.zeros(0, np.int64) for _ in range(4)))
 
 class MemorySnapshot(NamedTuple):
     """A switch's memory at one moment. `jobs`: int64[J, 3], a job's number and its aggregators that
-    are filling and held; `counts`: int64[E], how often each event has happened so far, all jobs
-    together, and `names` of the events; the pool's blocks; the pool's size."""
+    are filling and held; `counts`: int64[E], the number of times that each event has happened so
+    far, all jobs together, and `names` of the events; the pool's blocks; the pool's size."""
 
     jobs: np.ndarray
     counts: np.ndarray
@@ -72,7 +72,7 @@ class MemorySnapshot(NamedTuple):
 
 
 class SnapshotTaker:
-    """Takes snapshots of a platform's switches. What is the same each time is prepared."""
+    """Takes snapshots of a platform's switches. The constant parts are prepared."""
 
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
@@ -92,7 +92,7 @@ class SnapshotTaker:
         self, client: Any, at_pool: bool = True, running: Collection[int] | None = None
     ) -> MemorySnapshot:
         """Take a snapshot of one switch, in one exchange with it; at_pool: of its blocks too, which
-        takes longer; running: see `occupied`. Raises what the client raises.
+        takes longer; running: see `occupied`. Raises the errors of the client.
 
         On BMv2 packets pass between two readings and each takes long: there are no blocks, and
         jobs' aggregators are counted as `occupancy` does."""

@@ -124,8 +124,9 @@ def counters(platform: Platform, client: Any) -> list[tuple[int, str, int]]:
 
 
 def port_counts(platform: Platform, client: Any) -> list[dict[str, Any]]:
-    """A switch's `port_stats()`, with what it has refused at each port (p4/admission.p4) as
-    `refused` of direction ingress; null for egress, and where switches admit everything."""
+    """A switch's `port_stats()`, with the packets that it has refused at each port
+    (p4/admission.p4) as `refused` of direction ingress; null for egress, and where switches admit
+    everything."""
     rows = client.port_stats()
     refused = refusals(platform, client, [row["port"] for row in rows])
     for row in rows:

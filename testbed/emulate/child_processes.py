@@ -83,7 +83,7 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
 
 def program(arguments: dict, descriptors: list[int]) -> None:
     """A rank of a job's program: this process becomes it. arguments: command, environment, folder,
-    user ([uid, gid] of who it runs as, or null)."""
+    user ([uid, gid] of the user as whom it runs, or null)."""
     from testbed.linux import kernel
 
     parent = os.getppid()

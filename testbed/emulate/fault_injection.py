@@ -37,7 +37,7 @@ KILL_TIMEOUT_S = 10
 @dataclass
 class PlannedFault:
     """One fault with its processes. Times are ns since the run's start; `begun_ns` None: not yet,
-    or never since there was nobody left."""
+    or never since no process was left."""
 
     number: int
     fault: Fault
@@ -66,7 +66,7 @@ class PlannedFault:
 
 
 class Faults:
-    """All faults of one repetition; `tick` does what is due.
+    """All faults of one repetition; `tick` begins and ends those that are due.
 
     Attributes: `killed`, the numbers of the jobs that were killed as a whole; `broken`, why a job
     cannot finish any more, by its number; `endangered`, why a job might not; `excused`, names of
@@ -115,7 +115,7 @@ class Faults:
         return self._start_ns + min(times) if times else None
 
     def tick(self, now_ns: int) -> None:
-        """Do what is due. now_ns: CLOCK_MONOTONIC."""
+        """Begin and end the faults that are due. now_ns: CLOCK_MONOTONIC."""
         elapsed_ns = now_ns - self._start_ns
         for each in self._plan:
             if each.waiting and elapsed_ns >= each.fault.at_ns:

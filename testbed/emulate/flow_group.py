@@ -39,7 +39,7 @@ class _End(Controlled):
     failed: list[str] = field(default_factory=list)
 
     def check(self) -> None:
-        """Take in what it has said. Raises RunError if it cannot go on."""
+        """Take in its messages. Raises RunError if it cannot go on."""
         for message in self.heard()[0]:
             self.ready = self.ready or "ready" in message
             self.done = message.get("done", self.done)

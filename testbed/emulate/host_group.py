@@ -32,7 +32,7 @@ TARGET = "testbed.emulate.child_processes:host"
 
 @dataclass
 class HostProcess(Controlled):
-    """One role on its host. `done` is what it counted, once it is done; `output` the file with a
+    """One role on its host. `done`: its counters, once it is done; `output`: the file with a
     worker's times."""
 
     spec: HostSpec
@@ -70,7 +70,7 @@ class HostProcess(Controlled):
         }
 
     def receive(self) -> bool:
-        """Take in what the process has said, without waiting; False once it has hung up.
+        """Take in the process's messages, without waiting; False once it has hung up.
 
         Raises RunError when it says that it has failed.
         """

@@ -61,8 +61,8 @@ class MininetRun:
         prompt: str | None = None,
     ) -> None:
         """captured: the ports whose packets are written down. shared: the session of several runs.
-        prompt: when Mininet's prompt opens: "before" the jobs, "during" or "after" them; None: it
-        does not. Raises UserError for what the machine cannot do."""
+        prompt: the time at which Mininet's prompt opens: "before" the jobs, "during" or "after"
+        them; None: it does not. Raises UserError for tasks that the machine cannot do."""
         self.run = run
         self._captured, self._shared, self._prompt = captured, shared, prompt
         self._backend = backend_of(run.setup.platform, run.program)
@@ -225,7 +225,7 @@ class Repetition:
             hosts[new.job, new.number].send(planned=new.part.to_json())
 
     def _keep_counts(self, name: str) -> None:
-        """Note what a switch has counted, before it ends."""
+        """Note a switch's counters, before it ends."""
         platform = self.setup.platform
         with self.switches.asked(name, "cannot be read") as client:
             counts = (

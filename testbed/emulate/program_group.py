@@ -113,7 +113,8 @@ class ProgramGroup:
         return self._jobs[job].ranks if job in self._jobs else []
 
     def tick(self, now_ns: int) -> None:
-        """Start what is due, and look at what has ended. Raises RunError when a job has failed."""
+        """Start the jobs that are due, and look for ranks that have ended. Raises RunError when a
+        job has failed."""
         for job in self._jobs.values():
             if not job.ranks and now_ns >= job.start_ns:
                 job.ranks = [self._start(job, host) for host in job.hosts]
@@ -194,8 +195,8 @@ class ProgramGroup:
         return ", ".join([f"step {said['step']}", *parts])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Table measures; the ranks' files go. What is no report is left out: the file is the
-        program's."""
+        """Table measures; the ranks' files go. Lines that are no report are left out: the file is
+        the program's."""
         rows = self.said()
         for job in self._jobs.values():
             for rank in job.ranks:
@@ -317,7 +318,8 @@ def environment(
     timeout_ns: int,
     backend: str | None,
 ) -> dict[str, str]:
-    """A rank's environment: the caller's, what torchrun would set, and what the experiment says."""
+    """A rank's environment: the caller's, the variables that torchrun would set, and those of the
+    experiment."""
     spec = host.spec
     master = next(each.spec.address for each in hosts if each.spec.number == 0)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}

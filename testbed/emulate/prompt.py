@@ -96,7 +96,7 @@ def measure_tcp(client: Any, server: Any) -> None:
 
 def prompt_beside(network: Network, work: Callable[[], None]) -> None:
     """Do `work` in another thread with the prompt open; the prompt closes when the work is done.
-    Leaving it earlier waits for the work. Raises what the work raises."""
+    Leaving it earlier waits for the work. Raises the errors of the work."""
     raised: list[BaseException] = []
     main = threading.main_thread().ident
     assert main is not None

@@ -177,7 +177,7 @@ class SharedSession:
         self._session: Session | None = None
 
     def start(self) -> None:
-        """Start the spawners, which load what they need while the caller goes on."""
+        """Start the spawners, which load their modules while the caller goes on."""
         if self._session is None:
             self._session = Session(self._title)
             self._session.start(self._hosts)

@@ -1,5 +1,5 @@
-"""The differences between the two kinds of switches in a run: how to start and reach a process, who
-shapes the links, and which options the network needs.
+"""The differences between the two kinds of switches in a run: start and control of a process,
+shaping of links, and options of the network.
 
 Everything else is the same for both. `Embedded` is the native switch, which shapes its ports
 itself. `Bmv2` is simple_switch, which has egress queues and leaves the rest to the kernel.
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 class Backend(Protocol):
-    """One kind of switch. `target` is what a switch's process calls
-    (testbed/emulate/child_processes.py); `by_thread`: whether its threads' processor time counts
-    one by one, since each does another part of the work; `trains`: whether UDP packets go through
+    """One kind of switch. `target`: the function of a switch's process
+    (testbed/emulate/child_processes.py); `by_thread`: True if its threads' processor time counts
+    one by one, since each does another part of the work; `trains`: True if UDP packets go through
     it in trains (testbed/hosts/trains.py)."""
 
     target: str
@@ -48,7 +48,7 @@ class Backend(Protocol):
         """A control client of the switch, once it answers. Raises RunError."""
 
     def shape(self, switch: str, client: Any) -> None:
-        """Give a switch's links what the experiment says."""
+        """Shape a switch's links as the experiment says."""
 
 
 class Embedded:

@@ -52,9 +52,9 @@ class Watch:
         programs: ProgramGroup | None = None,
     ) -> None:
         """start_ns: the common start, on CLOCK_MONOTONIC. job_start_ns: after it, by job.
-        timeout_ns: how long a job may make no progress, and a host give no sign of life.
-        lossless_reason: why the system cannot recover from a lost packet; "" if it can.
-        """
+        timeout_ns: longest time in which a job may make no progress, and a host give no sign of
+        life. lossless_reason: the reason why the system cannot recover from a lost packet; "" if it
+        can."""
         self.hosts = hosts
         self.switches = switches
         self.spawners = spawners
@@ -95,7 +95,7 @@ class Watch:
             self._receive_remaining(selector)
 
     def _listen(self, selector: selectors.BaseSelector) -> None:
-        """Until somebody says something, or there is something to do."""
+        """Wait until a message arrives, or there is something to do."""
         pause_s = SELECT_S
         due_ns = self.faults.next_ns() if self.faults is not None else None
         if due_ns is not None:

@@ -45,7 +45,7 @@ def check(
 def _check_direction(
     direction: LinkDirection, frame_bytes: int | None
 ) -> Iterator[tuple[str, str]]:
-    """(key, what is wrong with it) of one direction."""
+    """Problems of one direction: (key, message)."""
     for key, attribute in (
         ("jitter", "jitter_ns"),
         ("duplicate", "duplicate"),

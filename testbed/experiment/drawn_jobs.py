@@ -27,8 +27,8 @@ def longest(kind: Kind) -> int:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Numbers that turn a load into an interval: how many hosts there are, how many parameter
-    servers a job has, and how long an iteration of a job of each kind takes alone."""
+    """Numbers that turn a load into an interval: the number of hosts, the number of parameter
+    servers of a job, and the time that an iteration of a job of each kind takes alone."""
 
     hosts: int
     servers: int

@@ -97,7 +97,7 @@ class Experiment(ExperimentFile):
 
     @property
     def memory_parts(self) -> int:
-        """Into how many parts a system divides the memory that gives each job its own."""
+        """Number of parts into which a system divides the memory that gives each job its own."""
         return len(self.jobs) if self.arrivals is None else self.arrivals.at_once or 1
 
     def of_repetition(self, repetition: int) -> Experiment:

@@ -1,4 +1,4 @@
-"""The key `figure` of a sweep's file: what is drawn of the sweep, and what it is to show.
+"""The key `figure` of a sweep's file: the drawing of the sweep, and its claim.
 
 The declaration stands beside the sweep that it draws, so that a figure is one file: another one
 needs no code, every report of the sweep draws it, and no list of names can be out of date.

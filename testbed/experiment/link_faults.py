@@ -1,4 +1,4 @@
-"""Planned failures of links: which links fail and return, when, and whether that is possible.
+"""Planned failures of links: the links, the times of failure and return, and the checks of both.
 
 All of it is known before a run begins. So the moments at which links change are found here once,
 for every runtime, and mistakes are found when an experiment is checked: a link that does not exist,

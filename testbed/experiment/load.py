@@ -1,4 +1,4 @@
-"""Loading an experiment file: text, then sections, then what they must agree on.
+"""Loading an experiment file: text, then sections, then the checks across sections.
 
 Each section is checked by itself, so that an error in one does not hide those of the others; what
 several sections must agree on is checked as far as those are sound. All problems come in one error.

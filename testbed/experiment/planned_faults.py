@@ -1,4 +1,4 @@
-"""Planned faults: which nodes they affect, and whether they are possible in the experiment.
+"""Planned faults: the nodes that they affect, and checks that they are possible in the experiment.
 
 A fault names a job, one of its processes, or a switch. This module converts that to names of hosts
 and switches. It finds impossible faults before anything runs: a worker that does not exist, a pause

@@ -65,8 +65,8 @@ def misplaced(path: KeyPath, job: Job) -> list[Problem]:
 
 
 def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
-    """The job with its command as absolute paths and the defaults of a program, and what is wrong
-    with its keys."""
+    """The job with its command as absolute paths and the defaults of a program, and the problems of
+    its keys."""
     problems = []
     for name in OF_REPLAY:
         if name in job.model_fields_set:

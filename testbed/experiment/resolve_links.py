@@ -44,7 +44,7 @@ def resolve_links(
     seed: int,
 ) -> tuple[list[tuple[LinkDirection, LinkDirection]], frozenset[int], list[Problem]]:
     """Both directions of each link, in the topology's order, the indices of those that have failed,
-    and what is wrong with them.
+    and the problems.
 
     Without a topology only what all links have in common is checked. `virtual`: what hosts and
     switches take in virtual time; None on a real clock. `seed`: where drawn delays come from."""
@@ -119,7 +119,7 @@ class _Links:
         self.failed.add(index)
 
     def exceptions(self, links: Links) -> dict[int, list[tuple[int, bool]]]:
-        """{link index: [(position in `each`, whether `between` names it the other way round)]}."""
+        """{link index: [(position in `each`, True if `between` names it the other way round)]}."""
         assert self.topology is not None
         by_ends: dict[frozenset[str], list[int]] = {}
         for index, linked in enumerate(self.topology.links):

@@ -18,8 +18,8 @@ from testbed.topology import Topology
 def resolve_switches(
     switches: Switches, topology: Topology, system: systems.System | None
 ) -> tuple[Switches, Topology, list[Problem]]:
-    """The settings with those of the topology's class among them, the topology that knows which of
-    its switches only forward, and what is wrong; the first two are sound if nothing is."""
+    """The settings with those of the topology's class among them, the topology with its switches
+    that only forward, and the problems; the first two are sound if there is no problem."""
     problems = _named(switches, topology)
     if problems:
         return switches, topology, problems

@@ -47,8 +47,8 @@ Choice = dict[str, Any]  # varied key as written -> its value
 
 @dataclass(frozen=True)
 class Point:
-    """One experiment of a sweep. `values`: what the sweep set, by key as the file writes it; `key`:
-    a hash of the resolved experiment without its name, equal for equal experiments."""
+    """One experiment of a sweep. `values`: the values that the sweep set, by key as the file writes
+    it; `key`: a hash of the resolved experiment without its name, equal for equal experiments."""
 
     values: Choice
     experiment: Experiment
@@ -215,7 +215,7 @@ def system_titles(points: Iterable[Point]) -> dict[str, str]:
 
 def number_of(value: Any) -> float | None:
     """A varied value as a number in its base unit: 64, `1 %` (0.01), `10 Mbit/s`; of a list of
-    jobs, how many they are; None if it is none."""
+    jobs, their number; None if it is none."""
     if isinstance(value, bool):
         return None
     if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):

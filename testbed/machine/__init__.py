@@ -1,3 +1,3 @@
-"""The abilities of this machine: doctor (what is installed and works), kernel_probe, preflight
-(before a run), calibration (what it measured), capacity and memory_estimate (whether an experiment
-fits)."""
+"""The abilities of this machine: doctor (installed and working tools), kernel_probe, preflight
+(before a run), calibration (measured rates), capacity and memory_estimate (fit of an
+experiment)."""

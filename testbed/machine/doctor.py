@@ -1,5 +1,5 @@
-"""`ina doctor`: what this machine has, what is missing, the remedies, and which runtimes work
-here.
+"""`ina doctor`: the machine's abilities, the missing parts, the remedies, and the runtimes that
+work.
 
 Everything that can be tried is tried: a C compiler compiles, Mininet is imported by a Python of its
 own, the kernel's features are used in namespaces that end with the process (`kernel_probe`). What
@@ -127,7 +127,7 @@ def runtimes(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _run(*command: str, folder: Path | None = None) -> tuple[bool, str]:
-    """Run a command: whether it ended well, and the last line that it printed."""
+    """Run a command: True if it ended well, and the last line that it printed."""
     environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
     try:
         done = subprocess.run(
@@ -180,8 +180,8 @@ def _command(name: str, package: str, purpose: str, needed_by: frozenset[str]) -
 
 
 def _compiler() -> Finding:
-    """A C compiler that can make what a P4 program becomes: a shared object that uses the C
-    library and its mathematics."""
+    """A C compiler for compiled P4 programs: shared objects that use the C library and its
+    mathematics."""
     remedy = _system_package("gcc libc6-dev")
     path = find_c_compiler()
     if path is None:
@@ -365,5 +365,5 @@ def _show_tables(findings: Sequence[Finding], runtimes: Sequence[Finding]) -> No
 
 
 def _color(finding: Finding) -> str:
-    """Red is for what the default runtime misses."""
+    """Color of a finding: red for parts that the default runtime misses."""
     return _COLORS[MISSING] if DEFAULT in finding.needed_by else _COLORS[UNKNOWN]

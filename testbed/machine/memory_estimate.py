@@ -35,8 +35,8 @@ MachineBytes = Callable[["HostSpec"], int]
 
 
 def estimate_bytes(setup: Setup, machine_bytes: MachineBytes | None = None) -> int:
-    """About how much memory a run takes at most. machine_bytes: what each machine takes; by default
-    small ones are made and measured."""
+    """Estimate of the most memory that a run takes. machine_bytes: the bytes of each machine; by
+    default small ones are made and measured."""
     from testbed.setup.host_specs import job_specs
 
     size_of = machine_bytes or _machine_bytes

@@ -1,4 +1,4 @@
-"""Checks whether this machine can do a run, before anything is built. Errors have remedies."""
+"""Checks of this machine's abilities before anything of a run is built. Errors have remedies."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ COMMAND_S = 120  # a command that takes longer has failed
 
 
 def check_network(path: Path) -> int:
-    """Say whether a network file, its programs and its entries are right. Raises UserError."""
+    """Check a network file, its programs and its entries, and print the result. Raises
+    UserError."""
     plan = load_network(path)
     warnings = dry_run(plan)
     net = plan.net
@@ -44,8 +45,8 @@ def check_network(path: Path) -> int:
 
 
 def run_network(path: Path, prompt: str | None = None) -> int:
-    """Bring the network up, carry out the checks; exit code 1 when one does not hold. prompt:
-    whether Mininet's prompt opens "before" the checks or "after" them.
+    """Bring the network up, carry out the checks; exit code 1 when one does not hold. prompt: the
+    time at which Mininet's prompt opens, "before" the checks or "after" them.
 
     Raises UserError before anything is built, and RunError."""
     plan = load_network(path)
@@ -95,7 +96,7 @@ class Checks:
         self.started: list[subprocess.Popen] = []
 
     def run(self) -> int:
-        """All of them, each printed; returns how many do not hold."""
+        """Run all checks, and print each; returns the number of those that do not hold."""
         failed = 0
         try:
             for check in self.plan.checks:

@@ -114,8 +114,8 @@ class _Address(NamedTuple):
 
 
 class P4App:
-    """One p4app.json on its way into a network file that will lie in `folder`. `notes`: what was
-    not taken over, a line each."""
+    """One p4app.json on its way into a network file that will lie in `folder`. `notes`: parts that
+    were not taken over, a line each."""
 
     def __init__(self, data: Any, path: Path, program: Path, folder: Path) -> None:
         self.data = data

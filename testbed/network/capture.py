@@ -88,7 +88,7 @@ def listen(pid: int, interface: str) -> socket.socket:
 def _take(
     ends: tuple[tuple[socket.socket, int], ...], file: BinaryIO, cutter: TrainCutter | None
 ) -> int:
-    """Write all packets that are waiting, in order of time; returns how many."""
+    """Write all packets that are waiting, in order of time; returns their number."""
     taken: list[tuple[int, int, bytes]] = []
     for end, direction in ends:
         for _ in range(AT_ONCE):
@@ -109,7 +109,7 @@ def _take(
 
 
 def _missed(end: socket.socket) -> int:
-    """Packets that the kernel dropped because nobody took them in time."""
+    """Packets that the kernel dropped because they were not read in time."""
     _, drops = struct.unpack("@II", end.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
     return drops
 

@@ -59,8 +59,7 @@ def _few(names: Sequence[str], most: int = 12) -> str:
 
 
 def processes(record: Record, node: str) -> dict[str, Identity]:
-    """The processes of a node that live, by what they are: "namespace", and "process" where it runs
-    one."""
+    """The processes of a node that live, by kind: "namespace", and "process" where it runs one."""
     found = {}
     for key, identity in record.processes.items():
         name, _, what = key.rpartition("-")

@@ -187,8 +187,8 @@ class Network(Mininet):
 
     def _mac(self, name: str) -> str:
         """A host's address. A switch's interfaces get others than the switch has as a gateway: the
-        kernel then sees packets to the gateway as somebody else's, and leaves them to the switch.
-        """
+        kernel then sees packets to the gateway as addressed elsewhere, and leaves them to the
+        switch."""
         number = self.topology.number(name)
         if name in self.topology.hosts:
             return addresses.host_mac(number)

@@ -257,8 +257,8 @@ MININETS_ARGUMENTS = frozenset(
 
 
 def refuse_others(name: str, params: Mapping[str, object]) -> None:
-    """Raises UserError for arguments of a BMv2 node, and for those that nobody knows: Mininet would
-    take them for its own and lose them."""
+    """Raises UserError for arguments of a BMv2 node, and for unknown ones: Mininet would take them
+    for its own and lose them."""
     for argument in params:
         if argument in BMV2_ARGUMENTS:
             raise UserError(

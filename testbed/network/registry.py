@@ -98,7 +98,7 @@ class Record:
         os.replace(scratch, self.path)
 
     def remove(self) -> None:
-        """Forget the run; its folder goes first, so that what is left is always found."""
+        """Forget the run; its folder goes first, so that the rest is always found."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.path.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""Processes of a run, forked from a small parent that has already imported what they need.
+"""Processes of a run, forked from a small parent that has already imported their modules.
 
 Importing numba and loading compiled protocols takes more than a second; a network of 32 hosts
 cannot afford that 32 times. So one *spawner* process per kind (hosts; switches and namespaces)
@@ -61,7 +61,7 @@ class HasFileno(Protocol):
 @dataclass
 class Process:
     """A child as the runner sees it. `code` is None while it runs, negative for a signal.
-    `out_of_memory`: whether the kernel has killed it because memory ran out."""
+    `out_of_memory`: True if the kernel has killed it because memory ran out."""
 
     key: str
     log: Path
@@ -200,7 +200,7 @@ class Spawner:
                 self._send({"signal": process.key, "number": number})
 
     def pump(self) -> list[Process]:
-        """Take in what the spawner has said, without waiting. Returns the children that ended."""
+        """Take in the spawner's messages, without waiting. Returns the children that ended."""
         self._receive()
         ended, self._ended = self._ended, []
         return ended
@@ -390,8 +390,8 @@ class _Server:
 
 
 def _end_group(pid: int) -> None:
-    """Kill what a child has left behind, if it leads a process group. Before it is waited for: so
-    long nobody else can have its number."""
+    """Kill the remaining processes of a child that leads a process group. This happens before the
+    wait for the child: until then no other process can have its number."""
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
 

@@ -35,7 +35,7 @@ def row(scope: str, name: str, measure: str, value: float | None, limit: float) 
 
 
 def missed_faults(count: int) -> dict[str, Any]:
-    """The row that says how many planned faults did not take place."""
+    """Row with the number of planned faults that did not take place."""
     return row("run", "faults", "planned faults that did not take place", count, 0)
 
 

@@ -98,8 +98,8 @@ class Results:
         return self._frames[name]
 
     def once(self, derive: Callable[[Results], _Derived]) -> _Derived:
-        """`derive(self)`, which is called only when it is first asked for; so what it returns
-        belongs to all who ask and stays as it is."""
+        """`derive(self)`, which is called only once, when it is first asked for; so its result is
+        shared by all callers and stays as it is."""
         if derive not in self._derived:
             self._derived[derive] = derive(self)
         return self._derived[derive]

@@ -116,7 +116,7 @@ V = TypeVar("V")
 
 
 def _sorted(values: Mapping[K, V], keys: Sequence[K]) -> dict[K, V]:
-    """A mapping in the order of `keys`, then what is not among them."""
+    """A mapping in the order of `keys`, then the other keys."""
     return {key: values[key] for key in (*keys, *values) if key in values}
 
 

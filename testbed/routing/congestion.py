@@ -1,4 +1,4 @@
-"""Least congestion: how many workers of each class take which route, all at one rate.
+"""Least congestion: the number of workers of each class on each route, all at one rate.
 
 If all workers send at the same rate lambda, every load is lambda times a count, the number of
 workers and aggregates that use the resource. To find the largest lambda, make the largest ratio of
@@ -319,7 +319,7 @@ class Congestion:
         more: Rows | None = None,
         whole: Sequence[int] | None = None,
     ) -> np.ndarray | None:
-        """nodes: how many nodes a search for whole counts may visit; None: a linear program.
+        """nodes: number of nodes that a search for whole counts may visit; None: a linear program.
         whole: the variables that must be whole then; None: all but mu and the flows of results."""
         constraints = [self.rows.constraint(self.variables)]
         if more is not None and more.low:

@@ -19,9 +19,9 @@ FRAME_BYTES = 14 + 20 + 8 + 24 + 4 + 4 * 64  # a gradient packet of 64 values, b
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch. `aggregates`: whether it can add up gradients at all; `aggregation_bps`: its
-    aggregation capacity C_s, the most that its inputs may come to together; `slots`: aggregators
-    that its memory holds."""
+    """A switch. `aggregates`: True if it can add up gradients at all; `aggregation_bps`: its
+    aggregation capacity C_s, the largest sum of its inputs; `slots`: aggregators that its memory
+    holds."""
 
     name: str
     aggregates: bool = True
@@ -31,8 +31,8 @@ class Switch:
 
 @dataclass(frozen=True)
 class Host:
-    """A host. `ingress_bps`: what a parameter server on it can take in, besides what its link
-    carries."""
+    """A host. `ingress_bps`: the rate that a parameter server on it can take in, besides the
+    capacity of its link."""
 
     name: str
     ingress_bps: int | None = None

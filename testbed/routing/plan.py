@@ -125,7 +125,7 @@ class JobPlan:
 
     @property
     def results_bps(self) -> Fraction:
-        """The rate of its results: its own, or what they have room for."""
+        """The rate of its results: its own, or the rate for which they have room."""
         room = self.results.room_bps
         return self.rate_bps if room is None else min(self.rate_bps, room)
 

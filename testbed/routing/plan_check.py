@@ -1,4 +1,4 @@
-"""Check whether a plan can be run, independently of the planners.
+"""Checks that a plan can be run, independently of the planners.
 
 The checker reads a plan and the network and computes again what flows where. It shares no code with
 the modules that make plans (rates, groups, loads). So it does not repeat their mistakes.
@@ -125,7 +125,7 @@ class _Checker:
         groups: dict[int, Group],
         inputs: dict[int, dict[int, Fraction]],
     ) -> None:
-        """Add what a group sends to its parent to what that gets."""
+        """Add a group's subtotal to the input of its parent."""
         name, parent = f"{who}, group {group.number}", groups.get(group.parent)
         if parent is None or parent.parent:
             self.report(f"{name}: its aggregate joins no group that sends to the PS")

@@ -54,8 +54,8 @@ def search(program: Congestion) -> np.ndarray:
 
 
 def _ranked(candidates: Candidates, job: int) -> list[str]:
-    """The switches that may aggregate for a job, sorted by how much they can take in: the smaller
-    of their aggregation capacity and the capacity of the links towards them."""
+    """The switches that may aggregate for a job, sorted by the rate that they can take in: the
+    smaller of their aggregation capacity and the capacity of the links towards them."""
     network = candidates.network
 
     def takes(node: str) -> float:

@@ -110,15 +110,15 @@ class Drops:
     has all that they have counted at their ports."""
 
     def __init__(self, switches: Mapping[str, Any] | None) -> None:
-        """switches: what `port_stats` of each can be asked of, by name; None: nobody is asked."""
+        """switches: those whose `port_stats` can be read, by name; None: none is read."""
         self._switches = switches
         self._next_ns = 0
         self.latest: dict[str, int] = {}
         self.ports: dict[str, list[dict[str, Any]]] = {}
 
     def tick(self, now: bool = False) -> None:
-        """Ask, if it is time to, or `now`. A switch that does not answer keeps its number:
-        whoever watches the run will say so."""
+        """Read the counters, if it is time to, or `now`. A switch that does not answer keeps its
+        number: the run's watchdog will report it."""
         began_ns = time.monotonic_ns()
         if self._switches is None or began_ns < self._next_ns and not now:
             return
@@ -184,9 +184,9 @@ class Progress:
         switches: Mapping[str, Any] | None = None,
         page: Page | None = None,
     ) -> None:
-        """work: how far a job is, by its number. switches: to ask for their drops; None: they are
-        not shown. A quiet console shows nothing, and nothing is asked for it. page: shows the same,
-        too; it has begun."""
+        """work: progress of a job, by its number. switches: those whose drops are read; None: they
+        are not shown. A quiet console shows nothing, and nothing is read for it. page: shows the
+        same, too; it has begun."""
         self.jobs = jobs
         self.remark = ""
         self._work = work
@@ -286,7 +286,7 @@ class Progress:
         return done, title.iterations, now_bps, max(time_ns, 0)
 
     def _progress(self, job: int, done: int, whole: int) -> str:
-        """Iterations, or what a program says, which has none."""
+        """Iterations, or the report of a program, which has none."""
         return f"{done}/{whole}" if whole else self._work(job).said or "program"
 
     def picture(self, elapsed_ns: int) -> Group:

@@ -117,7 +117,7 @@ def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Any:
 
 
 def _dry_run(setup: Setup, path: Path, make: Callable[[str, Sequence[int]], Any]) -> None:
-    """Configure each switch in this process, and read what a run reads.
+    """Configure each switch in this process, and read the registers that a run reads.
 
     make: a switch of that name with these ports."""
     platform, topology = setup.platform, setup.platform.topology

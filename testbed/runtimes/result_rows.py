@@ -27,8 +27,8 @@ Times = Mapping[str, np.ndarray]
 
 
 class Host(Protocol):
-    """A role on its host, of any runtime: its specification (testbed.setup.host_specs), and what
-    it has counted (testbed.hosts.host_process), once it is done, or as far as is known."""
+    """A role on its host, of any runtime: its specification (testbed.setup.host_specs), and its
+    counters (testbed.hosts.host_process), once it is done, or as far as they are known."""
 
     @property
     def spec(self) -> HostSpec: ...

@@ -1,4 +1,4 @@
-"""A run on any runtime: what is run, with what program, and who is shown how far it is."""
+"""A run on any runtime: its experiment, its program, and its view."""
 
 from __future__ import annotations
 

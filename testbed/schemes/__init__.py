@@ -1,4 +1,4 @@
-"""The systems' code, one module per system (testbed/setup/records.py says what a scheme is).
+"""The systems' code, one module per system (testbed/setup/records.py describes a scheme).
 
 `set_up` makes the Setup of an experiment with the scheme of its system. Schemes import the machines
 of hosts only when one is made: a command that sets up an experiment does not wait for numba.

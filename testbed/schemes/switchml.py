@@ -106,7 +106,7 @@ class Switchml(Scheme):
         return TWO_SETS if _options(platform).sets == 2 else ONE_SET
 
     def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
-        """Clear the job's part of the memory at once: nobody else has it. If jobs come and go, the
+        """Clear the job's part of the memory at once: no other job has it. If jobs come and go, the
         part then goes to another job, whose chunks have other numbers, so the old numbers are
         cleared, too. A duplicate may have come after its sum had left."""
         number, part = job.group.number, job.group.slots
@@ -173,7 +173,7 @@ class Switchml(Scheme):
 
 def _stop_aggregating(job: int, client: Any) -> None:
     """Remove the job from the switch's table: packets that are still on their way must change no
-    slot between what is read of it and what is written."""
+    slot between the read and the write."""
     entries = [entry for entry in client.table_dump("job") if entry["match"]]
     mine = [entry["handle"] for entry in entries if entry["match"] == [job]]
     client.batch([("table_delete", "job", handle) for handle in mine])

@@ -54,8 +54,8 @@ def groups_by_tag(job: JobPlan, switch: str) -> Iterator[tuple[int, Group]]:
 
 
 def max_lead_packets(first: np.ndarray, share: Range) -> int:
-    """The largest lead in packets: how many more packets of a share a worker can have sent, over
-    any part of an iteration, than the share times all its packets. A share's packets are spread
+    """The largest lead in packets: the most packets of a share that a worker can have sent, over
+    any part of an iteration, beyond the share times all its packets. A share's packets are spread
     over the iteration as evenly as whole packets allow (testbed.protocols.stripes), so the lead is
     small but not 0.
 

@@ -1,4 +1,4 @@
-"""Plans for the jobs of an experiment: what a planner is asked, and what it has answered."""
+"""Plans for the jobs of an experiment: the questions for a planner, and its answers."""
 
 from __future__ import annotations
 

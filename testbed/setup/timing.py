@@ -205,7 +205,7 @@ def _product(platform: Platform, group: Communicator, bit_ns: int) -> int:
 
 
 def _share(platform: Platform, group: Communicator, amount: int) -> int:
-    """A worker's share of what a job may have in flight: all, where switches add up."""
+    """A worker's share of the packets that a job may have in flight: all, where switches add up."""
     if platform.system.memory or not group.servers:
         return amount
     return amount * len(group.servers) // len(group.workers)

@@ -33,8 +33,8 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def listing(folder: Path = FOLDER) -> str:
-    """A line per figure: its name and what it should show. Raises UserError for a file that cannot
-    be read or claims nothing."""
+    """A line per figure: its name and its claim. Raises UserError for a file that cannot be read or
+    claims nothing."""
     return "\n".join(f"{name:<12}{claim}" for name, claim in claims(folder).items())
 
 
@@ -68,7 +68,7 @@ def find(name: str, folder: Path = FOLDER) -> Path:
 
 
 def declared(path: Path, size: Size | None = None) -> tuple[Sweep, Figure]:
-    """A figure's sweep and what it draws. Raises UserError if the file is not sound."""
+    """A figure's sweep and its drawing. Raises UserError if the file is not sound."""
     from testbed.experiment.sweep import load_sweep
 
     sweep = load_sweep(path, size)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 def executor(
     processes: int | None = None, dask: str | None = None, as_root: bool = False
 ) -> Iterator[Executor]:
-    """`processes` at a time on this machine (None: one per processor), or, with `dask`, what the
-    scheduler of that address has; as_root: only its workers that are root. Raises UserError when
+    """`processes` at a time on this machine (None: one per processor), or, with `dask`, the workers
+    of the scheduler of that address; as_root: only its workers that are root. Raises UserError when
     there is no such scheduler, or a worker cannot run points."""
     if dask is not None:
         from testbed.sweeps.dask_cluster import connected, root_workers

@@ -34,8 +34,8 @@ def remove_unfinished(parent: Path) -> None:
 
 
 def take_over(points: Sequence[Point], folder: Path) -> int:
-    """Copy what sweeps beside `folder` have of `points` that are missing in it; returns how
-    many."""
+    """Copy from sweeps beside `folder` the `points` that are missing in it; returns their
+    number."""
     code = checkout()
     if code["commit"] is None or code["dirty"] is not False:
         return 0

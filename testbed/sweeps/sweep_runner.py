@@ -90,7 +90,7 @@ def carry_out(
     share: bool = False,
 ) -> tuple[Path, list[tuple[Point, str]]]:
     """Run all points that have not finished yet, as `run_sweep` does; returns the sweep's folder,
-    and the points that failed with the reasons. Shows how far it is on `console`."""
+    and the points that failed with the reasons. Shows the progress on `console`."""
     todo = _unfinished(sweep, results)
     if dask is None:
         get_ready([point.experiment for point in sweep.points])
@@ -255,10 +255,10 @@ def _run_points(
 
 
 class PointReporter(Generic[AnyPoint]):
-    """Says which point begins and ends, and about how long the rest will take."""
+    """Reports each point's beginning and end, and about how long the rest will take."""
 
     def __init__(self, count: int, at_once: int, console: Console) -> None:
-        """count: of all points. at_once: how many run side by side."""
+        """count: of all points. at_once: number of points that run side by side."""
         self.failed: list[tuple[AnyPoint, str]] = []
         self._count = count
         self._at_once = at_once

@@ -1,4 +1,4 @@
-"""Names for what a P4 program counts in its registers."""
+"""Names of the counters that a P4 program has in its registers."""
 
 from __future__ import annotations
 

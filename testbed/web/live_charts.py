@@ -143,7 +143,7 @@ class LiveCharts:
         return results
 
     def _fill(self, results: Results, name: str, rows: Any) -> None:
-        """A table of what is known of it: the rest is null, or 0 and "" where it can't be."""
+        """A table of the known columns: the rest is null, or 0 and "" where it can't be."""
         like = results.table(name)  # without rows, since there is no such folder
         data = {key: _plain(column) for key, column in rows.items()} if _columns(rows) else rows
         frame = pd.DataFrame(data)

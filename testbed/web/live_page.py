@@ -134,7 +134,7 @@ class LivePage:
             interrupts.exit_code()  # the interrupt does not come again
 
     def close(self) -> None:
-        """The page ends, after what was said last."""
+        """End the page, after the last update."""
         self._messages.put(None)
         self._thread.join(END_S)
         with contextlib.suppress(OSError):

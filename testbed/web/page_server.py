@@ -1,4 +1,4 @@
-"""The web server of a live page: one page, and a stream of what is new (server-sent events).
+"""The web server of a live page: one page, and a stream of updates (server-sent events).
 
 Only who has the token in the page's address gets an answer other than 403. It listens at 127.0.0.1,
 and answers only who asks for that name, so that no other site can read it through a name of its
@@ -49,8 +49,8 @@ class PageServer:
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
 
     def publish(self, kind: str, content: dict[str, Any]) -> None:
-        """Tell all readers, and those who come later: "begin" (a repetition: charts are gone),
-        "state", "charts" (those that have changed, by name), "end"."""
+        """Tell all readers, and later ones: "begin" (a repetition: charts are gone), "state",
+        "charts" (those that have changed, by name), "end"."""
         with self._changed:
             if kind == "begin":
                 self._charts = {}

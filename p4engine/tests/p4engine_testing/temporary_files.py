@@ -21,7 +21,7 @@ LASTING = ("pymp-", "pytest-of-", "torchinductor_")
 
 @pytest.fixture(scope="session")
 def temporary_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where temporary files go: TMPDIR of this process and of those that it starts."""
+    """The folder of temporary files: TMPDIR of this process and of those that it starts."""
     tmp_path_factory.getbasetemp()  # pytest keeps these after the tests, so they lie elsewhere
     with (
         tempfile.TemporaryDirectory(prefix="tests-", ignore_cleanup_errors=True) as name,

@@ -1,4 +1,4 @@
-"""Which tests run side by side, which run while no others do, and what their limits count."""
+"""Tests that run side by side, tests that run alone, and the time limits of both."""
 
 from __future__ import annotations
 

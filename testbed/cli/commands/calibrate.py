@@ -47,7 +47,7 @@ def arguments(parser: Parser) -> None:
 
 
 def timer_lag_ns() -> tuple[int, int]:
-    """Median and 99th percentile of how much longer than a millisecond a sleep of one takes."""
+    """Median and 99th percentile of the lateness of a sleep of one millisecond."""
     lags = []
     for _ in range(TIMER_SLEEPS):
         before = time.monotonic_ns()
@@ -130,7 +130,7 @@ def call(options: Namespace) -> int:
 
 
 def _calibrate() -> tuple[Calibration, RunError | None]:
-    """Measure, print, keep; with what the last system that failed said."""
+    """Measure, print, keep; with the error of the last system that failed."""
     from testbed.machine.preflight import require_machine
     from testbed.network import registry
 

@@ -45,7 +45,7 @@ def check_command(
     inspect: Callable[[Experiment], Iterable[str]] = lambda _: (),
     as_json: bool = False,
 ) -> int:
-    """Say in one line what a valid file holds; warnings follow. Raises UserError for any other.
+    """Print one line about a valid file; warnings follow. Raises UserError for any other.
 
     `inspect` looks at what the experiment names beyond its file, and returns warnings."""
     from testbed.experiment import load

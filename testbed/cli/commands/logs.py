@@ -39,7 +39,7 @@ def call(options: Namespace) -> int:
 
 
 def _print_rest(path: Path, shown: dict[Path, int]) -> None:
-    """Print what a file has beyond what was shown of it."""
+    """Print the rest of a file behind the part that has been shown."""
     try:
         with path.open("rb") as file:
             file.seek(shown.get(path, 0))

@@ -40,8 +40,8 @@ def arguments(parser: Parser) -> None:
 
 
 def call(options: Namespace) -> int:
-    """Run the experiment on Mininet, and write what the ranks of the job give to all-reduce. Raises
-    UserError and RunError."""
+    """Run the experiment on Mininet, and write the values that the ranks of the job give to
+    all-reduce. Raises UserError and RunError."""
     import_schemas()
     from testbed.collective import ina_recorder
     from testbed.collective.client import RECORD

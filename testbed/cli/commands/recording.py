@@ -1,4 +1,4 @@
-"""`ina recording FILE.npz`: print what is in a recording."""
+"""`ina recording FILE.npz`: print the contents of a recording."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def arguments(parser: Parser) -> None:
 
 
 def call(options: Namespace) -> int:
-    """Print what is in a recording, and draw its numbers with `--draw`. Raises UserError."""
+    """Print the contents of a recording, and draw its numbers with `--draw`. Raises UserError."""
     import_schemas()
     from rich.console import Console
 

@@ -95,7 +95,7 @@ def _read(what: str, words: Sequence[str], record: Record, client: Client) -> di
 
 
 def _line(what: str, words: Sequence[str]) -> str:
-    """The text command (p4engine/docs/commands.md) for what is asked."""
+    """The text command (p4engine/docs/commands.md) for the request."""
     if what == "tables":
         _none(what, words)
         return "show_tables"

@@ -115,9 +115,9 @@ def _timers(setup: Setup) -> dict[str, str]:
 
 
 def _hosts(results: Results) -> dict[str, str]:
-    """Section virtual with what the run's hosts took: how late the median worker was half of the
-    time (a server does not say it, and is taken to be as late), give or take as much; processor
-    time per packet."""
+    """Section virtual with the times of the run's hosts: the lateness of the median worker half of
+    the time (a server does not report it, and is taken to be as late), give or take as much;
+    processor time per packet."""
     hosts = results.hosts
     delay_ns = int(hosts["lag_p50_ns"].median())
     found: dict[str, str] = {}

@@ -193,7 +193,7 @@ class Model:
 
     def solve(self) -> tuple[Fraction, np.ndarray]:
         """The smallest lambda, and the values of all variables (in `unit_bps`) once each job has
-        what it can get."""
+        its largest rate."""
         most = np.full(self.variables, np.inf)
         for index, job in enumerate(self.jobs):
             t = job.max_rate_bps or self.ingress[index]
@@ -235,8 +235,8 @@ class Model:
             level, values = best(open_jobs, 0)
 
     def whole(self) -> list[list[int]]:
-        """The published integer program: for each job, how many workers pick each of its nodes, so
-        that the largest rate for all is possible within C and B."""
+        """The published integer program: for each job, the number of workers that pick each of its
+        nodes, so that the largest rate for all is possible within C and B."""
         # Variables: mu = 1 / rate, then for each job the counts of its nodes and, for each switch,
         # 1 if it is picked.
         rows = Rows.none()

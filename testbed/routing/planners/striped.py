@@ -57,8 +57,8 @@ DENOMINATOR = 10_000  # the largest denominator of a stripe's share
 
 @dataclass(frozen=True)
 class Stripe:
-    """One path for each worker (by number), the paths onward, and what the stripe uses of each
-    resource at rate 1."""
+    """One path for each worker (by number), the paths onward, and the stripe's use of each resource
+    at rate 1."""
 
     job: int
     paths: tuple[Path, ...]
@@ -299,7 +299,7 @@ class _Mixture:
         return float(result.x[-1]), duals[:first], values
 
     def _cheapest(self, job: int, prices: np.ndarray) -> tuple[Stripe, float]:
-        """The stripe that costs least at these prices, and what it costs."""
+        """The stripe that costs least at these prices, and its cost."""
         made, nodes = self.candidates.jobs[job], self.nodes[job]
         onward = self.onward[job].cheapest(prices)
         classes = [each for each in self.candidates.classes if each.job == job]
