@@ -42,14 +42,13 @@ from testbed.protocols import (
 )
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
 from testbed.protocols.jit import njit
-from testbed.protocols.records import names_of, new_counters, new_record, new_status, record
+from testbed.protocols.records import new_counters, new_record, new_status, record
 
 TO_ROOT = 0  # the only destination
 SECOND_SET = 1 << 31  # in a packet's index, if slots have two
 
-# Worker.state: that of every system's worker, and
-STATE = record(
-    *names_of(worker_state.STATE),
+# Worker.window
+WINDOW = record(
     "earliest_ns",  # no slot is due for retransmission before
     "free",  # entries in Worker.free
     "heard_ns",  # last send time of chunks that have a result and were sent once
@@ -103,7 +102,8 @@ class Worker(NamedTuple):
     """S slots; F fragments and C chunks per iteration, I recorded iterations."""
 
     config: np.record  # worker_state.CONFIG; `window` is S
-    state: np.record  # STATE
+    state: np.record  # worker_state.STATE
+    window: np.record  # WINDOW
     stream: Stream  # the first `chunks` places of it are in use
     chunk: np.ndarray  # int64[S], number of the slot's chunk in flight, or else of its next one
     busy: np.ndarray  # uint8[S], 1: a chunk is in flight
@@ -127,13 +127,14 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
     options = spec.options_of(SwitchmlSpec)
     slots = options.window
     config = worker_state.configuration(spec, sets=options.sets)
-    state = new_record(STATE, earliest_ns=worker_state.NEVER, free=slots)
+    window = new_record(WINDOW, earliest_ns=worker_state.NEVER, free=slots)
     first = spec.job.first_fragments
     stream = new_stream(first, slots, recorded is not None)
-    state.chunks = stream.tensor.size
+    window.chunks = stream.tensor.size
     return Worker(
         config=config,
-        state=state,
+        state=new_record(worker_state.STATE),
+        window=window,
         stream=stream,
         chunk=np.arange(slots, dtype=np.int64),
         busy=np.zeros(slots, np.uint8),
@@ -155,13 +156,13 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
 @njit(cache=True)
 def begin(worker, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
-    config, state = worker.config, worker.state
+    config, state, window = worker.config, worker.state, worker.window
     send_scoreboard.begin(scoreboard, iteration)
     worker_state.begin(state)
     if iteration > 0:
-        state.first_chunk += state.chunks
+        window.first_chunk += window.chunks
     if worker.given.source.size > 0:
-        state.chunks = 0  # `open_tensor` adds them
+        window.chunks = 0  # `open_tensor` adds them
     state.factor = values.factor(config.seed, config.job, iteration, config.number)
     state.factor_sum = values.factor_sum(config.seed, config.job, iteration, config.workers)
     worker.exponent[:] = UNKNOWN
@@ -170,11 +171,11 @@ def begin(worker, scoreboard, iteration):
 @njit(cache=True)
 def open_tensor(worker, scoreboard, tensor, layer):
     """A tensor that a program has given is next in the stream (see send_scoreboard.lay_out)."""
-    state = worker.state
+    window = worker.window
     for fragment in range(scoreboard.first[tensor], scoreboard.end[tensor]):
-        worker.stream.tensor[state.chunks] = tensor
-        worker.stream.fragment[state.chunks] = fragment
-        state.chunks += 1
+        worker.stream.tensor[window.chunks] = tensor
+        worker.stream.fragment[window.chunks] = fragment
+        window.chunks += 1
 
 
 @njit(cache=True)
@@ -183,7 +184,8 @@ def receive(worker, scoreboard, now, packets, lengths, count):
 
     Returns True when the iteration's last result is among them. After a wrong value it stops, with
     the status FAILED set."""
-    config, state, counters = worker.config, worker.state, worker.counters[0]
+    config, state, window = worker.config, worker.state, worker.window
+    counters = worker.counters[0]
     base = wire.HEADER_WORDS + config.bitmap_words
     value_count = scoreboard.state.values
     full = 4 * (base + value_count)
@@ -206,7 +208,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             else:
                 counters.foreign += 1
             continue
-        place = number - state.first_chunk
+        place = number - window.first_chunk
         fragment = worker.stream.fragment[place]
         if not _check(worker, scoreboard, row, base, place, fragment):
             return finished
@@ -214,10 +216,10 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             worker.exponent[worker.stream.announced[place]] = wire.next_exponent(row)
         if worker.attempts[slot] == 0:
             worker_state.measure_round_trip(state, now - worker.sent_ns[slot])
-            state.heard_ns = max(state.heard_ns, worker.sent_ns[slot])
+            window.heard_ns = max(window.heard_ns, worker.sent_ns[slot])
         worker.busy[slot] = 0
         worker.chunk[slot] = number + config.window
-        state.free = heap.push(worker.free, state.free, worker.chunk, slot)
+        window.free = heap.push(worker.free, window.free, worker.chunk, slot)
         if fragment >= 0:
             counters.results += 1
             if wire.flags(row) & wire.OVERFLOW:
@@ -249,7 +251,7 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     """Returns the bytes of the payload."""
     config = worker.config
     number = worker.chunk[slot]
-    place = number - worker.state.first_chunk
+    place = number - worker.window.first_chunk
     fragment, announced = worker.stream.fragment[place], worker.stream.announced[place]
     index = slot
     if (number // config.window) % config.sets:
@@ -287,13 +289,13 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
 @njit(cache=True)
 def _next_slot(worker, scoreboard):
     """The slot whose next chunk comes first in the stream, or -1 if that may not be sent yet."""
-    if worker.state.free == 0:
+    if worker.window.free == 0:
         return -1
     slot = np.int64(worker.free[0])
-    place = worker.chunk[slot] - worker.state.first_chunk
+    place = worker.chunk[slot] - worker.window.first_chunk
     if (
         scoreboard.state.iteration < 0
-        or place >= worker.state.chunks
+        or place >= worker.window.chunks
         or scoreboard.ready[worker.stream.tensor[place]] == 0
     ):
         return -1
@@ -307,9 +309,9 @@ def _next_slot(worker, scoreboard):
 def _resend(worker, scoreboard, now, packets, lengths):
     """Send again what is due, or was sent well before a chunk whose result is here, into the first
     rows; returns their number."""
-    config, state = worker.config, worker.state
-    lost_ns = state.heard_ns - worker_state.patience_ns(worker)
-    if state.earliest_ns > now and state.oldest_ns > lost_ns:
+    config, state, window = worker.config, worker.state, worker.window
+    lost_ns = window.heard_ns - worker_state.patience_ns(worker)
+    if window.earliest_ns > now and window.oldest_ns > lost_ns:
         return 0
     filled = 0
     earliest, oldest = worker_state.NEVER, worker_state.NEVER
@@ -336,15 +338,15 @@ def _resend(worker, scoreboard, now, packets, lengths):
             filled += 1
         earliest = min(earliest, worker.due_ns[slot])
         oldest = min(oldest, worker.sent_ns[slot])
-    state.earliest_ns = earliest
-    state.oldest_ns = oldest
+    window.earliest_ns = earliest
+    window.oldest_ns = oldest
     return filled
 
 
 @njit(cache=True)
 def send(worker, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
-    config, state = worker.config, worker.state
+    config, state, window = worker.config, worker.state, worker.window
     capacity = packets.shape[0]
     filled = _resend(worker, scoreboard, now, packets, lengths)
     timeout = worker_state.timeout_ns(worker)
@@ -360,10 +362,10 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         if waited:
             lag.record(worker.lag, now - state.next_send_ps // 1000)
             waited = False
-        state.free = heap.pop(worker.free, state.free, worker.chunk)
+        window.free = heap.pop(worker.free, window.free, worker.chunk)
         lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], slot, 0)
         worker_state.take_pace(state, config, now, lengths[filled])
-        tensor = worker.stream.tensor[worker.chunk[slot] - state.first_chunk]
+        tensor = worker.stream.tensor[worker.chunk[slot] - window.first_chunk]
         row = scoreboard.state.row
         if scoreboard.first_sent_ns[row, tensor] < 0:
             scoreboard.first_sent_ns[row, tensor] = now
@@ -371,8 +373,8 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         worker.attempts[slot] = 0
         worker.sent_ns[slot] = now
         worker.due_ns[slot] = now + timeout
-        state.earliest_ns = min(state.earliest_ns, worker.due_ns[slot])
-        state.oldest_ns = min(state.oldest_ns, now)
+        window.earliest_ns = min(window.earliest_ns, worker.due_ns[slot])
+        window.oldest_ns = min(window.oldest_ns, now)
         filled += 1
     state.more = 1 if filled == capacity else 0
     for i in range(filled):
@@ -383,10 +385,10 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
 @njit(cache=True)
 def deadline(worker, scoreboard):
     """Time of the next call of `send` if nothing arrives before; ns, NEVER if there is none."""
-    state = worker.state
+    state, window = worker.state, worker.window
     if state.more == 1:
         return 0
-    due = state.earliest_ns
+    due = window.earliest_ns
     if state.pacing == 1:
         due = min(due, (state.next_send_ps + 999) // 1000)
     return due
