@@ -106,32 +106,23 @@ class JobTree:
         return tuple(found)
 
 
-def job_tree(
-    topology: Topology, workers: tuple[str, ...], target: str, switches: tuple[str, ...] = ()
-) -> JobTree:
-    """The tree of a job whose server, or root switch, is `target`. It also reaches `switches`, even
-    if no worker is below them.
+def job_tree(topology: Topology, workers: tuple[str, ...], target: str) -> JobTree:
+    """The tree of a job whose server, or root switch, is `target`.
 
     Raises UserError if a worker has no path to the target."""
     hops = next_hops(topology, target)
     parent: dict[str, tuple[int, str]] = {}
     below: dict[str, list[int]] = {}
     children: dict[str, dict[str, int]] = {}
-    for number, start in enumerate((*workers, *switches)):
-        child, node = start, start
-        if number < len(workers):
-            node = switch_of(topology, start)
+    for number, worker in enumerate(workers):
+        child, node = worker, switch_of(topology, worker)
         while True:
             if node != target and node not in hops:
-                raise UserError(f"{start} has no path to {target}")
+                raise UserError(f"{worker} has no path to {target}")
             if topology.is_host(node):
                 break
-            passed = below.setdefault(node, [])
-            if number < len(workers):
-                passed.append(number)
-            leads = children.setdefault(node, {})
-            if child != node:
-                leads[child] = topology.port_to(node, child)
+            below.setdefault(node, []).append(number)
+            children.setdefault(node, {})[child] = topology.port_to(node, child)
             if node == target:
                 break
             parent[node] = hops[node]

@@ -86,12 +86,8 @@ def worker_stripes(worker: WorkerPlan, topology: Topology, fragments: int) -> Wo
     return WorkerStripes(tuple(ends), tuple(nodes), tuple(tags))
 
 
-def server_stripes(
-    job: JobPlan, fragments: int, switches: Sequence[str] | None = None
-) -> ServerStripes:
-    """Stripes of the plan with those of `switches` that may hold their fragments. None: all of
-    `aggregating_switches(job)`."""
-    nodes = aggregating_switches(job) if switches is None else switches
+def server_stripes(job: JobPlan, fragments: int, switches: Sequence[str]) -> ServerStripes:
+    """Stripes of the plan with those of `switches` that may hold their fragments."""
     ranks = {group.number: group.range.fragments(fragments) for group in job.groups}
     bounds = {bound for each in ranks.values() for bound in (each.start, each.stop)}
     ends = sorted((bounds | {fragments}) - {0})
@@ -99,7 +95,7 @@ def server_stripes(
     reached = tuple(
         tuple(
             int(any(group.node == node and start in ranks[group.number] for group in job.groups))
-            for node in nodes
+            for node in switches
         )
         for start in starts
     )

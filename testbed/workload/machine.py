@@ -47,7 +47,7 @@ STEPS: dict[type, Callable] = {
 
 
 def on_new_way(machine: Any, part: PlannedWorker | ServerStripes) -> Any:
-    """The machine of one of GRID's hosts, going on with another part of a plan."""
+    """The machine of a host that continues with other stripes, after a failure of a link."""
     if isinstance(part, PlannedWorker):
         return machine._replace(protocol=grid.worker_on_new_way(machine.protocol, part))
     return machine._replace(protocol=grid.server_on_new_way(machine.protocol, part))

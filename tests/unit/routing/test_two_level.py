@@ -10,7 +10,12 @@ import pytest
 from testbed.routing.plan import Plan, from_json
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
-from testbed.setup.plan_entries import groups_by_tag, next_nodes_by_tag, server_stripes
+from testbed.setup.plan_entries import (
+    aggregating_switches,
+    groups_by_tag,
+    next_nodes_by_tag,
+    server_stripes,
+)
 from testbed.setup.plan_input import of_file
 from tests.support.known_optima import INPUTS
 
@@ -50,7 +55,7 @@ def test_switches_and_server_know_the_sums_of_sums(made):
     for tag, group in below.items():
         assert onwards[group.node, tag] == "s0"
         assert onwards["s0", tag] == "ps"  # a part of a sum is not added there
-    assert server_stripes(job, 100).reached == ((1, 1, 1, 1),)
+    assert server_stripes(job, 100, aggregating_switches(job)).reached == ((1, 1, 1, 1),)
 
 
 def test_a_plan_on_two_levels_survives_json(made):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from p4engine.frontend.ast import Symbol
 from p4engine.frontend.diagnostics import InternalError
 from p4engine.frontend.types import (
     BOOL,
@@ -129,8 +128,3 @@ def packed(value: Value, type_: Type) -> int:
             number = number << (width_of(t) or 0) | packed(part, t)
         return number
     return known_number(value) & ((1 << (width_of(under) or 0)) - 1)
-
-
-def symbol_number(value: Value) -> int:
-    """The number of an enum's member; 0 for anything else."""
-    return value.number if isinstance(value, Symbol) else 0
