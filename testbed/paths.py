@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+
+from p4engine.module_start import module_path
 
 import p4engine
 
@@ -46,7 +49,13 @@ def command_line(words: str, root: bool = False) -> str:
     return f"{'sudo ' if root else ''}{program} {words}"
 
 
-def import_path() -> str:
-    """PYTHONPATH of a new process that imports this testbed and this P4 engine."""
+def import_path(environment: Mapping[str, str] = os.environ) -> str:
+    """PYTHONPATH of a new process that imports this testbed and this P4 engine, then what the
+    environment's PYTHONPATH names."""
     engine = Path(p4engine.__file__).resolve().parents[1]
-    return os.pathsep.join(map(str, dict.fromkeys((PACKAGE.parent, engine))))
+    return module_path(str(PACKAGE.parent), str(engine), environment=environment)
+
+
+def module_environment() -> dict[str, str]:
+    """Environment of a process of `p4engine.module_start.module_command`."""
+    return {**os.environ, "PYTHONPATH": import_path()}

@@ -11,13 +11,13 @@ import json
 import math
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from p4engine.module_start import module_command
 from scipy import stats
 
 import testbed
@@ -111,7 +111,7 @@ class Measured:
 def driven(experiment: str, answers: str, setting: Setting) -> str:
     """The driver's reading of an experiment file, as JSON. Raises NotJudged."""
     request = {"experiment": experiment, "answers": answers, "setting": setting.as_data()}
-    command = [sys.executable, "-m", DRIVER, str(os.getpid())]
+    command = module_command(DRIVER, os.getpid())
     folder = Path(testbed.__file__).resolve().parents[1]
     done = subprocess.run(
         command, input=json.dumps(request), capture_output=True, text=True, cwd=folder

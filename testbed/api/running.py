@@ -18,13 +18,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from p4engine.module_start import module_command
 from rich.console import Console
 
 from testbed.api.experiments import Experiment, load
 from testbed.api.results import Result, SweepResult
 from testbed.config.yaml_document import write_yaml
 from testbed.errors import RunError, UserError
-from testbed.paths import import_path
+from testbed.paths import module_environment
 from testbed.steps import quiet_console
 
 RESULTS = "results"
@@ -79,14 +80,11 @@ async def run_async(
     if loaded.is_sweep:
         loaded.resolved  # noqa: B018  # raises the error that says so
     child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "testbed.api.child",
-        str(os.getpid()),
+        *module_command("testbed.api.child", os.getpid()),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": _python_path()},
+        env=module_environment(),
     )
     try:
         said, complained = await child.communicate(json.dumps(asked).encode())
@@ -96,11 +94,6 @@ async def run_async(
         await child.wait()
         raise
     return _answer(said.decode(), complained.decode(errors="replace"), child.returncode or 0)
-
-
-def _python_path() -> str:
-    given = os.environ.get("PYTHONPATH", "")
-    return os.pathsep.join(part for part in (import_path(), given) if part)
 
 
 def _answer(said: str, complained: str, code: int) -> Result:

@@ -20,6 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import TYPE_CHECKING
 
+from p4engine.module_start import module_command
+
 from testbed.paths import EXPERIMENTS, PACKAGE
 from testbed.protocols import remove_unused
 
@@ -119,7 +121,7 @@ def main() -> int:
             warm(part)
         return 0
     chosen = parts(options.all)
-    command = [sys.executable, "-m", "testbed.cli.warm", "--part"]
+    command = module_command("testbed.cli.warm", "--part")
 
     def in_a_process(part: str) -> int:
         return subprocess.run([*command, part], cwd=PACKAGE.parent).returncode

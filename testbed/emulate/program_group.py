@@ -328,7 +328,6 @@ def environment(
         with contextlib.suppress(KeyError):  # a user without an account
             account = pwd.getpwuid(user[0])
             kept |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
-    path = [import_path(), *([kept["PYTHONPATH"]] if kept.get("PYTHONPATH") else [])]
     return {
         "OMP_NUM_THREADS": "1",  # as torchrun does where several ranks share a machine
         **{name: value for name, value in kept.items() if name != RECORD},
@@ -344,7 +343,7 @@ def environment(
         "GLOO_SOCKET_IFNAME": f"{spec.host}-eth0",
         # Nobody answers questions about names, so a program need not wait long for an answer.
         "RES_OPTIONS": "timeout:1 attempts:1",
-        "PYTHONPATH": os.pathsep.join(path),
+        "PYTHONPATH": import_path(kept),
         SOCKET: socket_name(spec.job.number, spec.number),
         MEASURES: str(measures.absolute()),
         TIMEOUT_S: f"{timeout_ns / 1e9:g}",

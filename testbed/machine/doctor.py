@@ -24,9 +24,10 @@ from typing import Any
 
 from p4engine.backend.c_build import find_c_compiler
 from p4engine.cli.shims_command import find_real, find_shim
+from p4engine.module_start import IGNORE_FOLDER, module_command
 
 from testbed.machine import kernel_probe
-from testbed.paths import PACKAGE, command_line
+from testbed.paths import PACKAGE, command_line, module_environment
 
 OK = "ok"
 MISSING = "missing"
@@ -128,7 +129,7 @@ def runtimes(findings: Sequence[Finding]) -> list[Finding]:
 
 def _run(*command: str, folder: Path | None = None) -> tuple[bool, str]:
     """Run a command: True if it ended well, and the last line that it printed."""
-    environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+    environment = dict(module_environment(), PYTHONDONTWRITEBYTECODE="1")
     try:
         done = subprocess.run(
             command,
@@ -168,7 +169,7 @@ def _mininet() -> Finding:
     if not shutil.which("mnexec"):
         return Finding("Mininet", MISSING, "no command mnexec", remedy, MININET)
     code = "import mininet.net; print(mininet.net.VERSION)"
-    works, said = _run(sys.executable, "-c", code)
+    works, said = _run(sys.executable, "-c", IGNORE_FOLDER + code)
     return Finding("Mininet", OK if works else MISSING, said, "" if works else remedy, MININET)
 
 
@@ -217,7 +218,7 @@ def kernel_features() -> Iterator[Finding]:
     unknown = "root is needed to try"
     if os.geteuid() == 0:
         module = "testbed.machine.kernel_probe"
-        works, said = _run(sys.executable, "-m", module, folder=PACKAGE.parent)
+        works, said = _run(*module_command(module), folder=PACKAGE.parent)
         try:
             reasons = json.loads(said) if works else {}
         except ValueError:

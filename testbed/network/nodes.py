@@ -14,17 +14,18 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from p4engine.module_start import module_command
+
 from testbed.errors import RunError, UserError
 from testbed.linux import kernel
 from testbed.network.mininet_parts import Host, Intf, Link, Node, Switch
-from testbed.paths import import_path
+from testbed.paths import module_environment
 
 if TYPE_CHECKING:
     from p4engine.control.client import Client
@@ -155,7 +156,7 @@ class P4Switch(PreparedNode, Switch):
             return
         if self.namespace is None:
             self._prepare_links()
-        command = [sys.executable, "-m", "p4engine", "switch", str(self.program)]
+        command = module_command("p4engine", "switch", self.program)
         for key, value in self.defines.items():
             command += ["-D", f"{key}={value}"]
         for port, interface in self.ports_in_use().items():
@@ -194,9 +195,8 @@ class P4Switch(PreparedNode, Switch):
         ours.settimeout(CALL_TIMEOUT_S)
 
     def _run(self, command: list[str], output: IO[bytes], **params: object) -> subprocess.Popen:
-        environment = dict(os.environ, PYTHONPATH=import_path())
         params |= {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
-        process: subprocess.Popen = self.popen(command, env=environment, **params)
+        process: subprocess.Popen = self.popen(command, env=module_environment(), **params)
         self.process = process
         return process
 

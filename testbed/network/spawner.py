@@ -43,10 +43,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from p4engine.module_start import module_command
+
 from testbed.errors import RunError, shortage
 from testbed.linux import kernel, memory_limits
 from testbed.linux.ownership import hand_over
-from testbed.paths import import_path
+from testbed.paths import module_environment
 
 MAX_MESSAGE = 65536
 MAX_DESCRIPTORS = 16
@@ -137,16 +139,16 @@ class Spawner:
         self._failed: RunError | None = None
         self._ended: list[Process] = []
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        environment = dict(os.environ, PYTHONPATH=import_path())
         with theirs, log.open("ab") as output:
-            command = [sys.executable, "-m", "testbed.network.spawner"]
             self._process = subprocess.Popen(
-                [*command, str(theirs.fileno()), str(os.getpid()), name, *preload],
+                module_command(
+                    "testbed.network.spawner", theirs.fileno(), os.getpid(), name, *preload
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 pass_fds=[theirs.fileno()],
-                env=environment,
+                env=module_environment(),
                 start_new_session=True,
             )
 

@@ -8,26 +8,17 @@ results folder itself, so a cluster's machines must share the folder, under the 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-import pickle
-import signal
-import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.context import SpawnContext, SpawnProcess
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from testbed.errors import RunError, UserError, shortage
 from testbed.linux import memory_limits
-from testbed.linux.kernel import die_with_parent
+from testbed.sweeps.call_process import CallProcess, ProcessLost
 from testbed.sweeps.point_process import run_point
-
-if TYPE_CHECKING:
-    pass
 
 
 @contextlib.contextmanager
@@ -44,61 +35,59 @@ def executor(
             some = {"workers": root_workers(workers)} if as_root else {}
             yield client.get_executor(pure=False, **some)
         return
-    with os.fdopen(os.memfd_create("points"), "wb") as calls:
-        pool = _Pool(processes or os.cpu_count(), _Spawning(), _begin, (os.getpid(),))
-        pool.calls = calls
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                if isinstance(process, _Process):  # its unfinished point is of no use
-                    process.kill()
-            raise
-        pool.shutdown()
+    pool = _Processes(processes or os.cpu_count() or 1)
+    try:
+        yield pool
+    except BaseException:
+        pool.abandon()
+        raise
+    pool.shutdown()
 
 
-class _Pool(ProcessPoolExecutor):
-    """Sends what is called through a file in memory, and through its pipe only where it is there:
-    the experiment of a cluster is larger than a pipe's buffer. A ProcessPoolExecutor waits for ever
-    until its pipe has been read, even if the processes that should read it have been killed
-    (CPython's issue 94777)."""
+class _Processes(ThreadPoolExecutor):
+    """Calls are carried out by processes (`call_process`), one per thread of this pool. A process
+    that is lost costs its call; the thread's next call gets a new one."""
 
-    calls: BinaryIO
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self._mine = threading.local()
+        self._changing = threading.Lock()
+        self._living: set[CallProcess] = set()
+        self._abandoned = False
 
     def submit(self, call: Callable[..., Any], /, *given: Any, **options: Any) -> Future[Any]:
-        start = self.calls.tell()
-        pickle.dump((call, given, options), self.calls)
-        self.calls.flush()
-        return super().submit(_called, f"/proc/{os.getpid()}/fd/{self.calls.fileno()}", start)
+        return super().submit(self._carry_out, call, given, options)
 
-
-def _called(path: str, start: int) -> Any:
-    with open(path, "rb") as calls:
-        calls.seek(start)
-        call, given, options = pickle.load(calls)
-    return call(*given, **options)
-
-
-class _Process(SpawnProcess):
-    """A new process that does not import the program that is running. `spawn` would have it do so;
-    a script that calls `testbed.sweep` at its top would then run a sweep in each process."""
-
-    @staticmethod
-    def _Popen(process_obj: Any) -> Any:
-        started = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
+    def _carry_out(self, call: Callable[..., Any], given: Any, options: Any) -> Any:
+        process = getattr(self._mine, "process", None) or self._new()
         try:
-            return SpawnProcess._Popen(process_obj)  # type: ignore[attr-defined]
-        finally:
-            sys.modules["__main__"] = started
+            return process(call, *given, **options)
+        except ProcessLost:
+            self._mine.process = None
+            with self._changing:
+                self._living.discard(process)
+            raise
 
+    def _new(self) -> CallProcess:
+        with self._changing:
+            if self._abandoned:
+                raise CancelledError
+            self._mine.process = CallProcess()
+            self._living.add(self._mine.process)
+        return self._mine.process
 
-class _Spawning(SpawnContext):
-    """Spawned, not forked: a process starts without the handlers and threads of the one that
-    runs."""
+    def abandon(self) -> None:
+        """End all processes at once: their unfinished calls are of no use."""
+        super().shutdown(wait=False, cancel_futures=True)
+        with self._changing:
+            self._abandoned = True
+            for process in self._living:
+                process.kill()
 
-    Process = _Process
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        for process in self._living:
+            process.close()
 
 
 class Runnable(Protocol):
@@ -137,9 +126,9 @@ def run_points(
             error = future.result()
         except (RunError, UserError) as reason:
             error = str(reason)
-        except BrokenProcessPool:
+        except ProcessLost:
             error = _lost(memory_limits.kills() > kills)
-        except Exception as broken:  # the process is gone, or a defect; the others go on
+        except Exception as broken:  # a defect; the others go on
             error = shortage(broken) or f"{type(broken).__name__}: {broken}"
         yield waiting[future], error
 
@@ -147,13 +136,4 @@ def run_points(
 def _lost(killed: bool) -> str:
     if killed:
         return f"memory ran out, and the kernel ended a process; {memory_limits.advice()}"
-    return (
-        "a process of the sweep ended suddenly, and the others with it; run the sweep again for"
-        " the points that are left"
-    )
-
-
-def _begin(parent: int) -> None:
-    """Begin a new process of the pool: it ends at once with Ctrl-C, and with the parent."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    die_with_parent(parent)
+    return "a process of the sweep ended suddenly; run the sweep again for the points that are left"

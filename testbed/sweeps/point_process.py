@@ -8,17 +8,12 @@ machine wait for each other.
 from __future__ import annotations
 
 import fcntl
-import json
-import os
-import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.errors import RunError, UserError, shortage
-from testbed.paths import import_path
 from testbed.steps import quiet_console
+from testbed.sweeps.call_process import CallProcess, ProcessLost
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -52,38 +47,25 @@ def run_point(experiment: Experiment, parent: str) -> str:
 def run_alone(experiment: Experiment, parent: str) -> str:
     """Run a point on Mininet, called by a worker: in a process of its own, one at a time on a
     machine. Returns why it failed, or ""."""
-    path = [import_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
     with open(LOCK, "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = subprocess.run(
-            [sys.executable, "-m", "testbed.sweeps.point_process", str(os.getpid())],
-            input=pickle.dumps((experiment, parent)),
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-        )
-    try:
-        return str(json.loads(done.stdout.splitlines()[-1])["error"])
-    except (IndexError, ValueError):
-        return f"the point's process ended with code {done.returncode}"
+        process = CallProcess()
+        try:
+            return str(process(_prepare_and_run, experiment, parent))
+        except ProcessLost as lost:
+            return f"the point's process ended with {lost}"
+        finally:
+            process.close()
 
 
-def main(parent: int) -> int:
-    """The process of a point: experiment and folder come in, pickled by the worker."""
-    from testbed.linux.kernel import die_with_parent
+def _prepare_and_run(experiment: Experiment, parent: str) -> str:
+    """The same, in that process's main thread."""
     from testbed.runner import get_ready
     from testbed.runtimes import interrupts
 
-    die_with_parent(parent)
     interrupts.install()
-    experiment, folder = pickle.load(sys.stdin.buffer)
     try:
         get_ready([experiment])
-        error = run_point(experiment, folder)
+        return run_point(experiment, parent)
     except UserError as raised:
-        error = str(raised)
-    print(json.dumps({"error": error}))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+        return str(raised)

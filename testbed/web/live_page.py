@@ -7,7 +7,6 @@ has died is left alone.
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import secrets
 import socket
@@ -20,9 +19,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from p4engine.module_start import module_command
+
 from testbed.errors import UserError
 from testbed.linux.ownership import user_behind
-from testbed.paths import import_path
+from testbed.paths import module_environment
 from testbed.runtimes import interrupts
 from testbed.runtimes.live_view import Sources, WorkerTimes
 
@@ -51,14 +52,10 @@ class LivePage:
         self.address = f"http://127.0.0.1:{listening.getsockname()[1]}/{token}/"
         ours, theirs = socket.socketpair()
         with listening, theirs:
-            path = [import_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
             self._process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "testbed.web.page_process"),
-                    *(str(theirs.fileno()), str(listening.fileno())),
-                ],
+                module_command("testbed.web.page_process", theirs.fileno(), listening.fileno()),
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+                env=module_environment(),
                 pass_fds=(theirs.fileno(), listening.fileno()),
                 start_new_session=True,  # Ctrl-C is for the run, which ends the page
             )

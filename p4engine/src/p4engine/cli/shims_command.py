@@ -17,6 +17,7 @@ from pathlib import Path
 
 import p4engine
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
+from p4engine.module_start import START
 
 MODULES = {
     "p4c-bm2-ss": "shim_compiler",
@@ -28,7 +29,8 @@ MARK = "# Stand-in of p4engine, made by `p4engine shims`"
 SCRIPT = """\
 #!/bin/sh
 {mark}: not the program of p4lang.
-PYTHONPATH={path}"${{PYTHONPATH:+:$PYTHONPATH}}" exec {python} -m p4engine.cli.{module} {name} "$@"
+PYTHONPATH={path}"${{PYTHONPATH:+:$PYTHONPATH}}" \
+    exec {python} -c "{start}" p4engine.cli.{module} {name} "$@"
 """
 
 
@@ -79,6 +81,7 @@ def main(arguments: argparse.Namespace) -> int:
             mark=MARK,
             path=shlex.quote(str(path)),
             python=shlex.quote(sys.executable),
+            start=START,
             module=module,
             name=name,
         )

@@ -1,0 +1,28 @@
+"""A folder like /tmp, in which somebody has put modules for others to import."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+IMPORTED = "imported.txt"
+NAMES = {*sys.stdlib_module_names, "numpy", "numba", "rich", "mininet", "testbed", "p4engine"}
+TEXT = f"""
+import os
+with open(os.path.join(os.path.dirname(__file__), {IMPORTED!r}), "a") as file:
+    file.write(__name__ + " ")
+raise ImportError("a module of the current folder was imported")
+"""
+
+
+def make_hostile(folder: Path) -> Path:
+    """Fill a folder with modules that note their import and fail."""
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(TEXT)
+    return folder
+
+
+def imported(folder: Path) -> str:
+    """The names of the folder's modules that have been imported."""
+    file = folder / IMPORTED
+    return file.read_text() if file.exists() else ""
