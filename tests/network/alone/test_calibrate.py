@@ -10,6 +10,7 @@ from testbed.cli.main import main
 from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.machine import calibration, capacity
+from testbed.schemes import set_up
 from tests.support.bmv2.simple_switch import why_not
 
 FAST = """
@@ -33,7 +34,7 @@ def test_a_calibration_is_printed_and_kept(tmp_path, monkeypatch, capsys):
     measured = kept.systems["embedded"]["ps"]
     assert measured.rate > 0 and measured.switch_ns > 0 and measured.server_ns > 0
     assert measured.total_ns > measured.worker_ns / 4
-    (warning,) = capacity.warnings(load_text(FAST), kept)
+    (warning,) = capacity.warnings(set_up(load_text(FAST)), kept)
     assert "too slow for these links" in warning
 
 
