@@ -113,16 +113,12 @@ def _add_run(run: Results, place: str, members: dict[str, Path]) -> dict[str, An
         members |= _below(run.folder / name, f"{place}/{name}")
     data = read_yaml(run.folder / "experiment.yaml")
     inputs: dict[str, str] = {}
-    code = False
     folders: dict[Path, str] = {}  # those of this machine, each by a number
     for file in sorted(set(named_files(data))):
         folder = folders.setdefault(file.parent, f"{place}/inputs/{len(folders)}")
         for each in _with_includes(file):
             members[f"{folder}/{each.name}"] = each
         inputs[str(file)] = f"{folder}/{file.name}"
-    if isinstance(data, dict):
-        programs = [job for job in data.get("jobs") or [] if "command" in job]
-        code = bool(programs) or "class" in (data.get("topology") or {})
     return {
         "folder": place,
         "name": run.name,
@@ -133,7 +129,7 @@ def _add_run(run: Results, place: str, members: dict[str, Path]) -> dict[str, An
         "fidelity": run.fidelity,
         "digest": digest(run),
         "inputs": inputs,
-        "code": code,
+        "code": runs_code(data),
     }
 
 
@@ -155,6 +151,14 @@ def named_files(data: Any) -> Iterator[Path]:
             yield from named_files(value)
     elif isinstance(data, str) and (path := path_in(data)) is not None:
         yield path
+
+
+def runs_code(data: Any) -> bool:
+    """True if an experiment runs programs of its user: a topology's class, or a job's command. It
+    may be any data; a key of these names counts wherever it is."""
+    if isinstance(data, dict):
+        return any(key in ("class", "command") or runs_code(each) for key, each in data.items())
+    return isinstance(data, list) and any(runs_code(each) for each in data)
 
 
 def path_in(text: str) -> Path | None:

@@ -19,10 +19,12 @@ from rich.console import Console
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.tables import report_tables as tables
 from testbed.artifacts import archive
-from testbed.artifacts.pack import path_in_text
+from testbed.artifacts.pack import path_in_text, runs_code
+from testbed.config.problems import ExperimentError
 from testbed.config.yaml_document import read_yaml, write_yaml
 from testbed.errors import RunError, UserError
 from testbed.experiment import Experiment, load_text
+from testbed.experiment.load import read_file
 from testbed.results import TABLES, Results, ResultsError, digest, find, read, table_digest
 from testbed.runner import VIRTUAL, carry_out
 from testbed.sweeps.point_pool import executor, run_points
@@ -75,7 +77,7 @@ def opened(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _described(path: Path, run: Any, folder: Path) -> None:
     """Check a manifest's description of a run."""
-    kinds = {"folder": str, "name": str, "digest": str, "inputs": dict, "code": bool}
+    kinds = {"folder": str, "name": str, "digest": str, "inputs": dict}
     if not isinstance(run, dict) or not all(isinstance(run.get(k), t) for k, t in kinds.items()):
         raise UserError(f"{path} is no sound artifact: its manifest does not describe a run")
     for name in (run["folder"], *run["inputs"].values()):
@@ -103,12 +105,13 @@ def verify(
     runs = [each for each in manifest["runs"] if str(each.get("point", "")).startswith(only or "")]
     if not runs:
         raise UserError(f"no point of this artifact has a hash that begins with {only}")
-    if not trusted and any(each["code"] for each in runs):
+    documents = [_document(folder, each) for each in runs]
+    if not trusted and any(map(runs_code, documents)):
         raise UserError(
             "its experiments run programs that are in the file (a topology's class, or a job's"
             " command). If you trust who made it, give --trust"
         )
-    reruns = [_rerun(folder, each) for each in runs]
+    reruns = [_rerun(folder, *each) for each in zip(runs, documents, strict=True)]
     virtual = [each for each in reruns if each.experiment.runtime == VIRTUAL]
     for rerun, error in _run_virtual(virtual, results, console, processes):
         yield _same(rerun, results, error)
@@ -117,18 +120,28 @@ def verify(
             yield _alike(rerun, results, console)
 
 
-def _rerun(folder: Path, run: dict[str, Any]) -> Rerun:
+def _document(folder: Path, run: dict[str, Any]) -> Any:
+    """The data of a run's experiment, which may be anything. Raises UserError."""
+    document = read_yaml(read_file(folder / run["folder"] / "experiment.yaml"), _named(run))
+    if document.problems:
+        raise ExperimentError(_named(run), document.problems)
+    return document.data
+
+
+def _named(run: dict[str, Any]) -> str:
+    return f"{run['folder']}/experiment.yaml"
+
+
+def _rerun(folder: Path, run: dict[str, Any], data: Any) -> Rerun:
     """A run of an artifact, with its experiment as it is here."""
     place = folder / run["folder"]
-    file = place / "experiment.yaml"
-    data = read_yaml(file.read_text(encoding="utf-8"), str(file)).data
     here = {there: str(folder / PurePosixPath(name)) for there, name in run["inputs"].items()}
     text = write_yaml(_moved(data, here))
     label = str(run.get("label") or run["name"])
     key = str(run.get("point") or "run")
     if not archive.harmless(key) or "/" in key:
         raise UserError(f"{key!r} is no point's hash")
-    experiment = load_text(text, file=f"{run['folder']}/experiment.yaml", folder=place)
+    experiment = load_text(text, file=_named(run), folder=place)
     return Rerun(key, label, experiment, read(place))
 
 

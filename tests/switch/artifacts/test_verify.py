@@ -100,6 +100,44 @@ def test_what_runs_code_of_the_file_asks_for_trust(run, tmp_path, capsys):
     assert main(["verify", str(made), "--trust", "--results", there]) == 0
 
 
+EVIL = """
+from pathlib import Path
+
+Path({ran!r}).touch()
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("kind: star", "class: {evil}:Evil"),
+        ("model: resnet18", "command: {evil}"),
+        ("kind: star", "<<: {{class: '{evil}:Evil'}}"),
+    ],
+)
+def test_a_manifest_that_denies_its_code_is_not_believed(run, change, tmp_path, capsys):
+    evil, ran, made = tmp_path / "evil.py", tmp_path / "ran", tmp_path / "evil.ina.zip"
+    evil.write_text(EVIL.format(ran=str(ran)))
+    assert main(["pack", str(run), "-o", str(made)]) == 0
+    unpacked = tmp_path / "unpacked"
+    unpacked.mkdir()
+    manifest = archive.unpack(made, unpacked)
+    experiment = unpacked / "run" / "experiment.yaml"
+    before, after = change
+    text = experiment.read_text()
+    assert before in text
+    experiment.write_text(text.replace(before, after.format(evil=evil)))
+    assert manifest["runs"][0]["code"] is False
+    manifest["runs"][0]["inputs"] = {str(evil): "run/inputs/0/evil.py"}
+    files = {name: unpacked / name for name in manifest["files"]} | {"run/inputs/0/evil.py": evil}
+    made.unlink()
+    archive.write(made, manifest, files)
+    for more in ([], ["--no-run"]):
+        main(["verify", str(made), "--results", str(tmp_path / "there"), *more])
+        assert not ran.exists()
+    assert not (tmp_path / "there").exists()
+
+
 def test_the_files_that_an_experiment_names_are_found(tmp_path):
     file = tmp_path / "a b.txt"
     file.write_text("")
