@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.config.data_files import read_text
 from testbed.errors import UserError
 from testbed.traffic.draws import Stream
 
@@ -68,14 +69,7 @@ class Line:
 
 def read_mix(path: Path) -> list[Line]:
     """The jobs of a file. Lines that are empty or begin with # are skipped. Raises UserError."""
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError(f"{path}: too large for a job mix (over {MAX_BYTES} bytes)")
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    text = read_text(path, MAX_BYTES)
     header: list[str] = []
     lines: list[Line] = []
     for number, row in enumerate(text.splitlines(), start=1):

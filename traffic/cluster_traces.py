@@ -22,6 +22,7 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, NoReturn
 
+from testbed.config.data_files import read_text
 from testbed.errors import UserError
 from testbed.traffic.draws import Stream
 
@@ -98,14 +99,7 @@ def read_cluster_trace(path: Path, form: str) -> tuple[TracedJob, ...]:
 @lru_cache(maxsize=2)
 def _read(path: Path, form: str, changed_ns: int, size: int) -> tuple[TracedJob, ...]:
     """The points of a sweep read one file many times; `changed_ns` tells its versions apart."""
-    if size > MAX_BYTES:
-        raise UserError(f"{path}: {size} bytes; allowed: at most {MAX_BYTES}; take a part of it")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    text = read_text(path, MAX_BYTES)
     found = sorted(FORMS[form](path, text), key=lambda job: (job.submit_ns, job.number))
     if not found:
         raise UserError(f"{path}: there is no job with a GPU that ran; is this a trace of {form}?")

@@ -15,6 +15,7 @@ spent, and nothing is sent for them.
 from __future__ import annotations
 
 import math
+import os
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -45,6 +46,7 @@ OPTIONAL = ("title", "batch", "sample", "gradients")
 OF_GPU = ("times", "hardware", "batch")  # header keys that each GPU may have: `batch (v100)`
 
 MAX_VALUES = 2**31 - 1  # per layer; positions are int32 on their way through the hosts
+MAX_ARRAYS = 4 << 30  # bytes of float gradients
 MAX_NS = 10**15  # eleven days for one layer: surely a wrong unit
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*")
@@ -226,16 +228,16 @@ def _plain(name: str) -> str:
 
 
 def _read(path: Path, gpu: str | None) -> Trace:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
+    from testbed.config.data_files import DataError, read_text
+
+    if not os.path.lexists(path):
         raise TraceError(
             f"{path}: no such trace file; check the path (it is relative to the experiment file)"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
-    except OSError as error:
-        raise TraceError(f"{path}: cannot be read: {error.strerror}") from None
+        )
+    try:
+        text = read_text(path)
+    except DataError as error:
+        raise TraceError(str(error)) from None
     return _parsed(path, text, gpu)
 
 
@@ -489,7 +491,7 @@ def load_gradients(trace: Trace) -> Gradients:
     """
     import numpy as np
 
-    from testbed.config.data_files import DAMAGED_ZIP
+    from testbed.config.data_files import DAMAGED_ZIP, DataError, opened, require_small
 
     if trace.gradients is None:
         raise TraceError(
@@ -497,12 +499,16 @@ def load_gradients(trace: Trace) -> Gradients:
             "or add '# gradients: FILE.npz' to its trace file"
         )
     try:
-        with np.load(trace.gradients, allow_pickle=False) as archive:
+        with opened(trace.gradients, MAX_ARRAYS) as file:
+            require_small(trace.gradients, file, MAX_ARRAYS)
+            archive = np.load(file, allow_pickle=False)
             values, iterations, loss = (archive[k] for k in ("gradients", "iterations", "loss"))
     except KeyError as error:
         raise TraceError(
             f"{trace.gradients}: {error.args[0]}; the file must hold gradients, iterations, loss"
         ) from None
+    except DataError as error:
+        raise TraceError(str(error)) from None
     except (OSError, *DAMAGED_ZIP) as error:
         raise TraceError(f"{trace.gradients}: not a readable .npz file: {error}") from None
     total = sum(layer.full_values for layer in trace.layers)

@@ -16,6 +16,7 @@ from testbed.analysis.html.run_page import FILE, listing, state
 from testbed.analysis.style import units
 from testbed.analysis.style.plot_style import PlotStyle, leaves, plot_styles
 from testbed.analysis.tables import report_tables as tables
+from testbed.config.data_files import read_text
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -132,4 +133,4 @@ def _experiment(results: Results) -> page.Block:
     path = results.folder / "experiment.yaml"
     if not path.exists():
         return page.Paragraph("The run ended before this was written.")
-    return listing(path.read_text(encoding="utf-8"))
+    return listing(read_text(path))

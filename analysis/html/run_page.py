@@ -16,6 +16,7 @@ from testbed.analysis.html import job_charts, measure_charts, memory_charts, top
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.tables import report_tables as tables
+from testbed.config.data_files import read_text
 from testbed.results import SWEEP_FILE
 from testbed.systems import SYSTEMS
 
@@ -214,7 +215,7 @@ def _origin(results: Results) -> list[page.Section]:
     sections = []
     path = results.folder / "experiment.yaml"
     if path.exists():
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         sections.append(
             page.Section(
                 "experiment",

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.api.experiments import Experiment
+from testbed.config.data_files import read_text
 from testbed.config.yaml_document import read_yaml
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.results import TABLES, Results, ResultsError
@@ -95,10 +96,7 @@ class Result:
         """The experiment with all settings as they were. Raises UserError if this version cannot
         read it."""
         file = self.folder / "experiment.yaml"
-        try:
-            text = file.read_text(encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"{file}: cannot be read: {error.strerror}") from None
+        text = read_text(file)
         document = read_yaml(text, str(file))
         return Experiment._of(document, str(file), self.folder.absolute(), "experiment")
 

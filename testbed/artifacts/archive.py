@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from testbed.config.data_files import DAMAGED_ZIP, DataError, require
+from testbed.config.data_files import DAMAGED_ZIP, DataError, opened, require
 from testbed.errors import UserError
 
 FORMAT = 1  # raised when this version's verify would misread the file, or an older one this file
@@ -82,7 +82,7 @@ def unpack(path: Path, folder: Path) -> dict[str, Any]:
     """Unpack an artifact into an empty folder; returns its manifest. Raises UserError for a file
     that is no artifact, is damaged, or might do harm."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened(path, MAX_BYTES) as file, zipfile.ZipFile(file) as archive:
             members = _members(path, archive)
             manifest = _manifest(path, archive, members)
             for name, listed in manifest["files"].items():

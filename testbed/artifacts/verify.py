@@ -26,6 +26,7 @@ from testbed.errors import RunError, UserError
 from testbed.experiment import Experiment, load_text
 from testbed.experiment.load import read_file
 from testbed.results import TABLES, Results, ResultsError, digest, find, read, table_digest
+from testbed.results.reader import bytes_of_tables
 from testbed.runner import VIRTUAL, carry_out
 from testbed.sweeps.point_pool import executor, run_points
 
@@ -69,6 +70,12 @@ def opened(path: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
         manifest = archive.unpack(path, folder)
         for each in manifest["runs"]:
             _described(path, each, folder)
+            needed = bytes_of_tables(folder / each["folder"])
+            if needed > archive.MAX_BYTES:
+                raise UserError(
+                    f"{path} is no sound artifact: the tables of {each['folder']} need"
+                    f" {needed >> 20} MiB of memory; at most {archive.MAX_BYTES >> 20} are read"
+                )
             results = read(folder / each["folder"])
             if digest(results) != each["digest"]:
                 raise UserError(f"{path}: {each['folder']}: its tables have another digest")

@@ -54,6 +54,7 @@ STEPS = 8  # that are recorded
 SKIP = 3  # steps before; DDP orders its buckets anew in the first ones
 LIMIT_MB = 256  # of a rank's values, uncompressed
 HEADER = "header.json"
+MAX_HEADER = 64 << 20  # bytes
 UNKNOWN = -1  # a time that was not seen
 
 # int64 arrays of a recording, in ns since the step's first forward pass began: [R, S, B] for R
@@ -122,6 +123,8 @@ class Archive:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        if self.path.exists() and not self.path.is_file():  # a FIFO would wait for a writer
+            raise RecordingError(f"{path}: not a regular file; name a recording")
         try:
             self._zip = zipfile.ZipFile(self.path)
         except FileNotFoundError:
@@ -137,6 +140,8 @@ class Archive:
                 " the command record has written"
             )
         try:
+            if self._zip.getinfo(HEADER).file_size > MAX_HEADER:
+                raise ValueError
             self.header = json.loads(self._read(HEADER))
             found = self.header["format"], self.header["version"]
         except (ValueError, KeyError, TypeError):

@@ -1,20 +1,24 @@
-"""Files that a program has written, JSON and YAML, read within limits.
+"""Files of users and of other programs, read within limits.
 
-Such a file may have been cut off, edited, or made by somebody else. What is read is plain data of
-a limited size and depth, so nothing that works with it can hang or run out of stack. Files that
-people write, with lines in their errors, are read by `yaml_document`.
+A file may have been cut off, edited, or made by somebody else. Only regular files of a limited size
+are read: a FIFO would wait for a writer, and a device may never end. JSON and YAML give plain data
+of a limited depth, so nothing that works with it can hang or run out of stack. `yaml_document`
+parses the YAML that people write, with lines in its errors.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import lzma
+import os
+import stat
 import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from testbed.errors import UserError
 
@@ -87,16 +91,58 @@ def require(data: Any, kinds: Mapping[str, type | tuple[type, ...]], path: Path)
     return data
 
 
-def read_text(path: Path) -> str:
-    """The content of a text file. Raises DataError."""
+def opened(path: Path, limit: int | None = None) -> BinaryIO:
+    """A regular file of at most `limit` bytes (default: MAX_BYTES), open for reading. Raises
+    DataError."""
+    most = MAX_BYTES if limit is None else limit
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DataError(f"{path} can't be read: it is larger than {MAX_BYTES >> 20} MiB")
-        return path.read_text(encoding="utf-8")
+        # A FIFO without a writer opens as well; O_NONBLOCK means nothing to a file.
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
     except OSError as error:
-        raise DataError(f"{path} can't be read: {error.strerror}") from None
+        raise DataError(f"{path} can't be read: {error.strerror or error}") from None
+    status = os.fstat(file.fileno())
+    if stat.S_ISREG(status.st_mode) and status.st_size <= most:
+        return file
+    file.close()
+    if stat.S_ISREG(status.st_mode):
+        raise _too_large(path, most)
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError(f"{path} can't be read: {os.strerror(errno.EISDIR)}")
+    raise DataError(f"{path} can't be read: it is a device, FIFO or socket, not a file")
+
+
+def read_bytes(path: Path, limit: int | None = None) -> bytes:
+    """The content of a file; see `opened`."""
+    most = MAX_BYTES if limit is None else limit
+    try:
+        with opened(path, limit) as file:
+            data = file.read(most + 1)  # a file of /proc has no size
+    except OSError as error:
+        raise DataError(f"{path} can't be read: {error.strerror or error}") from None
+    if len(data) > most:
+        raise _too_large(path, most)
+    return data
+
+
+def read_text(path: Path, limit: int | None = None) -> str:
+    """The content of a text file, without a byte order mark; see `opened`."""
+    try:
+        return read_bytes(path, limit).decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} can't be read: not UTF-8 text: {error}") from None
+        raise DataError(f"{path} can't be read: not UTF-8 text (byte {error.start})") from None
+
+
+def require_small(path: Path, file: BinaryIO, most: int) -> None:
+    """Raises DataError if the members of a ZIP (also an .npz file) come to more than `most` bytes;
+    DAMAGED_ZIP for a damaged one."""
+    with zipfile.ZipFile(file) as archive:
+        if sum(each.file_size for each in archive.infolist()) > most:
+            raise _too_large(path, most)
+    file.seek(0)
+
+
+def _too_large(path: Path, most: int) -> DataError:
+    return DataError(f"{path} can't be read: it is larger than {most >> 20} MiB")
 
 
 def _too_deep(path: Path) -> DataError:

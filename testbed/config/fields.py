@@ -52,7 +52,10 @@ def user_file(name: str, folder: Path) -> Path:
     except OSError:  # a name that no file can have
         there = False
     if not there:
-        what = "this is a folder:" if os.path.isdir(file) else "there is no"
+        what = "there is no"
+        if os.path.exists(file):
+            kind = "folder" if os.path.isdir(file) else "device, FIFO or socket"
+            what = f"this is a {kind}:"
         raise FieldError(describe(name), f"a file; {what} {describe(str(file))[1:-1]}")
     return file.resolve()
 

@@ -6,6 +6,7 @@ several sections must agree on is checked as far as those are sound. All problem
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from testbed import systems
+from testbed.config.data_files import read_text
 from testbed.config.explain import first_words
 from testbed.config.problems import ExperimentError, Problem
 from testbed.config.units import FieldError, describe
@@ -74,26 +76,17 @@ def load_document(
 
 def read_file(path: Path) -> str:
     """The text of an experiment file. Raises UserError."""
-    try:
-        if path.is_dir():
-            raise UserError(f"{path}: this is a folder; name an experiment file in it")
-        if not path.exists():
-            raise UserError(f"{path}: {sentence('no such experiment file', _meant(path))}")
-        if not path.is_file():
-            raise UserError(f"{path}: not a regular file; name an experiment file")
-        if path.stat().st_size > MAX_BYTES:
-            raise UserError(f"{path}: too large for an experiment file (over {MAX_BYTES} bytes)")
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not a text file in UTF-8 (byte {error.start})") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    if os.path.isdir(path):
+        raise UserError(f"{path}: this is a folder; name an experiment file in it")
+    if not os.path.lexists(path):
+        raise UserError(f"{path}: {sentence('no such experiment file', _meant(path))}")
+    return read_text(path, MAX_BYTES)
 
 
 def _meant(path: Path) -> str:
     """A hint at the file that was meant: one beside it, or one that comes with the testbed."""
     own = EXPERIMENTS.parent / path
-    if not path.is_absolute() and EXPERIMENTS in own.parents and own.is_file():
+    if not path.is_absolute() and EXPERIMENTS in own.parents and os.path.isfile(own):
         return f"the testbed's own is {own}"
     return did_you_mean(path.name, [each.name for each in path.absolute().parent.glob("*.y*ml")])
 

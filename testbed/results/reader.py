@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from testbed.config.data_files import DataError, read_json, read_yaml, require
+from testbed.config.data_files import DataError, opened, read_json, read_yaml, require
 from testbed.errors import UserError
 from testbed.linux.processes import is_alive
 from testbed.results.schema import FORMAT, TABLES, Table
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
+MAX_TABLE_BYTES = 2 << 30  # of memory, of one table
 _Derived = TypeVar("_Derived")
 _MAYBE = (str, type(None))
 STATUS: dict[str, type | tuple[type, ...]] = {
@@ -201,18 +203,11 @@ def _mapping(data: Any) -> dict[str, Any]:
 @_permitted()
 def _load(table: Table, path: Path) -> pd.DataFrame:
     import pyarrow as pa
-    import pyarrow.parquet as parquet
 
     from testbed.results.schema_check import arrow_schema
 
     if path.exists():
-        try:
-            # One file, no data set: not `read_table`, which imports the data set machinery.
-            rows = parquet.ParquetFile(path).read()
-        except MemoryError:  # Arrow's is an ArrowException as well
-            raise
-        except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-            raise ResultsError(f"{path} is damaged: {error}") from None
+        rows = _rows(table, path)
         for column, declared in zip(table.columns, arrow_schema(table), strict=True):
             if column.name in rows.column_names:
                 continue
@@ -233,6 +228,68 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
         if not column.nullable and column.dtype != "string"
     }
     return frame.astype(plain)
+
+
+def _rows(table: Table, path: Path) -> pa.Table:
+    """The rows of a file, which may be anybody's: a file of a megabyte can stand for any number of
+    rows, and for the same long text in each of them."""
+    import pyarrow as pa
+    import pyarrow.compute as compute
+    import pyarrow.parquet as parquet
+
+    texts = [column.name for column in table.columns if column.dtype == "string"]
+    try:
+        with opened(path, MAX_TABLE_BYTES) as file:
+            # One file, no data set: not `read_table`, which imports the data set machinery.
+            stored = parquet.ParquetFile(file, read_dictionary=texts)
+            _require_small(path, _least_bytes(stored.metadata))
+            rows = stored.read()
+        for number, column in enumerate(rows.columns):
+            if not pa.types.is_dictionary(column.type):
+                continue
+            for chunk in column.chunks:
+                lengths = compute.binary_length(chunk.dictionary)
+                _require_small(path, len(chunk) * (compute.max(lengths).as_py() or 0))
+            rows = rows.set_column(number, rows.field(number).name, column.cast(pa.string()))
+    except DataError as error:
+        raise ResultsError(str(error)) from None
+    except MemoryError:  # Arrow's is an ArrowException as well
+        raise
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+        raise ResultsError(f"{path} is damaged: {error}") from None
+    return rows
+
+
+def _least_bytes(metadata: Any) -> int:
+    """Bytes that a table needs in memory at least, by its file's metadata."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    cells = metadata.num_rows * metadata.num_columns
+    return max(8 * cells, sum(group.total_byte_size for group in groups))
+
+
+def _require_small(path: Path, size: int) -> None:
+    if size > MAX_TABLE_BYTES:
+        raise ResultsError(
+            f"{path} can't be read: it needs {size >> 20} MiB; at most {MAX_TABLE_BYTES >> 20} are"
+            " read"
+        )
+
+
+def bytes_of_tables(folder: Path) -> int:
+    """Bytes that a run's tables need in memory at least. Raises ResultsError."""
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    found = 0
+    for path in (folder / "tables").glob("*.parquet"):
+        try:
+            with opened(path, MAX_TABLE_BYTES) as file:
+                found += _least_bytes(parquet.ParquetFile(file).metadata)
+        except DataError as error:
+            raise ResultsError(str(error)) from None
+        except (OSError, pa.ArrowException) as error:
+            raise ResultsError(f"{path} is damaged: {error}") from None
+    return found
 
 
 def _nullable_type(arrow_type: Any) -> Any:

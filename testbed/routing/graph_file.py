@@ -22,6 +22,7 @@ are one direction each.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from xml.etree.ElementTree import ParseError
 
 import networkx
 
+from testbed.config.data_files import read_bytes, read_text
 from testbed.config.units import RATE, TIME, Dimension, FieldError, parse
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
@@ -83,19 +85,14 @@ def read_graph(path: Path) -> GraphFile:
     """Read a file: GraphML if its name ends in .graphml or .xml, else a list of edges.
 
     Raises UserError."""
-    try:
-        if path.suffix.lower() in GRAPHML:
-            return _graphml(path)
-        return _edge_list(path, path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not a text file in UTF-8") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    if path.suffix.lower() in GRAPHML:
+        return _graphml(path)
+    return _edge_list(path, read_text(path))
 
 
 def _graphml(path: Path) -> GraphFile:
     try:
-        graph = networkx.read_graphml(path)
+        graph = networkx.read_graphml(io.BytesIO(read_bytes(path)))
     except (ParseError, networkx.NetworkXError, LookupError, ValueError) as error:
         raise UserError(f"{path}: not a GraphML file ({error})") from None
     found = GraphFile(path, directed=graph.is_directed())

@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed.config.data_files import read_text
 from testbed.config.yaml_document import read_yaml
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.paths import EXPERIMENTS
@@ -45,11 +46,7 @@ def claims(folder: Path = FOLDER) -> dict[str, str]:
 
 
 def _claim(path: Path) -> str:
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    data = read_yaml(text, str(path)).data
+    data = read_yaml(read_text(path), str(path)).data
     figure = data.get("figure") if isinstance(data, dict) else None
     claim = figure.get("claim") if isinstance(figure, dict) else None
     if not isinstance(claim, str):

@@ -141,10 +141,11 @@ def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]
     if file is None or not file.exists():
         return []
     from testbed import dataplane
+    from testbed.config.data_files import read_text
     from testbed.experiment import load_text
     from testbed.schemes import platform_of
 
-    experiment = load_text(file.read_text(encoding="utf-8"), str(file), file.parent)
+    experiment = load_text(read_text(file), str(file), file.parent)
     names = {number: job.name for number, job in enumerate(experiment.jobs)}
     return [
         (counter, None if job is None else names.get(job, str(job)), value)

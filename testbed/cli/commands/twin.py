@@ -75,6 +75,7 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
     """The experiment of a run on Mininet for virtual time. `measured_hosts`: with hosts as late and
     as busy as the run's were. Raises UserError for what virtual time cannot do."""
     from testbed import runner as runtimes
+    from testbed.config.data_files import read_text
     from testbed.config.yaml_document import read_yaml, write_yaml
     from testbed.experiment import load_text
     from testbed.schemes import set_up
@@ -82,10 +83,7 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
     if not results.finished:
         raise UserError(f"{results.folder}: {results.notice}; a twin needs a finished run")
     file = results.folder / "experiment.yaml"
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read: {error.strerror}") from None
+    text = read_text(file)
     original = load_text(text, file=str(file), folder=results.folder)
     if original.runtime == runtimes.VIRTUAL:
         raise UserError(

@@ -295,3 +295,15 @@ def test_a_complete_sum_names_the_switch_that_adds_it_to_others():
         pulled = only(one.gradient(others[0], fragment=1, flags=wire.RESEND))
         assert pulled.node != there and pulled.extra == below.tag
         assert pulled.bitmap == 1 << others[0]
+
+
+@pytest.mark.parametrize("kind", [wire.GRADIENT, wire.RESULT])
+def test_a_job_s_packet_from_another_host_s_port_leaves_nowhere(kind):
+    grid = Switch(
+        (STAR % {"memory": "plain", "collision": "server", "burst": 9}).replace("4}", "5}", 1), "s1"
+    )
+    topology = grid.setup.platform.topology
+    claimed = Ina(kind=kind, fragment_number=0, sender=0, bitmap=1, values=[1] * 64)
+    assert grid.send("h5", host_ip(topology.number(grid.job.ps)), claimed) == []
+    refused = dataplane.refusals(grid.setup.platform, grid.switch, range(1, 6))
+    assert refused == {1: 0, 2: 0, 3: 0, 4: 0, 5: 1}

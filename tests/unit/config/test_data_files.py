@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from testbed.config import data_files
@@ -89,3 +93,34 @@ def test_keys_and_kinds_are_required(tmp_path):
     ):
         with pytest.raises(DataError, match=f"can't be read: {words}"):
             require(data, kinds, tmp_path)
+
+
+def _fifo(path):
+    os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+@pytest.mark.parametrize("read", [data_files.read_text, data_files.read_bytes, data_files.opened])
+def test_only_regular_files_are_opened(tmp_path, kind, read):
+    path = _fifo(tmp_path / "fifo") if kind == "FIFO" else Path("/dev/zero")
+    with pytest.raises(DataError, match="can't be read: it is a device, FIFO or socket"):
+        read(path)
+
+
+def test_a_file_without_a_size_is_read_within_the_limit():
+    """Files of /proc say that they have none."""
+    path = Path("/proc/self/maps")
+    assert path.stat().st_size == 0 and data_files.read_bytes(path)
+    with pytest.raises(DataError, match="larger than 0 MiB"):
+        data_files.read_bytes(path, 100)
+
+
+def test_arrays_are_measured_before_they_are_read(tmp_path):
+    path = tmp_path / "arrays.npz"
+    np.savez_compressed(path, zeros=np.zeros(1 << 20))
+    with data_files.opened(path) as file:
+        data_files.require_small(path, file, 9 << 20)
+        assert np.load(file)["zeros"].size == 1 << 20
+        with pytest.raises(DataError, match="larger than 4 MiB"):
+            data_files.require_small(path, file, 4 << 20)

@@ -239,13 +239,13 @@ def test_unreadable_files(tmp_path: Path) -> None:
     )
     assert "this is a folder" in refused(tmp_path)
     (tmp_path / "binary").write_bytes(bytes(range(256)))
-    assert "not a text file in UTF-8 (byte 128)" in refused(tmp_path / "binary")
+    assert "not UTF-8 text (byte 128)" in refused(tmp_path / "binary")
     (tmp_path / "zeros").write_bytes(b"name: a\0b")
     assert "not a text file: character 0x00 at position 7" in refused(tmp_path / "zeros")
     (tmp_path / "large").write_bytes(b"#" * (5 * 2**20))
-    assert "too large" in refused(tmp_path / "large")
-    assert "not a regular file" in refused(Path("/dev/null"))
-    assert "cannot be read" in refused(tmp_path / ("x" * 300))
+    assert "larger than 4 MiB" in refused(tmp_path / "large")
+    assert "it is a device, FIFO or socket" in refused(Path("/dev/null"))
+    assert "no such experiment file" in refused(tmp_path / ("x" * 300))
     (tmp_path / "bom.yaml").write_bytes(b"\xef\xbb\xbf" + BASE.encode())
     assert load(tmp_path / "bom.yaml").name == "base"
 

@@ -139,5 +139,5 @@ def test_unreadable_files(tmp_path, content) -> None:
         path.write_bytes(content)
         with pytest.raises(UserError, match=str(path)):
             of_file(path)
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="can't be read"):
         of_file(tmp_path / "missing.txt")

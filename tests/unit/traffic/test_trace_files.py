@@ -207,10 +207,10 @@ def test_unreadable(tmp_path: Path) -> None:
     assert "no such trace file" in message(tmp_path / "absent.csv")
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00\x80")
-    assert "not a text file in UTF-8" in message(binary)
+    assert "not UTF-8 text" in message(binary)
     folder = tmp_path / "folder.csv"
     folder.mkdir()
-    assert "cannot be read: Is a directory" in message(folder)
+    assert "can't be read: Is a directory" in message(folder)
 
 
 def test_unknown_model() -> None:

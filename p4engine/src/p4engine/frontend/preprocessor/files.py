@@ -8,6 +8,7 @@ earlier include folder now has.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from pathlib import Path
@@ -23,6 +24,9 @@ class Files:
 
     def read(self, path: Path) -> bytes:
         """The bytes of a file; raises OSError."""
+        if not self.is_file(path):  # a FIFO would wait for a writer, a device need not end
+            path.stat()
+            raise OSError(errno.EINVAL, "not a regular file")
         data = path.read_bytes()
         self._read[path] = _digest(data)
         return data
