@@ -165,13 +165,14 @@ static void next_frame(io_loop *io) {
     }
 }
 
-void io_read_clock_offset(io_loop *io) {
-    struct timespec real;
-    uint64_t before = io_now();
-    clock_gettime(CLOCK_REALTIME, &real);
-    uint64_t after = io_now();
-    io->real_offset =
-        (uint64_t)real.tv_sec * 1000000000ull + (uint64_t)real.tv_nsec - (before + (after - before) / 2);
+/* When a packet arrived, on CLOCK_MONOTONIC. */
+static uint64_t arrival(io_loop *io, const struct tpacket2_hdr *header) {
+    uint64_t stamp = (uint64_t)header->tp_sec * 1000000000ull + header->tp_nsec;
+    if (stamps_stale(&io->stamps, stamp)) {
+        uint64_t now = io_now();
+        stamps_read(&io->stamps, now, stamps_clock());
+    }
+    return stamps_convert(&io->stamps, stamp);
 }
 
 /* A train, or a packet that is too long for the ring, waits whole in the socket's queue. */
@@ -184,7 +185,7 @@ static uint8_t *take_copy(io_loop *io, uint32_t *length) {
 }
 
 /* Gives the packets of one buffer to the traffic manager; returns how many they were. */
-static uint32_t receive(io_loop *io, struct tpacket2_hdr *header, uint64_t now) {
+static uint32_t receive(io_loop *io, struct tpacket2_hdr *header) {
     const struct sockaddr_ll *from = (const void *)((uint8_t *)header + TPACKET_ALIGN(sizeof *header));
     uint32_t port = io_port_of(io, (uint32_t)from->sll_ifindex);
     uint32_t status = header->tp_status, length = header->tp_snaplen;
@@ -208,8 +209,7 @@ static uint32_t receive(io_loop *io, struct tpacket2_hdr *header, uint64_t now) 
         length += IO_VLAN_BYTES;
         offload.csum_start += IO_VLAN_BYTES;
     }
-    uint64_t stamp = (uint64_t)header->tp_sec * 1000000000ull + header->tp_nsec - io->real_offset;
-    if (stamp - now + 1000000000ull > 2000000000ull) stamp = now; /* the wall clock was set */
+    uint64_t arrived = arrival(io, header);
     uint32_t longest = i->longest + (status & TP_STATUS_VLAN_VALID ? IO_VLAN_BYTES : 0);
     if (offload.gso_type == VIRTIO_NET_HDR_GSO_UDP_L4) {
         train_cut cut;
@@ -218,7 +218,7 @@ static uint32_t receive(io_loop *io, struct tpacket2_hdr *header, uint64_t now) 
             io->stats.received += (uint32_t)packets;
             io->stats.trains_received++;
             uint32_t bytes;
-            for (uint8_t *packet; (packet = train_next(&cut, &bytes));) tm_receive(io->tm, port, packet, bytes, stamp);
+            for (uint8_t *packet; (packet = train_next(&cut, &bytes));) tm_receive(io->tm, port, packet, bytes, arrived);
             return (uint32_t)packets;
         }
     }
@@ -233,7 +233,7 @@ static uint32_t receive(io_loop *io, struct tpacket2_hdr *header, uint64_t now) 
         io->stats.completed++;
         train_complete_checksum(data, length, offload.csum_start, offload.csum_offset);
     }
-    tm_receive(io->tm, port, data, length, stamp);
+    tm_receive(io->tm, port, data, length, arrived);
     return 1;
 }
 
@@ -298,7 +298,7 @@ static void read_drops(io_loop *io) {
         io->stats.ring_drops += drops.tp_drops; /* reading sets it to zero */
 }
 
-static uint32_t receive_batch(io_loop *io, uint64_t now) {
+static uint32_t receive_batch(io_loop *io) {
     uint32_t count = 0;
     for (uint32_t buffers = 0; buffers < IO_BATCH && count < IO_PACKETS_AT_ONCE && frame_ready(io); buffers++) {
         struct tpacket2_hdr *header = frame_at(io);
@@ -306,10 +306,11 @@ static uint32_t receive_batch(io_loop *io, uint64_t now) {
         /* The next packet was written by another core: ask for it now. */
         const uint8_t *ahead = (const uint8_t *)frame_at(io);
         for (uint32_t line = 0; line < 512; line += 64) __builtin_prefetch(ahead + line);
-        count += receive(io, header, now);
+        count += receive(io, header);
         __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
         yield_lock(io);
     }
+    if (!frame_ready(io)) stamps_empty(&io->stamps);
     return count;
 }
 
@@ -394,10 +395,9 @@ int io_run(io_loop *io, char *error) {
     while (!atomic_load_explicit(&io->stop, memory_order_relaxed) && !io->failed) {
         if (now - io->housekept_ns > HOUSEKEEPING_NS) {
             io->housekept_ns = now;
-            io_read_clock_offset(io);
             check_interfaces(io);
         }
-        uint32_t received = receive_batch(io, now);
+        uint32_t received = receive_batch(io);
         run_events(io);
         if (io->message_count) flush(io);
         now = io_now();

@@ -4,8 +4,8 @@
  * namespace, another one sends in batches. One ring for all ports keeps the order of arrival between ports,
  * makes the cost of a packet independent of the number of ports, and costs nothing while it is empty. It is
  * a TPACKET_V2 ring: V3 hands over blocks, and with little traffic a packet would wait for its block's
- * timer. The kernel's arrival stamps are the traffic manager's times, so a loop that was not scheduled for a
- * while does not see a burst where there was none.
+ * timer. The kernel's arrival stamps (stamps.h) are the traffic manager's times, so a loop that was not scheduled
+ * for a while does not see a burst where there was none.
  *
  * Trains (train.h) are cut into packets when they come in. They and packets of more than 2000 bytes are larger than a
  * frame of the ring, so the ring has only their beginning, and the kernel keeps them whole in the socket's queue

@@ -171,7 +171,6 @@ int io_open(io_loop *io, char *error) {
         return io_set_error(error, "cannot receive: %s", strerror(errno));
     tm_sink sink = {.context = io, .room = io_room, .emit = io_emit};
     tm_set_sink(io->tm, &sink);
-    io_read_clock_offset(io);
     return 0;
 }
 

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "io.h"
+#include "stamps.h"
 #include "train.h"
 
 #define IO_BATCH 64 /* messages sent by one sendmmsg, and packets received between two looks at the clock */
@@ -63,7 +64,7 @@ struct io_loop {
     atomic_int wanted; /* control calls that wait for `busy` */
     atomic_int stop, asleep;
 
-    uint64_t real_offset; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+    stamps stamps;
     uint64_t started_ns, ended_ns, housekept_ns;
     uint64_t woken_ns; /* when the last sleep ended */
     uint64_t counted_ns, counted; /* begin of the period whose packets are counted, and how many had moved by then */
@@ -90,7 +91,6 @@ __attribute__((format(printf, 2, 3))) int io_set_error(char *error, const char *
 /* The traffic manager's sink: packets wait in the arena for the next sendmmsg. */
 uint8_t *io_room(void *context, uint32_t bytes);
 void io_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length);
-void io_read_clock_offset(io_loop *io); /* the wall clock's distance to the monotonic one */
 
 /* TM_PORTS: the interface is no port. */
 static inline uint32_t io_port_of(const io_loop *io, uint32_t ifindex) {
