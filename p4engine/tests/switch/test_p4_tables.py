@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from p4engine.values.numbers import ControlError
 from p4engine_testing.programs import send, switch
 
 # (kind, bits) of each key; every kind alone and in company, ranges of more than one word too.
@@ -110,3 +111,21 @@ def test_a_table_finds_what_a_list_of_its_entries_would(tmp_path, shape):
     assert hits > 200, "the entries matched too seldom to tell anything"
     s.table_clear("t")
     assert s.table_count("t") == 0
+
+
+def test_the_handle_of_a_deleted_entry_is_never_that_of_another(tmp_path):
+    s = switch(
+        tmp_path,
+        locals="action set(bit<32> v) { hdr.h.b = v; } table t { key = { hdr.h.a: exact; }"
+        " actions = { set; NoAction; } }",
+        apply="t.apply();",
+    )
+    first = s.table_add("t", "set", [1], [5])
+    s.table_delete("t", first)
+    second = s.table_add("t", "set", [2], [6])
+    assert first != second
+    with pytest.raises(ControlError, match="there is no such entry"):
+        s.table_delete("t", first)
+    with pytest.raises(ControlError, match="there is no such entry"):
+        s.table_modify("t", first, "set", [7])
+    assert [entry["handle"] for entry in s.table_dump("t")] == [second, -1]

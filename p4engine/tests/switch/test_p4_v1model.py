@@ -155,6 +155,22 @@ def test_direct_counter_and_meters(tmp_path):
     assert send(s, words(0, 0, 0)) == [(1, words(0, 0, 0))]
 
 
+def test_a_reset_of_a_direct_counter_reaches_the_default_entry(tmp_path):
+    s = switch(
+        tmp_path,
+        locals="direct_counter(CounterType.packets) dc; action go() { dc.count(); }"
+        " table t { key = { hdr.h.a: exact; } actions = { go; } default_action = go;"
+        " counters = dc; }",
+        apply="t.apply();",
+    )
+    default, handle = -1, s.table_add("t", "go", [1])
+    for each in (default, handle):
+        s.counter_write("dc", each, packets=2, bytes=20)
+        assert s.counter_read("dc", each) == {"packets": 2, "bytes": 20}
+    s.counter_reset("dc")
+    assert [s.counter_read("dc", each)["packets"] for each in (default, handle)] == [0, 0]
+
+
 def test_a_direct_meter_colours_every_hit(tmp_path):
     s = switch(
         tmp_path,

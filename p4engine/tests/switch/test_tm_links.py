@@ -373,3 +373,18 @@ def test_all_queues_of_a_port_are_emptied_when_its_link_goes_down(make, packet):
     tm.port_up(2, True)
     tm.receive(1, packet("U", 2), 5000)
     assert [time_ns for time_ns, _, _ in tm.run()] == [6000]
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_a_link_that_comes_back_does_not_wait_for_what_was_lost(make, packet, direction):
+    """Packets on their way keep their order; those that the failure took have none to keep."""
+    tm = make(ports=[1, 2])
+    port = 1 if direction == "ingress" else 2
+    tm.port_shape(port, direction, delay_ns=1_000_000)
+    tm.receive(1, packet("U", 2), 0)
+    tm.advance(10)
+    tm.port_up(port, False)
+    tm.port_up(port, True)
+    tm.port_shape(port, direction, delay_ns=1000)
+    tm.receive(1, packet("U", 2), 20)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [1020]

@@ -21,7 +21,7 @@ from testbed.labs._teacher import solution
 from testbed.labs.grader.commands import main
 from testbed.labs.grader.grade import grade
 from testbed.labs.grader.lab import find_lab, lab_names
-from testbed.labs.grader.mark import mark, submissions
+from testbed.labs.grader.mark import mark, plain, submissions
 from testbed.labs.grader.pack import export, start
 from testbed.labs.grader.seeds import Seed
 from tests.support.paths import ROOT
@@ -211,3 +211,9 @@ def test_a_lab_without_scores_has_no_league(tmp_path, capsys):
     shutil.copytree(solution(LAB), tmp_path / "ada" / LAB)
     assert main(["league", str(tmp_path), "--lab", "2"]) == 2
     assert "has no league" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first", "=+-@")
+def test_no_name_becomes_a_formula_in_a_spreadsheet(first):
+    assert plain(f"{first}HYPERLINK(1)") == f"'{first}HYPERLINK(1)"
+    assert plain(f"a{first}b") == f"a{first}b"

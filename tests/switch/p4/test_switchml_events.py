@@ -284,3 +284,13 @@ def test_what_goes_nowhere_does_not_leave_by_port_0():
     dataplane.install(switch.setup, "s1", switch.switch)
     assert switch.chunk(0, 0) == [] and switch.chunk(0, 0) == []
     assert switch.counters(0)["duplicates"] == 1
+
+
+def test_a_sum_that_is_held_to_the_end_counts_in_ns():
+    """The program's clock shows microseconds on Mininet."""
+    switch = SlotSwitch()
+    for worker in range(3):
+        switch.chunk(0, worker)
+    before = switch.counters(0).get("held_open_ns", 0)
+    switch.chunk(1, 0)  # 1,000 ns later
+    assert switch.counters(0)["held_open_ns"] == before + 1000

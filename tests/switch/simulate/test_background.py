@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from testbed.experiment import load_text
+from testbed.schemes import set_up
+from testbed.simulate.background import _least_timeout_ns
+from tests.support.fabric import MS
 from tests.support.virtual import content, run_virtual
 
 # The job only computes for most of the run: 100 ms of compute steps.
@@ -35,6 +38,23 @@ def run(*flows, links="", system="esa", topology=STAR, compute=1.5, seed=1):
 
 def rows(tables):
     return {row["name"]: row for row in tables["flows"]}
+
+
+def test_the_least_timeout_of_a_flow_follows_from_its_path():
+    flow = "kind: tcp, from: h5, to: h6"
+
+    def timeout(rate, delay="10 us", latency="1 us"):
+        text = TEXT.replace("100 Mbit/s, delay: 10 us", f"{rate}, delay: {delay}")
+        values = {"flows": f"  - {{{flow}}}", "links": "", "system": "esa", "topology": STAR,
+                  "compute": 1}  # fmt: skip
+        virtual = f"virtual: {{switch_latency: {latency}, worker_delay: 5 us}}\n"
+        setup = set_up(load_text(virtual + text % values))
+        return _least_timeout_ns(setup.platform, setup.flows[0])
+
+    delay_ns = 2 * 5000 + 2 * 1000 + 4 * 10_000  # hosts; the switch, links there and back
+    assert timeout("10 Mbit/s") == 400 * FRAME_BITS * 100 + 4 * delay_ns
+    assert timeout("1 Gbit/s") == 400 * FRAME_BITS + 4 * delay_ns
+    assert timeout("1 Gbit/s", delay="1 ms") == 400 * FRAME_BITS + 4 * (delay_ns - 40_000 + 4 * MS)
 
 
 def test_tcp_fills_its_link_and_no_more():

@@ -12,6 +12,7 @@ import pytest
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
+from testbed.setup.timing import round_trip_ns
 from tests.support.experiments import memory_line
 
 TEXT = """
@@ -220,3 +221,25 @@ def test_unlimited_links_give_no_bound():
     assert bound("esa", links="bandwidth: unlimited") is None
     only = "bandwidth: unlimited, each: [{between: [h1, s1], bandwidth: 20 Mbit/s}]"
     assert bound("esa", links=only) == FRAGMENTS * FRAME_NS
+
+
+RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 1}"
+STAR = "{kind: star, hosts: 9}"
+
+
+@pytest.mark.parametrize(
+    ("system", "topology", "passes"),
+    [
+        ("esa", STAR, 2),
+        ("ring", STAR, 2),
+        ("switchml", STAR, 1),  # the root switch sends the sum back
+        ("switchml", RACKS, 3),
+    ],
+)
+def test_a_round_trip_passes_a_switch_once_a_way_and_the_root_once(system, topology, passes):
+    def round_trip(latency: str) -> int:
+        runtime = f"virtual\nvirtual: {{switch_latency: {latency}}}"
+        setup = set_up(load(runtime=runtime, system=system, topology=topology))
+        return round_trip_ns(setup.platform, setup.jobs[0].group)
+
+    assert round_trip("3 us") - round_trip("1 us") == passes * 2000
