@@ -23,6 +23,7 @@ const bit<8> FULL = 1;
 #endif
 table t { key = { hdr.a: exact; } actions = { drop; } size = 4; }
 action a() { slot.write(meta.slot, 8w3); }
+Other() of_another_control;
 apply {
     bit<1> inside = 1;
     if (meta.a == EMPTY) {
@@ -74,7 +75,7 @@ def test_changes_of_p4():
     }
     for change in changes:  # no line moves
         assert change.apply(P4).count("\n") == P4.count("\n")
-    assert {c.first for c in changes if c.name.startswith("drop")} == {12}
+    assert {c.first for c in changes if c.name.startswith("drop")} == {13}
 
 
 def test_changes_of_python():

@@ -162,6 +162,7 @@ class _Changes:
             and tokens[0].kind == ID
             and first not in NO_STATEMENT
             and tokens[1].text in (".", "(", "=", "##")
+            and (tokens[1].text != "(" or tokens[-2].text == ")")  # no instance of a control
             and not in_table
             and not in_type
         ) or [t.text for t in tokens] == ["return", ";"]
