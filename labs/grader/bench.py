@@ -8,7 +8,6 @@ counts itself (virtual time). The bench compares the answers.
 from __future__ import annotations
 
 import functools
-import json
 import random
 import shutil
 import tempfile
@@ -16,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from p4engine.backend.build import Compiled, compile_program
+from p4engine.backend.build import Compiled, compile_program, compiled_before
 from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
 
@@ -383,8 +382,9 @@ class Bench:
     def register_bits(self) -> int:
         """The bits of all registers of the submission's program."""
         key = self._build(self.lab.program, dict(self.lab.defines), self.trace)
-        made = json.loads((self.scratch / "cache" / f"{key}.json").read_text())
-        return sum(int(row["size"]) * int(row["width"]) for row in made["info"]["registers"])
+        compiled = compiled_before(self.scratch / "cache" / f"{key}.so")
+        assert compiled is not None, "a program that was compiled just now is damaged"
+        return sum(register.size * register.width for register in compiled.info.registers)
 
     def read(self, name: str) -> str:
         """The text of a file that was handed in."""

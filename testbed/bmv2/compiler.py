@@ -6,7 +6,8 @@ have only the first, some new ones only the second.
 
 What p4c makes is kept in the user's cache, under a key of everything that it depends on: the
 program's tokens after preprocessing with their lines, the constants, and which p4c. So a sweep
-compiles each variant once.
+compiles each variant once. The file's name has the hash of its content, too; a file that differs
+from it is damaged and made again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from p4engine.backend.cache import cache_folder, prune
+from p4engine.backend.cache import cache_folder, prune, tell_damaged
 from p4engine.cli.shims_command import find_real
 from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.preprocessor.preprocess import preprocess
@@ -89,10 +90,13 @@ def compile_for_bmv2(
     include file)."""
     p4c = P4c.find()
     folder = cache_folder("ina-testbed/bmv2")
-    kept = folder / f"{_key(p4c, source, defines, include_dirs)}.json"
-    if kept.exists():
-        kept.touch()
-        return kept
+    key = _key(p4c, source, defines, include_dirs)
+    for kept in folder.glob(f"{key}-*.json"):
+        if kept == _place(folder, key, kept):
+            kept.touch()
+            return kept
+        tell_damaged(kept)
+        kept.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as name:
         command = p4c.command(source, defines, include_dirs, Path(name))
         try:
@@ -105,9 +109,15 @@ def compile_for_bmv2(
         # p4c has been seen to end with 0 after an error; then there is no file.
         if done.returncode != 0 or not made.exists():
             raise UserError(_error_message(p4c, source, done))
+        kept = _place(folder, key, made)
         os.replace(made, kept)
     prune(folder, MAX_FILES)
     return kept
+
+
+def _place(folder: Path, key: str, made: Path) -> Path:
+    """The place in the cache of what is in a file."""
+    return folder / f"{key}-{hashlib.sha256(made.read_bytes()).hexdigest()[:32]}.json"
 
 
 def _key(

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from testbed.errors import UserError
+from testbed.paths import command_line
 
 FILE = Path(".cache", "ina-testbed", "calibration.json")
 FORMAT = 1
@@ -73,9 +74,13 @@ def _place() -> Path:
 
 
 def load() -> Calibration | None:
-    """The stored calibration of this machine; None: there is none, or it is of another machine."""
+    """The stored calibration of this machine. None: there is none, it is of another machine, or it
+    is damaged, which one line says."""
+    from p4engine.backend.cache import unsealed
+
     try:
-        data = json.loads(_place().read_text())
+        told = unsealed(_place(), f"does not count; `{command_line('calibrate')}` makes it again")
+        data = json.loads(told or b"{}")
         if data["format"] != FORMAT or data["machine"] != machine():
             return None
         kept = {
@@ -90,6 +95,8 @@ def load() -> Calibration | None:
 
 def save(calibration: Calibration) -> Path:
     """Keep it. Raises UserError where that cannot be written."""
+    from p4engine.backend.cache import sealed
+
     from testbed.linux.ownership import hand_over
 
     path = _place()
@@ -97,7 +104,8 @@ def save(calibration: Calibration) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps({"format": FORMAT, **asdict(calibration)}, indent=1) + "\n")
+        made_of = {"format": FORMAT, **asdict(calibration)}
+        new.write_bytes(sealed(json.dumps(made_of, indent=1).encode()))
         new.replace(path)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None

@@ -20,6 +20,7 @@ does without numba, so that what only reads an experiment (`sizes`, the plan) ne
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import platform
 import shutil
@@ -64,8 +65,9 @@ def remove_unused(days: int = 30) -> None:
     mine = cache_directory()
     before = time.time() - days * 24 * 3600
     for folder in mine.parent.iterdir():
-        if folder != mine and folder.stat().st_mtime < before:
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another process removes them, too
+            if folder != mine and folder.stat().st_mtime < before:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def has_compiled() -> bool:

@@ -12,15 +12,19 @@ Compiled functions of this package take `njit` from here.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from numba import config, njit
-from numba.core.caching import UserProvidedCacheLocator
+import numba
+from numba import config
+from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
 from numba.extending import overload
+from p4engine.backend.cache import sealed, unsealed
 
 from testbed.protocols import cache_directory
 
@@ -59,6 +63,43 @@ class ByContent(UserProvidedCacheLocator):
         if PACKAGE not in Path(py_file).resolve().parents:
             return None
         return super().from_function(py_func, py_file)
+
+
+class Checked(IndexDataCacheFile):
+    """numba's files of one function: an index and one file for each signature. Each ends with its
+    hash, which pickle does not read, and a damaged one counts as missing."""
+
+    def _load_index(self) -> dict:
+        try:
+            intact = unsealed(Path(self._index_path)) is not None
+        except FileNotFoundError:
+            return {}
+        return super()._load_index() if intact else {}
+
+    def _load_data(self, name: str) -> Any:
+        if unsealed(Path(self._data_path(name))) is None:
+            raise FileNotFoundError  # numba compiles again
+        return super()._load_data(name)
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        content = io.BytesIO()
+        yield content
+        with super()._open_for_write(filepath) as file:
+            file.write(sealed(content.getvalue()))
+
+
+def njit(**options: Any) -> Callable[[Callable], Any]:
+    """`njit` of numba, whose cached files are checked when they are used."""
+
+    def compiled(function: Callable) -> Any:
+        made = numba.njit(**options)(function)
+        kept: Any = getattr(made, "_cache", None)  # None: it runs as plain Python
+        if isinstance(getattr(getattr(kept, "_impl", None), "locator", None), ByContent):
+            kept._cache_file.__class__ = Checked  # as numba has made it, with other methods
+        return made
+
+    return compiled
 
 
 def by_type(member: str, name: str) -> Callable:

@@ -70,12 +70,11 @@ class Worker:
         return number
 
     def _compiled(self, key: str) -> Any:
-        from p4engine.backend.build import Compiled
-        from p4engine.program_info import ProgramInfo
+        from p4engine.backend.build import compiled_before
 
-        cache = self.scratch / "cache"
-        info = json.loads((cache / f"{key}.json").read_text())["info"]
-        return Compiled(cache / f"{key}.so", ProgramInfo.from_json(info), key)
+        compiled = compiled_before(self.scratch / "cache" / f"{key}.so")
+        assert compiled is not None, "a program that was compiled just now is damaged"
+        return compiled
 
     def _loaded(self, switch: Any, trace: bool) -> int:
         switch.pipeline.on_log(lambda text: self.log.append(text[:200]))

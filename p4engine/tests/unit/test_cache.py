@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
+import subprocess
+import sys
 
 import pytest
 from p4engine.backend import build
 from p4engine.backend.build import compile_program, compiled_before
+from p4engine.backend.c_build import share_runtime
 from p4engine.backend.cache import cache_folder, prune
 from p4engine.frontend.diagnostics import P4Error
+from p4engine_testing import damage
 from p4engine_testing.programs import source
 
 
@@ -36,11 +41,65 @@ def test_what_was_compiled_is_found_without_its_source(tmp_path):
     assert (found.so_path, found.info, found.hash, found.warnings) == (
         (compiled.so_path, compiled.info, compiled.hash, compiled.warnings)
     )
-    info = compiled.so_path.with_suffix(".json")
-    info.write_text(info.read_text()[:-1])
-    assert compiled_before(compiled.so_path) is None
     compiled.so_path.unlink()
     assert compiled_before(compiled.so_path) is None
+
+
+@pytest.mark.parametrize("damage", damage.WAYS)
+@pytest.mark.parametrize("ending", ["so", "json", "o"])
+def test_a_damaged_file_is_made_again_and_one_line_says_so(tmp_path, ending, damage):
+    """In processes of their own: what is loaded of a damaged file may end the process."""
+    path, cache = tmp_path / "program.p4", tmp_path / "cache"
+    path.write_text(source())
+    compiled = compile_program(path, cache=cache)
+    whole = {each.name: each.read_bytes() for each in cache.iterdir()}
+    for each in cache.glob(f"*.{ending}"):
+        damage(each)
+    if ending == "o":  # objects are used by what is not compiled yet
+        compiled.so_path.unlink()
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from p4engine import compile_program\n"
+        "from p4engine.switch.library import Switch\n"
+        "made = compile_program(sys.argv[1], cache=Path(sys.argv[2]))\n"
+        "Switch(made, ports=[1]).close()\n"
+        "print(made.cached)\n"
+    )
+    for said, cached in ((1, "False"), (0, "True")):
+        command = [sys.executable, "-c", script, str(path), str(cache)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, f"{cached}\n"), done.stderr
+        lines = done.stderr.splitlines()
+        assert len(lines) == said, done.stderr
+        for line in lines:
+            assert re.fullmatch(rf"warning: .* {cache}/\S+\.{ending} is damaged and .*", line)
+    assert {each.name: each.read_bytes() for each in cache.iterdir()} == whole
+
+
+def test_a_damaged_object_of_the_runtime_is_not_shared(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path, other = tmp_path / "program.p4", tmp_path / "other"
+    path.write_text(source())
+    compile_program(path)
+    other.mkdir()
+    assert share_runtime(other)
+    damage.truncate(next(cache_folder().glob("*.o")))
+    assert not share_runtime(other)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone mounts")
+def test_a_cache_from_which_nothing_can_be_loaded_is_named(tmp_path):
+    path, cache = tmp_path / "program.p4", tmp_path / "cache"
+    path.write_text(source())
+    cache.mkdir()
+    mount = f"mount -t tmpfs -o noexec none {cache}"
+    command = f"{mount} && XDG_CACHE_HOME={cache} {sys.executable} -m p4engine compile {path}"
+    done = subprocess.run(["unshare", "-m", "sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode != 0
+    (line,) = done.stderr.splitlines()
+    assert f"{cache}/p4engine is on a file system that is mounted noexec" in line
+    assert "set XDG_CACHE_HOME" in line
 
 
 def test_a_hit_counts_as_use(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from p4engine_testing import damage
 
 from testbed.bmv2 import compiler
 from testbed.errors import UserError
@@ -60,6 +61,22 @@ def test_both_names_of_p4c_make_the_json_once(installed, tmp_path, name):
     source.write_text("\nconst bit<8> A = VALUES;\n")  # p4c writes lines into the JSON
     assert compiler.compile_for_bmv2(source, {"VALUES": 4}, [tmp_path]) != made
     assert len(calls()) == 3
+
+
+@pytest.mark.parametrize("damage", damage.WAYS)
+def test_a_damaged_file_is_made_again_and_one_line_says_so(installed, tmp_path, capsys, damage):
+    calls = installed("p4c")
+    source = tmp_path / "own.p4"
+    source.write_text("const bit<8> A = VALUES;\n")
+    made = compiler.compile_for_bmv2(source, {"VALUES": 4}, [tmp_path])
+    assert capsys.readouterr().err == ""
+    damage(made)
+    assert compiler.compile_for_bmv2(source, {"VALUES": 4}, [tmp_path]) == made
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"warning: the cached file {made} is damaged and is made again"
+    assert made.read_text() == "{}\n" and list(made.parent.iterdir()) == [made]
+    assert compiler.compile_for_bmv2(source, {"VALUES": 4}, [tmp_path]) == made
+    assert capsys.readouterr().err == "" and len(calls()) == 2
 
 
 def test_p4c_s_errors_are_shown_and_its_warnings_not(installed, tmp_path):

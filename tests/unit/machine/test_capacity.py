@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+from p4engine_testing import damage
 
 from testbed.experiment import load_text
 from testbed.machine import calibration, capacity
@@ -95,8 +94,21 @@ def test_what_is_kept_is_this_machines(tmp_path, monkeypatch):
     here = Calibration(calibration.machine(), *list(vars(made).values())[1:])
     path = calibration.save(here)
     assert calibration.load() == here
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
-    assert calibration.load() is None
-    path.write_text("{nonsense")
+    monkeypatch.setattr(calibration, "FORMAT", 99)
     assert calibration.load() is None
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("damage", damage.WAYS)
+def test_a_damaged_calibration_does_not_count_and_one_line_says_so(
+    tmp_path, monkeypatch, capsys, damage
+):
+    monkeypatch.setattr(calibration, "_place", lambda: tmp_path / "calibration.json")
+    path = calibration.save(
+        Calibration(calibration.machine(), *list(vars(known()).values())[1:]),
+    )
+    assert calibration.load() is not None and capsys.readouterr().err == ""
+    damage(path)
+    assert calibration.load() is None
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path} is damaged and does not count; `" in line and "ina calibrate" in line

@@ -20,7 +20,16 @@ from functools import cache
 from pathlib import Path
 
 from p4engine.backend.c_build import build_shared_object, find_target
-from p4engine.backend.cache import cache_folder, digest, failure, prune, replace, touch
+from p4engine.backend.cache import (
+    cache_folder,
+    digest,
+    failure,
+    prune,
+    replace,
+    sealed,
+    touch,
+    unsealed,
+)
 from p4engine.frontend.diagnostics import NOWHERE, Diagnostic, Diagnostics, Fatal, P4Error
 from p4engine.frontend.lexer import Token
 from p4engine.frontend.preprocessor.files import Files
@@ -115,7 +124,7 @@ def compile_program(
     c_text, info = translate(tokens, diagnostics, path.name, trace)
     build_shared_object(c_text, kept.target, kept.folder, kept.so_path, fast=not trace)
     payload = {"info": info.to_json(), "warnings": [vars(w) for w in diagnostics.warnings]}
-    replace(kept.info_path, json.dumps(payload).encode())
+    replace(kept.info_path, sealed(json.dumps(payload).encode()))
     prune(kept.folder)
     return Compiled(kept.so_path, info, kept.key, diagnostics.warnings)
 
@@ -146,6 +155,11 @@ class _Kept:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise failure(f"cannot make the cache {self.folder}: {error.strerror}") from None
+        if os.statvfs(self.folder).f_flag & os.ST_NOEXEC:
+            raise failure(
+                f"the cache {self.folder} is on a file system that is mounted noexec, so that no"
+                " compiled program can be loaded from it; set XDG_CACHE_HOME to a folder elsewhere"
+            )
         self.so_path = self.folder / f"{self.key}.so"
         self.info_path = self.folder / f"{self.key}.json"
 
@@ -159,13 +173,16 @@ def compiled_before(so_path: Path) -> Compiled | None:
     gone or damaged. It looks at no source, so it takes no time."""
     info_path = so_path.with_suffix(".json")
     try:
-        saved = json.loads(info_path.read_text())
+        told = unsealed(info_path)
+        if told is None or unsealed(so_path) is None:
+            return None
+        saved = json.loads(told)
         warnings = [Diagnostic(**w) for w in saved["warnings"]]
         info = ProgramInfo.from_json(saved["info"])
         touch(so_path, info_path)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Compiled(so_path, info, so_path.stem, warnings, True) if so_path.exists() else None
+    return Compiled(so_path, info, so_path.stem, warnings, True)
 
 
 def translate(

@@ -7,7 +7,6 @@ Of the standard library alone, so that what only looks whether a machine has all
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from p4engine.backend.cache import cache_folder, digest, failure, touch
+from p4engine.backend.cache import cache_folder, digest, failure, sealed, touch, unsealed
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
 FLAGS = [
@@ -85,7 +84,9 @@ def find_target() -> Target:
     compiler, version = _compiler()
     flags = _flags()
     sources = [p.read_bytes() for p in sorted(RUNTIME.iterdir())]
-    return Target(compiler, flags, digest([version, " ".join(flags), _cpu(), *sources]))
+    return Target(
+        compiler, flags, digest([version, " ".join(flags), _cpu(), *sources, sealed(b"")])
+    )
 
 
 def share_runtime(folder: Path) -> bool:
@@ -97,12 +98,23 @@ def share_runtime(folder: Path) -> bool:
     base, complete = find_target().digest, True
     for source in RUNTIME.glob("*.c"):
         kept = cache_folder() / f"{base}-{source.stem}.o"
-        try:
-            shutil.copyfile(kept, folder / kept.name)
-            touch(kept)
-        except FileNotFoundError:
+        data = _kept_object(kept)
+        if data is None:
             complete = False
+        else:
+            (folder / kept.name).write_bytes(sealed(data))
     return complete
+
+
+def _kept_object(path: Path) -> bytes | None:
+    """An object from the cache; None: it is not there, or damaged."""
+    try:
+        data = unsealed(path)
+    except OSError:
+        return None
+    if data is not None:
+        touch(path)
+    return data
 
 
 def build_shared_object(
@@ -120,12 +132,11 @@ def build_shared_object(
         for source in sorted(RUNTIME.glob("*.c")):
             kept, own_copy = folder / f"{target.digest}-{source.stem}.o", work / f"{source.stem}.o"
             objects.append(own_copy)
-            try:
-                os.link(kept, own_copy)  # ours to the end, even if another process prunes it
-            except FileNotFoundError:
+            data = _kept_object(kept)
+            if data is None:
                 jobs.append((source, own_copy, kept))
             else:
-                touch(kept)
+                own_copy.write_bytes(data)  # ours to the end, even if another process prunes it
         running = []
         for source, made, cached in jobs:
             flags = target.flags if cached else own
@@ -139,14 +150,20 @@ def build_shared_object(
             if process.returncode:
                 _c_failure(folder, source, output, c_text)
             if cached is not None:
-                with contextlib.suppress(FileExistsError):
-                    os.link(made, cached)
+                _put(made, cached)
         command = [target.compiler, "-shared", *target.flags, *map(str, objects)]
         command += ["-o", str(shared), "-lm", "-lpthread"]
         linked = subprocess.run(command, capture_output=True, text=True)
         if linked.returncode:
             _c_failure(folder, shared, linked.stderr, c_text)
-        os.replace(shared, so_path)
+        _put(shared, so_path)
+
+
+def _put(made: Path, cached: Path) -> None:
+    """Put what a compiler has made into the cache. No reader ever sees half of it."""
+    whole = made.with_name("sealed")
+    whole.write_bytes(sealed(made.read_bytes()))
+    os.replace(whole, cached)
 
 
 def _c_failure(folder: Path, source: Path, output: str, c_text: str) -> None:

@@ -2,6 +2,9 @@
 
 The folder belongs to one user: one that another user owns is refused, because what it holds is
 executed. The files that were used least recently are removed when it is full.
+
+Every file ends with its hash (`sealed`), which is looked at whenever the file is used: a disk that
+was full or a machine that lost its power may leave half a file. What is damaged is made again.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import hashlib
 import os
 import pwd
 import shutil
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +23,9 @@ from p4engine.frontend.diagnostics import Diagnostic, P4Error
 
 ABANDONED_S = 24 * 3600
 MAX_FILES = 4000  # in the cache, two for each program: about 400 MB
+_SEAL = b"\nsha256 "
+_SEAL_BYTES = len(_SEAL) + 64 + 1
+_damaged_in: set[Path] = set()  # folders about which this process has told
 
 
 def failure(message: str) -> P4Error:
@@ -77,9 +84,9 @@ def digest(parts: Iterable[bytes | str]) -> str:
 
 
 def touch(*paths: Path) -> None:
-    """Mark as used now; another process may have pruned them since."""
+    """Mark as used now, unless another process has pruned them since, or they are read-only."""
     for path in paths:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.utime(path)
 
 
@@ -103,3 +110,27 @@ def replace(path: Path, data: bytes) -> None:
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     temporary.write_bytes(data)
     os.replace(temporary, path)
+
+
+def sealed(data: bytes) -> bytes:
+    """`data` and its hash. What loads shared objects, links objects or reads pickles ignores what
+    follows their end, so the whole is as good to them."""
+    return data + _SEAL + hashlib.sha256(data).hexdigest().encode() + b"\n"
+
+
+def unsealed(path: Path, remedy: str = "is made again") -> bytes | None:
+    """The content of a file that was written with `sealed`. None: it is damaged, which one line on
+    standard error says for each folder. Raises OSError."""
+    whole = path.read_bytes()
+    data = whole[:-_SEAL_BYTES]
+    if sealed(data) == whole:
+        return data
+    tell_damaged(path, remedy)
+    return None
+
+
+def tell_damaged(path: Path, remedy: str = "is made again") -> None:
+    """Say that a file is damaged, once for each folder."""
+    if path.parent not in _damaged_in:
+        _damaged_in.add(path.parent)
+        print(f"warning: the cached file {path} is damaged and {remedy}", file=sys.stderr)
