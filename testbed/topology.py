@@ -30,6 +30,7 @@ Derived = TypeVar("Derived")
 
 # Linux limits interface names to 15 characters, and `<node>-eth<port>` has to fit.
 NAME = re.compile(r"[a-z][a-z0-9]{0,7}")
+MAX_PORTS = 510  # of a switch: port numbers of v1model have 9 bits, ours begin at 1, and 511 drops
 MAX_NODES = 65_000  # numbers have 16 bits in addresses, and of all nodes as replication ids
 
 
@@ -219,8 +220,8 @@ class Topology:
         return found
 
     def check(self) -> None:
-        """Raises TopologyError unless every host has exactly one link, to a switch, and all nodes
-        are connected."""
+        """Raises TopologyError unless every host has exactly one link, to a switch, no switch has
+        more links than ports, and all nodes are connected."""
         if not self._hosts or not self._switches:
             missing = "hosts" if not self._hosts else "switches"
             raise TopologyError(f"it has no {missing}; it needs at least one host and one switch")
@@ -234,6 +235,13 @@ class Topology:
             if neighbours[0] in self._hosts:
                 raise TopologyError(
                     f"host {host} is linked to host {neighbours[0]}, not to a switch"
+                )
+        for switch in self._switches:
+            if len(self._ports[switch]) > MAX_PORTS:
+                raise TopologyError(
+                    f"switch {switch} has {len(self._ports[switch])} links; a switch has at most"
+                    f" {MAX_PORTS} ports, whose numbers have 9 bits in P4's v1model; spread the"
+                    " links over several switches"
                 )
         start = next(iter(self._ports))
         reached, queue = {start}, deque([start])

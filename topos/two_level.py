@@ -6,10 +6,10 @@ racks, its gradients are aggregated twice.
 
 from __future__ import annotations
 
-from testbed.topology import Topology, within
+from testbed.topology import MAX_PORTS, Topology, within
 
 MAX_TORS = 64
-MAX_HOSTS = 1024
+MAX_HOSTS = MAX_PORTS - 1  # one port leads to another switch
 
 
 class TwoLevel(Topology):
@@ -20,14 +20,14 @@ class TwoLevel(Topology):
     The servers' switch is the last one.
 
     tors: number of racks, 1 to 64
-    hosts: hosts of each rack, 1 to 1024
-    servers: hosts at the servers' switch, 1 to 1024
+    hosts: hosts of each rack, 1 to 509
+    servers: hosts at the servers' switch, at least 1, and with `tors` at most 510
     """
 
     def __init__(self, tors: int, hosts: int, servers: int = 1) -> None:
         within("tors", tors, 1, MAX_TORS)
         within("hosts", hosts, 1, MAX_HOSTS)
-        within("servers", servers, 1, MAX_HOSTS)
+        within("servers", servers, 1, MAX_PORTS - tors)
         number = 0
         racks = [self.add_switch(f"s{tor}") for tor in range(1, tors + 1)]
         root = self.add_switch(f"s{tors + 1}")

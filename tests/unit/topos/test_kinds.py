@@ -172,10 +172,45 @@ def test_built_in_topologies_are_sound(kind: str) -> None:
     assert issubclass(KINDS[kind], Topology) and KINDS[kind].__doc__
 
 
-@pytest.mark.parametrize("hosts", (-1, 0, 1, 5000))
+@pytest.mark.parametrize("hosts", (-1, 0, 1, 511, 5000))
 def test_star_of_a_wrong_size(hosts: int) -> None:
-    with pytest.raises(TopologyError, match="allowed: a whole number from 2 to 4096"):
+    with pytest.raises(TopologyError, match="allowed: a whole number from 2 to 510"):
         Star(hosts)
+
+
+@pytest.mark.parametrize(
+    ("smallest", "largest", "too_large"),
+    [
+        (lambda: Star(2), lambda: Star(510), lambda: Star(511)),
+        (lambda: TwoLevel(1, 1), lambda: TwoLevel(64, 509, 446), lambda: TwoLevel(64, 509, 447)),
+        (lambda: TwoLevel(1, 1, 1), lambda: TwoLevel(1, 509, 509), lambda: TwoLevel(1, 510)),
+        (
+            lambda: LeafSpine(1, 1, 1),
+            lambda: LeafSpine(252, 1, 256),
+            lambda: LeafSpine(253, 1, 256),
+        ),
+        (lambda: LeafSpine(1, 1, 1), lambda: LeafSpine(256, 64, 1), lambda: LeafSpine(257, 64, 1)),
+        (lambda: FatTree(2), lambda: FatTree(24, 223), lambda: FatTree(24, 256)),
+    ],
+)
+def test_limits_of_sizes_can_be_reached(smallest, largest, too_large) -> None:
+    for make in (smallest, largest):
+        topology = make()
+        topology.check()
+        assert all(max(topology.ports(name)) <= 510 for name in topology.switches)
+    with pytest.raises(TopologyError, match="allowed|more than 65000 nodes"):
+        too_large().check()
+
+
+def test_a_switch_with_more_links_than_ports_is_refused() -> None:
+    hosts = [f"h{number}" for number in range(1, 512)]
+    links = "".join(f"[{host}, s1], " for host in hosts)
+    with pytest.raises(ExperimentError, match="switch s1 has 511 links; .* at most 510 ports"):
+        load_text(
+            f"topology: {{kind: explicit, hosts: [{', '.join(hosts)}], switches: [s1],"
+            f" links: [{links}]}}\nsystem: ps\n"
+            "jobs: [{model: resnet18, workers: 1, iterations: 1, scale: 0.01}]\n"
+        )
 
 
 def test_two_level() -> None:
