@@ -13,6 +13,9 @@ If the job cannot go on, because a rank has died for instance, waiting for a col
 CollectiveError. DistributedDataParallel waits in C++, where it is a RuntimeError with the same
 text.
 
+client.py cuts a call's array into blocks. testbed/workload/feed.py, on the host, lays a block out
+as fragments, whose number testbed/experiment/program_jobs.py has chosen (`block_fragments`).
+
 PyTorch imports this module by its entry point (`torch.backends`), so a script need not. In a job of
 an experiment it also puts the experiment's keys `backend` and `collective_timeout` into
 `init_process_group`, and records the job's model where that is wanted (ina_recorder.py).

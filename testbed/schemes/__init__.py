@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from testbed import plugins
 from testbed.setup.records import Scheme
+from testbed.systems.registry import SHIPPED
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.protocols.host_spec import HostSpec
     from testbed.setup import Platform, Setup
-
-SHIPPED = ("esa", "atp", "grid", "switchml", "ps", "ring")
 
 
 @functools.cache

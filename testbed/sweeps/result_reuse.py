@@ -1,9 +1,9 @@
-"""Points of a figure that another figure has run: taken over instead of run again.
+"""Points of a sweep that have been run already: by an earlier call, or by another figure.
 
-Figures look at the same setting from several sides, so they have experiments in common: the same
-key, since a key leaves out the name. Results of the same code, a commit of this checkout without
-changes, would come out the same again. They are copied, so that each sweep's folder can be moved or
-removed by itself.
+`finished` finds the runs of a point in its own folder. Figures look at the same setting from
+several sides, so they have experiments in common: the same key, since a key leaves out the name.
+Results of the same code, a commit of this checkout without changes, would come out the same again.
+They are copied, so that each sweep's folder can be moved or removed by itself.
 """
 
 from __future__ import annotations

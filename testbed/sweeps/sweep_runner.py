@@ -34,7 +34,7 @@ from testbed.runtimes.run import Run
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.steps import quiet_console, step
-from testbed.sweeps import result_reuse as known_points
+from testbed.sweeps import result_reuse
 from testbed.sweeps.point_pool import AnyPoint, executor, run_points
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def carry_out(
     console.print(f"results: {folder}", highlight=False, soft_wrap=True)
     if len(todo) < len(sweep.points):
         _tell_finished(sweep.points, len(todo), folder, console)
-    if share and (taken := known_points.take_over(todo, folder)):
+    if share and (taken := result_reuse.take_over(todo, folder)):
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results)
     try:
@@ -226,7 +226,7 @@ def _run_points(
         with pool as workers, step(console, teller.state):
             for point, error in run_points(workers, points, folder, call):
                 if not error:
-                    known_points.remove_unfinished(folder / point.key)
+                    result_reuse.remove_unfinished(folder / point.key)
                 teller.ended(point, error)
 
     if virtual:
@@ -302,12 +302,12 @@ def _emulated(points: list[Point]) -> list[Point]:
 
 def _unfinished(sweep: Sweep, results: Path) -> list[Point]:
     folder = results / sweep.name
-    return [point for point in sweep.points if not known_points.finished(folder / point.key)]
+    return [point for point in sweep.points if not result_reuse.finished(folder / point.key)]
 
 
 def _tell_finished(points: Sequence[Point], todo: int, folder: Path, console: Console) -> None:
     console.print(f"{len(points) - todo} of {len(points)} points have finished before")
-    if other := known_points.of_other_code(points, folder):
+    if other := result_reuse.of_other_code(points, folder):
         console.print(
             f"{other} of them at another commit, or with changes since; to run them again,"
             f" remove {folder}",

@@ -2,7 +2,8 @@
 
     python -m tests.support.mutants FILE... --results FOLDER [--sample N] [--seed S] [--again]
 
-FILEs are P4 programs or protocols, of one kind at a time. With more than 200 changes in a file,
+FILEs are P4 programs, protocols (testbed/protocols), or other Python modules (campaign.OF_FOLDERS),
+of one kind at a time. With more than 200 changes in a file,
 200 are drawn (`--sample`). A campaign with the same FOLDER goes on where it was; with `--again`,
 survivors are run again, against what the tests are now. `--only-score` prints what is there.
 """
@@ -22,13 +23,14 @@ SAMPLE = 200
 # compiled to be run for a second.
 ENVIRONMENT = {
     "p4": {"P4ENGINE_CFLAGS": "-O0"},
-    "python": {"P4ENGINE_CFLAGS": "-O0", "NUMBA_DISABLE_JIT": "1"},
+    "protocols": {"P4ENGINE_CFLAGS": "-O0", "NUMBA_DISABLE_JIT": "1"},
+    "python": {"P4ENGINE_CFLAGS": "-O0"},
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.mutants")
-    parser.add_argument("files", nargs="+", help="p4/... or testbed/protocols/...")
+    parser.add_argument("files", nargs="+", help="p4/..., testbed/protocols/... or another module")
     parser.add_argument("--results", type=Path, default=Path("mutants"), help="a folder")
     parser.add_argument("--sample", type=int, default=SAMPLE, help="changes of each file")
     parser.add_argument("--seed", type=int, default=1)
@@ -38,9 +40,9 @@ def main() -> int:
     parser.add_argument("--tests", nargs="*", help="instead of the usual ones")
     parser.add_argument("--only-score", action="store_true")
     options = parser.parse_args()
-    kinds = {"p4" if name.endswith(".p4") else "python" for name in options.files}
+    kinds = set(map(kind_of, options.files))
     if len(kinds) > 1:
-        parser.error("P4 programs and protocols need campaigns of their own")
+        parser.error("P4 programs, protocols and other modules need campaigns of their own")
     kind = kinds.pop()
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT[kind].items()):
         command = [sys.executable, "-m", "tests.support.mutants", *sys.argv[1:]]
@@ -49,11 +51,18 @@ def main() -> int:
     return campaign(kind, options)
 
 
+def kind_of(name: str) -> str:
+    """The kind of campaign for a file."""
+    if name.endswith(".p4"):
+        return "p4"
+    return "protocols" if name.startswith("testbed/protocols/") else "python"
+
+
 def campaign(kind: str, options: argparse.Namespace) -> int:
     import pytest
 
     from tests.support.mutants import p4_changes, python_changes
-    from tests.support.mutants.campaign import TESTS, Campaign
+    from tests.support.mutants.campaign import Campaign, tests_of
     from tests.support.mutants.change import sample
     from tests.support.mutants.score import HEAD, score
 
@@ -74,7 +83,9 @@ def campaign(kind: str, options: argparse.Namespace) -> int:
         # Wrapping integers, on which the protocols rely, are worth a warning to plain numpy.
         warnings.simplefilter("ignore", RuntimeWarning)
         arguments = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        status = pytest.main([*arguments, *(options.tests or TESTS[kind])], plugins=[run])
+        status = pytest.main(
+            [*arguments, *(options.tests or tests_of(kind, options.files))], plugins=[run]
+        )
     rows, told = [], []
     for file, drawn in chosen.items():
         results = [run.done[run.key(c)] for c in drawn if run.key(c) in run.done]

@@ -43,8 +43,34 @@ from tests.support.paths import ROOT
 
 TESTS = {
     "p4": ("tests/switch/p4", "tests/switch/dataplane", "tests/switch/protocols"),
-    "python": ("tests/unit/protocols", "tests/switch/protocols", "tests/switch/collective"),
+    "protocols": ("tests/unit/protocols", "tests/switch/protocols", "tests/switch/collective"),
 }
+# Of the other modules, by their folder. Tests whose processes do the work notice nothing here: a
+# change is made in this process alone.
+OF_FOLDERS = {
+    "testbed/simulate": ("tests/unit/simulate", "tests/switch/simulate"),
+    "testbed/dataplane": ("tests/unit/dataplane", "tests/switch/dataplane", "tests/switch/p4"),
+    "testbed/setup": ("tests/unit/setup", "tests/unit/routing", "tests/switch/simulate"),
+    "testbed/schemes": ("tests/unit/setup", "tests/unit/dataplane", "tests/switch/p4"),
+    "testbed/collective": ("tests/unit/collective", "tests/switch/collective"),
+    "testbed/results": ("tests/unit/results", "tests/unit/artifacts"),
+    "testbed/network": ("tests/unit/network",),
+    "testbed/emulate": ("tests/unit/emulate",),
+    "testbed/config": ("tests/unit/config", "tests/unit/experiment"),
+    "testbed/experiment": ("tests/unit/experiment", "tests/unit/config"),
+    "analysis/data": ("tests/unit/analysis",),
+    "labs/grader": ("tests/unit/labs", "tests/switch/labs"),
+}
+
+
+def tests_of(kind: str, files: list[str]) -> tuple[str, ...]:
+    """Tests that may notice changes of these files. Raises KeyError for a folder without any."""
+    if kind != "python":
+        return TESTS[kind]
+    found = [test for file in files for test in OF_FOLDERS[file.rpartition("/")[0]]]
+    return tuple(dict.fromkeys(found))
+
+
 TRACED = "tests/switch/p4/"  # tests that send few packets
 NOT_THEIR = ("test_sanitizers.py", "test_compile_cache.py")
 # Compares this process, which has the mutant, with one that has not.
@@ -54,7 +80,8 @@ LONGEST_S = 900  # of real time, for a process that waits for something
 
 
 class Campaign:
-    """Mutants of one kind of file ("p4" or "python"); results go to a file in `folder`."""
+    """Mutants of one kind of file ("p4", "protocols", or "python" for all other modules); results
+    go to a file in `folder`."""
 
     def __init__(
         self,
@@ -146,7 +173,8 @@ class Campaign:
 
     def _shared_digest(self) -> str:
         """Digest of the files on which tests depend, beside their own file."""
-        folders = ("p4", "testbed/protocols", "tests/support")
+        product = ("testbed", "analysis/data") if self.kind == "python" else ("testbed/protocols",)
+        folders = ("p4", *product, "tests/support")
         paths = [p for f in folders for p in sorted((ROOT / f).rglob("*.p[4y]"))]
         paths = [p for p in paths if not {"mutants", "explorer"} & {*p.parts}]
         return digest("".join(p.read_text() for p in paths))
@@ -158,7 +186,7 @@ class Campaign:
         if self.kind == "p4":
             lines = P4Lines(item.nodeid.startswith(TRACED))
         else:
-            lines = PythonLines(sorted({*files, *_protocols()}))
+            lines = PythonLines(sorted({*files, *(_protocols() if self.kind != "python" else ())}))
         begin = _processor_s()
         passed = self._passes(item)
         seconds = _processor_s() - begin

@@ -1,7 +1,8 @@
-"""Single changes of a protocol in testbed/protocols, found by Python's own parser.
+"""Single changes of a Python module, found by Python's own parser.
 
-Only compiled functions (`@njit`) are changed: they run for every packet. What surrounds them builds
-arrays when a host starts.
+In testbed/protocols only compiled functions (`@njit`) are changed: they run for every packet, here
+as plain Python. The code around them builds arrays when a host starts. In all other modules only
+the other functions are changed: compiled ones stay compiled there.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ BINARY = {
 COMPARED = {
     **{ast.Eq: ("==", "!="), ast.NotEq: ("!=", "=="), ast.Lt: ("<", "<="), ast.LtE: ("<=", "<")},
     **{ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Is: ("is", "is not")},
-    **{ast.In: ("in", "not in")},
+    **{ast.In: ("in", "not in"), ast.NotIn: ("not in", "in"), ast.IsNot: ("is not", "is")},
 }
 JOINED = {ast.And: ("and", "or"), ast.Or: ("or", "and")}
 NAMED = re.compile(r"[A-Z][A-Z0-9_]+")
 ASSIGNED = re.compile(r"^([A-Z][A-Z0-9_]*) = (?=[-0-9])", re.MULTILINE)
+PROTOCOLS = "testbed/protocols/"
 REMOVABLE = ast.Assign | ast.AugAssign | ast.Expr | ast.Break | ast.Continue
 
 
@@ -56,7 +58,7 @@ def _following(path: Path) -> dict[str, str]:
     return dict(zip(names, [*names[1:], *names[:1]], strict=True)) if len(names) > 1 else {}
 
 
-def is_compiled(function: ast.FunctionDef) -> bool:
+def is_compiled(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("njit" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
@@ -72,13 +74,17 @@ class _Changes:
 
     def all(self) -> Iterator[Change]:
         for node in ast.walk(ast.parse(self.text)):
-            if isinstance(node, ast.FunctionDef) and is_compiled(node):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            if is_compiled(node) == self.file.startswith(PROTOCOLS):
                 for statement in node.body:
                     yield from self._statement(statement)
 
     def _statement(self, node: ast.stmt) -> Iterator[Change]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return  # a docstring
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import):
+            return  # a function in a function is found by itself
         if isinstance(node, ast.If | ast.While):
             self.lines = (node.test.lineno, node.test.end_lineno or node.test.lineno)
             yield from self._test(node.test)
@@ -92,10 +98,11 @@ class _Changes:
                 # The first line keeps its place, so the lines of all others stay the same.
                 new = "pass" + blank(self.text[start:end])
                 yield self._change(REMOVED, start, end, new)
+            annotation = getattr(node, "annotation", None)
             for part in ast.iter_child_nodes(node):
-                if isinstance(part, ast.expr):
+                if isinstance(part, ast.expr) and part is not annotation:
                     yield from self._expression(part)
-        for block in ("body", "orelse"):
+        for block in ("body", "orelse", "handlers", "finalbody"):
             for inner in getattr(node, block, []):
                 yield from self._statement(inner)
 
@@ -107,7 +114,9 @@ class _Changes:
         yield from self._expression(node, operator=not (alone and len(node.ops) == 1))
 
     def _expression(self, node: ast.expr, operator: bool = True) -> Iterator[Change]:
-        if isinstance(node, ast.BinOp):
+        if isinstance(node, ast.JoinedStr):
+            return  # before Python 3.12 its parts do not know their places
+        if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
             yield self._operator(node.left, node.right, BINARY[type(node.op)])
         elif isinstance(node, ast.BoolOp):
             for left, right in zip(node.values, node.values[1:], strict=False):
