@@ -6,8 +6,8 @@
 #
 # Four things are made: system packages (apt), the environment .venv, the link /usr/local/bin/ina, warm
 # compile caches. Each is looked at before it is made, and a stamp in .venv, keyed by everything that
-# the result depends on, lets the next call skip even the looking. Deleting .venv and the link undoes
-# it all.
+# the result depends on, lets the next call skip even the looking. A .venv without any stamp is of a
+# set-up that did not end, and is made anew. Deleting .venv and the link undoes it all.
 
 system_python=/usr/bin/python3
 environment=$here/.venv
@@ -77,10 +77,11 @@ install_packages() {
     DEBIAN_FRONTEND=noninteractive
     export DEBIAN_FRONTEND
     apt="apt-get -qq -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0"
-    # The package lists are fetched only where the ones at hand do not do.
+    # The package lists are fetched only where the ones at hand do not do. What an interrupted dpkg has
+    # left half installed is finished first.
     # shellcheck disable=SC2086
     $apt install --no-install-recommends $missing >"$log" 2>&1 ||
-        { $apt update && $apt install --no-install-recommends $missing; } >"$log" 2>&1 ||
+        { dpkg --configure -a && $apt update && $apt install --no-install-recommends $missing; } >"$log" 2>&1 ||
         { tail -n 15 "$log" >&2; fail "apt-get could not install: $missing"; }
 }
 
@@ -89,9 +90,11 @@ install_packages() {
 install_extras() {
     if [ -n "${optional:-}" ]; then
         say "set-up: installing the extra $optional"
-        (cd "$here" && timeout 900 "$python" -m pip install --quiet --disable-pip-version-check \
-            --no-input --editable ./p4engine --editable ".$optional") >/dev/null 2>&1 ||
+        rm -f "$environment"/.setup-stamp*
+        timeout 900 "$python" -m pip install --quiet --disable-pip-version-check \
+            --no-input --editable ./p4engine --editable ".$optional" >/dev/null 2>&1 ||
             say "set-up: could not install $optional; what needs it is skipped"
+        write_stamps
     fi
     command -v apt-get >/dev/null 2>&1 || return 0
     # shellcheck disable=SC2086
@@ -105,15 +108,17 @@ install_extras() {
 
 make_environment() {
     version='import sys; print(*sys.version_info[:2])'
-    if [ "$("$python" -c "$version" 2>/dev/null)" != "$("$system_python" -c "$version")" ]; then
+    if ! ls "$environment"/.setup-stamp* >/dev/null 2>&1 ||
+        [ "$("$python" -c "$version" 2>/dev/null)" != "$("$system_python" -c "$version")" ]; then
         say "set-up: making the environment .venv"
         "$system_python" -m venv --clear --system-site-packages "$environment" >"$log" 2>&1 ||
             { tail -n 15 "$log" >&2; fail "$system_python could not make .venv"; }
     fi
+    rm -f "$environment"/.setup-stamp*  # until all is installed; half a package looks like a whole one
     PIP_ROOT_USER_ACTION=ignore
     export PIP_ROOT_USER_ACTION
     say "set-up: installing Python packages into .venv (up to a minute or two the first time)"
-    (cd "$here" && { with_uv || with_pip; }) >"$log" 2>&1 ||
+    { with_uv || with_pip; } >"$log" 2>&1 ||
         { tail -n 15 "$log" >&2; fail "pip could not install the Python packages (see above)"; }
 }
 
@@ -151,7 +156,7 @@ warm_caches() {
     [ "$(cat "$stamp$everything" 2>/dev/null)" = "$warm" ] && return 0
     say "set-up: compiling switch programs and protocols"
     # shellcheck disable=SC2086
-    (cd "$here" && "$python" -m testbed.cli.warm $everything) || fail "could not compile (see above)"
+    "$python" -m testbed.cli.warm $everything || fail "could not compile (see above)"
     printf '%s\n' "$warm" >"$stamp"
     printf '%s\n' "$warm" >"$stamp$everything"
 }
@@ -162,7 +167,14 @@ set_up_inputs() {
     printf '%s\n%s\n' "$(readlink -f "$system_python")" "$here"
 }
 
+write_stamps() {
+    set_up_inputs >"$environment/.setup-stamp"
+    set_up_inputs >"$environment/.setup-stamp${groups:-}"
+}
+
 set_up() {
+    # Python imports from the current folder, which may be anybody's.
+    cd "$here"
     # Two set-ups of one checkout wait for each other; the lock is the folder itself.
     exec 9<"$here"
     ! command -v flock >/dev/null 2>&1 || flock 9
@@ -175,8 +187,7 @@ set_up() {
         make_link
         rm -f "$log"
         log=
-        set_up_inputs >"$stamp"
-        set_up_inputs >"$stamp${groups:-}"
+        write_stamps
     fi
     stamp=$environment/.extras-stamp${optional:-}
     if [ -n "${extras:-}" ] && [ "$(cat "$stamp" 2>/dev/null)" != "$extras" ]; then

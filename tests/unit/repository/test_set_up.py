@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -252,3 +254,112 @@ def test_the_image_is_set_up_by_the_same_script_as_a_machine():
     readme = (ROOT / "README.md").read_text()
     for command in re.findall(r"^#     (podman .+)$", text, re.MULTILINE):
         assert f"\n    sudo {command}" in readme
+
+
+# A Python and a uv that install one package in two steps, and take half of it for all of it.
+TOOLS = {
+    "system-python": """
+case $* in
+-c*) echo 3 11 ;;
+*venv*)
+    for folder do :; done
+    rm -rf "$folder"
+    mkdir -p "$folder/bin"
+    cp "$tools/python" "$folder/bin/python"
+    work
+    touch "$folder/pip" ;;
+esac
+""",
+    "python": """
+[ "$PWD" = "$checkout" ] || { echo "called in $PWD" >&2; exit 1; }
+cd "$checkout/.venv"
+case $* in
+-c*) echo 3 11 ;;
+*config*) exit 1 ;;
+*"input uv") [ -e pip ] && cp "$tools/uv" bin/uv ;;
+*torch*) [ -e pip ] || exit 1; [ -e torch ] || { : >torch; work; echo whole >torch; } ;;
+*"-m pip"*) [ -e pip ] && . "$tools/uv" ;;
+*pytest*) [ "$(cat package)" = whole ] && [ "$(cat torch)" = whole ] && touch ../../tested ;;
+*) [ "$(cat package)" = whole ] ;;
+esac
+""",
+    "uv": """
+cd "$checkout/.venv"
+[ -e package ] || { : >package; touch bin/ina; work; echo whole >package; }
+""",
+}
+# For each bash: `work` is many commands. A line is written before each command, and all processes
+# of the session end before the one with the number `kill_at`.
+KILLER = """
+set -T
+work() { for part in {1..30}; do :; done; }
+trap 'echo >>"$lines"; mapfile -t begun <"$lines"; ((${#begun[@]} < kill_at)) || kill -KILL 0' DEBUG
+"""
+NEVER = 10**6
+
+
+def test_a_set_up_that_is_killed_at_any_moment_is_finished_by_the_next(checkout, tmp_path):
+    """20 moments that a seed draws of the commands of a set-up with all extras."""
+    tools, lines, killer = (tmp_path / name for name in ("tools", "lines", "killer"))
+    tools.mkdir()
+    for name, text in TOOLS.items():
+        (tools / name).write_text(f"#!/bin/bash\nset -e\n{text}")
+        (tools / name).chmod(0o755)
+    killer.write_text(KILLER)
+    shutil.copy(ROOT / "setup.sh", checkout.folder)
+    with (checkout.folder / "setup.sh").open("a") as script:
+        script.write(
+            f'link="{checkout.link}"\n'
+            f'system_python="{tools}/system-python"\n'
+            "become_root() { clean_up_at_exit; }\n"
+            "missing_packages() { :; }\n"
+        )
+
+    def ended(kill_at: int) -> tuple[int, str]:
+        """How a set-up ended that is killed before this command."""
+        lines.write_text("")
+        named = {"tools": tools, "lines": lines, "checkout": checkout.folder, "kill_at": kill_at}
+        environment = {**os.environ, **{name: str(value) for name, value in named.items()}}
+        done = subprocess.run(
+            ["bash", str(checkout.folder / "test"), "--all"],
+            env={**environment, "BASH_ENV": str(killer), "TMPDIR": str(tmp_path)},
+            cwd="/",
+            start_new_session=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.returncode, done.stderr
+
+    tested = tmp_path / "tested"
+    assert ended(NEVER)[0] == 0 and tested.exists()
+    commands = len(lines.read_text())
+    for moment in random.Random(41).sample(range(1, commands), 20):
+        shutil.rmtree(checkout.folder / ".venv")
+        tested.unlink()
+        assert ended(moment)[0] == -signal.SIGKILL
+        code, said = ended(NEVER)
+        assert code == 0 and tested.exists(), f"killed before command {moment}: {said}"
+
+
+def test_no_python_is_called_in_the_folder_of_the_caller(checkout, tmp_path):
+    """Python imports from there, so that anybody's `venv.py` would run with root's rights."""
+    calls, hostile = tmp_path / "folders", tmp_path / "hostile"
+    hostile.mkdir()
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\npwd >>"{calls}"\nfor folder do :; done\n'
+        'case $* in *venv*) mkdir -p "$folder/bin"; cp "$0" "$folder/bin/python" ;; esac\n'
+    )
+    python.chmod(0o755)
+    shutil.copy(ROOT / "setup.sh", checkout.folder)
+    with (checkout.folder / "setup.sh").open("a") as script:
+        script.write(
+            f'link="{checkout.link}"\n'
+            f'system_python="{python}"\n'
+            "become_root() { clean_up_at_exit; }\n"
+            "missing_packages() { :; }\n"
+        )
+    for name in ("demo", "test"):
+        command = [str(checkout.folder / name)]
+        subprocess.run(command, cwd=hostile, check=True, capture_output=True)
+    assert set(calls.read_text().splitlines()) == {str(checkout.folder)}
