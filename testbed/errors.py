@@ -41,15 +41,33 @@ class RunError(Exception):
 
 
 def shortage(error: BaseException | None) -> str:
-    """The cause and its remedy if an exception says that memory or the room of a file system ran
-    out, else "". The command's last message and the results folder give the same cause."""
+    """The cause and its remedy if an exception says that memory, the room of a file system or the
+    number of processes ran out, else "". The command's last message and the results folder give the
+    same cause."""
     code = error.errno if isinstance(error, OSError) else None
     if isinstance(error, MemoryError) or code == errno.ENOMEM:
         return "memory ran out; take a smaller experiment, or close other programs"
     if isinstance(error, OSError) and code in (errno.ENOSPC, errno.EDQUOT):
         where = f" of {error.filename}" if error.filename else ""
         return f"the file system{where} is full; make room on it"
+    # Only fork reports EAGAIN to those who do not expect it; Python has no number for threads.
+    if code == errno.EAGAIN or str(error) == "can't start new thread":
+        return (
+            "no more processes or threads are allowed; raise the limit (pids.max of the control"
+            " group or container, `ulimit -u`), or take a smaller experiment"
+        )
     return ""
+
+
+def require_utf8(name: str, what: str) -> None:
+    """Raise UserError for a name that is not UTF-8, which neither tables nor pages can carry."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UserError(
+            f"the {what} {ascii(name)} is not UTF-8, as names of files and folders have to be;"
+            " rename the file or folder"
+        ) from None
 
 
 # Of a message that is shown. It may quote names and values of a file, which are of any length.

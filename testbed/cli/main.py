@@ -12,7 +12,15 @@ import sys
 from types import ModuleType
 
 from testbed.cli.shared import Parser
-from testbed.errors import RunError, UserError, did_you_mean, legible, sentence, shortage
+from testbed.errors import (
+    RunError,
+    UserError,
+    did_you_mean,
+    legible,
+    require_utf8,
+    sentence,
+    shortage,
+)
 from testbed.paths import program_name
 from testbed.runtimes import interrupts
 
@@ -96,6 +104,8 @@ def main(arguments: list[str]) -> int:
     """Run one command line; returns the exit code. Prints errors to stderr."""
     interrupts.install()
     try:
+        for argument in arguments:
+            require_utf8(argument, "argument")
         if not arguments:
             parser_of().print_help(sys.stderr)
             return 2
@@ -128,7 +138,7 @@ def main(arguments: list[str]) -> int:
         # `ina show FILE | head`: the reader has enough. Python must not complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (MemoryError, OSError) as error:
+    except (MemoryError, OSError, RuntimeError) as error:
         if not (cause := shortage(error)):
             raise
         print(f"failed: {cause}", file=sys.stderr)

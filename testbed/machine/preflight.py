@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p4engine.backend.c_build import find_c_compiler
@@ -18,10 +19,21 @@ if TYPE_CHECKING:
 SET_UP = "run `sudo ./demo`, which installs it"
 
 
+# Root's rights that networks need, with their numbers in the kernel.
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+
+
 def require_root(what: str) -> None:
     """Namespaces and links are root's business."""
     if os.geteuid() != 0:
         raise UserError(f"{what} needs root: start it with sudo")
+
+
+def lost_capabilities() -> list[str]:
+    """Those of CAPABILITIES that this process does not have."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    held = next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
+    return [name for name, number in CAPABILITIES.items() if not held >> number & 1]
 
 
 def require_machine() -> None:
@@ -29,6 +41,11 @@ def require_machine() -> None:
     missing."""
     require_root("a run")
     missing = []
+    if lost := lost_capabilities():
+        missing.append(
+            f"root lacks capabilities here that a run needs: {', '.join(lost)}; start the container"
+            " with --privileged, or root without this limit"
+        )
     if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):
         missing.append(f"Mininet is missing: {SET_UP}")
     if not find_c_compiler():

@@ -423,6 +423,8 @@ def _child(message: dict, descriptors: list[int], parent: int) -> None:
             print(error.code, file=sys.stderr)
     except MemoryError:
         print("memory ran out", file=sys.stderr)
+    except (BlockingIOError, RuntimeError) as error:  # no more processes or threads, perhaps
+        print(shortage(error) or traceback.format_exc(), file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -466,7 +468,13 @@ def main(arguments: list[str]) -> int:
     gc.freeze()
     gc.enable()
     channel.send(json.dumps({"ready": True}).encode())
-    _Server(channel).serve()
+    try:
+        _Server(channel).serve()
+    except (MemoryError, OSError) as error:
+        if not (cause := shortage(error)):
+            raise
+        print(cause, file=sys.stderr)
+        return 1
     return 0
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from testbed.config.data_files import DataError, opened, read_json, read_yaml, require
-from testbed.errors import UserError
+from testbed.errors import UserError, require_utf8
 from testbed.linux.processes import is_alive
 from testbed.results.schema import FORMAT, TABLES, Table
 
@@ -121,6 +121,7 @@ def read(folder: str | Path) -> Results:
     """Opens a results folder. Raises ResultsError when it is none, or of another format, or when it
     must not be read."""
     folder = Path(folder)
+    require_utf8(str(folder), "results folder")
     status = _json(folder / "status.json") if folder.is_dir() else None
     if status is None:
         raise ResultsError(_not_results(folder))

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import RunError, shortage
+from testbed.errors import RunError, require_utf8, shortage
 from testbed.linux.ownership import hand_over
 from testbed.linux.processes import identity
 from testbed.results.fidelity import broken
@@ -65,6 +65,7 @@ class Writer:
     ) -> Writer:
         """Makes `parent`/name-time-id. `experiment` is the resolved YAML text, `environment` comes
         from `describe`. Raises ResultsError when the folder can't be made; then there is none."""
+        require_utf8(str(parent), "results folder")
         started = datetime.now(timezone.utc)
         slug = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
         folder = parent / f"{slug}-{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"

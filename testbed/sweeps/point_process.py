@@ -37,7 +37,7 @@ def run_point(experiment: Experiment, parent: str) -> str:
         after_run(folder, quiet, draw=False)
     except (RunError, UserError) as error:
         return str(error)
-    except (MemoryError, OSError) as error:
+    except (MemoryError, OSError, RuntimeError) as error:
         if cause := shortage(error):
             return cause
         raise

@@ -226,3 +226,12 @@ def test_a_message_is_as_long_as_anybody_reads(one_command, capsys, message, sho
     one_command.raised.append(UserError(message))
     assert commands.main(["go"]) == 2
     assert capsys.readouterr().err == f"error: {shown}\n"
+
+
+@pytest.mark.parametrize("command", [["show"], ["experiments/quickstart.yaml", "--results"]])
+def test_a_name_that_is_not_utf_8_is_one_line(command, tmp_path, capsys):
+    folder = tmp_path / os.fsdecode(b"r\xff")
+    assert commands.main([*command, str(folder)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: the argument ") and "r\\udcff' is not UTF-8" in line
+    assert "rename" in line and not folder.exists()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -12,6 +14,7 @@ from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.machine import doctor, preflight
 from tests.support.experiments import BASE
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -20,6 +23,20 @@ def bare_machine(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(preflight, "lost_capabilities", list)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone has capabilities to lose")
+@pytest.mark.parametrize("name", preflight.CAPABILITIES)
+def test_a_capability_that_root_has_lost_is_named(name):
+    lost = name.removeprefix("CAP_").lower()
+    command = ["setpriv", "--bounding-set", f"-{lost}", sys.executable, "run.py"]
+    command += ["experiments/quickstart.yaml", "--results", "/dev/null"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: root lacks capabilities here that a run needs: {name}; ")
+    assert "--privileged" in line
 
 
 def test_all_that_is_missing_is_named_at_once(bare_machine):

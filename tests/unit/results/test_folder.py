@@ -272,6 +272,14 @@ def test_a_folder_that_cannot_be_made_is_a_user_error(tmp_path):
         new(tmp_path / "file")
 
 
+def test_a_name_that_is_not_utf_8_is_a_user_error(tmp_path):
+    folder = tmp_path / os.fsdecode(b"r\xff")
+    for use in (new, read):
+        with pytest.raises(UserError, match=r"results folder .*\\udcff' is not UTF-8, .* rename"):
+            use(folder)
+    assert not folder.exists()
+
+
 def index_time_ns() -> int:
     """Time at which Git's index was last written. In a worktree, .git is a file that names the
     folder."""
