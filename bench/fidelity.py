@@ -40,6 +40,7 @@ from testbed.results.fidelity import (  # noqa: E402
     CPU_LIMIT,
     DROPS_LIMIT,
     LAG_LIMIT,
+    STILL_LIMIT,
     WINDOW_LIMIT,
 )
 from testbed.schemes import set_up  # noqa: E402
@@ -62,12 +63,13 @@ LIMITS: dict[str, float | None] = {
     "host cpu peak": CPU_LIMIT,
     "lag p99 / iteration": LAG_LIMIT,
     "wait / window": WINDOW_LIMIT,
+    "standstill": STILL_LIMIT,
     "switch wait": None,
     "host wait": None,
     "late events": None,
     "asked": HEADROOM,
 }
-SHARES = frozenset(LIMITS) - {"drops"}
+SHARES = frozenset(LIMITS) - {"drops", "standstill"}
 
 
 @contextmanager
@@ -88,11 +90,13 @@ def measures(results: Results) -> dict[str, float]:
     iteration_ns = float((jobs["jct_ns"] / jobs["iterations"]).min())
     links = results.links["unmodelled_drops"].sum()
     trusted = results.table("fidelity")
+    standstills = trusted.query("measure == 'seconds of standstill'")["value"]
     return {
         "drops": float(links + hosts["socket_drops"].fillna(0).sum()),
         "switch cpu peak": float(switches["cpu_peak_share"].max()),
         "host cpu peak": float(hosts["cpu_peak_share"].max()),
         "lag p99 / iteration": float(hosts["lag_p99_ns"].max()) / iteration_ns,
+        "standstill": float(standstills.max()),
         "switch wait": float(switches["wait_share"].max()),
         "host wait": float(hosts["wait_share"].max()),
         "late events": float((switches["late_events"] / switches["packets_sent"]).max()),

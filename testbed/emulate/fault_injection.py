@@ -70,7 +70,8 @@ class Faults:
 
     Attributes: `killed`, the numbers of the jobs that were killed as a whole; `broken`, why a job
     cannot finish any more, by its number; `endangered`, why a job might not; `excused`, names of
-    the hosts and switches that could not keep up because of a fault.
+    the hosts and switches that could not keep up because of a fault; `uneven`, those of them that
+    were slowed, killed or restarted.
     """
 
     def __init__(
@@ -98,6 +99,7 @@ class Faults:
         self.broken: dict[int, str] = {}
         self.endangered: dict[int, str] = {}
         self.excused: set[str] = set()
+        self.uneven: set[str] = set()
         by_name = {host.spec.host: host for host in hosts.hosts}
         self._plan = []
         for number, fault in enumerate(setup.faults):
@@ -152,6 +154,17 @@ class Faults:
         which something stood still or was lost by plan."""
         return max(since_ns, self._last_ns)
 
+    def paused_ns(self, name: str, end_ns: int) -> int:
+        """How long a host or switch was paused by plan. end_ns: when the run ended, on
+        CLOCK_MONOTONIC."""
+        return sum(
+            (end_ns - self._start_ns if each.ended_ns is None else each.ended_ns) - each.begun_ns
+            for each in self._plan
+            if each.fault.kind == "pause"
+            and each.begun_ns is not None
+            and (name in each.switches or name in {host.spec.host for host in each.hosts})
+        )
+
     def close(self) -> None:
         """Let everything go on that stands still."""
         for each in self._plan:
@@ -198,7 +211,9 @@ class Faults:
             return  # it had finished
         each.hosts, each.begun_ns = hosts, elapsed_ns
         if kind != "slow" or each.fault.server is not None or each.switches:
-            self.excused |= {host.spec.host for host in hosts} | set(each.switches)
+            names = {host.spec.host for host in hosts} | set(each.switches)
+            self.excused |= names
+            self.uneven |= names if kind != "pause" else set()
         for other in self._plan if kind == "kill" else ():
             met = set(each.switches) & set(other.switches) or any(h in hosts for h in other.hosts)
             if other.underway and met:

@@ -36,6 +36,7 @@ class _End(Controlled):
     control: socket.socket
     ready: bool = False
     done: dict[str, Any] | None = None
+    still_ns: int = 0
     failed: list[str] = field(default_factory=list)
 
     def check(self) -> None:
@@ -43,6 +44,7 @@ class _End(Controlled):
         for message in self.heard()[0]:
             self.ready = self.ready or "ready" in message
             self.done = message.get("done", self.done)
+            self.still_ns = message.get("still_ns", self.still_ns)
             if "failed" in message:
                 what = f"background flow {self.flow.title}: {message['failed']}"
                 raise RunError(what, self.process.log_tail(), str(self.process.log))
@@ -133,6 +135,12 @@ class FlowGroup:
             self._spawner.wait_ended(processes, 10, "end of the background flows")
         for end in self._ends:
             end.control.close()
+
+    def standstills(self) -> list[tuple[str, int]]:
+        """Each process and how long it stood still, in ns, after `stop`."""
+        return [
+            (f"{end.end} of background flow {end.flow.title}", end.still_ns) for end in self._ends
+        ]
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of table flows, after `stop`."""

@@ -67,6 +67,7 @@ class HostProcess(Controlled):
             "packets_received": row[board.PACKETS_RECEIVED],
             "bytes_sent": row[board.BYTES_SENT],
             "bytes_received": row[board.BYTES_RECEIVED],
+            "still_ns": row[board.STILL_NS],
         }
 
     def receive(self) -> bool:

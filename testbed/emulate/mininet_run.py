@@ -136,6 +136,7 @@ class Repetition:
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[tuple[list, list]]] = {}
         self.stats: dict[str, list[dict]] = {}
+        self._still_before: dict[str, int] = {}  # standstills of each switch until the run's start
 
     @property
     def switches(self) -> SwitchGroup:
@@ -228,11 +229,11 @@ class Repetition:
         """Note a switch's counters, before it ends."""
         platform = self.setup.platform
         with self.switches.asked(name, "cannot be read") as client:
+            stats = client.stats()  # first: reading registers takes a while
             counts = (
                 dataplane.counters(platform, client),
                 dataplane.port_counts(platform, client),
             )
-            stats = client.stats()
         self.lives.setdefault(name, []).append(counts)
         self.stats.setdefault(name, []).append(stats)
 
@@ -249,6 +250,9 @@ class Repetition:
         title = setup.name
         if setup.repetitions > 1:
             title += f", repetition {self.number + 1} of {setup.repetitions}"
+        for name in switches.clients:
+            with switches.asked(name, "cannot be read") as client:
+                self._still_before[name] = client.stats().get("still_ns", 0)
         self._start_ns = start_ns = time.monotonic_ns() + START_DELAY_NS
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
         self._programs = programs = ProgramGroup(
@@ -326,6 +330,26 @@ class Repetition:
             programs.said,
         )
 
+    def _standstills(self, watch: Watch, faults: Faults) -> list[dict[str, Any]]:
+        """Rows of table fidelity about processes that stood still. BMv2 does not know it."""
+        from testbed.results.fidelity import still_row
+
+        still = {
+            ("switch", name): sum(life["still_ns"] for life in lives) - self._still_before[name]
+            for name, lives in self.stats.items()
+            if all("still_ns" in life for life in lives)
+        }
+        for host in self.hosts.hosts:  # with arrivals, a host has several roles
+            key = "host", host.spec.host
+            still[key] = max(still.get(key, 0), host.totals["still_ns"])
+        found = [
+            still_row(scope, name, still_ns, faults.paused_ns(name, watch.end_ns))
+            for (scope, name), still_ns in still.items()
+            if name not in faults.uneven
+        ]
+        found.append(still_row("run", "runner", watch.still_ns))
+        return found + [still_row("run", title, ns) for title, ns in self.flows.standstills()]
+
     def _collect(self, memory: MemorySampler, watch: Watch, faults: Faults) -> dict[str, Any]:
         """The rows of all tables, by table."""
         from testbed.results import fidelity
@@ -365,6 +389,7 @@ class Repetition:
             [row for row in switch_rows if row["switch"] not in faults.excused],
             collect.window_times(setup.platform, hosts.hosts),
         )
+        trusted += self._standstills(watch, faults)
         if setup.faults:
             trusted.append(fidelity.missed_faults(len(faults.missed())))
         flow_rows = {"flows": self.flows.rows()} if setup.flows else {}

@@ -26,6 +26,7 @@ from testbed.network.spawner import Spawner
 from testbed.runtimes.live_view import Progress
 
 SELECT_S = 0.05
+STILL_NS = 1_000_000_000  # that a turn of the watchdog may begin late before that is a standstill
 # A job that has lost a process for good ends after so long without progress, if not sooner.
 BROKEN_NS = 3_000_000_000
 STOP_NS = 5_000_000_000  # for its other processes to say what they have counted
@@ -35,7 +36,8 @@ class Watch:
     """The middle of a repetition; `run` returns when all jobs are done, or will never be.
 
     `unfinished` says of the jobs that could not finish because of a planned fault, or of a lost
-    packet that their system cannot make up for, why."""
+    packet that their system cannot make up for, why. `still_ns`: how long the runner stood still,
+    all times of more than STILL_NS."""
 
     def __init__(
         self,
@@ -68,6 +70,8 @@ class Watch:
         self.programs = programs
         self.unfinished: dict[int, str] = {}
         self.end_ns = start_ns
+        self.still_ns = 0
+        self._went_on_ns = start_ns
         processes = {host.spec.host: host.process.pid for host in hosts.hosts}
         processes |= {name: process.pid for name, process in switches.processes.items()}
         self.cpu = CpuSampler(processes, time.monotonic_ns(), switches.by_thread)
@@ -84,18 +88,23 @@ class Watch:
             for host in self.hosts.hosts:
                 selector.register(host, selectors.EVENT_READ, host)
             open_jobs = set(self.hosts.jobs())
+            self._went_on_ns = time.monotonic_ns()
             try:
                 while open_jobs:
-                    self._listen(selector)
-                    self._step(open_jobs, time.monotonic_ns())
+                    due_ns = self._went_on_ns + self._listen(selector)
+                    now_ns = time.monotonic_ns()
+                    if now_ns - due_ns > STILL_NS:
+                        self.still_ns += now_ns - due_ns
+                    self._step(open_jobs, now_ns)
             finally:
                 self.end_ns = time.monotonic_ns()
                 if self.faults is not None:
                     self.faults.close()
             self._receive_remaining(selector)
 
-    def _listen(self, selector: selectors.BaseSelector) -> None:
-        """Wait until a message arrives, or there is something to do."""
+    def _listen(self, selector: selectors.BaseSelector) -> int:
+        """Wait until a message arrives, or there is something to do; returns the longest time that
+        this was to take, in ns."""
         pause_s = SELECT_S
         due_ns = self.faults.next_ns() if self.faults is not None else None
         if due_ns is not None:
@@ -103,11 +112,13 @@ class Watch:
         for key, _ in selector.select(pause_s):
             if key.data is not None and not key.data.receive():
                 selector.unregister(key.data)
+        return int(pause_s * 1e9)
 
     def _step(self, open_jobs: set[int], now_ns: int) -> None:
         """Look at everything once; jobs that are over leave `open_jobs`."""
         if self.faults is not None:
             self.faults.tick(now_ns)
+        self._went_on_ns = time.monotonic_ns()
         self._check_processes()
         if self.programs is not None:
             self.programs.tick(now_ns)

@@ -177,6 +177,7 @@ def run_host(
 def _serve(
     role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket, origin_ns: int
 ) -> None:
+    board[progress_board.DUE_NS] = origin_ns
     while (early := origin_ns - time.monotonic_ns()) > 0:
         board[progress_board.HEARTBEAT_NS] = time.monotonic_ns()
         time.sleep(min(early / 1e9, 0.05))
@@ -210,6 +211,7 @@ def _serve(
             _about_program(role.link, role.machine, message)
         if "planned" in message:
             role.go_on(_PLANNED[role.is_worker].from_json(message["planned"]))
+            board[progress_board.DUE_NS] = time.monotonic_ns()
         if not message or "stop" in message:
             if not role.said_done:
                 _finish(role, packets, board, control)
@@ -243,6 +245,7 @@ def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
         "bytes_sent": int(board[progress_board.BYTES_SENT]),
         "bytes_received": int(board[progress_board.BYTES_RECEIVED]),
         "unsent": int(board[progress_board.UNSENT]),
+        "still_ns": int(board[progress_board.STILL_NS]),
         "socket_drops": packets.drops(),
         "cpu_ns": cpu,
         "pss_bytes": _proportional_set_bytes(),

@@ -22,6 +22,7 @@ from testbed.workload.placed_machine import call_step
 
 HEARTBEAT_NS = 50_000_000
 LONGEST_SLEEP_NS = 50_000_000
+STILL_NS = 100_000_000  # that a turn may begin late before it counts as a standstill
 MODERATION_NS = 200_000  # between wakings by packets, when fewer than FEW_PACKETS arrive in it
 FEW_PACKETS = 16
 
@@ -100,6 +101,9 @@ def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, 
     while True:
         count = _take_in(io, arrived, board)
         clock = socket_calls.monotonic_ns(io.scratch)
+        if clock - board[progress_board.DUE_NS] > STILL_NS:
+            board[progress_board.STILL_NS] += clock - board[progress_board.DUE_NS]
+        board[progress_board.DUE_NS] = clock
         now = clock - origin_ns
         filled = call_step(
             stepped[0], (stepped[1], stepped[2], stepped[3], now, count, deadline.ctypes.data)
@@ -119,11 +123,11 @@ def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, 
             return FINISHED
         if count == arrived.packets.shape[0]:
             continue
-        pause = min(
-            deadline[0] + origin_ns - socket_calls.monotonic_ns(io.scratch), LONGEST_SLEEP_NS
-        )
+        begin = socket_calls.monotonic_ns(io.scratch)
+        pause = min(deadline[0] + origin_ns - begin, LONGEST_SLEEP_NS)
         if pause <= 0:
             continue
+        board[progress_board.DUE_NS] = begin + pause
         if 0 < count < FEW_PACKETS and clock - woken < MODERATION_NS:
             socket_calls.pause(min(pause, MODERATION_NS), io.scratch)
             woken = socket_calls.monotonic_ns(io.scratch)

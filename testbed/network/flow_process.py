@@ -12,6 +12,7 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from typing import Any
 
 PORT = 20000  # of flow 0; flow n has PORT + n
@@ -26,6 +27,8 @@ TOTAL_RETRANS = 100  # place of the number of retransmitted segments in struct t
 BEHIND = 0.05  # share of its packets that a sender may be late with at its end
 GROWING_S = 10  # a sender that gets later all this time will not catch up any more
 NAP_NS = 200_000  # shorter waits are not worth a sleep of their own
+LONGEST_SLEEP_S = 0.05
+STILL_NS = 100_000_000  # that this process may go on late before that is a standstill
 
 
 class Stopped(Exception):
@@ -38,6 +41,8 @@ class Control:
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
         self.start_ns = 0
+        self.due_ns = 0  # when it was to go on at the latest, on CLOCK_MONOTONIC
+        self.still_ns = 0  # how long it stood still
 
     def say(self, **message: object) -> None:
         self.channel.send(json.dumps(message).encode())
@@ -47,7 +52,7 @@ class Control:
         message = json.loads(self.channel.recv(1 << 12) or b'{"stop": true}')
         if "stop" in message:
             raise Stopped
-        self.start_ns = message["start_ns"]
+        self.start_ns = self.due_ns = message["start_ns"]
 
     def now_ns(self) -> int:
         """Since the run's start."""
@@ -56,11 +61,30 @@ class Control:
     def sleep_until(self, due_ns: int, *sockets: socket.socket) -> list[Any]:
         """Until a time, or until one of the sockets is readable; returns which are. Raises
         Stopped."""
-        wait_s = max(0.0, (due_ns - self.now_ns()) / SECOND)
-        readable, _, _ = select.select([self.channel, *sockets], [], [], min(wait_s, 3600))
-        if self.channel in readable:
+        while True:
+            wait_s = max(0.0, (due_ns - self.now_ns()) / SECOND)
+            readable, _ = self.select(sockets, (), wait_s)
+            if readable or self.now_ns() >= due_ns:
+                return readable
+
+    def select(
+        self, reading: Sequence[socket.socket], writing: Sequence[socket.socket], wait_s: float
+    ) -> tuple[list[Any], list[Any]]:
+        """What can be read and written, after LONGEST_SLEEP_S at the latest. Raises Stopped."""
+        wait_s = min(wait_s, LONGEST_SLEEP_S)
+        self._go_on(wait_s)
+        told, writable, _ = select.select([self.channel, *reading], writing, [], wait_s)
+        self._go_on()
+        if self.channel in told:
             raise Stopped
-        return readable
+        return told, writable
+
+    def _go_on(self, wait_s: float = 0) -> None:
+        """Note a standstill until now; the next turn is due after `wait_s`."""
+        now_ns = time.monotonic_ns()
+        if now_ns - self.due_ns > STILL_NS:
+            self.still_ns += now_ns - self.due_ns
+        self.due_ns = now_ns + int(wait_s * SECOND)
 
 
 def run(arguments: dict[str, Any], descriptors: list[int]) -> int:
@@ -84,7 +108,7 @@ def run(arguments: dict[str, Any], descriptors: list[int]) -> int:
         except OSError as error:
             control.say(failed=f"{arguments['end']}: {error}")
             return 1
-        control.say(done=done)
+        control.say(done=done, still_ns=control.still_ns)
         channel.recv(1)  # until the runner hangs up
     return 0
 
@@ -244,9 +268,7 @@ def _stream(flow: dict[str, Any], sending: socket.socket, control: Control) -> N
             control.sleep_until(until_ns if until_ns >= 0 else now_ns + 3600 * SECOND)
             continue
         wait_s = 3600 if until_ns < 0 else (until_ns - now_ns) / SECOND
-        told, writable, _ = select.select([control.channel], [sending], [], wait_s)
-        if told:
-            raise Stopped
+        _, writable = control.select((), (sending,), wait_s)
         if writable:
             sending.send(BUFFER)
 
@@ -266,9 +288,7 @@ def _bursts(
             continue
         left = flow["burst_bytes"]
         while left:
-            told, writable, _ = select.select([control.channel], [sending], [])
-            if told:
-                raise Stopped
+            _, writable = control.select((), (sending,), LONGEST_SLEEP_S)
             if writable:
                 left -= sending.send(BUFFER[: min(left, len(BUFFER))])
         while sending not in control.sleep_until(control.now_ns() + SECOND, sending):

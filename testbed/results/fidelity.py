@@ -1,8 +1,9 @@
 """Trust in a run on a real clock: the invariants, their limits, and the rows about them.
 
-An emulated network behaves as described only while the machine keeps up. Four things show that it
-did not: packets lost where the experiment has no queue, a process without processor time, senders
-that fell behind their own schedule, and fragments that waited for processors on their way. The
+An emulated network behaves as described only while the machine keeps up. Five things show that it
+did not: packets lost where the experiment has no queue, a process without processor time, a process
+that stood still, senders that fell behind their own schedule, and fragments that waited for
+processors on their way. The
 limits are simple, so that everybody can check a mark by hand; docs/fidelity.md says where they come
 from.
 """
@@ -20,6 +21,8 @@ LAG_LIMIT = 0.01  # 99th percentile of a sender's lag, as a share of its job's m
 # What a fragment waits for processors on its way out and back, as a share of the time that its
 # window takes at the links' rate. From there on JCT is more than 5 % above what the links allow.
 WINDOW_LIMIT = 0.025
+STILL_LIMIT = 0.1  # seconds that a process stood still at once; shorter times do not count
+RUNNER_STILL_LIMIT = 1.0  # of the process that starts, watches and samples the others
 
 
 def row(scope: str, name: str, measure: str, value: float | None, limit: float) -> dict[str, Any]:
@@ -37,6 +40,12 @@ def row(scope: str, name: str, measure: str, value: float | None, limit: float) 
 def missed_faults(count: int) -> dict[str, Any]:
     """Row with the number of planned faults that did not take place."""
     return row("run", "faults", "planned faults that did not take place", count, 0)
+
+
+def still_row(scope: str, name: str, still_ns: int, planned_ns: int = 0) -> dict[str, Any]:
+    """Row about a process of the run that stood still: for how long, beyond what was planned."""
+    limit = RUNNER_STILL_LIMIT if scope == "run" else STILL_LIMIT
+    return row(scope, name, "seconds of standstill", max(still_ns - planned_ns, 0) / 1e9, limit)
 
 
 def rows(

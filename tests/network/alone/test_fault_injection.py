@@ -62,6 +62,9 @@ def test_a_slowed_run_ends_exactly(tmp_path, system, fault):
     assert set(read.jobs.outcome) == {"finished"} and all_exact(read.jobs)
     (row,) = read.faults.to_dict("records")
     assert row["ended_ns"] - row["begun_ns"] > 0.49e9
+    standstills = read.table("fidelity").query("measure == 'seconds of standstill'")
+    assert {"h1", "runner"} <= set(standstills.name)
+    assert standstills.query("name == 's1'").ok.tolist() == [True] * ("slow, switch" not in fault)
 
 
 @pytest.mark.parametrize(

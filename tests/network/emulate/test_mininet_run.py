@@ -279,15 +279,30 @@ def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_
     assert results.read(folder).state == "failed"
 
 
-@pytest.mark.slow
-def test_a_machine_that_sleeps_for_a_while_is_marked(experiment, start, tmp_path):
-    """All processes stand still for three seconds, as on a suspended machine."""
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "all",
+        "ina-s1-r0",
+        pytest.param("ina-h1-r0", marks=pytest.mark.slow),
+        pytest.param("server", marks=pytest.mark.slow),
+        pytest.param("runner", marks=pytest.mark.slow),
+    ],
+)
+def test_a_run_that_stood_still_is_marked(experiment, start, tmp_path, victim):
+    """All its processes, as on a suspended machine or in a paused container, or one of them. The
+    jobs do not compute, so their senders have no schedule."""
     process = start(experiment(LONG.replace("1000", "120")), tmp_path / "results")
     wait_for_run(process)
     wait_for_progress(process)
-    everyone = [process.pid, *children_of(process.pid)]
+    hosts = [name for name in host_processes(process) if re.match(r"ina-h\d+-r0", name)]
+    victim = max(hosts) if victim == "server" else victim  # of the last job
+    stopped = [process.pid] if victim in ("all", "runner") else []
+    if victim != "runner":
+        found = wait_for_processes(process, *([] if victim == "all" else [victim]))
+        stopped += children_of(process.pid) if victim == "all" else [found[victim]]
     for number in (signal.SIGSTOP, signal.SIGCONT):
-        for pid in everyone:
+        for pid in stopped:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
         if number == signal.SIGSTOP:
@@ -295,8 +310,14 @@ def test_a_machine_that_sleeps_for_a_while_is_marked(experiment, start, tmp_path
     code, err = end(process)
     assert code == 0, err
     found = results.read(only_results(tmp_path / "results"))
-    assert found.fidelity == "degraded" and found.reasons
-    assert found.jobs.exact.all()
+    assert found.jobs.exact.all() and found.fidelity == "degraded"
+    assert any("seconds of standstill" in reason for reason in found.reasons), found.reasons
+    table = found.table("fidelity").query("measure == 'seconds of standstill'").set_index("name")
+    names = (
+        ["h1", "s1", "runner"] if victim == "all" else [victim.removeprefix("ina-").split("-")[0]]
+    )
+    for name in names:
+        assert table.value[name] > 2.5 and not table.ok[name], table
 
 
 # The last moment of SIGINT is drawn anew in each run; not here, since all test processes must agree

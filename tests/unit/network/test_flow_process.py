@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from testbed.network.flow_process import Backlog, packets_due, sending_until
+from testbed.network import flow_process
+from testbed.network.flow_process import SECOND, STILL_NS, Backlog, packets_due, sending_until
 
 FLOW = {"start_ns": 100, "end_ns": None, "on_ns": None, "off_ns": None}
 PULSED = FLOW | {"on_ns": 10, "off_ns": 30, "end_ns": 185}
@@ -52,3 +55,26 @@ def test_a_sender_that_falls_further_behind_for_ten_seconds_is_given_up():
     assert not any(grows([*range(1, 10), 9, *range(10, 19)]))
     # It is looked at once a second, however often it is asked.
     assert grows(list(range(1, 101)), 100_000_000) == [False] * 99 + [True]
+
+
+def test_a_process_notes_that_it_stood_still(monkeypatch):
+    """Waiting does not count, however long; what a wait takes beyond its time does."""
+    clock = [0]
+    extra: list[int] = []  # that waits take beyond their time
+
+    def wait(_reading, _writing, _failed, wait_s):
+        clock[0] += int(wait_s * SECOND) + (extra.pop(0) if extra else 0)
+        return [], [], []
+
+    monkeypatch.setattr(flow_process.time, "monotonic_ns", lambda: clock[0])
+    monkeypatch.setattr(flow_process.select, "select", wait)
+    control = flow_process.Control(socket.socket())
+    with control.channel:
+        control.sleep_until(10 * SECOND)
+        assert (clock[0], control.still_ns) == (10 * SECOND, 0)
+        extra[:] = [STILL_NS, 3 * SECOND, 0, STILL_NS + 1]
+        control.sleep_until(20 * SECOND)
+        assert control.still_ns == 3 * SECOND + STILL_NS + 1
+        clock[0] += SECOND  # between two waits
+        control.sleep_until(21 * SECOND)
+        assert control.still_ns == 4 * SECOND + STILL_NS + 1

@@ -1,7 +1,7 @@
 """Fidelity of a run's results: the compared numbers and their limits."""
 
 from testbed.results import read
-from testbed.results.fidelity import broken, wait_rows
+from testbed.results.fidelity import broken, still_row, wait_rows
 from testbed.results.fidelity import rows as fidelity_rows
 from tests.support.synthetic_results import write_run
 
@@ -36,6 +36,19 @@ def test_fidelity_rows_by_hand():
     assert "unmodelled drops could not be measured, limit 0, at link s1-eth2 egress" in broken(
         found
     )
+
+
+def test_a_standstill_counts_beyond_what_was_planned():
+    found = [
+        still_row("host", "h1", 3_000_000_000),
+        still_row("host", "h2", 2_050_000_000, 2_000_000_000),
+        still_row("host", "h3", 2_000_000_000, 2_100_000_000),
+        still_row("run", "runner", 999_000_000),
+    ]
+    assert [(row["value"], row["ok"]) for row in found] == [
+        (3, False), (0.05, True), (0, True), (0.999, True)
+    ]  # fmt: skip
+    assert broken(found) == ["seconds of standstill 3, limit 0.1, at host h1"]
 
 
 def test_waits_are_compared_with_the_window():

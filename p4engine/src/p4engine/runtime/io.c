@@ -19,6 +19,8 @@
 #define LATE_NS 100000
 #define HOUSEKEEPING_NS 50000000ull
 #define IO_PACKETS_AT_ONCE 256 /* received between two looks at the clock */
+#define LONGEST_SLEEP_NS 50000000ull
+#define STILL_NS 100000000ull /* that a turn may take, beyond its sleep, before it counts as a standstill */
 #define WAKE_NS 2000 /* nearer events are waited for awake; a sleep would take longer */
 /* Where packets come and go fast over links with a rate, each is due at a time of its own, and waking up for it takes
  * longer than the packet itself. Then a sleep lasts at least this long, as network cards moderate their interrupts,
@@ -340,6 +342,7 @@ static void pause_loop(io_loop *io, uint64_t now) {
     uint64_t left = io->woken_ns + MODERATION_NS - now;
     struct timespec time = {0, (long)left};
     io->stats.sleeps++;
+    io->due_ns = now + left;
     pthread_mutex_unlock(&io->busy);
     nanosleep(&time, NULL);
     pthread_mutex_lock(&io->busy);
@@ -364,12 +367,14 @@ static void wait_for_work(io_loop *io, uint64_t idle_since) {
         }
         return;
     }
-    struct timespec timeout = {(time_t)((next - now) / 1000000000ull), (long)((next - now) % 1000000000ull)};
+    uint64_t left = next - now < LONGEST_SLEEP_NS ? next - now : LONGEST_SLEEP_NS;
+    struct timespec timeout = {0, (long)left};
     struct pollfd fds[] = {{io->receiver, POLLIN, 0}, {io->wake, POLLIN, 0}, {io->links, POLLIN, 0}};
     io->stats.sleeps++;
+    io->due_ns = now + left;
     atomic_store(&io->asleep, 1);
     pthread_mutex_unlock(&io->busy);
-    int ready = ppoll(fds, 3, next == TM_NEVER ? NULL : &timeout, NULL);
+    int ready = ppoll(fds, 3, &timeout, NULL);
     pthread_mutex_lock(&io->busy);
     io->woken_ns = io_now();
     atomic_store(&io->asleep, 0);
@@ -397,6 +402,7 @@ int io_run(io_loop *io, char *error) {
             io->housekept_ns = now;
             check_interfaces(io);
         }
+        io->due_ns = now;
         uint32_t received = receive_batch(io);
         run_events(io);
         if (io->message_count) flush(io);
@@ -407,6 +413,7 @@ int io_run(io_loop *io, char *error) {
             wait_for_work(io, idle_since);
             now = io_now();
         }
+        if (now > io->due_ns + STILL_NS) io->stats.still_ns += now - io->due_ns;
         yield_lock(io);
     }
     struct timespec cpu;

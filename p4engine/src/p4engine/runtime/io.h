@@ -42,6 +42,7 @@ typedef struct io_stats {
     uint64_t wall_ns;     /* since the loop started */
     uint64_t late_max_ns; /* the longest that an event was handled after its time */
     uint64_t late_events; /* events handled more than 100 us after their time */
+    uint64_t still_ns;    /* the loop stood still, all times of more than 100 ms together */
 } io_stats;
 
 typedef struct io_port_stats {

@@ -42,6 +42,7 @@ class _LoopStats(ctypes.Structure):
             "wall_ns",
             "late_max_ns",
             "late_events",
+            "still_ns",
         )
     ]
 
