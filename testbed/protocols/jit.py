@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import numba
-from numba import config
+from numba import config, njit
+from numba.core import caching
 from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
 from numba.extending import overload
 from p4engine.backend.cache import sealed, unsealed
@@ -89,17 +89,10 @@ class Checked(IndexDataCacheFile):
             file.write(sealed(content.getvalue()))
 
 
-def njit(**options: Any) -> Callable[[Callable], Any]:
-    """`njit` of numba, whose cached files are checked when they are used."""
-
-    def compiled(function: Callable) -> Any:
-        made = numba.njit(**options)(function)
-        kept: Any = getattr(made, "_cache", None)  # None: it runs as plain Python
-        if isinstance(getattr(getattr(kept, "_impl", None), "locator", None), ByContent):
-            kept._cache_file.__class__ = Checked  # as numba has made it, with other methods
-        return made
-
-    return compiled
+def _files(cache_path: str, **more: Any) -> IndexDataCacheFile:
+    """The cached files of one function: checked, if it is of this package."""
+    ours = Path(cache_path).parent == cache_directory()
+    return (Checked if ours else IndexDataCacheFile)(cache_path, **more)
 
 
 def by_type(member: str, name: str) -> Callable:
@@ -155,3 +148,4 @@ if not vars(config)["DISABLE_JIT"]:
     # keys by path, in the same folder.
     vars(config)["CACHE_DIR"] = str(cache_directory())
     vars(config)["CACHE_LOCATOR_CLASSES"] = ",".join(LOCATORS)
+    vars(caching)["IndexDataCacheFile"] = _files  # for all decorators of numba

@@ -22,6 +22,7 @@ import importlib
 importlib.import_module(sys.argv[2])
 from numba.core.dispatcher import Dispatcher
 from testbed.protocols import cache_directory
+from testbed.protocols.jit import Checked
 folder = str(cache_directory())
 found = 0
 for name, module in list(sys.modules.items()):
@@ -34,6 +35,7 @@ for name, module in list(sys.modules.items()):
                 found += 1
                 where = value._cache.cache_path  # None: compiled into its callers alone
                 assert where is None or where.startswith(folder), value
+                assert where is None or isinstance(value._cache._cache_file, Checked), value
 assert found > 3
 """
     for first in (
