@@ -75,8 +75,9 @@ class Pair(Topology):
 ```
 
 A name has a small letter and up to 7 more small letters or digits. A host has exactly one link, to
-a switch. All nodes must be connected. `add_link` takes the keys of `links:`, `forward` and
-`backward`.
+a switch. A switch has at most 510 links, because port numbers have 9 bits in P4's v1model, and a
+topology at most 65,000 nodes. All nodes must be connected. `add_link` takes the keys of `links:`,
+`forward` and `backward`.
 """
 
 _WIDTHS = f"{', '.join(map(str, BITMAP_WIDTHS[:-1]))} or {BITMAP_WIDTHS[-1]} bits"

@@ -46,7 +46,7 @@ TABLE = [
     ("10 us", "10 Mbit/s", "links.delay: found '10 Mbit/s'; allowed: a time such as 10 us"),
     ("hosts: 10", "hosts: 4", "jobs: found 7 workers and 2 parameter servers, together 9 roles;"
      " the topology has 4 hosts"),
-    ("hosts: 10", "hosts: 0", "topology.hosts: found 0; allowed: a whole number from 2 to 4096"),
+    ("hosts: 10", "hosts: 0", "topology.hosts: found 0; allowed: a whole number from 2 to 510"),
     ("hosts: 10", "hosts: ten", "topology.hosts: found 'ten'; allowed: a whole number"),
     ("hosts: 10", "hosts: true", "topology.hosts: found true; allowed: a whole number"),
     ("kind: star", "kind: str", "topology.kind: found 'str'; allowed: star, two_level, leaf_spine"),

@@ -106,7 +106,7 @@ def test_a_program_has_a_time_limit_for_ranks_that_do_not_come():
 def test_a_round_has_room_for_a_prelude_and_its_numbers_are_int32(workers, values):
     text = f"""
 values_per_packet: {values}
-topology: {{kind: star, hosts: {workers + 1}}}
+topology: {{kind: two_level, tors: 4, hosts: 257, servers: 1}}
 system: ps
 jobs: [{{name: p, workers: {workers}, command: "true"}}]
 """
