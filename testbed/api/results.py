@@ -96,8 +96,7 @@ class Result:
         """The experiment with all settings as they were. Raises UserError if this version cannot
         read it."""
         file = self.folder / "experiment.yaml"
-        text = read_text(file)
-        document = read_yaml(text, str(file))
+        document = read_yaml(read_text(file), str(file))
         return Experiment._of(document, str(file), self.folder.absolute(), "experiment")
 
     @property

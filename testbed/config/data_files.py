@@ -115,7 +115,7 @@ def read_bytes(path: Path, limit: int | None = None) -> bytes:
     """The content of a file; see `opened`."""
     most = MAX_BYTES if limit is None else limit
     try:
-        with opened(path, limit) as file:
+        with opened(path, most) as file:
             data = file.read(most + 1)  # a file of /proc has no size
     except OSError as error:
         raise DataError(f"{path} can't be read: {error.strerror or error}") from None

@@ -3,10 +3,8 @@
 An emulated network behaves as described only while the machine keeps up. Five things show that it
 did not: packets lost where the experiment has no queue, a process without processor time, a process
 that stood still, senders that fell behind their own schedule, and fragments that waited for
-processors on their way. The
-limits are simple, so that everybody can check a mark by hand; docs/fidelity.md says where they come
-from.
-"""
+processors on their way. The limits are simple, so that everybody can check a mark by hand;
+docs/fidelity.md says where they come from."""
 
 from __future__ import annotations
 

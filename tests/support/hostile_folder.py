@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
+
+from tests.support.paths import ROOT
 
 IMPORTED = "imported.txt"
 NAMES = {*sys.stdlib_module_names, "numpy", "numba", "rich", "mininet", "testbed", "p4engine"}
@@ -20,6 +24,15 @@ def make_hostile(folder: Path) -> Path:
     for name in NAMES:
         (folder / f"{name}.py").write_text(TEXT)
     return folder
+
+
+def run_in(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a Python script with arguments in the folder, with this checkout's packages."""
+    path = os.pathsep.join((str(ROOT), str(ROOT / "p4engine" / "src")))
+    environment = {**os.environ, "PYTHONPATH": path}
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True
+    )
 
 
 def imported(folder: Path) -> str:

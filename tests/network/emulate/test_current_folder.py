@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.support.hostile_folder import imported, make_hostile
+from tests.support.hostile_folder import imported, make_hostile, run_in
 from tests.support.paths import DATA, ROOT
 
 TEXT = """
@@ -44,13 +40,6 @@ def test_the_current_folder_s_modules_are_not_imported(case, tmp_path):
     words = [word.format(**files, made=tmp_path / "made") for word in CASES[case]]
     folder = tmp_path / "hostile"
     folder.mkdir()
-    path = os.pathsep.join((str(ROOT), str(ROOT / "p4engine" / "src")))
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=make_hostile(folder),
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
+    done = run_in(make_hostile(folder), words)
     assert not imported(folder), done.stderr
     assert done.returncode == 0, done.stderr

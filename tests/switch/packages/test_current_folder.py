@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
 import subprocess
 import sys
 
 import pytest
+from p4engine.module_start import module_path
 
-from testbed.paths import PACKAGE
-from tests.support.hostile_folder import imported, make_hostile
+from tests.support.hostile_folder import imported, make_hostile, run_in
 from tests.support.paths import DATA, ROOT
 
 TEXT = """
@@ -42,13 +41,6 @@ def hostile(tmp_path):
     return make_hostile(folder)
 
 
-def run(folder, command, **environment):
-    """The command's result, run in the folder."""
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env={**os.environ, **environment}
-    )
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_the_current_folder_s_modules_are_not_imported(case, hostile, tmp_path):
     files = {name: tmp_path / f"{name}.yaml" for name in ("text", "sweep")}
@@ -57,8 +49,7 @@ def test_the_current_folder_s_modules_are_not_imported(case, hostile, tmp_path):
     files["script"] = tmp_path / "script.py"
     files["script"].write_text(ASYNC)
     words = [word.format(**files, made=tmp_path / "made") for word in CASES[case]]
-    path = os.pathsep.join((str(ROOT), str(ROOT / "p4engine" / "src")))
-    done = run(hostile, [sys.executable, *words], PYTHONPATH=path)
+    done = run_in(hostile, words)
     assert not imported(hostile), done.stderr
     assert done.returncode == 0, done.stderr
 
@@ -68,14 +59,13 @@ def test_stand_ins_of_p4lang_s_programs_do_not_import_them(hostile, tmp_path):
     module = [sys.executable, "-m", "p4engine", "shims", str(made)]
     subprocess.run(module, cwd=ROOT / "p4engine" / "src", check=True, capture_output=True)
     source, target = DATA / "l3.p4", tmp_path / "l3.json"
-    done = run(hostile, [str(made / "p4c-bm2-ss"), "-o", str(target), str(source)])
+    command = [str(made / "p4c-bm2-ss"), "-o", str(target), str(source)]
+    done = subprocess.run(command, cwd=hostile, capture_output=True, text=True)
     assert not imported(hostile), done.stderr
     assert done.returncode == 0 and target.exists(), done.stderr
 
 
 def test_empty_parts_of_pythonpath_are_not_the_current_folder():
-    from p4engine.module_start import module_path
-
     assert module_path("/a", environment={"PYTHONPATH": ":/b::/a"}) == "/a:/b"
 
 
@@ -83,7 +73,7 @@ def test_empty_parts_of_pythonpath_are_not_the_current_folder():
 def test_modules_are_started_by_one_function(folder):
     """`python -m` puts the current folder first on the module path."""
     found = []
-    for file in (PACKAGE.parent / folder).rglob("*.py"):
+    for file in (ROOT / folder).rglob("*.py"):
         if file == ROOT / "labs" / "__main__.py":
             continue  # started as `python -m labs`, by somebody in its folder
         for node in ast.walk(ast.parse(file.read_text())):

@@ -298,6 +298,18 @@ trap 'echo >>"$lines"; mapfile -t begun <"$lines"; ((${#begun[@]} < kill_at)) ||
 NEVER = 10**6
 
 
+def _use_python(checkout, python):
+    """Have the checkout's set-up call this in place of the system's Python, and no apt."""
+    shutil.copy(ROOT / "setup.sh", checkout.folder)
+    with (checkout.folder / "setup.sh").open("a") as script:
+        script.write(
+            f'link="{checkout.link}"\n'
+            f'system_python="{python}"\n'
+            "become_root() { clean_up_at_exit; }\n"
+            "missing_packages() { :; }\n"
+        )
+
+
 def test_a_set_up_that_is_killed_at_any_moment_is_finished_by_the_next(checkout, tmp_path):
     """20 moments that a seed draws of the commands of a set-up with all extras."""
     tools, lines, killer = (tmp_path / name for name in ("tools", "lines", "killer"))
@@ -306,14 +318,7 @@ def test_a_set_up_that_is_killed_at_any_moment_is_finished_by_the_next(checkout,
         (tools / name).write_text(f"#!/bin/bash\nset -e\n{text}")
         (tools / name).chmod(0o755)
     killer.write_text(KILLER)
-    shutil.copy(ROOT / "setup.sh", checkout.folder)
-    with (checkout.folder / "setup.sh").open("a") as script:
-        script.write(
-            f'link="{checkout.link}"\n'
-            f'system_python="{tools}/system-python"\n'
-            "become_root() { clean_up_at_exit; }\n"
-            "missing_packages() { :; }\n"
-        )
+    _use_python(checkout, tools / "system-python")
 
     def ended(kill_at: int) -> tuple[int, str]:
         """How a set-up ended that is killed before this command."""
@@ -351,14 +356,7 @@ def test_no_python_is_called_in_the_folder_of_the_caller(checkout, tmp_path):
         'case $* in *venv*) mkdir -p "$folder/bin"; cp "$0" "$folder/bin/python" ;; esac\n'
     )
     python.chmod(0o755)
-    shutil.copy(ROOT / "setup.sh", checkout.folder)
-    with (checkout.folder / "setup.sh").open("a") as script:
-        script.write(
-            f'link="{checkout.link}"\n'
-            f'system_python="{python}"\n'
-            "become_root() { clean_up_at_exit; }\n"
-            "missing_packages() { :; }\n"
-        )
+    _use_python(checkout, python)
     for name in ("demo", "test"):
         command = [str(checkout.folder / name)]
         subprocess.run(command, cwd=hostile, check=True, capture_output=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
@@ -57,8 +59,6 @@ def test_a_long_text_is_not_repeated_for_each_row(write, monkeypatch):
 
 
 def test_what_is_no_file_is_one_message(tmp_path):
-    import os
-
     path = tmp_path / "jobs.parquet"
     os.mkfifo(path)
     with pytest.raises(ResultsError, match="can't be read: it is a device, FIFO or socket"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from testbed.results import SWEEP_FILE, find
-from testbed.sweeps import result_reuse as known_points
+from testbed.sweeps import result_reuse
 from tests.support.synthetic_results import write_run
 
 CLEAN = {"commit": "abc", "dirty": False}
@@ -28,18 +28,18 @@ def figures(tmp_path, monkeypatch):
     run = write_run(tmp_path / "one" / "k")
     path = run / "environment.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **CLEAN}))
-    monkeypatch.setattr(known_points, "checkout", lambda: CLEAN)
+    monkeypatch.setattr(result_reuse, "checkout", lambda: CLEAN)
     return tmp_path / "one", tmp_path / "two"
 
 
 def test_a_point_of_another_figure_is_copied_once(figures):
     one, two = figures
     (two / "k" / "unfinished").mkdir(parents=True)
-    assert known_points.take_over([Named("k"), Named("other")], two) == 1
+    assert result_reuse.take_over([Named("k"), Named("other")], two) == 1
     assert [each.name for each in find(two / "k")] == [each.name for each in find(one / "k")]
     assert sorted(path.name for path in two.iterdir()) == ["k", SWEEP_FILE]
-    assert len(known_points.finished(two / "k")) == len(known_points.finished(one / "k")) == 1
-    assert known_points.take_over([Named("k")], two) == 0
+    assert len(result_reuse.finished(two / "k")) == len(result_reuse.finished(one / "k")) == 1
+    assert result_reuse.take_over([Named("k")], two) == 0
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_point_of_another_figure_is_copied_once(figures):
 )  # fmt: skip
 def test_results_of_other_code_are_not_reused(figures, monkeypatch, code):
     one, two = figures
-    assert known_points.of_other_code([Named("k"), Named("other")], one) == 0
-    monkeypatch.setattr(known_points, "checkout", lambda: code)
-    assert known_points.take_over([Named("k")], two) == 0
-    assert known_points.of_other_code([Named("k"), Named("other")], one) == 1
+    assert result_reuse.of_other_code([Named("k"), Named("other")], one) == 0
+    monkeypatch.setattr(result_reuse, "checkout", lambda: code)
+    assert result_reuse.take_over([Named("k")], two) == 0
+    assert result_reuse.of_other_code([Named("k"), Named("other")], one) == 1

@@ -113,8 +113,8 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def sealed(data: bytes) -> bytes:
-    """`data` and its hash. What loads shared objects, links objects or reads pickles ignores what
-    follows their end, so the whole is as good to them."""
+    """`data` and its hash. Loading a shared object ignores what follows its end, so the whole file
+    is as good as `data`."""
     return data + _SEAL + hashlib.sha256(data).hexdigest().encode() + b"\n"
 
 
