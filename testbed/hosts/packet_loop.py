@@ -127,7 +127,7 @@ def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, 
         pause = min(deadline[0] + origin_ns - begin, LONGEST_SLEEP_NS)
         if pause <= 0:
             continue
-        board[progress_board.DUE_NS] = begin + pause
+        board[progress_board.DUE_NS] += pause
         if 0 < count < FEW_PACKETS and clock - woken < MODERATION_NS:
             socket_calls.pause(min(pause, MODERATION_NS), io.scratch)
             woken = socket_calls.monotonic_ns(io.scratch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -12,8 +13,11 @@ from pathlib import Path
 
 import pytest
 from p4engine.control.client import Client
+from p4engine.process.switch_process import NetworkSwitch
 from p4engine_testing import udp
 from p4engine_testing.veth_pairs import VethPairs
+
+from p4engine import compile_program
 
 PROGRAM = """
 #include <core.p4>
@@ -381,3 +385,23 @@ def test_tcp_segmentation_is_named_as_oversized(bench):
         bench.sockets[1].send(udp.NO_OFFLOAD + HEADER)
         assert bench.sockets[2].recv(2000) == HEADER
         assert client.stats()["oversized"] == 1
+
+
+def test_a_standstill_is_counted_at_whatever_moment_it_begins(tmp_path):
+    """Also between two turns of the loop, where it waits for a call that is carried out."""
+    program = tmp_path / "across.p4"
+    program.write_text(PROGRAM)
+    with contextlib.closing(NetworkSwitch(compile_program(program), {}, cpu_port=1)) as switch:
+        switch.loop.start()
+        held_s = 0.0
+        for _ in range(25):
+            for _ in range(50):  # the loop is awake
+                with switch.loop.locked():
+                    pass
+            with switch.loop.locked():
+                begin = time.monotonic()
+                time.sleep(0.16)
+                held_s += time.monotonic() - begin
+        with switch.loop.locked():
+            counted_s = switch.loop.stats()["still_ns"] / 1e9
+        assert counted_s >= held_s - 25 * 0.05  # the longest sleep that may have been planned

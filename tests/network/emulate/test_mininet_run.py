@@ -292,7 +292,7 @@ def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_
 def test_a_run_that_stood_still_is_marked(experiment, start, tmp_path, victim):
     """All its processes, as on a suspended machine or in a paused container, or one of them. The
     jobs do not compute, so their senders have no schedule."""
-    process = start(experiment(LONG.replace("1000", "120")), tmp_path / "results")
+    process = start(experiment(LONG.replace("1000", "300")), tmp_path / "results")
     wait_for_run(process)
     wait_for_progress(process)
     hosts = [name for name in host_processes(process) if re.match(r"ina-h\d+-r0", name)]

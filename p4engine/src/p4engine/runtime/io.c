@@ -342,7 +342,7 @@ static void pause_loop(io_loop *io, uint64_t now) {
     uint64_t left = io->woken_ns + MODERATION_NS - now;
     struct timespec time = {0, (long)left};
     io->stats.sleeps++;
-    io->due_ns = now + left;
+    io->due_ns += left;
     pthread_mutex_unlock(&io->busy);
     nanosleep(&time, NULL);
     pthread_mutex_lock(&io->busy);
@@ -371,7 +371,7 @@ static void wait_for_work(io_loop *io, uint64_t idle_since) {
     struct timespec timeout = {0, (long)left};
     struct pollfd fds[] = {{io->receiver, POLLIN, 0}, {io->wake, POLLIN, 0}, {io->links, POLLIN, 0}};
     io->stats.sleeps++;
-    io->due_ns = now + left;
+    io->due_ns += left;
     atomic_store(&io->asleep, 1);
     pthread_mutex_unlock(&io->busy);
     int ready = ppoll(fds, 3, &timeout, NULL);

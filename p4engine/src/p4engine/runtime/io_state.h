@@ -67,7 +67,7 @@ struct io_loop {
     stamps stamps;
     uint64_t started_ns, ended_ns, housekept_ns;
     uint64_t woken_ns; /* when the last sleep ended */
-    uint64_t due_ns; /* when the loop was to go on at the latest */
+    uint64_t due_ns; /* when the turn is to end at the latest: its begin and what it sleeps */
     uint64_t counted_ns, counted; /* begin of the period whose packets are counted, and how many had moved by then */
     int crowded; /* packets come so fast that sleeps are moderated */
     clockid_t cpu_clock;
