@@ -87,9 +87,9 @@ def _spread(graph: Neighbours, level: dict[str, int]) -> dict[str, tuple[float, 
     for height in range(max(level.values()) + 1):
         names = hosts if height == 0 else [name for name in graph if level[name] == height]
         middle = {}
-        for place, name in enumerate(names):
+        for name in names:
             under = [found[other][0] for other in graph[name] if level[other] == height - 1]
-            middle[name] = sum(under) / len(under) if under else place / len(names)
+            middle[name] = sum(under) / len(under) if under else 1.0
         for place, name in enumerate(sorted(names, key=lambda name: middle[name])):
             found[name] = (place + 0.5) / len(names), float(height)
     return found

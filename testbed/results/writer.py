@@ -227,7 +227,6 @@ class Writer:
             with self._reserved.open("r+b") as file:
                 file.write(text)
                 file.truncate()
-            hand_over(self._reserved)
             os.replace(self._reserved, self.folder / "status.json")
         except OSError as error:
             raise RunError(cannot_write(self.folder / "status.json", error)) from None

@@ -3,9 +3,10 @@
     python -m tests.support.mutants FILE... --results FOLDER [--sample N] [--seed S] [--again]
 
 FILEs are P4 programs, protocols (testbed/protocols), or other Python modules (campaign.OF_FOLDERS),
-of one kind at a time. With more than 200 changes in a file,
-200 are drawn (`--sample`). A campaign with the same FOLDER goes on where it was; with `--again`,
-survivors are run again, against what the tests are now. `--only-score` prints what is there.
+of one kind at a time. A folder of OF_FOLDERS stands for all its modules together. With more than
+200 changes in a file or folder, 200 are drawn (`--sample`). A campaign with the same FOLDER goes on
+where it was; with `--again`, survivors are run again, against what the tests are now.
+`--only-score` prints what is there.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ ENVIRONMENT = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.mutants")
-    parser.add_argument("files", nargs="+", help="p4/..., testbed/protocols/... or another module")
+    parser.add_argument("files", nargs="+", help="p4/..., testbed/protocols/..., a folder")
     parser.add_argument("--results", type=Path, default=Path("mutants"), help="a folder")
-    parser.add_argument("--sample", type=int, default=SAMPLE, help="changes of each file")
+    parser.add_argument("--sample", type=int, default=SAMPLE, help="changes of each FILE")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--most-s", type=float, default=5.0, help="tests that take longer: not run")
@@ -58,6 +59,13 @@ def kind_of(name: str) -> str:
     return "protocols" if name.startswith("testbed/protocols/") else "python"
 
 
+def modules(name: str) -> list[str]:
+    """A file, or all modules of a folder."""
+    if not Path(name).is_dir():
+        return [name]
+    return sorted(str(path) for path in Path(name).glob("*.py"))
+
+
 def campaign(kind: str, options: argparse.Namespace) -> int:
     import pytest
 
@@ -67,7 +75,7 @@ def campaign(kind: str, options: argparse.Namespace) -> int:
     from tests.support.mutants.score import HEAD, score
 
     find = p4_changes.changes if kind == "p4" else python_changes.changes
-    found = {file: find(file) for file in options.files}
+    found = {file: [c for each in modules(file) for c in find(each)] for file in options.files}
     chosen = {file: sample(each, options.sample, options.seed) for file, each in found.items()}
     run = Campaign(
         kind,

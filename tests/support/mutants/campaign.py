@@ -13,6 +13,7 @@ are written line by line, so an interrupted campaign goes on where it was.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import pickle
@@ -51,14 +52,17 @@ OF_FOLDERS = {
     "testbed/simulate": ("tests/unit/simulate", "tests/switch/simulate"),
     "testbed/dataplane": ("tests/unit/dataplane", "tests/switch/dataplane", "tests/switch/p4"),
     "testbed/setup": ("tests/unit/setup", "tests/unit/routing", "tests/switch/simulate"),
-    "testbed/schemes": ("tests/unit/setup", "tests/unit/dataplane", "tests/switch/p4"),
+    "testbed/schemes": (
+        *("tests/unit/setup", "tests/unit/schemes", "tests/unit/dataplane"),
+        *("tests/switch/p4", "tests/switch/simulate", "tests/switch/routing"),
+    ),
     "testbed/collective": ("tests/unit/collective", "tests/switch/collective"),
-    "testbed/results": ("tests/unit/results", "tests/unit/artifacts"),
+    "testbed/results": ("tests/unit/results", "tests/unit/artifacts", "tests/unit/analysis"),
     "testbed/network": ("tests/unit/network",),
     "testbed/emulate": ("tests/unit/emulate",),
     "testbed/config": ("tests/unit/config", "tests/unit/experiment"),
     "testbed/experiment": ("tests/unit/experiment", "tests/unit/config"),
-    "analysis/data": ("tests/unit/analysis",),
+    "analysis/data": ("tests/unit/analysis", "tests/switch/api"),
     "labs/grader": ("tests/unit/labs", "tests/switch/labs"),
 }
 
@@ -67,7 +71,8 @@ def tests_of(kind: str, files: list[str]) -> tuple[str, ...]:
     """Tests that may notice changes of these files. Raises KeyError for a folder without any."""
     if kind != "python":
         return TESTS[kind]
-    found = [test for file in files for test in OF_FOLDERS[file.rpartition("/")[0]]]
+    folders = (f if f in OF_FOLDERS else f.rpartition("/")[0] for f in files)
+    found = [test for folder in folders for test in OF_FOLDERS[folder]]
     return tuple(dict.fromkeys(found))
 
 
@@ -127,6 +132,10 @@ class Campaign:
         defaults = compile_program.__kwdefaults__
         assert defaults is not None
         defaults["cache"] = self.folder / "cache"
+        for file in self.sources:
+            if file.endswith(".py"):  # a test that imports it later would import the original
+                name = file.removesuffix(".py").replace("/", ".")
+                importlib.import_module(f"testbed.{name.removeprefix('testbed.')}")
         items = {item.nodeid: item for item in session.items if self._counts(item)}
         self._cover(items)
         usable = {name: items[name] for name in items if name in self.covered}
@@ -155,7 +164,7 @@ class Campaign:
         path = self.folder / f"covered-{self.kind}.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         shared = self._shared_digest()
-        files = sorted({change.file for change in self.changes})
+        files = sorted({*self.sources, *(_modules() if self.kind == "python" else ())})
         for name, item in items.items():
             key = digest(item.path.read_text() + shared)
             entry = known.get(name)
@@ -173,8 +182,9 @@ class Campaign:
 
     def _shared_digest(self) -> str:
         """Digest of the files on which tests depend, beside their own file."""
-        product = ("testbed", "analysis/data") if self.kind == "python" else ("testbed/protocols",)
-        folders = ("p4", *product, "tests/support")
+        product = {"python": ("testbed", "analysis/data", "labs/grader")}
+        of_kind = product.get(self.kind, ("testbed/protocols",))
+        folders = ("p4", *of_kind, "tests/support")
         paths = [p for f in folders for p in sorted((ROOT / f).rglob("*.p[4y]"))]
         paths = [p for p in paths if not {"mutants", "explorer"} & {*p.parts}]
         return digest("".join(p.read_text() for p in paths))
@@ -297,6 +307,12 @@ class Campaign:
 
 def _short(error: BaseException | None) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
+def _modules() -> list[str]:
+    """Of all folders: a test that several of them have is run once."""
+    paths = (path for folder in OF_FOLDERS for path in (ROOT / folder).glob("*.py"))
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 def _protocols() -> list[str]:

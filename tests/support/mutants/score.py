@@ -51,7 +51,7 @@ def equal_mutants(path: Path = EQUAL) -> dict[tuple[str, str], str]:
 
 @dataclass(frozen=True)
 class Score:
-    """Mutants of one file that were run. `all`: how many there are with those that were not."""
+    """Mutants of one file or folder that were run. `all`: how many there are with the others."""
 
     file: str
     killed: int
@@ -90,11 +90,12 @@ HEAD = """| file | changes run | equal | killed | score | 95 % interval |
 |---|---|---|---|---|---|"""
 
 
-def score(file: str, results: list[Result], count: int) -> tuple[Score, list[Result]]:
-    """The score of a file with `count` possible changes, and its survivors that are not equal."""
+def score(name: str, results: list[Result], count: int) -> tuple[Score, list[Result]]:
+    """The score of a file or folder with `count` possible changes, and its survivors that are not
+    equal."""
     equal = equal_mutants()
     killed = sum(result.end == KILLED for result in results)
     invalid = sum(result.end == INVALID for result in results)
     survivors = [r for r in results if r.end == SURVIVED]
-    left = [r for r in survivors if (file, r.name) not in equal]
-    return Score(file, killed, len(left), len(survivors) - len(left), invalid, count), left
+    left = [r for r in survivors if (r.file, r.name) not in equal]
+    return Score(name, killed, len(left), len(survivors) - len(left), invalid, count), left

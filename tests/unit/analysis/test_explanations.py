@@ -60,6 +60,18 @@ def test_what_limited_a_run(changed, said):
     assert said in " ".join(of_run(frames(**changed)))
 
 
+@pytest.mark.parametrize(
+    "changed, left_out",
+    [
+        ({"retransmissions": 10}, "retransmitted"),
+        ({"filling_share": 0.85}, "full most of the time"),
+        ({"filling_evicted_share": 0.01}, "evicted"),
+    ],
+)
+def test_what_is_just_at_its_limit_is_not_worth_a_sentence(changed, left_out):
+    assert left_out not in " ".join(of_run(frames(**changed)))
+
+
 def test_nothing_is_said_of_what_is_not_known():
     unknown = math.nan
     text = of_run(
@@ -103,6 +115,10 @@ def test_who_has_no_server_needs_less_of_the_links():
         ({"jct_ns": 10.1 * S}, "equally fast"),
         # The number that would explain it goes the other way.
         ({"jct_ns": 14 * S, "ps_packets_per_fragment": 0.5}, "do not explain it"),
+        (
+            {"jct_ns": 14 * S, "communication_bound_at_packets_ns": 8 * S},
+            "do not explain it",
+        ),
         ({"jct_ns": 14 * S, "retransmissions": 100}, "retransmitted 0.0 % of its gradient packets"),
         ({"jct_ns": 14 * S, "ps_packets_per_fragment": math.nan}, "ATP has no parameter server"),
     ],
@@ -110,6 +126,13 @@ def test_who_has_no_server_needs_less_of_the_links():
 def test_no_cause_is_named_that_the_numbers_do_not_bear(changed, said):
     (text,) = of_comparison([frames(), frames(**changed)], ["ESA", "ATP"])
     assert said in text and "because" not in text
+
+
+def test_without_a_server_equal_links_explain_nothing():
+    (text,) = of_comparison(
+        [frames(ps_packets_per_fragment=math.nan), frames(jct_ns=14 * S)], ["SwitchML", "ESA"]
+    )
+    assert "SwitchML has no parameter server, so" in text and "because" not in text
 
 
 def test_other_jobs_are_not_compared():

@@ -147,6 +147,32 @@ def test_neighbouring_pieces_become_one_and_lose_no_time():
     assert len(timeline_data.merged(several, timeline_chart.MARKS)[0]) == count
 
 
+def test_the_smallest_gap_is_painted():
+    pieces = pd.DataFrame(
+        {"row": 0, "phase": "forward", "iteration": 0, "start": [0, 2], "end": [1, 3]}
+    )
+    computing, communicating = timeline_data.painted(pieces, 1, 3)
+    forward = timeline_data.PHASES.index("forward")
+    assert computing.tolist() == [[forward, -1, forward]]
+    assert communicating.tolist() == [[-1, -1, -1]]
+
+
+def test_spans_of_iterations_are_numbers_of_ns(results):
+    spans = timeline_data.iteration_spans(results, timeline_data.worker_rows(results))
+    assert set(spans.dtypes.iloc[2:].astype(str)) == {"float64"}
+
+
+def test_faults_are_marked_at_the_workers_that_they_hit():
+    targets = [(None, "switch s1"), (0, "worker 1 of job a"), (0, "ps of job a"), (1, "job b")]
+    faults = pd.DataFrame(targets, columns=["job", "target"])
+    workers = ((0, 0), (0, 1), (1, 0), (1, 1))
+    rows = timeline_data.WorkerRows(0, workers, ("",) * 4, 4)
+    hit = timeline_data.fault_rows(faults, rows)
+    assert hit[["target", "row"]].values.tolist() == [
+        ["worker 1 of job a", 1], ["job b", 2], ["job b", 3]
+    ]  # fmt: skip
+
+
 def test_a_long_timeline_is_painted(results):
     chart = timeline_chart.timeline(results, marks=4, columns=100)  # of a ms each
     big, small = (trace for trace in chart.spec["data"] if trace["type"] == "heatmap")
@@ -211,6 +237,13 @@ def test_a_spine_stands_above_its_leaves(spine_first):
     )
     assert found["s2"][0] < found["s1"][0] < found["s3"][0]
     assert found["h1"][0] < found["h2"][0] < found["h3"][0]
+
+
+def test_a_switch_without_hosts_stands_beside_the_others():
+    edges = pd.DataFrame([("s9", "s8"), ("s1", "h1"), ("s2", "h2")], columns=["a", "b"])
+    found = places(edges, ["s1", "s2", "s8", "s9"])
+    assert {name for name, (_, level) in found.items() if level == 1} == {"s1", "s2", "s8", "s9"}
+    assert found["s1"][0] < found["s2"][0] < found["s9"][0] < found["s8"][0]
 
 
 def test_the_file_needs_nothing_else(results):

@@ -6,7 +6,13 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from testbed.analysis.data.memory_chart_data import event_increments, event_rates, preemptions
+from testbed.analysis.data.memory_chart_data import (
+    JOBS,
+    aggregators_by_job,
+    event_increments,
+    event_rates,
+    preemptions,
+)
 
 SECOND = 10**9
 
@@ -47,3 +53,18 @@ def test_preemptions_of_both_kinds_add_up():
     assert list(preemptions(run, "s1", most=10)) == [1, 2, 2, 2]
     few = preemptions(run, "s1", most=2)
     assert dict(few) == {2 * SECOND: 3, 4 * SECOND: 4}
+
+
+def test_of_many_jobs_those_that_use_most_are_told_apart():
+    count = JOBS + 2
+    rows = [
+        {"repetition": 0, "time_ns": time, "switch": "s1", "job": job, "occupied": job, "held": 1,
+         "capacity": 100}
+        for time in (1, 2)
+        for job in range(count)
+    ]  # fmt: skip
+    jobs = pd.DataFrame({"repetition": 0, "job": range(count), "name": "j"})
+    chart = aggregators_by_job(SimpleNamespace(memory=pd.DataFrame(rows), jobs=jobs), "s1", 10)
+    *shown, others = chart.areas
+    assert [area.job for area in shown] == [*range(3, count)] and others.title == "3 others"
+    assert list(shown[0].heights) == [4, 4] and list(others.heights) == [1 + 2 + 3] * 2

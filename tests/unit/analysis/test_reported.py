@@ -77,6 +77,7 @@ def test_reports_are_averaged_over_repetitions_from_the_first_report_on(sweep):
     assert ours.means[ours.time_s.searchsorted(12.1)] == pytest.approx((1 + 1 + 2) / 3)
     assert np.isfinite(ours.half_widths[-1]) and np.isnan(theirs.half_widths).all()
     assert (ours.last.mean, ours.last.count, theirs.last.count) == (1, 3, 1)
+    assert [line.time_s.tolist() for line in accuracy.lines] == [[1.0], [1.0]]
     assert [line.last.mean for line in accuracy.lines] == [pytest.approx(0.6)] * 2
 
 

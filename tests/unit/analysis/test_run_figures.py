@@ -6,6 +6,8 @@ import pytest
 from matplotlib.collections import FillBetweenPolyCollection, PolyCollection
 from matplotlib.container import ErrorbarContainer
 
+from testbed.analysis.data import job_chart_data
+from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures import figure_files
 from testbed.analysis.figures import run_figures as figures
 from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
@@ -44,6 +46,21 @@ def test_many_jobs_are_drawn_by_model(tmp_path):
         writer.finish()
     axes = figures.jct([read(writer.folder)]).axes[0]
     assert [bar.get_height() for bar in axes.patches] == pytest.approx([100, 60, 80])
+
+
+@pytest.mark.parametrize("most, by", [(2, "name"), (1, "model")])
+def test_as_many_jobs_as_there_is_room_for_have_their_names(tmp_path, most, by):
+    results = read(write_run(tmp_path))
+    jobs = summary(results)["jobs"]
+    assert job_chart_data.jct_by_run([jobs], plot_styles([results]), most)[1] == by
+
+
+def test_packets_at_the_servers_have_a_bar_per_job(tmp_path):
+    jobs = summary(read(write_run(tmp_path)))["jobs"]
+    chart = job_chart_data.ps_packets_by_job(jobs)
+    means = [bar.estimate.mean for series in chart.series for bar in series.bars]
+    assert means == pytest.approx([28 / 20, 33 / 30])
+    assert job_chart_data.ps_packets_by_job(jobs.assign(ps_packets_per_fragment=None)) is None
 
 
 def test_occupancy_stacks_states_and_jobs_up_to_the_pool(tmp_path):

@@ -137,6 +137,9 @@ def test_without_a_ps_completions_count_at_the_root(tmp_path):
             for counter in ("completions", "results_passed")
         ),
     ]
+    one_switch = {"jobs": changed["jobs"], "hosts": hosts}
+    found = summary(write(tmp_path / "one", one_switch))
+    assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
     memory = changed["memory"] + [
         {"switch": "s2", "time_ns": 0, "job": 0, "occupied": 0, "held": 0, "capacity": 8}
     ]
@@ -144,6 +147,32 @@ def test_without_a_ps_completions_count_at_the_root(tmp_path):
     found = summary(write(tmp_path, parts | {"switch_counters": counters, "memory": memory}))
     assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
     assert found["run"]["in_switch_share"].iloc[0] == pytest.approx(39 / 50)
+
+
+@pytest.mark.parametrize("ps, switch", [("h3", "s1"), ("h7", "s2")])
+def test_planned_completions_count_at_the_switch_of_the_ps(tmp_path, ps, switch):
+    """Wherever it is: a plan may aggregate at switches that are on no shortest path."""
+    changed = tables("grid")
+    for host in changed["hosts"]:
+        if (host["role"], host["job"]) == ("ps", 0):
+            host["host"] = ps
+    link = next(row for row in changed["links"] if row["neighbour"] == "h1")
+    links = [*changed["links"], link | {"node": "s2", "neighbour": "h7"}]
+    counters = [
+        row | {"switch": switch} if (row["job"], row["counter"]) == (0, "completions") else row
+        for row in changed["switch_counters"]
+    ]
+    other = {"s1": "s2", "s2": "s1"}[switch]
+    counters.append({"switch": other, "job": 0, "counter": "completions", "value": 20})
+    parts = changed | {"links": links, "switch_counters": counters}
+    assert summary(write(tmp_path, parts))["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
+
+
+def test_without_held_sums_what_is_not_filling_is_free(tmp_path):
+    counters = [row for row in tables()["switch_counters"] if row["counter"] != "held_ns"]
+    switch = summary(write(tmp_path, {"switch_counters": counters}))["switches"].iloc[0]
+    assert pd.isna(switch["held_share"])
+    assert switch["free_share"] == pytest.approx(1 - switch["filling_share"]) == pytest.approx(0.72)
 
 
 def test_unknown_is_null_and_never_zero(tmp_path):
@@ -326,6 +355,8 @@ def test_interval():
     mean, half = interval(pd.Series([7.0]))
     assert mean == 7.0 and pd.isna(half)
     assert pd.isna(interval(pd.Series([], dtype=float))[0])
+    # n = 2, t(0.975, 1) = 12.7062, s / sqrt(2) = 0.5
+    assert interval(pd.Series([1.0, 2.0])) == (1.5, pytest.approx(6.3531, abs=1e-4))
 
 
 @pytest.mark.parametrize(

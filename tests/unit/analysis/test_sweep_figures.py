@@ -254,6 +254,24 @@ def test_a_zero_stands_at_its_rank_on_a_wide_axis(folder):
     assert list(axes.containers[0].lines[0].get_xdata()) == [0, 2]
 
 
+def test_values_are_in_their_units_and_far_apart_on_a_logarithmic_axis(drawn):
+    sweep, frame = drawn
+    declared = replace(sweep.figure, panels=("jct", "retransmissions"))
+    sweep = replace(sweep, figure=declared)
+    frame = frame.assign(retransmissions=3.0)
+    jct, sent_again = sweep_chart_data.panels(sweep, frame)
+    assert (jct.label, sent_again.label) == ("average JCT (ms)", "sent again")
+    esa, atp, _ = jct.lines
+    # The means of 80 ms, stretched.
+    assert esa.means == pytest.approx([80 * 3.4 / 3, 120 * 3.4 / 3])
+    assert atp.means == pytest.approx(2 * esa.means)
+    assert sent_again.lines[0].means == pytest.approx([3, 3])
+    assert not jct.logarithmic and not sent_again.logarithmic  # of 1 to 4.5
+    far = frame["jct_mean_ns"].where(frame["system"] != "ring", 20 * frame["jct_mean_ns"])
+    jct, _ = sweep_chart_data.panels(sweep, frame.assign(jct_mean_ns=far))
+    assert jct.logarithmic
+
+
 def test_occupancy_has_a_panel_for_each_point(drawn):
     sweep, _ = drawn
     runs = [(point.series(None), point.results) for point in sweep.points if point.finished]

@@ -33,6 +33,7 @@ def test_fidelity_rows_by_hand():
         ("s1", "cpu peak share", 0.81, False),
         ("s1", "waited for a processor", 9.0, False),
     ]
+    assert [row["limit"] for row in found] == [0, 0.8, 0.01, 0, 0.8, 1]
     assert "unmodelled drops could not be measured, limit 0, at link s1-eth2 egress" in broken(
         found
     )
@@ -58,6 +59,8 @@ def test_waits_are_compared_with_the_window():
     switches = [{"switch": "s1", "wait_mean_ns": 20}, {"switch": "s2", "wait_mean_ns": 10}]
     found = wait_rows([worker, server, other], switches, {0: 10_000, 1: None})
     assert [(row["name"], row["value"], row["ok"]) for row in found] == [("h1", 0.025, True)]
+    unknown = server | {"wait_mean_ns": None}
+    assert wait_rows([worker, unknown], switches, {0: 200})[0]["value"] == 1
     worker["wait_mean_ns"] = 81
     found = wait_rows([worker, server], switches, {0: 10_000})
     assert not found[0]["ok"] and "wait / window 0.0252, limit 0.025, at host h1" in broken(found)

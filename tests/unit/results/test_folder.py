@@ -17,6 +17,7 @@ import pytest
 from testbed.analysis.data.sweep_data import is_sweep
 from testbed.errors import UserError
 from testbed.results import SchemaError, Writer, describe, find, read
+from testbed.results.writer import LONGEST
 from tests.support.paths import ROOT
 from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
 
@@ -40,6 +41,7 @@ def test_a_finished_run_reads_as_it_was_written(tmp_path):
         "bool",
         "Int64",
     ]
+    assert str(results.jobs["name"].dtype) != "category"  # as the file is read, to save memory
     assert len(results.iterations) == 2 * 10
     assert {path.name for path in results.folder.iterdir()} == {
         "status.json",
@@ -56,6 +58,22 @@ def test_the_folder_is_named_after_run_time_and_id(tmp_path):
     first, second = new(tmp_path), new(tmp_path)
     assert first.folder.name.startswith("a-run-1-2")
     assert first.folder != second.folder
+
+
+def test_a_writer_knows_its_folders(tmp_path):
+    writer = new(tmp_path)
+    for path in (writer.logs, writer.tables, writer.figures):
+        assert path.is_dir() and path.parent == writer.folder
+
+
+@pytest.mark.parametrize("length, cut", [(LONGEST, False), (LONGEST + 1, True)])
+def test_a_long_reason_is_cut(tmp_path, length, cut):
+    writer = new(tmp_path)
+    writer.write("fidelity", tables()["fidelity"], repetition=0)
+    writer.fail("x" * length)
+    results = read(writer.folder)
+    assert results.error == "x" * LONGEST + (" ..." if cut else "")
+    assert results.fidelity == "ok"
 
 
 def test_running_is_written_before_anything_else(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import subprocess
 
@@ -64,6 +65,24 @@ def test_a_folder_is_whole_or_not_there(small_disk):
             assert read(folder).state == "running"
             shutil.rmtree(folder)
     assert folders
+
+
+@pytest.mark.parametrize("number, refused", [(errno.EOPNOTSUPP, False), (errno.ENOSPC, True)])
+def test_only_a_full_disk_refuses_to_reserve(tmp_path, monkeypatch, number, refused):
+    """Not every file system can."""
+
+    def fail(*_: int) -> None:
+        raise OSError(number, "No room")
+
+    monkeypatch.setattr(os, "posix_fallocate", fail)
+    if refused:
+        with pytest.raises(ResultsError, match="No room$"):
+            Writer.create(tmp_path, "full", "name: full\n", ENVIRONMENT)
+        assert not list(tmp_path.iterdir())
+    else:
+        writer = Writer.create(tmp_path, "full", "name: full\n", ENVIRONMENT)
+        writer.interrupt()
+        assert read(writer.folder).state == "interrupted"
 
 
 def test_a_table_that_finds_no_room_fails_the_run_with_the_reason(small_disk):

@@ -46,7 +46,7 @@ def test_rows_are_counted_before_they_are_read(write, monkeypatch):
     monkeypatch.setattr(parquet.ParquetFile, "read", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(ResultsError, match=rf"{path} can't be read: it needs \d+ MiB; at most 4"):
         reader._load(TABLE, path)
-    assert reader.bytes_of_tables(path.parent.parent) >= 8 * 100_000 * len(TABLE.columns)
+    assert reader.bytes_of_tables(path.parent.parent) == 8 * 100_000 * len(TABLE.columns)
 
 
 def test_a_long_text_is_not_repeated_for_each_row(write, monkeypatch):

@@ -10,6 +10,7 @@ import pytest
 from testbed.results import TABLES, SchemaError
 from testbed.results.counters import ABSORBED, COUNTERS, ENDINGS, EVENTS, FILLING, HELD
 from testbed.results.results_page import markdown
+from testbed.results.schema import DeclaredFigure
 from testbed.results.schema_check import to_arrow
 from tests.support.paths import ROOT
 
@@ -55,6 +56,30 @@ def test_a_constant_fills_its_column_in_every_row():
 def test_no_rows_are_a_table_without_rows():
     assert to_arrow(ITERATIONS, []).num_rows == 0
     assert to_arrow(ITERATIONS, {}, repetition=0).num_rows == 0
+
+
+def test_what_is_no_frame_is_not_taken_for_one():
+    class Columns(dict):
+        columns = ()
+
+    assert to_arrow(ITERATIONS, Columns(columns())).equals(to_arrow(ITERATIONS, rows()))
+
+
+@pytest.mark.parametrize(
+    "stored, message",
+    [
+        ("jct", "figure: found no keys and values"),
+        ({"panels": "jct"}, "figure.panels: found no list of words"),
+        ({"panels": ["jct", 3]}, "figure.panels: found no list of words"),
+        ({"panels": ["jct", "speed"]}, "there is no measure speed"),
+        ({"x": 3}, "figure.x: found 3"),
+    ],
+)
+def test_a_declared_figure_is_checked(stored, message):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}$"):
+        DeclaredFigure.from_json(stored)
+    known = DeclaredFigure.from_json({"panels": ["jct"], "occupancy": True, "claim": "faster"})
+    assert known == DeclaredFigure(panels=("jct",), occupancy=True)
 
 
 @pytest.mark.parametrize("nothing", [None, math.nan])
