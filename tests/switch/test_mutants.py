@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.support.mutants import p4_changes, python_changes
+from tests.support.mutants import c_changes, p4_changes, python_changes
+from tests.support.mutants.campaign import COMPILER, OF_FOLDERS, OF_RUNTIME, changes
+from tests.support.mutants.campaign import tests_of as files_of
 from tests.support.mutants.change import sample
-from tests.support.mutants.install import install_python
+from tests.support.mutants.install import install, install_python, prepare_engine, use_own_cache
 from tests.support.mutants.score import Result, Score, equal_mutants, read, score
 from tests.support.paths import ROOT
 
@@ -48,6 +51,41 @@ def runs(x, record):
         break
     return -x
 '''
+
+C = """
+#define LIMIT 5u
+#define CLAMP(x) ((x) > LIMIT ? LIMIT : (x))
+#define ADD(N) \\
+    static int add##N(int a) { \\
+        return a + N; \\
+    }
+enum { A = 3 };
+static const int sizes[] = {1, 2};
+int run(struct state *s, char *text) {
+    int room[4], n = 2 * s->n;
+    /* if (n) return 1; */
+    if (n == 3) return *text;
+    if (s->a && !text) {
+        s->b = (char *)text + 0x10;
+        log("a = 1; %d", -n);
+    } else
+        n <<= 1;
+    for (int i = 0; i < n; i++) s->n++;
+    switch (n & 7) {
+    case 1:
+        break;
+    default:
+        (void)text;
+    }
+    while (1) {
+        if (n >= 'a') {
+            return 1ull;
+        }
+    }
+    return n;
+}
+"""
+RUNTIME = "p4engine/src/p4engine/runtime"
 
 
 def test_changes_of_p4():
@@ -93,6 +131,89 @@ def test_changes_of_python():
         "break -> pass",
         "return -x -> return  x",
     }
+
+
+def test_changes_of_c():
+    found = c_changes.changes_of(f"{RUNTIME}/tm.c", C)
+    block = 'if (s->a && !text) { s->b = (char *)text + 0x10; log("a = 1; %d", -n); } else -> '
+    macro = "#define CLAMP(x) ((x) > LIMIT ? LIMIT : (x))"
+    assert {change.name for change in found} == {
+        "#define LIMIT 5u -> #define LIMIT 6u",
+        f"{macro} -> {macro.replace('>', '>=')}",
+        "return a + N; -> return a - N;",
+        "int room[4], n = 2 * s->n; -> int room[4], n = 3 * s->n;",
+        "int room[4], n = 2 * s->n; -> int room[4], n = 2 + s->n;",
+        "if (n == 3) return *text; -> if (!(n == 3)) return *text;",
+        "if (n == 3) return *text; -> if (n == 4) return *text;",
+        "if (n == 3) return *text; -> if (n == 3) ;",
+        "if (s->a && !text) { -> if (!(s->a && !text)) {",
+        "if (s->a && !text) { -> if (s->a || !text) {",
+        "if (s->a && !text) { -> if (s->a && text) {",
+        f"{block}if (s->a && !text) {{}} else",
+        "s->b = (char *)text + 0x10; -> ;",
+        "s->b = (char *)text + 0x10; -> s->b = (char *)text - 0x10;",
+        "s->b = (char *)text + 0x10; -> s->b = (char *)text + 0x11;",
+        'log("a = 1; %d", -n); -> ;',
+        "n <<= 1; -> ;",
+        "n <<= 1; -> n >>= 1;",
+        "n <<= 1; -> n <<= 0;",
+        "for (int i = 0; i < n; i++) s->n++; -> for (int i = 1; i < n; i++) s->n++;",
+        "for (int i = 0; i < n; i++) s->n++; -> for (int i = 0; i <= n; i++) s->n++;",
+        "for (int i = 0; i < n; i++) s->n++; -> for (int i = 0; i < n; i++) ;",
+        "switch (n & 7) { -> switch (n | 7) {",
+        "switch (n & 7) { -> switch (n & 8) {",
+        "break; -> ;",
+        "while (1) { -> while (0) {",
+        "if (n >= 'a') { -> if (!(n >= 'a')) {",
+        "if (n >= 'a') { -> if (n > 'a') {",
+        "if (n >= 'a') { return 1ull; } -> if (n >= 'a') {}",
+        "return 1ull; -> return 0ull;",
+    }
+    for change in found:  # no line moves
+        assert change.apply(C).count("\n") == C.count("\n")
+
+
+def test_every_file_of_the_engine_has_tests():
+    files = [*ROOT.glob(f"{RUNTIME}/*.c"), *ROOT.glob(f"{RUNTIME}/*.h")]
+    for path in files:
+        assert files_of("c", [str(path.relative_to(ROOT))]), path
+    assert all(any(path.name.startswith(name) for path in files) for name in OF_RUNTIME)
+    for folder in (*OF_FOLDERS, *COMPILER):
+        assert files_of("python", [f"{folder}/x.py"]) and (ROOT / folder).is_dir()
+
+
+COUNT = """
+import sys
+from pathlib import Path
+from p4engine_testing.programs import switch
+s = switch(
+    Path(sys.argv[1]),
+    locals="action a() { } table t { key = { hdr.h.a: exact; } actions = { a; } }",
+    apply="t.apply();",
+)
+s.table_add("t", "a", [1])
+print(s.table_count("t"))
+"""
+
+
+def test_a_changed_runtime_is_that_of_all_processes(tmp_path, monkeypatch):
+    for name in ("CC", "XDG_CACHE_HOME", "MUTANT_RUNTIME", "P4ENGINE_CFLAGS"):
+        monkeypatch.setenv(name, "-O0" if name == "P4ENGINE_CFLAGS" else "")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "p4engine/tests"))
+
+    def count() -> str:
+        command = [sys.executable, "-c", COUNT, tmp_path]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    change = next(c for c in changes(f"{RUNTIME}/p4rt_table.c") if c.name == "t->count++; -> ;")
+    prepare_engine(tmp_path)
+    use_own_cache(tmp_path, tmp_path)
+    assert count() == "1\n"
+    with pytest.raises(SyntaxError):
+        install(replace(change, new="count count;"), tmp_path / "invalid")
+    use_own_cache(tmp_path, tmp_path / "mutant")
+    install(change, tmp_path / "mutant")
+    assert count() == "0\n"
 
 
 def test_changes_that_read_alike_have_numbers():
@@ -146,8 +267,7 @@ def test_every_equal_mutant_can_still_be_made():
     files = {file for file, _ in equal_mutants()}
     names = {}
     for file in files:
-        find = p4_changes if file.endswith(".p4") else python_changes
-        names[file] = {change.name for change in find.changes(file)}
+        names[file] = {change.name for change in changes(file)}
     for (file, name), why in equal_mutants().items():
         assert name in names[file], f"{file} has changed: {name}"
         assert why
@@ -167,6 +287,12 @@ def campaign(folder: Path, *arguments: str) -> str:
     [
         ("testbed/protocols/heap.py", "tests/unit/protocols/test_heap.py", 10),
         ("p4/admission.p4", "tests/switch/p4/test_esa_events.py", 1),
+        (f"{RUNTIME}/tm_passes.c", "p4engine/tests/switch/test_p4_v1model.py", 4),
+        (
+            "p4engine/src/p4engine/backend/emit_hash.py",
+            "p4engine/tests/switch/test_p4_v1model.py",
+            4,
+        ),
     ],
 )
 def test_a_campaign_goes_on_where_it_was(tmp_path, file, tests, least):

@@ -2,11 +2,11 @@
 
     python -m tests.support.mutants FILE... --results FOLDER [--sample N] [--seed S] [--again]
 
-FILEs are P4 programs, protocols (testbed/protocols), or other Python modules (campaign.OF_FOLDERS),
-of one kind at a time. A folder of OF_FOLDERS stands for all its modules together. With more than
-200 changes in a file or folder, 200 are drawn (`--sample`). A campaign with the same FOLDER goes on
-where it was; with `--again`, survivors are run again, against what the tests are now.
-`--only-score` prints what is there.
+FILEs are P4 programs, protocols (testbed/protocols), C files of the engine's runtime, or other
+Python modules (campaign.OF_FOLDERS), of one kind at a time. A folder of modules or of C stands for
+all its files together. With more than 200 changes in a file or folder, 200 are drawn (`--sample`).
+A campaign with the same FOLDER goes on where it was; with `--again`, survivors are run again,
+against what the tests are now. `--only-score` prints what is there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ENVIRONMENT = {
     "p4": {"P4ENGINE_CFLAGS": "-O0"},
     "protocols": {"P4ENGINE_CFLAGS": "-O0", "NUMBA_DISABLE_JIT": "1"},
     "python": {"P4ENGINE_CFLAGS": "-O0"},
+    "c": {"P4ENGINE_CFLAGS": "-O0"},
 }
 
 
@@ -43,7 +44,7 @@ def main() -> int:
     options = parser.parse_args()
     kinds = set(map(kind_of, options.files))
     if len(kinds) > 1:
-        parser.error("P4 programs, protocols and other modules need campaigns of their own")
+        parser.error("P4, protocols, C and other modules need campaigns of their own")
     kind = kinds.pop()
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT[kind].items()):
         command = [sys.executable, "-m", "tests.support.mutants", *sys.argv[1:]]
@@ -56,26 +57,27 @@ def kind_of(name: str) -> str:
     """The kind of campaign for a file."""
     if name.endswith(".p4"):
         return "p4"
+    if name.endswith((".c", ".h", "/runtime")):
+        return "c"
     return "protocols" if name.startswith("testbed/protocols/") else "python"
 
 
 def modules(name: str) -> list[str]:
-    """A file, or all modules of a folder."""
+    """A file, or all files of a folder."""
     if not Path(name).is_dir():
         return [name]
-    return sorted(str(path) for path in Path(name).glob("*.py"))
+    ends = (".c", ".h") if kind_of(name) == "c" else (".py",)
+    return sorted(str(path) for path in Path(name).iterdir() if path.suffix in ends)
 
 
 def campaign(kind: str, options: argparse.Namespace) -> int:
     import pytest
 
-    from tests.support.mutants import p4_changes, python_changes
-    from tests.support.mutants.campaign import Campaign, tests_of
+    from tests.support.mutants.campaign import Campaign, changes, tests_of
     from tests.support.mutants.change import sample
     from tests.support.mutants.score import HEAD, score
 
-    find = p4_changes.changes if kind == "p4" else python_changes.changes
-    found = {file: [c for each in modules(file) for c in find(each)] for file in options.files}
+    found = {file: [c for each in modules(file) for c in changes(each)] for file in options.files}
     chosen = {file: sample(each, options.sample, options.seed) for file, each in found.items()}
     run = Campaign(
         kind,

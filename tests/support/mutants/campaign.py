@@ -13,6 +13,7 @@ are written line by line, so an interrupted campaign goes on where it was.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -36,9 +37,10 @@ from hypothesis import settings
 from p4engine.frontend.diagnostics import P4Error
 
 from p4engine import compile_program
+from tests.support.mutants import c_changes, p4_changes, python_changes
 from tests.support.mutants.change import Change, digest
-from tests.support.mutants.coverage import Covered, P4Lines, PythonLines
-from tests.support.mutants.install import install
+from tests.support.mutants.coverage import CLines, Covered, P4Lines, PythonLines
+from tests.support.mutants.install import install, prepare_engine, use_own_cache
 from tests.support.mutants.score import INVALID, KILLED, SURVIVED, Result, equal_mutants, read
 from tests.support.paths import ROOT
 
@@ -65,28 +67,61 @@ OF_FOLDERS = {
     "analysis/data": ("tests/unit/analysis", "tests/switch/api"),
     "labs/grader": ("tests/unit/labs", "tests/switch/labs"),
 }
+# Of the engine's compiler, with folders below.
+OF_COMPILER = ("p4engine/tests/switch/test_p4_*.py", "p4engine/tests/unit")
+ENGINE = "p4engine/src/p4engine"
+COMPILER = tuple(f"{ENGINE}/{folder}" for folder in ("backend", "middle", "frontend"))
+# Of the engine's runtime, by the beginning of a file's name. A switch in a process of its own uses
+# the changed copy, too (install.py).
+SWITCH, VETH = "p4engine/tests/switch", "p4engine/tests/network/test_switch_veth.py"
+OF_RUNTIME = {
+    "tm": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_install.py", f"{SWITCH}/test_p4_[av]*.py"),
+    "train": (f"{SWITCH}/test_trains.py", VETH),
+    "io": (VETH,),
+    "stamps.h": (f"{SWITCH}/test_stamps.py", VETH),
+    "p4": (f"{SWITCH}/test_p4*.py", f"{SWITCH}/test_co*.py"),
+    "pages.h": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_p4_tables.py"),
+}
+FINDERS = {
+    **{"p4": p4_changes.changes, "py": python_changes.changes},
+    **{"c": c_changes.changes, "h": c_changes.changes},
+}
+
+
+def changes(file: str) -> list[Change]:
+    """All changes of a file."""
+    return FINDERS[file.rpartition(".")[2]](file)
 
 
 def tests_of(kind: str, files: list[str]) -> tuple[str, ...]:
     """Tests that may notice changes of these files. Raises KeyError for a folder without any."""
-    if kind != "python":
+    if kind in TESTS:
         return TESTS[kind]
-    folders = (f if f in OF_FOLDERS else f.rpartition("/")[0] for f in files)
-    found = [test for folder in folders for test in OF_FOLDERS[folder]]
+    found = []
+    for file in files:
+        folder, _, name = file.rpartition("/")
+        if kind != "c":
+            compiles = file.startswith(COMPILER)
+            ways = OF_COMPILER if compiles else OF_FOLDERS[file if file in OF_FOLDERS else folder]
+        else:
+            of_name = [begin for begin in OF_RUNTIME if name.startswith(begin)] or list(OF_RUNTIME)
+            ways = [way for begin in of_name for way in OF_RUNTIME[begin]]
+        found += [str(path.relative_to(ROOT)) for way in ways for path in sorted(ROOT.glob(way))]
     return tuple(dict.fromkeys(found))
 
 
 TRACED = "tests/switch/p4/"  # tests that send few packets
-NOT_THEIR = ("test_sanitizers.py", "test_compile_cache.py")
+NOT_THEIR = ("test_sanitizers.py", "test_compile_cache.py", "test_cache.py", "test_rings.py")
 # Compares this process, which has the mutant, with one that has not.
 BESIDE_THE_ORIGINAL = ("test_plain_python_does_the_same",)
 TIMES, EXTRA_S = 10, 5  # the limit of a test: so many times its usual time, and so much
 LONGEST_S = 900  # of real time, for a process that waits for something
+LONGEST_OF_C_S = 120  # so many mutants do that there
 
 
 class Campaign:
-    """Mutants of one kind of file ("p4", "protocols", or "python" for all other modules); results
-    go to a file in `folder`."""
+    """Mutants of one kind of file ("p4", "protocols", "c", or "python" for all other modules);
+    results go to a file in `folder`."""
 
     def __init__(
         self,
@@ -105,6 +140,8 @@ class Campaign:
         done = read(self.results_file)
         self.sources = {c.file: (ROOT / c.file).read_text() for c in changes}
         equal = equal_mutants()
+        self.engine = any(change.file.startswith(ENGINE) for change in changes)
+        self.longest_s = LONGEST_OF_C_S if kind == "c" else LONGEST_S
         self.done = {
             key: result
             for key, result in done.items()
@@ -129,13 +166,17 @@ class Campaign:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         settings.register_profile("mutants", derandomize=True, database=None, deadline=None)
         settings.load_profile("mutants")
-        defaults = compile_program.__kwdefaults__
-        assert defaults is not None
-        defaults["cache"] = self.folder / "cache"
+        if self.engine:
+            prepare_engine(self.folder)
+        else:
+            defaults = compile_program.__kwdefaults__
+            assert defaults is not None
+            defaults["cache"] = self.folder / "cache"
         for file in self.sources:
             if file.endswith(".py"):  # a test that imports it later would import the original
                 name = file.removesuffix(".py").replace("/", ".")
-                importlib.import_module(f"testbed.{name.removeprefix('testbed.')}")
+                of_engine = name.partition(".src.")[2]
+                importlib.import_module(of_engine or f"testbed.{name.removeprefix('testbed.')}")
         items = {item.nodeid: item for item in session.items if self._counts(item)}
         self._cover(items)
         usable = {name: items[name] for name in items if name in self.covered}
@@ -164,12 +205,15 @@ class Campaign:
         path = self.folder / f"covered-{self.kind}.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         shared = self._shared_digest()
-        files = sorted({*self.sources, *(_modules() if self.kind == "python" else ())})
+        others = _modules() if self.kind == "python" and not self.engine else ()
+        files = sorted({*self.sources, *others})
         for name, item in items.items():
             key = digest(item.path.read_text() + shared)
             entry = known.get(name)
             if entry is None or entry["key"] != key or not set(files) <= set(entry["of"]):
-                answer = self._in_child(lambda item=item: self._covered(item, files), LONGEST_S)
+                answer = self._in_child(
+                    lambda item=item: self._covered(item, files), self.longest_s
+                )
                 lines = asdict(answer) if isinstance(answer, Covered) else None
                 of = sorted({*files, *(entry["of"] if entry and entry["key"] == key else [])})
                 entry = {"key": key, "of": of, "covered": lines}
@@ -184,6 +228,8 @@ class Campaign:
         """Digest of the files on which tests depend, beside their own file."""
         product = {"python": ("testbed", "analysis/data", "labs/grader")}
         of_kind = product.get(self.kind, ("testbed/protocols",))
+        if self.engine:
+            of_kind = ("p4engine/src", "p4engine/tests/p4engine_testing")
         folders = ("p4", *of_kind, "tests/support")
         paths = [p for f in folders for p in sorted((ROOT / f).rglob("*.p[4y]"))]
         paths = [p for p in paths if not {"mutants", "explorer"} & {*p.parts}]
@@ -192,8 +238,11 @@ class Campaign:
     def _covered(self, item: pytest.Item, files: list[str]) -> Covered | str:
         """In a child: run a test and see what it executes, or why it cannot be used."""
         _limit(4 * self.most_s + EXTRA_S)
-        lines: P4Lines | PythonLines
-        if self.kind == "p4":
+        lines: P4Lines | PythonLines | CLines
+        if self.kind == "c":
+            test = str(item.path.relative_to(ROOT))
+            lines = CLines([file for file in files if test in tests_of("c", [file])])
+        elif self.kind == "p4":
             lines = P4Lines(item.nodeid.startswith(TRACED))
         else:
             lines = PythonLines(sorted({*files, *(_protocols() if self.kind != "python" else ())}))
@@ -218,7 +267,7 @@ class Campaign:
         names.sort(key=lambda name: self._price(change.file, name))
         begin = time.monotonic()
         answer = self._in_child(
-            lambda: self._noticed(change, [usable[name] for name in names]), LONGEST_S
+            lambda: self._noticed(change, [usable[name] for name in names]), self.longest_s
         )
         seconds = time.monotonic() - begin
         if isinstance(answer, str):  # the end of the process, maybe in the middle of a test
@@ -251,16 +300,17 @@ class Campaign:
                 if _processor_s() - begin > self.all_s:
                     return SURVIVED, f"{count - 1} tests", _processor_s() - begin, count - 1
                 _limit(TIMES * self.covered[item.nodeid].seconds + EXTRA_S)
-                if not self._passes(item):
+                if not self._passes(item, *items[count : count + 1]):
                     seconds = _processor_s() - begin
-                    if isinstance(self.raised, P4Error):
+                    if isinstance(self.raised, P4Error) and self.kind in ("p4", "c"):
                         return INVALID, _short(self.raised), seconds, count
                     return KILLED, f"{item.nodeid}: {_short(self.raised)}", seconds, count
         return SURVIVED, f"{len(items)} tests", _processor_s() - begin, len(items)
 
-    def _passes(self, item: pytest.Item) -> bool:
+    def _passes(self, item: pytest.Item, following: pytest.Item | None = None) -> bool:
+        """Run a test; what the following one needs as well stays."""
         self.raised = None
-        reports = runtestprotocol(item, log=False, nextitem=None)
+        reports = runtestprotocol(item, log=False, nextitem=following)
         return all(report.passed for report in reports)
 
     def _in_child(self, function: Callable[[], Any], longest_s: float) -> Any:
@@ -276,6 +326,8 @@ class Campaign:
                 os.close(reading)
                 _be_quiet()
                 _use_temporary_folder(folder)
+                if self.engine:
+                    use_own_cache(self.folder, folder)
                 try:
                     made = function()
                 except Exception as error:
@@ -296,6 +348,8 @@ class Campaign:
         if time.monotonic() >= ended:
             os.killpg(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
+        with contextlib.suppress(ProcessLookupError):  # what a crash has left of a test
+            os.killpg(child, signal.SIGKILL)
         shutil.rmtree(folder, ignore_errors=True)
         if data:
             return pickle.loads(data)

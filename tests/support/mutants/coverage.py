@@ -98,3 +98,13 @@ class PythonLines:
         data = self.coverage.get_data()
         found = {file: data.lines(path) for path, file in self.names.items()}
         return {file: sorted(lines) for file, lines in found.items() if lines}
+
+
+class CLines:
+    """Of C only the files are known: those of a list."""
+
+    def __init__(self, files: list[str]) -> None:
+        self.files = files
+
+    def lines(self) -> dict[str, list[int] | None]:
+        return dict.fromkeys(self.files)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
+import subprocess
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from p4engine.backend.c_build import RUNTIME, find_c_compiler
+from p4engine.backend.cache import cache_folder
 from p4engine.frontend.preprocessor import preprocess as preprocessor
 
+from p4engine import compile_program
 from tests.support.mutants.change import Change
 from tests.support.paths import ROOT
 
 P4 = (ROOT / "p4").resolve()
+# A C compiler that takes the runtime from the folder MUTANT_RUNTIME. It is the one for whatever a
+# test starts: the compiler of programs, a test's own command, a switch in another process.
+COMPILER = """#!/bin/bash
+from={runtime}
+exec {compiler} "${{@//$from/${{MUTANT_RUNTIME:-$from}}}}" -w -Wno-error
+"""
 
 
 def install(change: Change, folder: Path) -> None:
@@ -23,6 +34,8 @@ def install(change: Change, folder: Path) -> None:
     text = change.apply((ROOT / change.file).read_text())
     if change.file.endswith(".p4"):
         _install_p4(change.file, text, folder)
+    elif change.file.endswith((".c", ".h")):
+        _install_c(change.file, text, folder)
     else:
         install_python(ROOT / change.file, text)
 
@@ -42,6 +55,40 @@ def _install_p4(file: str, text: str, folder: Path) -> None:
         return real(moved(path), defines, tuple(map(moved, include_dirs)), *others)
 
     preprocessor.preprocess = preprocess
+
+
+def prepare_engine(folder: Path) -> None:
+    """Before all mutants of the engine: a C compiler, and the runtime's objects, in `folder`."""
+    compiler = folder / "cc"
+    compiler.write_text(COMPILER.format(runtime=RUNTIME, compiler=find_c_compiler()))
+    compiler.chmod(0o755)
+    os.environ["CC"] = str(compiler)
+    shutil.rmtree(folder / "objects", ignore_errors=True)
+    compile_program(P4 / "forward.p4", cache=folder / "objects")
+    for path in (folder / "objects").iterdir():
+        if path.suffix != ".o":
+            path.unlink()
+
+
+def use_own_cache(prepared: Path, folder: Path) -> None:
+    """For one mutant: a compile cache in `folder`, which has only the runtime's objects."""
+    shutil.copytree(prepared / "objects", folder / "cache" / "p4engine")
+    os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+
+
+def _install_c(file: str, text: str, folder: Path) -> None:
+    """Make a changed copy of the runtime, for the compiler of `prepare_engine`."""
+    copy = folder / "runtime"
+    shutil.copytree(RUNTIME, copy)
+    path = copy / Path(file).name
+    path.write_text(text)
+    command = [str(find_c_compiler()), "-fsyntax-only", "-w", *map(str, copy.glob("*.c"))]
+    if subprocess.run(command, capture_output=True).returncode:
+        raise SyntaxError("it does not compile")
+    os.environ["MUTANT_RUNTIME"] = str(copy)
+    changed = f"*-{path.stem}.o" if path.suffix == ".c" else "*.o"
+    for kept in cache_folder().glob(changed):
+        kept.unlink()
 
 
 def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
