@@ -99,12 +99,15 @@ class SocketLink(Link):
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._socket.connect(address_of(name))
-            data, (memory, self._bell, self._news), _, _ = socket.recv_fds(self._socket, 65536, 3)
+            data, descriptors, _, _ = socket.recv_fds(self._socket, 65536, 3)
+            facts = json.loads(data)
         except (OSError, ValueError) as error:
             raise UserError(
                 f"cannot join the job: its host process does not answer as {name} ({error})"
             ) from None
-        facts = json.loads(data)
+        if "refused" in facts:
+            raise UserError(f"cannot join the job: {facts['refused']}")
+        memory, self._bell, self._news = descriptors
         super().__init__(memory_map.map_memory(memory, facts["bytes"]), facts)
         os.close(memory)
 
@@ -255,7 +258,8 @@ class Job:
     """A rank's place in its job. Several threads may use it; the order in which their collectives
     begin must be the same on all ranks."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, rank: int | None = None) -> None:
+        """rank: as of `join`."""
         self._link = link
         self._arena = _Arena(link.memory.words.size)
         self._open: deque[int] = deque()  # calls that are not done, oldest first
@@ -267,8 +271,10 @@ class Job:
         self._changed = threading.Condition(threading.Lock())
         self._waiting = False  # a thread waits for news
         self._lent: dict[int, int] = {}  # arrays of `empty`: first word -> words
-        self.rank = link.rank
+        self.rank = link.rank if rank is None else rank
         self.size = link.ranks
+        if not 0 <= self.rank < self.size:
+            raise UserError(f"this process is rank {rank} of its group; the job has {self.size}")
         self._most = prelude.most_blocks(link.ranks, link.block_values) * link.block_values
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
@@ -656,12 +662,15 @@ class Job:
                 self._wait_news(left)
 
 
-def join() -> Job:
-    """This process's place in its job. Raises UserError outside a job of an experiment."""
+def join(rank: int | None = None) -> Job:
+    """This process's place in its job. Raises UserError outside a job of an experiment.
+
+    rank: its number in collectives, if that is not the job's: the ranks' numbers must be those of
+    the job in some order."""
     name = os.environ.get(SOCKET)
     if not name:
         raise UserError(
             f"this process belongs to no job ({SOCKET} is not set): name the program as `command`"
             " of a job in an experiment file and run that (docs/training.md)"
         )
-    return Job(SocketLink(name))
+    return Job(SocketLink(name), rank)

@@ -3,11 +3,12 @@
     dist.init_process_group("ina")
 
 DistributedDataParallel, FSDP and everything else that calls these collectives works unmodified.
-All-reduce and reduce-scatter of float32 and int32 tensors (sum, and average of float32), all-gather
-and broadcast of any type, and barriers use the job that the process belongs to (client.py).
-Everything else goes over gloo, on the same emulated network: other collectives, other types and
-operations of sums, tensors of different sizes, and groups that are not all ranks. A second group of
-all ranks uses gloo, too: collectives of two groups have no common order.
+All-reduce and reduce-scatter (sums of float32, bfloat16, float16 and int32 tensors, averages of
+floats), all-gather and broadcast of any type, and barriers use the job that the process belongs to
+(client.py). Everything else goes over gloo, on the same emulated network, and the rank's log says
+so: other collectives, other types and operations of sums, tensors of different sizes, and groups
+that are not all ranks. A second group of all ranks uses gloo, too: collectives of two groups have
+no common order. With TESTBED_STRICT=1, what would go over gloo is an error.
 
 If the job cannot go on, because a rank has died for instance, waiting for a collective raises
 CollectiveError. DistributedDataParallel waits in C++, where it is a RuntimeError with the same
@@ -30,7 +31,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -40,6 +41,7 @@ import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
 from testbed.collective import client, ina_recorder
+from testbed.errors import UserError
 
 NAME = "ina"
 # The testbed ends a job whose ranks wait in vain, and names the late one. Where it can't see that
@@ -47,7 +49,14 @@ NAME = "ina"
 LATER_S = 30
 LAST_S = 5  # time that the end of a process waits for collectives that nobody waits for
 
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # types whose sums the switches make
+STRICT = "TESTBED_STRICT"  # environment variable; not 0: what would go over gloo is an error
+
 _in_use = False  # True: a group of this process has the job
+
+
+def _nothing() -> None:
+    pass
 
 
 class InaWork(c10d.Work):
@@ -98,24 +107,45 @@ class InaWork(c10d.Work):
         return self._tensors
 
 
+class _Together:
+    """Several works of gloo as one handle."""
+
+    def __init__(self, works: list[Any]) -> None:
+        self._works = works
+
+    def wait(self, timeout_s: float) -> None:
+        for work in self._works:
+            work.wait(timedelta(seconds=timeout_s))
+
+
 class InaGroup(dist.ProcessGroup):
-    """A process group whose collectives go through the switches, if `job` is not None."""
+    """A process group whose collectives go through the switches, if `job` is not None; `why_not`
+    says why, otherwise.
+
+    PyTorch's C++ calls these methods through a class that holds Python's global lock until they
+    return, in its own methods, too. Gloo's threads take that lock while they hold gloo's mutex, so
+    whoever waits for the mutex with the lock never goes on. So each method that C++ calls is here,
+    and calls gloo by its Python binding, which gives the lock away."""
 
     def __init__(
-        self, store: Any, rank: int, size: int, timeout: timedelta, job: client.Job | None
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        job: client.Job | None,
+        why_not: str = "the process belongs to no job",
     ) -> None:
         super().__init__(rank, size)
         self._gloo = dist.ProcessGroupGloo(store, rank, size, timeout)
         self._register_backend(torch.device("cpu"), dist.ProcessGroup.BackendType.GLOO, self._gloo)
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self._job = job
+        self._why_not = why_not
+        self._bypasses: set[tuple[str, torch.dtype | None]] = set()
         self._timeout_s = timeout.total_seconds()
         self._pending: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._finish, name="ina", daemon=True)
-        if job is not None:
-            self._thread.start()
-            # A thread that is inside PyTorch when Python ends would abort the process.
-            atexit.register(self.shutdown)
+        self._thread: threading.Thread | None = None
 
     def getBackendName(self) -> str:
         return NAME
@@ -123,11 +153,26 @@ class InaGroup(dist.ProcessGroup):
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         """All-reduce, as of any process group; see the module."""
         options = dist.AllreduceOptions() if opts is None else opts
+        if why := self._unfit("all_reduce", tensors, options.reduceOp):
+            return self._over_gloo("all_reduce", tensors, why).allreduce(tensors, options)
         (tensor,) = tensors
-        if self._job is None or not _summable(tensor, options.reduceOp):
-            return super().allreduce(tensors, options)
-        array, put = _in_place(tensor)
-        handle = self._job.allreduce_async(array, mean=_is_mean(options), out=array)
+        array, put = _for_sum(tensor)
+        handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
+        return self._under_way(handle, tensors, put)
+
+    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+        """All-reduces of several tensors of a type, as one."""
+        options = dist.AllreduceCoalescedOptions() if opts is None else opts
+        if why := self._unfit("all_reduce", tensors, options.reduceOp):
+            return self._over_gloo("all_reduce", tensors, why).allreduce_coalesced(tensors, options)
+        whole = torch.cat([each.detach().reshape(-1) for each in tensors])
+        array, put_whole = _for_sum(whole)
+        handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
+
+        def put() -> None:
+            put_whole()
+            _hand_out(whole, tensors)
+
         return self._under_way(handle, tensors, put)
 
     def reduce_scatter_single(
@@ -135,79 +180,258 @@ class InaGroup(dist.ProcessGroup):
     ) -> Any:
         """The rank's part of the sum of `input`, in `output`."""
         options = c10d.ReduceScatterOptions() if opts is None else opts
-        if self._job is None or not _summable(input, options.reduceOp):
-            return _inherited(self, "reduce_scatter_single", "_reduce_scatter_base")(
-                output, input, options
-            )
-        array, put = _in_place(output)
-        handle = self._job.reduce_scatter_async(_array(input), mean=_is_mean(options), out=array)
-        return self._under_way(handle, [output], put)
+        if why := self._unfit("reduce_scatter", [input], options.reduceOp):
+            return self._gloo_reduce_scatter([output], [input], options, why)
+        return self._part_of_sum(output, input, _is_mean(options), [output])
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
+    ) -> Any:
+        """The same of several tensors of a type."""
+        options = c10d.ReduceScatterOptions() if opts is None else opts
+        if len(inputs) == 1:
+            return self.reduce_scatter_single(outputs[0], inputs[0], options)
+        if why := self._unfit("reduce_scatter", inputs, options.reduceOp):
+            return self._gloo_reduce_scatter(outputs, inputs, options, why)
+        whole = torch.cat([each.detach().reshape(self._joined.size, -1) for each in inputs], 1)
+        part = whole.new_empty(whole.shape[1])
+        return self._part_of_sum(part, whole, _is_mean(options), outputs)
 
     def reduce_scatter(
         self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None
     ) -> Any:
         """The same with a tensor for each rank."""
         options = c10d.ReduceScatterOptions() if opts is None else opts
-        if not _same_sizes(inputs[0]) or not _summable(inputs[0][0], options.reduceOp):
-            return super().reduce_scatter(outputs, inputs, options)
+        why = self._unfit("reduce_scatter", inputs[0], options.reduceOp)
+        if why := why or _uneven(inputs[0]):
+            gloo = self._over_gloo("reduce_scatter", inputs[0], why)
+            return gloo.reduce_scatter(outputs, inputs, options)
         whole = torch.cat([each.detach().reshape(-1) for each in inputs[0]])
-        return self.reduce_scatter_single(outputs[0], whole, options)
+        return self._part_of_sum(outputs[0], whole, _is_mean(options), outputs)
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         """All ranks' `input`, one behind the other in `output`."""
         options = c10d.AllgatherOptions() if opts is None else opts
-        if self._job is None or not _plain(input):
-            return _inherited(self, "all_gather_single", "_allgather_base")(output, input, options)
-        array, put = _in_place(output)
-        return self._under_way(self._job.all_gather_async(_array(input), out=array), [output], put)
+        if why := self._unfit("all_gather", [input]):
+            gloo = self._over_gloo("all_gather", [input], why)
+            return gloo._allgather_base(output, input, options)
+        return self._gathered(output, input, [output])
+
+    def all_gather_single_coalesced(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
+    ) -> Any:
+        """The same of several tensors, of any types."""
+        if len(inputs) == 1:
+            return self.all_gather_single(outputs[0], inputs[0], opts)
+        if why := self._unfit("all_gather", inputs):
+            options = c10d.AllgatherOptions() if opts is None else opts
+            gloo = self._over_gloo("all_gather", inputs, why)
+            pairs = zip(outputs, inputs, strict=True)
+            works = [gloo._allgather_base(*pair, options) for pair in pairs]
+            return self._under_way(_Together(works), outputs, _nothing)
+        return self._gathered_together(outputs, inputs, outputs, _nothing)
 
     def allgather(
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
     ) -> Any:
         """The same with a tensor for each rank."""
         options = c10d.AllgatherOptions() if opts is None else opts
-        if self._job is None or not _same_sizes(outputs[0]) or not _plain(inputs[0]):
-            return super().allgather(outputs, inputs, options)
+        if why := self._unfit("all_gather", inputs) or _uneven(outputs[0]):
+            return self._over_gloo("all_gather", inputs, why).allgather(outputs, inputs, options)
         whole = torch.empty(len(outputs[0]), outputs[0][0].numel(), dtype=inputs[0].dtype)
-        handle = self._job.all_gather_async(_array(inputs[0]), out=_array(whole))
+        return self._gathered(whole, inputs[0], outputs[0], lambda: _hand_out(whole, outputs[0]))
+
+    def allgather_coalesced(
+        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
+    ) -> Any:
+        """Several tensors of each rank, in a list for each rank."""
+        options = c10d.AllgatherOptions() if opts is None else opts
+        if why := self._unfit("all_gather", inputs):
+            gloo = self._over_gloo("all_gather", inputs, why)
+            return gloo.allgather_coalesced(outputs, inputs, options)
+        wholes = [each.new_empty(self._joined.size, each.numel()) for each in inputs]
 
         def put() -> None:
-            for place, part in zip(outputs[0], whole, strict=True):
-                place.detach().copy_(part.view(place.shape))
+            for whole, parts in zip(wholes, zip(*outputs, strict=True), strict=True):
+                _hand_out(whole, parts)
 
-        return self._under_way(handle, outputs[0], put)
+        flat = [each for rank in outputs for each in rank]
+        return self._gathered_together(wholes, inputs, flat, put)
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         """Broadcast, as of any process group."""
         options = c10d.BroadcastOptions() if opts is None else opts
+        if why := self._unfit("broadcast", tensors):
+            return self._over_gloo("broadcast", tensors, why).broadcast(tensors, options)
         (tensor,) = tensors
-        if self._job is None or not _plain(tensor):
-            return super().broadcast(tensors, options)
         array, put = _in_place(tensor)
-        handle = self._job.broadcast_async(array, options.rootRank, out=array)
+        handle = self._joined.broadcast_async(array, options.rootRank, out=array)
         return self._under_way(handle, tensors, put)
 
     def barrier(self, opts: Any = None) -> Any:
         """Barrier, as of any process group."""
-        if self._job is None:
-            return super().barrier(c10d.BarrierOptions() if opts is None else opts)
-        return self._under_way(self._job.barrier_async(), [], _nothing)
+        if why := self._unfit("barrier", []):
+            options = c10d.BarrierOptions() if opts is None else opts
+            return self._over_gloo("barrier", [], why).barrier(options)
+        return self._under_way(self._joined.barrier_async(), [], _nothing)
+
+    def all_to_all_single(self, output: Any, input: Any, *others: Any, **options: Any) -> Any:
+        """Over gloo, as everything that follows."""
+        gloo = self._over_gloo("all_to_all", [input])
+        return gloo.alltoall_base(output, input, *others, **options)
+
+    def alltoall(self, outputs: Any, inputs: Any, *others: Any, **options: Any) -> Any:
+        return self._over_gloo("all_to_all", inputs).alltoall(outputs, inputs, *others, **options)
+
+    def reduce(self, tensors: Any, *others: Any, **options: Any) -> Any:
+        return self._over_gloo("reduce", tensors).reduce(tensors, *others, **options)
+
+    def gather(self, outputs: Any, inputs: Any, *others: Any, **options: Any) -> Any:
+        return self._over_gloo("gather", inputs).gather(outputs, inputs, *others, **options)
+
+    def scatter(self, outputs: Any, inputs: Any, *others: Any, **options: Any) -> Any:
+        return self._over_gloo("scatter", outputs).scatter(outputs, inputs, *others, **options)
+
+    def send(self, tensors: Any, rank: int, tag: int) -> Any:
+        return self._over_gloo("send", tensors).send(tensors, rank, tag)
+
+    def recv(self, tensors: Any, rank: int, tag: int) -> Any:
+        return self._over_gloo("recv", tensors).recv(tensors, rank, tag)
+
+    def recv_anysource(self, tensors: Any, tag: int) -> Any:
+        return self._over_gloo("recv", tensors).recv_anysource(tensors, tag)
+
+    def monitored_barrier(
+        self, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    ) -> None:
+        self._over_gloo("monitored_barrier", []).monitored_barrier(
+            timeout or timedelta(seconds=self._timeout_s), wait_all_ranks
+        )
 
     # Their names before PyTorch 2.13.
     _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    alltoall_base = all_to_all_single
 
     def shutdown(self) -> None:
         """Leave the job; the group is of no use any more."""
         self._pending.put(None)
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(LAST_S)
 
-    def _under_way(
-        self, handle: client.Handle, tensors: list[torch.Tensor], put: Callable[[], None]
-    ) -> InaWork:
+    @property
+    def _joined(self) -> client.Job:
+        assert self._job is not None
+        return self._job
+
+    def _unfit(self, kind: str, tensors: Sequence[torch.Tensor], operation: Any = None) -> str:
+        """Why a collective does not go through the switches; "" if it does. operation: of a sum."""
+        if self._job is None:
+            return self._why_not
+        for tensor in tensors:
+            if not _plain(tensor):
+                return f"a tensor is {tensor.layout} on {tensor.device}"
+        if operation is None:
+            return ""
+        if len(types := {tensor.dtype for tensor in tensors}) > 1:
+            return "its tensors have different types"
+        (dtype,) = types
+        if operation == dist.ReduceOp.SUM and dtype in (*FLOATS, torch.int32):
+            return ""
+        if operation == dist.ReduceOp.AVG and dtype in FLOATS:
+            return ""
+        names = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM")
+        name = next(each for each in names if operation == getattr(dist.ReduceOp, each))
+        return f"the switches do not compute {name} of {_name(dtype)}"
+
+    def _over_gloo(
+        self, kind: str, tensors: Sequence[torch.Tensor], why: str = "the switches do not do it"
+    ) -> Any:
+        """Gloo's group, for a collective that does not go through the switches. The first one of
+        each kind and type is named in the rank's log. Raises CollectiveError if that is forbidden
+        (TESTBED_STRICT)."""
+        dtype = tensors[0].dtype if tensors else None
+        if (kind, dtype) in self._bypasses:
+            return self._gloo
+        what = kind if dtype is None else f"{kind} of {_name(dtype)}"
+        ranks = f"{self.size()} rank{'s' if self.size() > 1 else ''}"
+        text = f"{what} in a group of {ranks} goes over gloo, past the switches: {why}"
+        if os.environ.get(STRICT, "0") != "0":
+            raise client.CollectiveError(f"{text} ({STRICT} forbids it)")
+        self._bypasses.add((kind, dtype))
+        if client.SOCKET in os.environ:
+            print(f"ina: {text}", file=sys.stderr, flush=True)
+        return self._gloo
+
+    def _gloo_reduce_scatter(
+        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], options: Any, why: str
+    ) -> Any:
+        gloo = self._over_gloo("reduce_scatter", inputs, why)
+        pairs = zip(outputs, inputs, strict=True)
+        works = [gloo._reduce_scatter_base(*pair, options) for pair in pairs]
+        return works[0] if len(works) == 1 else self._under_way(_Together(works), outputs, _nothing)
+
+    def _part_of_sum(
+        self, part: torch.Tensor, whole: torch.Tensor, mean: bool, outputs: list[torch.Tensor]
+    ) -> Any:
+        """This rank's part of the sum of `whole`, which `outputs` share if it is none of them."""
+        given, _ = _for_sum(whole)
+        array, put_part = _for_sum(part)
+
+        def put() -> None:
+            put_part()
+            if outputs[0] is not part:
+                _hand_out(part, outputs)
+
+        handle = self._joined.reduce_scatter_async(given, mean=mean, out=array)
+        return self._under_way(handle, outputs, put)
+
+    def _gathered(
+        self,
+        whole: torch.Tensor,
+        own: torch.Tensor,
+        outputs: list[torch.Tensor],
+        then: Callable[[], None] = _nothing,
+    ) -> Any:
+        """All ranks' `own` in `whole`; `then` makes `outputs` of it."""
+        array, put_whole = _in_place(whole)
+
+        def put() -> None:
+            put_whole()
+            then()
+
+        return self._under_way(self._joined.all_gather_async(_array(own), out=array), outputs, put)
+
+    def _gathered_together(
+        self,
+        wholes: list[torch.Tensor],
+        owns: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+        then: Callable[[], None],
+    ) -> Any:
+        """The same of several tensors, whose bytes travel as one."""
+        own = torch.cat([torch.from_numpy(_array(each).view(np.uint8)) for each in owns])
+        gathered = own.new_empty(self._joined.size, own.numel())
+
+        def put() -> None:
+            parts = gathered.split([each.nbytes for each in owns], 1)
+            for whole, part in zip(wholes, parts, strict=True):
+                values = part.clone(memory_format=torch.contiguous_format).view(-1)
+                whole.detach().copy_(values.view(whole.dtype).view(whole.shape))
+            then()
+
+        return self._gathered(gathered, own, outputs, put)
+
+    def _under_way(self, handle: Any, tensors: list[torch.Tensor], put: Callable[[], None]) -> Any:
         """put: called with the result."""
         work = InaWork(tensors)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._finish, name="ina", daemon=True)
+            self._thread.start()
+            # A thread that is inside PyTorch when Python ends would abort the process.
+            atexit.register(self.shutdown)
         self._pending.put((handle, work, put))
         return work
 
@@ -224,12 +448,6 @@ class InaGroup(dist.ProcessGroup):
             work.finish(error)
 
 
-def _inherited(group: InaGroup, *names: str) -> Any:
-    """The method of a process group that has one of these names, for this group."""
-    name = next(name for name in names if hasattr(dist.ProcessGroup, name))
-    return getattr(super(InaGroup, group), name)
-
-
 def _plain(tensor: torch.Tensor) -> bool:
     """True if a tensor's bytes can travel."""
     return (
@@ -237,21 +455,18 @@ def _plain(tensor: torch.Tensor) -> bool:
     )
 
 
-def _summable(tensor: torch.Tensor, operation: Any) -> bool:
-    """True if the network can apply this operation to a tensor."""
-    is_float = tensor.dtype == torch.float32
-    if operation == dist.ReduceOp.SUM:
-        return _plain(tensor) and (is_float or tensor.dtype == torch.int32)
-    return _plain(tensor) and is_float and operation == dist.ReduceOp.AVG
-
-
 def _is_mean(options: Any) -> bool:
     return options.reduceOp == dist.ReduceOp.AVG
 
 
-def _same_sizes(tensors: list[torch.Tensor]) -> bool:
-    """True if all tensors have the same size, in a list that is the same on all ranks."""
-    return all(each.numel() == tensors[0].numel() for each in tensors)
+def _uneven(tensors: Sequence[torch.Tensor]) -> str:
+    """Reason if tensors, the same list on all ranks, have different sizes; else ""."""
+    same = all(each.numel() == tensors[0].numel() for each in tensors)
+    return "" if same else "the ranks' tensors have different sizes"
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
@@ -272,22 +487,45 @@ def _in_place(tensor: torch.Tensor) -> tuple[np.ndarray, Callable[[], None]]:
     return _array(copy), lambda: _copy(tensor, copy)
 
 
+def _for_sum(tensor: torch.Tensor) -> tuple[np.ndarray, Callable[[], None]]:
+    """The same for a sum, whose 16-bit floats travel as float32 and are rounded at the end."""
+    if tensor.dtype in (torch.float32, torch.int32):
+        return _in_place(tensor)
+    copy = tensor.detach().to(torch.float32, memory_format=torch.contiguous_format)
+    return _array(copy), lambda: _copy(tensor, copy)
+
+
 def _copy(tensor: torch.Tensor, result: torch.Tensor) -> None:
     tensor.detach().copy_(result)
 
 
-def _nothing() -> None:
-    pass
+def _hand_out(values: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
+    """Copy values that lie one behind the other into tensors."""
+    parts = values.view(-1).split([each.numel() for each in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.detach().copy_(part.view(tensor.shape))
 
 
 def new_group(store: Any, rank: int, size: int, timeout: timedelta) -> InaGroup:
     """Group of this backend; PyTorch calls this function for each process group."""
     global _in_use
-    job = None
-    if not _in_use and size == int(os.environ.get("WORLD_SIZE", size)):
-        job = client.join()
+    ranks = int(os.environ.get("WORLD_SIZE", size))
+    if _in_use:
+        why = "another group of this process has joined the job"
+    elif size != ranks:
+        why = f"it is not a group of all {ranks} ranks of the job"
+    else:
+        # PyTorch's ranks may be others than the job's: torchrun numbers hosts in its own order.
+        job = client.join(rank)
+        if job.size != size:
+            raise UserError(
+                f"the process group has {size} ranks, and the job has {job.size}, one on each of"
+                " its hosts: start torchrun with --nproc-per-node 1 on every host, or give the"
+                f" job `workers: {size}`"
+            )
         _in_use = True
-    return InaGroup(store, rank, size, timeout, job)
+        return InaGroup(store, rank, size, timeout, job)
+    return InaGroup(store, rank, size, timeout, None, why)
 
 
 def register() -> None:
@@ -296,11 +534,19 @@ def register() -> None:
         dist.Backend.register_backend(NAME, new_group, devices=["cpu"])
         if client.SOCKET in os.environ:
             _replace_init(dist.init_process_group)
+            _replace_monitored_barrier(dist.monitored_barrier)
+
+
+def _replace(original: Callable[..., Any], by: Callable[..., Any]) -> None:
+    """Replace a function of torch.distributed under every name that it has."""
+    for name, module in [*sys.modules.items()]:
+        known = getattr(module, original.__name__, None)
+        if name.startswith("torch.distributed") and known is original:
+            setattr(module, original.__name__, by)
 
 
 def _replace_init(original: Callable[..., None]) -> None:
-    """Replace `init_process_group` by one that follows the experiment, under every name that it
-    has."""
+    """Replace `init_process_group` by one that follows the experiment."""
 
     @functools.wraps(original)
     def init_process_group(
@@ -318,7 +564,20 @@ def _replace_init(original: Callable[..., None]) -> None:
         if wanted := os.environ.pop(client.RECORD, None):
             ina_recorder.attach_to_first(**json.loads(wanted))
 
-    for name, module in [*sys.modules.items()]:
-        known = getattr(module, "init_process_group", None)
-        if name.startswith("torch.distributed") and known is original:
-            module.init_process_group = init_process_group  # type: ignore[attr-defined]
+    _replace(original, init_process_group)
+
+
+def _replace_monitored_barrier(original: Callable[..., None]) -> None:
+    """Replace `monitored_barrier`, which refuses groups that are not called gloo."""
+
+    @functools.wraps(original)
+    def monitored_barrier(
+        group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    ) -> None:
+        found = dist.group.WORLD if group is None else group
+        if isinstance(found, InaGroup):
+            found.monitored_barrier(timeout, wait_all_ranks)
+        else:
+            original(group, timeout, wait_all_ranks)
+
+    _replace(original, monitored_barrier)

@@ -83,9 +83,10 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
 
 def program(arguments: dict, descriptors: list[int]) -> None:
     """A rank of a job's program: this process becomes it. arguments: command, environment, folder,
-    user ([uid, gid] of the user as whom it runs, or null)."""
+    user ([uid, gid] of the user as whom it runs, or null), node (a process in its namespaces)."""
     from testbed.linux import kernel
 
+    kernel.enter_node(arguments["node"])
     parent = os.getppid()
     os.setsid()  # so that what it starts ends with it
     if arguments["user"] is not None:

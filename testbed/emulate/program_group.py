@@ -249,6 +249,7 @@ class ProgramGroup:
             "environment": environment(job.hosts, host, measures, job.timeout_ns, job.backend),
             "folder": str(Path.cwd()),
             "user": user_behind(),
+            "node": self._namespaces[spec.host],
         }
         process = self._spawner.spawn(
             f"{spec.job.name}-{spec.number}-r{self._repetition}",

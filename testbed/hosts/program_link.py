@@ -11,6 +11,7 @@ the loop watches that one alone.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -80,7 +81,7 @@ class ProgramLink:
     def _accept(self) -> None:
         program, _ = self._listener.accept()
         if self._program is not None:
-            program.close()  # one process joins; the others of its rank are told so by the end
+            self._refuse(program)
             return
         self._program = program
         self.joined = True
@@ -90,6 +91,22 @@ class ProgramLink:
         except OSError:  # gone already
             pass
         self._epoll.register(program.fileno(), select.EPOLLIN)
+
+    def _refuse(self, program: socket.socket) -> None:
+        """Tell a second process of the rank why it cannot join."""
+        rank = f"rank {self._facts['rank']} of {self._title}"
+        if self._program is not None and self._program.fileno() >= 0:
+            why = (
+                f"{rank} is a single process, and another one has joined as it. A host has one"
+                " rank: start torchrun with --nproc-per-node 1"
+            )
+        else:
+            why = (
+                f"the process of {rank} has ended, and a restarted one cannot take its place: run"
+                " the experiment again"
+            )
+        with program, contextlib.suppress(OSError):  # gone already
+            program.send(json.dumps({"refused": why}).encode())
 
     def _hear(self, machine: Any) -> None:
         """The program says nothing; it hangs up."""

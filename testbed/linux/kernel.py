@@ -21,7 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
 CLONE_NEWNET = 0x40000000
+MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_SLAVE = 1 << 19
 
@@ -78,6 +80,14 @@ def enter_network(pid: int) -> None:
 def enter_mounts(pid: int) -> None:
     """Move this process, which must have one thread, into the mount namespace of process `pid`."""
     _enter(pid, "mnt", CLONE_NEWNS)
+
+
+def enter_node(pid: int) -> None:
+    """Move this process, which must have one thread, into the network, host name and mounts of
+    process `pid`. Its current folder is then the root."""
+    enter_network(pid)
+    _enter(pid, "uts", CLONE_NEWUTS)
+    enter_mounts(pid)
 
 
 def _enter(pid: int, kind: str, flag: int) -> None:

@@ -38,7 +38,7 @@ _FRAME = b"\xff" * 12 + b"\x88\xb5" + bytes(46)  # to all, of the EtherType for 
 
 
 def _make_namespaces() -> None:
-    kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS)
+    kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS)
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
     kernel.mount("sysfs", "/sys", "sysfs", 0)
 

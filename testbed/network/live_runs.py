@@ -92,13 +92,13 @@ def run_in_node(record: Record, node: str, command: Sequence[str]) -> int:
 
     def enter() -> None:
         kernel.die_with_parent(parent)
-        kernel.enter_network(holder.pid)
-        kernel.enter_mounts(holder.pid)
+        kernel.enter_node(holder.pid)
+        os.chdir(folder)
 
     folder = os.getcwd()
     with _deaf():
         try:
-            child = subprocess.Popen(list(command), preexec_fn=enter, cwd=folder)
+            child = subprocess.Popen(list(command), preexec_fn=enter)
         except FileNotFoundError:
             raise UserError(f"there is no command {command[0]!r}") from None
         except (OSError, subprocess.SubprocessError) as error:

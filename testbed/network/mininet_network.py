@@ -62,7 +62,7 @@ class Network(Mininet):
         self.spawner = spawner
         self.mtu_bytes = mtu_bytes or MTU_BYTES
         self.qdiscs = qdiscs or {}
-        self.holders = self._hold(logs / "namespaces.log")
+        self.holders = self._hold(logs)
         for number, name in enumerate(topology.hosts, 1):
             ip = addresses.host_ip(number)
             self.addHost(name, cls=TestbedHost, namespace=self.holders[name].pid, ip=f"{ip}/32")
@@ -102,9 +102,13 @@ class Network(Mininet):
         self.spawner.wait_ended(holders, 30, "end of the network")
         self.spawner.pump()  # nobody is to be surprised later that they have ended
 
-    def _hold(self, log: Path) -> dict[str, Process]:
+    def _hold(self, logs: Path) -> dict[str, Process]:
         """A namespace per node, each held by a process; by name of the node."""
         names = [*self.topology.hosts, *self.topology.switches]
+        hosts = logs / "hosts"
+        known = [f"{self._address(name)[0]} {name}" for name in self.topology.hosts]
+        hosts.write_text("\n".join(["127.0.0.1 localhost", *known, ""]))
+        hosts.chmod(0o644)
         ready, theirs = os.pipe()
         try:
             target = "testbed.network.namespace:hold"
@@ -112,8 +116,8 @@ class Network(Mininet):
                 name: self.spawner.spawn(
                     f"{name}-net",
                     target,
-                    {},
-                    log,
+                    {"name": name, "hosts": str(hosts.absolute())},
+                    logs / "namespaces.log",
                     descriptors=[theirs],
                     title=f"ina namespace {name}",
                 )

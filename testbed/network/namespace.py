@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -27,17 +28,22 @@ _SETTINGS = {
     "net/ipv4/conf/default/rp_filter": "0",
 }
 
+_NAMES = "/etc/hosts"
+
 
 def hold(arguments: dict, descriptors: list[int]) -> int:
     """Be a new network namespace until killed; a byte on descriptors[0] says that it is there.
 
-    The mount namespace is new, too, so that /sys shows the node's own interfaces to tools that a
-    user starts inside. It stays a slave of the machine's: an unmount outside must not fail because
-    of us.
+    arguments: {"name": of the node, "hosts": file with the names of all hosts}. The node has a host
+    name and mounts of its own, too: /sys shows its own interfaces, and /etc/hosts is that file. Its
+    mount namespace stays a slave of the machine's: an unmount outside must not fail because of us.
     """
-    kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS)
+    kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS)
+    socket.sethostname(arguments["name"])
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_SLAVE)
     kernel.mount("sysfs", "/sys", "sysfs", 0)
+    if os.path.exists(_NAMES):
+        kernel.mount(arguments["hosts"], _NAMES, None, kernel.MS_BIND)
     for name, value in _SETTINGS.items():
         path = Path("/proc/sys") / name
         if path.exists():  # a kernel without IPv6 has no IPv6 to switch off

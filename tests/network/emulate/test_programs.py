@@ -24,9 +24,11 @@ jobs:
 {more}
 """
 
-# Checks sums while a job that replays a model competes for the switch; then reports.
+# Checks its surroundings, and sums while a job that replays a model competes for the switch; then
+# reports.
 SUMS = """
 import os
+import socket
 import numpy as np
 import testbed
 from testbed import collective
@@ -34,6 +36,9 @@ from testbed import collective
 rank = int(os.environ["RANK"])
 assert os.environ["WORLD_SIZE"] == "4" and os.environ["LOCAL_RANK"] == "0"
 assert os.environ["MASTER_ADDR"].startswith("10.") and os.environ["MASTER_PORT"]
+name = socket.gethostname()
+assert socket.gethostbyname(name).startswith("10.") and name == f"h{rank + 1}", name
+assert set(os.listdir("/sys/class/net")) == {"lo", f"{name}-eth0"}
 with collective.join() as job:
     assert (job.rank, job.size) == (rank, 4)
     for step in range(6):
@@ -91,6 +96,28 @@ with collective.join() as job:
 """
 
 
+TWICE = """
+import subprocess, sys
+import numpy as np
+from testbed import collective
+
+JOIN = "from testbed import collective; collective.join()"
+
+
+def refused():
+    ended = subprocess.run([sys.executable, "-c", JOIN], capture_output=True, text=True)
+    return ended.stderr.splitlines()[-1].partition("cannot join the job: ")[2]
+
+
+with collective.join() as job:
+    if job.rank == 1:
+        print(refused())
+    job.allreduce(np.ones(10, np.int32))
+if job.rank == 1:
+    print(refused())
+"""
+
+
 def start(tmp_path: Path, program: str, system: str = "esa", more: str = ""):
     (tmp_path / "program.py").write_text(program)
     memory = "memory: {aggregators: 64}" if system != "ring" else ""
@@ -123,6 +150,15 @@ def test_sums_are_right_beside_a_job_that_replays(tmp_path):
     ]
     assert set(said.name) == {"error"} and (said.value < 1e-6).all()
     assert (said.time_ns <= job.end_ns).all()
+
+
+@pytest.mark.slow
+def test_a_second_process_of_a_rank_is_told_why_it_cannot_join(tmp_path):
+    done = start(tmp_path, TWICE)
+    assert done.returncode == 0, done.stderr
+    beside, after = logs(tmp_path)[1].splitlines()
+    assert "rank 1 of job p is a single process" in beside and "--nproc-per-node 1" in beside
+    assert "the process of rank 1 of job p has ended" in after
 
 
 @pytest.mark.slow

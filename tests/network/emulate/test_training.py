@@ -4,6 +4,7 @@ Mininet."""
 from __future__ import annotations
 
 import re
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -147,6 +148,74 @@ def test_weights_are_those_of_the_same_sums_over_gloo(
 
 
 # Trains the same network with both kinds of FSDP, and without, in a group of gloo.
+ORDERED = """
+import os
+import sys
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.fsdp import fully_shard
+
+torch.set_num_threads(1)
+rank = int(os.environ["RANK"])
+if "moved" in sys.argv:  # the ranks are others than the job's
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], 29501, 4, is_master=rank == 0)
+    rank = (rank + 1) % 4
+    dist.init_process_group("ina", store=store, rank=rank, world_size=4)
+else:
+    dist.init_process_group("ina")
+    rank = dist.get_rank()
+parts = [torch.zeros(3) for _ in range(4)]
+dist.all_gather(parts, torch.full((3,), float(rank)))
+assert torch.stack(parts)[:, 0].tolist() == [0, 1, 2, 3]
+root = torch.full((2,), rank)
+dist.broadcast(root, 1)
+assert root.tolist() == [1, 1]
+own = torch.zeros(2)
+dist.reduce_scatter(own, [*torch.arange(8.0).view(4, 2)])
+assert own.tolist() == [8 * rank, 8 * rank + 4]
+dist.monitored_barrier()
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+whole = {name: value.clone() for name, value in net.state_dict().items()}
+for layer in net[0], net[2]:
+    fully_shard(layer)
+fully_shard(net)
+options = StateDictOptions(full_state_dict=True)
+for _ in range(100):
+    found = get_model_state_dict(net, options=options)
+    assert all(torch.equal(found[name], whole[name]) for name in found)
+assert rank > 0 or found.keys() == whole.keys()
+print("in order")
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["", "moved", "torchrun"])
+def test_ranks_are_those_of_the_process_group(tmp_path: Path, how):
+    """Also where a script or torchrun numbers them otherwise; with the state dicts of FSDP2, whose
+    all-gathers C++ starts (these once hung)."""
+    (tmp_path / "program.py").write_text(ORDERED)
+    (tmp_path / "start").write_text(
+        f"#!/bin/sh\nexec {sys.executable} -m torch.distributed.run --nnodes 4 --rdzv-backend c10d"
+        " --rdzv-endpoint h1:29500 --rdzv-id 7"
+        f" --log-dir {tmp_path}/torchrun {tmp_path}/program.py\n"
+    )
+    (tmp_path / "start").chmod(0o755)
+    path = tmp_path / "experiment.yaml"
+    text = EXPERIMENT.format(system="esa", aggregators=64, steps=how, scale="", numbers="exponents")
+    if how == "torchrun":
+        text = text.replace("program.py", str(tmp_path / "start"))
+    path.write_text(text)
+    done = run(path, tmp_path / "results", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    for rank in range(4):
+        assert "in order" in (folder / "logs" / f"t-rank{rank}.log").read_text()
+
+
 SHARDED = """
 import torch
 import torch.distributed as dist

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
 import types
 from datetime import timedelta
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -109,20 +111,89 @@ def test_tensors_of_different_sizes_are_gathered_over_gloo():
     assert len(network.calls) == 1
 
 
-@pytest.mark.parametrize(
-    "dtype, op",
-    [
-        (torch.float64, dist.ReduceOp.SUM),
-        (torch.int64, dist.ReduceOp.SUM),
-        (torch.float32, dist.ReduceOp.MAX),
-        (torch.int32, dist.ReduceOp.BOR),
-    ],
-)
-def test_the_rest_goes_over_gloo(dtype, op):
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_sums_of_16_bit_floats_travel_as_float32_and_are_rounded_once(dtype):
     network = Network()
-    tensor = torch.ones(3, dtype=dtype)
-    group(network).allreduce([tensor], options(op)).wait()
-    assert torch.equal(tensor, torch.ones(3, dtype=dtype)) and not network.calls
+    made = group(network)
+    whole = torch.tensor([[0.1, 1], [256, -3], [7, 0.3]], dtype=dtype)
+    expected = (10 * whole.float()).to(dtype)[:, 0]
+    made.allreduce([whole[:, 0]], options(dist.ReduceOp.SUM)).wait()
+    assert torch.equal(whole[:, 0], expected)
+    part = torch.zeros(2, dtype=dtype)
+    made.reduce_scatter_single(part, torch.full((20,), 0.3, dtype=dtype)).wait()
+    assert torch.equal(part, (10 * torch.full((2,), 0.3, dtype=dtype).float()).to(dtype))
+    assert network.calls == [("allreduce", np.float32), ("reduce_scatter", np.float32)]
+
+
+def test_several_tensors_travel_as_one():
+    network = Network()
+    made = group(network)
+    own = [torch.arange(4.0).view(2, 2), torch.zeros(0), torch.tensor([5.0])]
+    made.allreduce_coalesced([each := own[0].clone(), own[1], own[2]]).wait()
+    assert torch.equal(each, 10 * own[0]) and own[2].item() == 50
+    parts = [torch.zeros(2), torch.zeros(1, 3)]
+    given = [torch.arange(20.0), torch.arange(30.0)]
+    made.reduce_scatter_single_coalesced(parts, given).wait()
+    assert parts[0].tolist() == [60, 70] and parts[1].tolist() == [[90, 100, 110]]
+    inputs = [torch.tensor([True, False, True]), torch.tensor([1.5]), torch.tensor([-7])]
+    gathered = [each.new_empty(10 * each.numel()) for each in inputs]
+    made.all_gather_single_coalesced(gathered, inputs).wait()
+    for one, all_ in zip(inputs, gathered, strict=True):
+        assert torch.equal(all_, one.repeat(10))
+    lists = [[torch.zeros_like(each) for each in inputs] for _ in range(10)]
+    made.allgather_coalesced(lists, inputs).wait()
+    assert all(torch.equal(a, b) for row in lists for a, b in zip(row, inputs, strict=True))
+    names = [name for name, _ in network.calls]
+    assert names == ["allreduce", "reduce_scatter", "all_gather", "all_gather"]
+
+
+ONE = torch.ones(1)
+GLOO = {
+    "all_reduce of float64": lambda g: g.allreduce([ONE.double()]),
+    "all_reduce of int64": lambda g: g.allreduce([ONE.long()]),
+    "all_reduce of float32": lambda g: g.allreduce([ONE.clone()], options(dist.ReduceOp.MAX)),
+    "all_reduce of int32": lambda g: g.allreduce([ONE.int()], options(dist.ReduceOp.BOR)),
+    "reduce_scatter of int64": lambda g: g.reduce_scatter_single(ONE.long(), ONE.long()),
+    "reduce of float32": lambda g: g.reduce([ONE.clone()]),
+    "gather of float32": lambda g: g.gather([[ONE.clone()]], [ONE]),
+    "scatter of float32": lambda g: g.scatter([ONE.clone()], [[ONE]]),
+    "all_to_all of float32": lambda g: g.all_to_all_single(ONE.clone(), ONE, [], []),
+    "monitored_barrier": lambda g: g.monitored_barrier(),
+}
+
+
+@pytest.mark.parametrize("what", GLOO)
+def test_what_goes_over_gloo_is_said_once_or_forbidden(what, monkeypatch, capfd):
+    monkeypatch.setenv("INA_SOCKET", "some")
+    network = Network()
+    made = group(network)
+    for _ in range(2):
+        work = GLOO[what](made)
+        assert work is None or work.wait()
+    assert not network.calls
+    said = f"ina: {what} in a group of 1 rank goes over gloo, past the switches: "
+    assert capfd.readouterr().err.count(said) == 1
+    monkeypatch.setenv("TESTBED_STRICT", "1")
+    with pytest.raises(CollectiveError, match=f"{what} .*TESTBED_STRICT forbids it"):
+        GLOO[what](group(network))
+
+
+def test_several_sums_over_gloo_are_one_work():
+    parts, given = [ONE.double(), ONE.double()], [2 * ONE.double(), 3 * ONE.double()]
+    group(Network()).reduce_scatter_single_coalesced(parts, given).wait()
+    assert torch.cat(parts).tolist() == [2, 3]
+
+
+def test_no_method_that_c_plus_plus_calls_is_inherited():
+    """An inherited one holds Python's lock while it waits for gloo's, whose threads may hold theirs
+    and wait for Python's. C++ calls what PyProcessGroup.hpp overrides."""
+    header = Path(torch.__file__).parent / "include/torch/csrc/distributed/c10d/PyProcessGroup.hpp"
+    text = header.read_text()
+    called = set(re.findall(r"intrusive_ptr<Work> (\w+)\(", text)) | set(
+        re.findall(r"WORK_OVERRIDE\(\s*(?://.*\s*)?ProcessGroup, .*\s+(\w+)", text)
+    )
+    assert len(called) > 9 and "allreduce_coalesced" in called
+    assert called <= vars(torch_backend.InaGroup).keys()
 
 
 def test_without_a_job_everything_goes_over_gloo():
@@ -184,15 +255,15 @@ def test_the_experiment_may_choose_the_backend_and_how_long_ranks_wait(monkeypat
     """Under every name that the function has, and for scripts that say something else."""
     called = []
 
-    def original(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1):
+    def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1):
         called.append((backend, timeout, rank))
 
     modules = [types.ModuleType(f"torch.distributed.made_up{i}") for i in range(2)]
     for module in modules:
-        module.init_process_group = original
+        module.init_process_group = init_process_group
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setenv("INA_COLLECTIVE_TIMEOUT_S", "20")
-    torch_backend._replace_init(original)
+    torch_backend._replace_init(init_process_group)
     modules[0].init_process_group("nccl", rank=3)
     monkeypatch.setenv("INA_BACKEND", "gloo")
     modules[1].init_process_group("ina", timeout=timedelta(seconds=7))
