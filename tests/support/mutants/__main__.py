@@ -12,6 +12,7 @@ against what the tests are now. `--only-score` prints what is there.
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import warnings
@@ -62,12 +63,24 @@ def kind_of(name: str) -> str:
     return "protocols" if name.startswith("testbed/protocols/") else "python"
 
 
-def modules(name: str) -> list[str]:
-    """A file, or all files of a folder."""
-    if not Path(name).is_dir():
-        return [name]
+def sources(name: str) -> list[str]:
+    """A file, or all files of a folder; those of Python that can be imported here."""
     ends = (".c", ".h") if kind_of(name) == "c" else (".py",)
-    return sorted(str(path) for path in Path(name).iterdir() if path.suffix in ends)
+    files = sorted(Path(name).iterdir()) if Path(name).is_dir() else []
+    found = [str(path) for path in files if path.suffix in ends] or [name]
+    return [file for file in found if not file.endswith(".py") or imported(file)]
+
+
+def imported(file: str) -> bool:
+    """Import a module. A test that imported it later, in its fork, would get the original."""
+    name = file.removesuffix(".py").replace("/", ".")
+    of_engine = name.partition(".src.")[2]
+    try:
+        importlib.import_module(of_engine or f"testbed.{name.removeprefix('testbed.')}")
+    except ImportError as error:
+        print(f"{file} is left out: {error}")
+        return False
+    return True
 
 
 def campaign(kind: str, options: argparse.Namespace) -> int:
@@ -77,7 +90,7 @@ def campaign(kind: str, options: argparse.Namespace) -> int:
     from tests.support.mutants.change import sample
     from tests.support.mutants.score import HEAD, score
 
-    found = {file: [c for each in modules(file) for c in changes(each)] for file in options.files}
+    found = {file: [c for each in sources(file) for c in changes(each)] for file in options.files}
     chosen = {file: sample(each, options.sample, options.seed) for file, each in found.items()}
     run = Campaign(
         kind,

@@ -14,7 +14,6 @@ are written line by line, so an interrupted campaign goes on where it was.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import pickle
@@ -38,6 +37,7 @@ from p4engine.frontend.diagnostics import P4Error
 
 from p4engine import compile_program
 from tests.support.mutants import c_changes, p4_changes, python_changes
+from tests.support.mutants.apart import leave_the_others
 from tests.support.mutants.change import Change, digest
 from tests.support.mutants.coverage import CLines, Covered, P4Lines, PythonLines
 from tests.support.mutants.install import install, prepare_engine, use_own_cache
@@ -48,20 +48,31 @@ TESTS = {
     "p4": ("tests/switch/p4", "tests/switch/dataplane", "tests/switch/protocols"),
     "protocols": ("tests/unit/protocols", "tests/switch/protocols", "tests/switch/collective"),
 }
-# Of the other modules, by their folder. Tests whose processes do the work notice nothing here: a
-# change is made in this process alone.
+# Of the other modules, by their folder. A change is made in this process alone, but for tests on
+# Mininet, whose processes find the mutant, too (apart.py).
 OF_FOLDERS = {
-    "testbed/simulate": ("tests/unit/simulate", "tests/switch/simulate"),
-    "testbed/dataplane": ("tests/unit/dataplane", "tests/switch/dataplane", "tests/switch/p4"),
-    "testbed/setup": ("tests/unit/setup", "tests/unit/routing", "tests/switch/simulate"),
+    "testbed/simulate": ("tests/unit/simulate", "tests/switch/simulate", "tests/switch/api"),
+    "testbed/dataplane": (
+        "tests/unit/dataplane",
+        "tests/switch/dataplane",
+        "tests/switch/simulate",
+    ),
+    "testbed/setup": (
+        *("tests/unit/setup", "tests/unit/routing", "tests/switch/simulate"),
+        *(
+            "tests/unit/cli/test_plan_command.py",
+            "tests/unit/experiment",
+            "tests/switch/collective",
+        ),
+    ),
     "testbed/schemes": (
         *("tests/unit/setup", "tests/unit/schemes", "tests/unit/dataplane"),
         *("tests/switch/p4", "tests/switch/simulate", "tests/switch/routing"),
     ),
     "testbed/collective": ("tests/unit/collective", "tests/switch/collective"),
     "testbed/results": ("tests/unit/results", "tests/unit/artifacts", "tests/unit/analysis"),
-    "testbed/network": ("tests/unit/network",),
-    "testbed/emulate": ("tests/unit/emulate",),
+    "testbed/network": ("tests/unit/network", "tests/network/network", "tests/network/emulate"),
+    "testbed/emulate": ("tests/unit/emulate", "tests/network/emulate"),
     "testbed/config": ("tests/unit/config", "tests/unit/experiment"),
     "testbed/experiment": ("tests/unit/experiment", "tests/unit/config"),
     "analysis/data": ("tests/unit/analysis", "tests/switch/api"),
@@ -117,6 +128,8 @@ BESIDE_THE_ORIGINAL = ("test_plain_python_does_the_same",)
 TIMES, EXTRA_S = 10, 5  # the limit of a test: so many times its usual time, and so much
 LONGEST_S = 900  # of real time, for a process that waits for something
 LONGEST_OF_C_S = 120  # so many mutants do that there
+ON_MININET = "tests/network/"
+LONGEST_ON_MININET_S = 120
 
 
 class Campaign:
@@ -151,6 +164,7 @@ class Campaign:
         self.kills: Counter[tuple[str, str]] = Counter()  # by file and test
         self.runs: Counter[tuple[str, str]] = Counter()
         self.raised: BaseException | None = None
+        self.apart = False  # see apart.py
         (folder / "cache").mkdir(parents=True, exist_ok=True)
 
     def key(self, change: Change) -> str:
@@ -172,12 +186,10 @@ class Campaign:
             defaults = compile_program.__kwdefaults__
             assert defaults is not None
             defaults["cache"] = self.folder / "cache"
-        for file in self.sources:
-            if file.endswith(".py"):  # a test that imports it later would import the original
-                name = file.removesuffix(".py").replace("/", ".")
-                of_engine = name.partition(".src.")[2]
-                importlib.import_module(of_engine or f"testbed.{name.removeprefix('testbed.')}")
         items = {item.nodeid: item for item in session.items if self._counts(item)}
+        self.apart = any(name.startswith(ON_MININET) for name in items)
+        if self.apart:
+            self.longest_s = LONGEST_ON_MININET_S
         self._cover(items)
         usable = {name: items[name] for name in items if name in self.covered}
         self._limit_baseline(usable)
@@ -246,12 +258,15 @@ class Campaign:
             lines = P4Lines(item.nodeid.startswith(TRACED))
         else:
             lines = PythonLines(sorted({*files, *(_protocols() if self.kind != "python" else ())}))
-        begin = _processor_s()
+        begin = self._clock_s()
         passed = self._passes(item)
-        seconds = _processor_s() - begin
+        seconds = self._clock_s() - begin
         if not passed:
             return _short(self.raised)
-        return Covered(round(seconds, 2), lines.lines())
+        found = lines.lines()
+        if item.nodeid.startswith(ON_MININET):  # nobody knows what its processes execute
+            found = dict.fromkeys(files)
+        return Covered(round(seconds, 2), found)
 
     def _limit_baseline(self, usable: dict[str, pytest.Item]) -> None:
         for name in list(usable):
@@ -290,22 +305,26 @@ class Campaign:
 
     def _noticed(self, change: Change, items: list[pytest.Item]) -> tuple[str, str, float, int]:
         """In a child: (end, by, seconds, tests run)."""
-        begin = _processor_s()
+        begin = self._clock_s()
         with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
             try:
-                install(change, Path(folder))
+                install(change, Path(folder), self.apart)
             except SyntaxError as error:
                 return INVALID, str(error), 0.0, 0
             for count, item in enumerate(items, 1):
-                if _processor_s() - begin > self.all_s:
-                    return SURVIVED, f"{count - 1} tests", _processor_s() - begin, count - 1
+                if self._clock_s() - begin > self.all_s:
+                    return SURVIVED, f"{count - 1} tests", self._clock_s() - begin, count - 1
                 _limit(TIMES * self.covered[item.nodeid].seconds + EXTRA_S)
                 if not self._passes(item, *items[count : count + 1]):
-                    seconds = _processor_s() - begin
+                    seconds = self._clock_s() - begin
                     if isinstance(self.raised, P4Error) and self.kind in ("p4", "c"):
                         return INVALID, _short(self.raised), seconds, count
                     return KILLED, f"{item.nodeid}: {_short(self.raised)}", seconds, count
-        return SURVIVED, f"{len(items)} tests", _processor_s() - begin, len(items)
+        return SURVIVED, f"{len(items)} tests", self._clock_s() - begin, len(items)
+
+    def _clock_s(self) -> float:
+        """Of the processor; on Mininet, where other processes do the work, of the wall."""
+        return time.monotonic() if self.apart else _processor_s()
 
     def _passes(self, item: pytest.Item, following: pytest.Item | None = None) -> bool:
         """Run a test; what the following one needs as well stays."""
@@ -325,6 +344,8 @@ class Campaign:
                 os.setpgid(0, 0)
                 os.close(reading)
                 _be_quiet()
+                if self.apart:
+                    leave_the_others()
                 _use_temporary_folder(folder)
                 if self.engine:
                     use_own_cache(self.folder, folder)

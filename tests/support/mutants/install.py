@@ -15,6 +15,7 @@ from p4engine.backend.cache import cache_folder
 from p4engine.frontend.preprocessor import preprocess as preprocessor
 
 from p4engine import compile_program
+from tests.support.mutants.apart import lay_over
 from tests.support.mutants.change import Change
 from tests.support.paths import ROOT
 
@@ -27,8 +28,9 @@ exec {compiler} "${{@//$from/${{MUTANT_RUNTIME:-$from}}}}" -w -Wno-error
 """
 
 
-def install(change: Change, folder: Path) -> None:
-    """Use the mutant for everything in this process from now on; `folder` is empty.
+def install(change: Change, folder: Path, on_disk: bool) -> None:
+    """Use the mutant for everything in this process from now on, and `on_disk` in those that it
+    starts; `folder` is empty.
 
     Raises SyntaxError for what is no Python."""
     text = change.apply((ROOT / change.file).read_text())
@@ -38,6 +40,8 @@ def install(change: Change, folder: Path) -> None:
         _install_c(change.file, text, folder)
     else:
         install_python(ROOT / change.file, text)
+        if on_disk:
+            lay_over(ROOT / change.file, text, folder)
 
 
 def _install_p4(file: str, text: str, folder: Path) -> None:

@@ -13,7 +13,7 @@ from testbed.dataplane.memory_snapshot import SnapshotTaker
 from testbed.errors import RunError, UserError
 from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare
-from testbed.simulate import event_queue
+from testbed.simulate import event_queue, simulation
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, memory_line, setup_of
 from tests.support.histories.cases import NETWORKS
@@ -177,6 +177,14 @@ def test_a_stalled_job_names_its_waiting_hosts():
     for number, line in enumerate(lines[1:5]):
         assert line.startswith(f"  h{number + 1} (worker {number} of job resnet18-0): iteration 0 ")
         assert "fragments are sent and unanswered" in line
+
+
+def test_a_run_without_memory_is_seen_as_it_goes(monkeypatch):
+    """Where memory is sampled, its samples are the moments."""
+    monkeypatch.setattr(simulation, "EVENTS_AT_ONCE", 500)
+    setup, seen = setup_of(text("ps")), []
+    Simulation(setup, prepare(setup).compiled).run(lambda run: seen.append(run.events))
+    assert len(seen) > 2 and seen == sorted(set(seen))
 
 
 def test_a_world_without_events_ends_at_once():

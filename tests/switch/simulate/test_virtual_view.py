@@ -12,7 +12,7 @@ from testbed.experiment import load_text
 from testbed.runtimes import live_view as progress
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up
-from testbed.simulate import virtual_run
+from testbed.simulate import virtual_run, virtual_view
 from testbed.simulate.virtual_run import LOADING
 from testbed.web.live_charts import LiveCharts
 from testbed.web.live_page import LivePage
@@ -44,6 +44,37 @@ def run(terminal: bool, **settings) -> tuple[dict, str]:
     console = Console(file=text, force_terminal=terminal, width=120, height=50, **settings)
     tables = virtual_run.run_repetition(setup, prepare(setup).compiled, console)
     return tables, text.getvalue()
+
+
+def test_the_view_says_when_jobs_end_and_what_came_last(monkeypatch, at_once):
+    said = []
+
+    class Listening(progress.Progress):
+        def job_ended(self, job, end_ns):
+            said.append((job, end_ns))
+            super().job_ended(job, end_ns)
+
+        def last(self, now_ns, latest):
+            said.append(self.remark)
+            super().last(now_ns, latest)
+
+        def __exit__(self, *exception):
+            said.append("closed")
+            super().__exit__(*exception)
+
+    monkeypatch.setattr(virtual_view, "Progress", Listening)
+    tables, _ = run(terminal=False)
+    early, late = (row["end_ns"] for row in tables["jobs"])
+    assert said == [(0, early), (1, late), "repetition 2 of 2, virtual time", "closed"]
+
+
+def test_of_one_repetition_no_number_is_shown(at_once):
+    setup, text = (
+        set_up(load_text(TWO_JOBS.replace("repetitions: 2", "repetitions: 1"))),
+        io.StringIO(),
+    )
+    virtual_run.run_repetition(setup, prepare(setup).compiled, Console(file=text, width=120))
+    assert " ms, virtual time" in text.getvalue() and "repetition" not in text.getvalue()
 
 
 def test_jobs_and_switches_are_shown_and_the_results_stay_the_same(at_once):

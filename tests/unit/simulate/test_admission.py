@@ -40,7 +40,7 @@ def test_first_come_first_served():
     # b needs seven hosts of which three are free, and c, which would fit, does not overtake it.
     assert begin(queue, 2 * 10**6) is None
     queue.end(1)
-    assert 1 not in queue.running
+    assert 1 not in queue.running and queue.ended == 1
     assert [begin(queue, 3 * 10**6) for _ in range(3)] == [2, 0, None]
     job = queue.running[2]
     assert (job.job.submitted_ns, job.job.start_ns) == (10**6, 3 * 10**6)
