@@ -58,7 +58,7 @@ OF_FOLDERS = {
         "tests/switch/simulate",
     ),
     "testbed/setup": (
-        *("tests/unit/setup", "tests/unit/routing", "tests/switch/simulate"),
+        *("tests/unit/setup", "tests/unit/schemes", "tests/unit/routing", "tests/switch/simulate"),
         *(
             "tests/unit/cli/test_plan_command.py",
             "tests/unit/experiment",

@@ -105,3 +105,10 @@ def test_a_job_is_admitted_for_a_while_after_its_end() -> None:
     assert admitted() == job_0 | job_1 and tables.jobs == [1]
     tables.remove(1, 3 * 10**9)
     assert admitted() == job_1
+    switch.__init__()
+    tables = JobTables("s1", switch)
+    for job in (0, 1):
+        tables.add(setup.platform, setup.jobs[job])
+    tables.remove(0, 10**9)
+    tables.remove(1, 2 * 10**9)  # packets of job 0 may still be there
+    assert admitted() == job_0 | job_1

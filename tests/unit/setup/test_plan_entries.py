@@ -4,15 +4,16 @@ packet by packet."""
 from __future__ import annotations
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.protocols.sizes import fragments_of
+from testbed.protocols.sizes import NO_NODE, fragments_of
 from testbed.protocols.stripes import spread
 from testbed.routing.plan import Range
-from testbed.setup.plan_entries import max_lead_packets
+from testbed.setup.plan_entries import max_lead_packets, server_stripes, worker_stripes
 
 
 def holds(first: np.ndarray, share: Range, burst: int) -> bool:
@@ -52,3 +53,27 @@ def test_a_single_share_is_never_ahead():
 
 def test_two_ninths_of_the_worked_examples_fragments():
     assert max_lead_packets(fragments_of([1300], 1), Range(Fraction(0), Fraction(2, 9))) == 6
+
+
+def test_a_share_without_a_fragment_has_no_stripe():
+    """Of eight fragments; the third path gets none."""
+    bounds = [0, Fraction(1, 4), Fraction(1, 2), Fraction(9, 16), 1]
+    ranges = [Range(Fraction(a), Fraction(b)) for a, b in zip(bounds, bounds[1:], strict=False)]
+    ranges[2] = Range(Fraction(1, 2), Fraction(1, 2))
+    assignments = [
+        SimpleNamespace(range=each, node=f"s{n}", group=n != 2, tag=n)
+        for n, each in enumerate(ranges, 1)
+    ]
+    topology = SimpleNamespace(number=lambda name: int(name[1:]))
+    found = worker_stripes(SimpleNamespace(assignments=assignments), topology, 8)
+    assert (found.ends, found.nodes, found.tags) == ((2, 4, 8), (1, NO_NODE, 4), (1, 2, 4))
+
+
+def test_a_server_knows_which_switch_may_hold_which_fragments():
+    groups = [
+        SimpleNamespace(number=1, node="s1", range=Range(Fraction(0), Fraction(1, 2))),
+        SimpleNamespace(number=2, node="s2", range=Range(Fraction(1, 2), Fraction(1))),
+        SimpleNamespace(number=3, node="s3", range=Range(Fraction(0), Fraction(1))),
+    ]
+    found = server_stripes(SimpleNamespace(groups=groups), 4, ["s1", "s2", "s3", "s4"])
+    assert (found.ends, found.reached) == ((2, 4), ((1, 0, 1, 0), (0, 1, 1, 0)))

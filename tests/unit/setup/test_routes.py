@@ -7,6 +7,7 @@ import pytest
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup.rerouting import Rerouting
+from testbed.setup.routes import planned_topologies
 from tests.support.link_faults import text
 
 FAILS = "{at: 1 ms, fault: link_down, between: [s1, s3], for: 10 ms}"
@@ -54,6 +55,12 @@ def test_the_ways_of_a_plan_are_among_them(system):
         for each in worker.assignments:
             for here, there in zip(each.path, each.path[1:], strict=False):
                 assert there not in found or here in found[there]
+    switches = [
+        (parent, child)
+        for parent, child in setup.jobs[0].group.plan.results.links
+        if child in found
+    ]
+    assert switches and all(parent in found[child] for parent, child in switches)
 
 
 @pytest.mark.parametrize("system", ["esa", "switchml", "grid", "ring"])
@@ -70,3 +77,18 @@ def test_other_links_come_in_addition_when_routes_change(system):
     rerouting.change(up)
     again = rerouting.reroute().setup.jobs[0].group.ports
     assert all(after[switch] <= again[switch] for switch in after)
+
+
+def test_routes_are_computed_for_each_network_that_failures_leave_behind():
+    faults = [
+        f"{{at: {at} ms, fault: link_down, between: {ends}, for: {lasts} ms, failover: 1 ms}}"
+        for at, ends, lasts in ((1, "[s1, s3]", 10), (5, "[s2, s4]", 30), (20, "[s1, s3]", 10))
+    ]
+    setup = set_up(load_text(text("esa", *faults)))
+    topology = setup.platform.topology
+    first, second = (
+        next(link for neighbour, link, _ in topology.ports(a).values() if neighbour == b)
+        for a, b in (("s1", "s3"), ("s2", "s4"))
+    )
+    found = [each.failed for each in planned_topologies(topology, setup.link_changes)]
+    assert found == [set(), {first}, {first, second}, {second}]

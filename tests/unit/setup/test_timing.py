@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.schemes import set_up
-from testbed.setup.host_specs import host_specs
+from testbed.setup.host_specs import host_kinds, host_specs
+from testbed.setup.planning import planned_jobs
 from testbed.setup.timing import round_trip_ns
+from testbed.topology import switch_ip
 from tests.support.experiments import memory_line
 
 TEXT = """
@@ -243,3 +246,68 @@ def test_a_round_trip_passes_a_switch_once_a_way_and_the_root_once(system, topol
         return round_trip_ns(setup.platform, setup.jobs[0].group)
 
     assert round_trip("3 us") - round_trip("1 us") == passes * 2000
+
+
+ALEXNET = """
+runtime: %s
+topology: {kind: star, hosts: 3}
+links: {bandwidth: 20 Mbit/s, delay: 1 us}
+system: %s
+%s
+jobs: [{model: alexnet, workers: 2, iterations: 3, scale: 0.0001}]
+"""
+
+
+@pytest.mark.parametrize("system", ["esa", "ps", "switchml"])
+def test_timers_in_virtual_time_follow_from_frames_and_round_trips(system):
+    setup = set_up(load_text(ALEXNET % ("virtual", system, memory_line(system, 64))))
+    job, frame_ns = setup.jobs[0], 130_400
+    trip_ns = round_trip_ns(setup.platform, job.group)
+    timers = job.timers
+    assert timers.min_timeout_ns == 400 * frame_ns + 4 * trip_ns
+    assert timers.max_timeout_ns == 10 * timers.min_timeout_ns
+    assert timers.min_reminder_delay_ns == 8 * frame_ns + trip_ns
+    assert timers.max_reminder_delay_ns == 100 * timers.min_reminder_delay_ns
+    assert (timers.ack_delay_ns, timers.burst_ns) == (20 * frame_ns, 8 * frame_ns)
+    assert job.communication_ns == 100 * frame_ns
+    assert job.last_fragment == 3 * 100 - 1
+
+
+def test_a_server_waits_for_a_window_of_a_plan():
+    text = ALEXNET % ("virtual", "{name: grid, window: 200}", "memory: {aggregators: 64}")
+    job = set_up(load_text(text)).jobs[0]
+    window_ns = 200 * 2608 * 10**9 // job.group.routed_plan.rate_bps
+    assert window_ns > 8 * 130_400
+    assert job.timers.min_reminder_delay_ns == window_ns
+    assert job.timers.max_reminder_delay_ns >= 2 * window_ns
+
+
+@pytest.mark.parametrize("runtime, unit_ns", [("virtual", 1), ("mininet", 1000)])
+def test_the_clock_of_switches(runtime, unit_ns):
+    text = ALEXNET % (runtime, "esa", "memory: {aggregators: 64}")
+    assert set_up(load_text(text)).platform.timestamp_unit_ns == unit_ns
+
+
+def test_a_server_hears_its_gateway_its_workers_and_the_switches_that_it_reminds():
+    setup = set_up(load_text(ALEXNET % ("virtual", "esa", "memory: {aggregators: 64}")))
+    *workers, server = host_specs(setup)
+    switch = switch_ip(1)
+    assert server.peers == (switch, *(each.address for each in workers), switch)
+    plain = host_specs(set_up(load_text(ALEXNET % ("virtual", "ps", ""))))[-1]
+    assert plain.peers == server.peers[:-1]
+
+
+def test_of_each_kind_of_host_there_is_one():
+    text = ALEXNET % ("virtual", "esa", "memory: {aggregators: 64}")
+    first = text.splitlines()[-1].removeprefix("jobs: [").rstrip("]")
+    two = text.replace(f"[{first}]", f"[{first}, {first}]").replace("hosts: 3", "hosts: 6")
+    assert [spec.role for spec in host_kinds(set_up(load_text(two)))] == ["worker", "ps"]
+
+
+@pytest.mark.parametrize("system, told", [("switchml", "no"), ("ps", "2")])
+def test_a_plan_needs_one_server(system, told):
+    options = "{name: ps, servers: 2}" if system == "ps" else system
+    text = ALEXNET % ("virtual", options, memory_line(system, 64))
+    jobs = load_text(text.replace("hosts: 3", "hosts: 4")).jobs
+    with pytest.raises(UserError, match=f"has {told} parameter servers? under X; a plan needs"):
+        planned_jobs(jobs, "X")
