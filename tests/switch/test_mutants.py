@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -238,6 +239,29 @@ def test_a_function_becomes_the_mutant_where_it_is(tmp_path):
     held = module.four
     install_python(path, text.replace("2 * x", "3 * x"))
     assert held(1) == 9
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it makes namespaces")
+def test_a_mutant_lies_over_its_file_for_its_own_processes_alone(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text("original")
+    script = (
+        "import os, pathlib, subprocess, sys\n"
+        "from tests.support.mutants.apart import lay_over, leave_the_others\n"
+        "leave_the_others()\n"
+        "path = pathlib.Path(sys.argv[1])\n"
+        "folder = path.parent / 'other'\n"
+        "folder.mkdir()\n"
+        "lay_over(path, 'mutant', folder)\n"
+        "print(os.getpid(), subprocess.check_output(['cat', path], text=True), flush=True)\n"
+        "subprocess.Popen(['sleep', '60'])\n"
+        "sys.exit(3)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, path], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (3, "1 mutant\n")
+    assert path.read_text() == "original"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ exec {compiler} "${{@//$from/${{MUTANT_RUNTIME:-$from}}}}" -w -Wno-error
 """
 
 
-def install(change: Change, folder: Path, on_disk: bool) -> None:
+def install(change: Change, folder: Path, on_disk: bool = False) -> None:
     """Use the mutant for everything in this process from now on, and `on_disk` in those that it
     starts; `folder` is empty.
 
