@@ -67,7 +67,7 @@ OF_FOLDERS = {
     ),
     "testbed/schemes": (
         *("tests/unit/setup", "tests/unit/schemes", "tests/unit/dataplane"),
-        *("tests/switch/p4", "tests/switch/simulate", "tests/switch/routing"),
+        *("tests/switch/simulate", "tests/switch/routing"),
     ),
     "testbed/collective": ("tests/unit/collective", "tests/switch/collective"),
     "testbed/results": ("tests/unit/results", "tests/unit/artifacts", "tests/unit/analysis"),
