@@ -6,10 +6,12 @@ import contextlib
 import os
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
 from pathlib import Path
+from random import Random
 
 import pytest
 from p4engine.control.client import Client
@@ -102,17 +104,32 @@ def test_forwards_between_two_veths_and_stops_cleanly(bench):
     assert not bench.control.exists()
 
 
-def test_a_vlan_tag_goes_through(bench):
+@pytest.mark.parametrize("tag", ["81000007", "8100b123", "88a8e007"])
+def test_a_vlan_tag_goes_through(bench, tag):
     """The kernel takes tags out of what it receives; the program must see them."""
-    with bench.start_ready():
-        tagged = HEADER[:12] + bytes.fromhex("81000007") + b"\x88\xb5" + bytes(50)
-        bench.sockets[1].setsockopt(263, 8, 1)  # PACKET_AUXDATA: the receiving end is untagged, too
-        bench.sockets[2].setsockopt(263, 8, 1)
-        bench.sockets[1].send(tagged)
-        data, auxiliary, _, _ = bench.sockets[2].recvmsg(2000, 200)
-        [(_, _, aux)] = auxiliary
-        assert data == HEADER[:12] + tagged[16:]
-        assert int.from_bytes(aux[16:18], sys.byteorder) == 7
+    with bench.start_ready() as client:
+        bench.sockets[2].setsockopt(263, 8, 1)  # PACKET_AUXDATA: the receiving end is untagged, too
+        sizes = (50, 1500 if tag.startswith("8100") else 1496)  # what the kernel takes
+        for size in sizes:
+            content = b"\x88\xb5" + Random(size).randbytes(size)
+            bench.sockets[1].send(HEADER[:12] + bytes.fromhex(tag) + content)
+            data, auxiliary, _, _ = bench.sockets[2].recvmsg(2000, 200)
+            [(_, _, aux)] = auxiliary
+            assert data == HEADER[:12] + content
+            control, protocol = struct.unpack("=HH", aux[16:20])
+            assert f"{protocol:04x}{control:04x}" == tag
+        [row] = [r for r in client.port_stats() if (r["port"], r["direction"]) == (1, "ingress")]
+        assert row["bytes"] == sum(18 + size for size in sizes)  # with the tags
+
+
+def test_an_unfinished_checksum_behind_a_vlan_tag_is_completed(bench):
+    tag = bytes.fromhex("81000007")
+    with bench.start_ready() as client:
+        enable_offloads(bench.sockets[1])
+        _, packet = udp.train([b"x" * 77], tags=tag)
+        bench.sockets[1].send(udp.OFFLOAD.pack(udp.NEEDS_CHECKSUM, 0, 0, 0, 38, 6) + packet)
+        assert bench.sockets[2].recv(2000) == udp.packet(b"x" * 77)
+        assert client.stats()["completed"] == 1
 
 
 def test_one_control_call_sees_no_packet_half_way(bench):
@@ -373,14 +390,47 @@ def test_a_kernel_s_unfinished_checksum_is_completed(bench):
         assert client.stats()["completed"] == 1
 
 
-def test_tcp_segmentation_is_named_as_oversized(bench):
+def test_an_unfinished_checksum_is_completed_wherever_it_is(bench):
+    """It covers the bytes from its start on, with what the kernel has stored in its place."""
+    random = Random(1)
+    with bench.start_ready() as client:
+        enable_offloads(bench.sockets[1])
+        for start, offset, size in (
+            (34, 16, 90),
+            (34, 0, 60),
+            (35, 3, 61),
+            (54, 6, 67),
+            (38, 6, 1514),
+        ):
+            frame = bytearray(HEADER + random.randbytes(size - 14))
+            bench.sockets[1].send(udp.OFFLOAD.pack(1, 0, 0, 0, start, offset) + frame)
+            place = slice(start + offset, start + offset + 2)
+            frame[place] = udp.checksum(frame[start:]).to_bytes(2, "big")
+            assert bench.sockets[2].recv(2000) == frame
+        assert client.stats()["completed"] == 5
+
+
+def test_the_receive_ring_goes_with_the_switch(tmp_path):
+    program = tmp_path / "across.p4"
+    program.write_text(PROGRAM)
+
+    def mapped() -> int:
+        return sum("socket:" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+    with contextlib.closing(NetworkSwitch(compile_program(program), {}, cpu_port=1)):
+        assert mapped() == 1
+    assert mapped() == 0
+
+
+@pytest.mark.parametrize("size", [300, 3000])  # a train may also be short
+def test_tcp_segmentation_is_named_as_oversized(bench, size):
     """TCP trains are not cut: the hosts' TCP segmentation stays off."""
     with bench.start_ready() as client:
         enable_offloads(bench.sockets[1])
-        header = bytearray(udp.packet(bytes(12 + 3000), checked=False))
+        header = bytearray(udp.packet(bytes(12 + size), checked=False))
         header[23] = 6  # TCP
         header[46] = 0x50
-        offload = udp.OFFLOAD.pack(1, 1, 54, 1000, 34, 16)
+        offload = udp.OFFLOAD.pack(1, 1, 54, size // 3, 34, 16)
         bench.sockets[1].send(offload + bytes(header))
         bench.sockets[1].send(udp.NO_OFFLOAD + HEADER)
         assert bench.sockets[2].recv(2000) == HEADER

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 import pytest
+from p4engine.values.numbers import ControlError
 from p4engine_testing.programs import send, switch, words
 
 
@@ -169,6 +170,46 @@ def test_a_reset_of_a_direct_counter_reaches_the_default_entry(tmp_path):
         assert s.counter_read("dc", each) == {"packets": 2, "bytes": 20}
     s.counter_reset("dc")
     assert [s.counter_read("dc", each)["packets"] for each in (default, handle)] == [0, 0]
+
+
+def test_counters_and_meters_have_no_elements_behind_the_last(tmp_path):
+    s = switch(
+        tmp_path,
+        locals="counter(4, CounterType.packets) c; meter(4, MeterType.packets) m;",
+        apply="bit<2> x; c.count(hdr.h.a); m.execute_meter(hdr.h.a, x);",
+    )
+    rates = [(0.5, 3.0), (0.5, 4.0)]
+    for name, array, *value in (
+        ("counter_write", "c", 1),
+        ("counter_read", "c"),
+        ("meter_set", "m", rates),
+        ("meter_get", "m"),
+        ("meter_counts_set", "m"),
+        ("meter_counts", "m"),
+    ):
+        call = getattr(s.pipeline, name)
+        call(array, 3, *value)
+        for index in (4, 5, 1 << 40):
+            with pytest.raises(ControlError, match="out of range"):
+                call(array, index, *value)
+    assert (s.counter_read("c", 3)["packets"], s.meter_get("m", 3)) == (1, rates)
+
+
+@pytest.mark.parametrize("excess", [[], [(0.0, 2.0)]])
+def test_a_meter_s_buckets_hold_no_more_than_their_bursts(tmp_path, excess):
+    """However long no packet comes; also with one rate, whose second bucket takes what the first
+    one has no room for."""
+    s = switch(
+        tmp_path,
+        locals="meter(1, MeterType.packets) m;",
+        apply="m.execute_meter(0, hdr.h.c);",
+    )
+    peak = (0.001, 1.0) if excess else (0.001, 3.0)
+    s.meter_set("m", 0, [(0.001, 1.0), peak, *excess])
+    for now_ns in (10**9, 5 * 10**9):
+        for _ in range(5):
+            s.receive(0, words(0, 0, 7), now_ns)
+        assert [data[-1] for _, _, data in s.advance(now_ns)] == [0, 1, 1, 2, 2]
 
 
 def test_a_direct_meter_colours_every_hit(tmp_path):
