@@ -96,6 +96,9 @@ def test_a_table_finds_what_a_list_of_its_entries_would(tmp_path, shape):
             assert s.table_count("t") == len(entries)
             if same:
                 assert s.table_find("t", matches, priority) == same[0]
+            elif random.randrange(4) == 0:
+                with pytest.raises(ControlError, match="there is no such entry"):
+                    s.table_find("t", matches, priority)
             else:
                 handle = s.table_add("t", "set", matches, [step + 1], priority)
                 entries[handle] = (matches, priority, step + 1)
