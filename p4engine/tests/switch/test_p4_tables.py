@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -132,3 +134,23 @@ def test_the_handle_of_a_deleted_entry_is_never_that_of_another(tmp_path):
     with pytest.raises(ControlError, match="there is no such entry"):
         s.table_modify("t", first, "set", [7])
     assert [entry["handle"] for entry in s.table_dump("t")] == [second, -1]
+
+
+@pytest.mark.parametrize("kind", ["exact", "lpm", "ternary"])
+def test_entries_that_come_and_go_leave_no_memory_behind(tmp_path, kind):
+    s = switch(
+        tmp_path,
+        locals="action set() { }"
+        f" table t {{ key = {{ hdr.h.a: {kind}; }} actions = {{ set; }} }}",
+        apply="t.apply();",
+    )
+    match, priority = {"exact": (1, None), "lpm": ((1, 32), None), "ternary": ((1, 1), 1)}[kind]
+
+    def come_and_go(times: int) -> int:
+        """The pages of this process's data after it."""
+        for _ in range(times):
+            s.table_delete("t", s.table_add("t", "set", [match], [], priority))
+        return int(Path("/proc/self/statm").read_text().split()[5])
+
+    before = come_and_go(1000)
+    assert (come_and_go(60_000) - before) * resource.getpagesize() < 1 << 20

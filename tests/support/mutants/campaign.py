@@ -27,6 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,12 @@ class Campaign:
     def _judge(self, change: Change, usable: dict[str, pytest.Item]) -> Result:
         names = [name for name in usable if self.covered[name].may_notice(change)]
         names.sort(key=lambda name: self._price(change.file, name))
+        if self.kind == "c":  # nothing is known of lines: a test of each test file in turn
+            files: dict[str, list[str]] = {}
+            for name in names:
+                files.setdefault(name.partition("::")[0], []).append(name)
+            turns = zip_longest(*files.values())
+            names = [name for turn in turns for name in turn if name is not None]
         begin = time.monotonic()
         answer = self._in_child(
             lambda: self._noticed(change, [usable[name] for name in names]), self.longest_s
