@@ -260,6 +260,21 @@ def test_assert_drops_and_log_msg_reports(tmp_path):
     assert "assert failed" in texts[2]
 
 
+def test_a_log_message_has_wide_numbers_whole_and_is_cut_at_its_end(tmp_path):
+    s = switch(
+        tmp_path,
+        apply="bit<200> x = (bit<200>) hdr.h.a << 150; x = x | (bit<200>) hdr.h.b;"
+        ' log_msg("{}, {} and {}", { hdr.h.c, x, 9w4 });'
+        f' log_msg("{40 * "{}"}", {{ {", ".join(40 * ["x"])} }});',
+    )
+    texts: list[str] = []
+    s.pipeline.on_log(texts.append)
+    send(s, words(3, 5, 7))
+    wide = f"0x{3 << 150 | 5:064x}"
+    assert texts[0] == f"7, {wide} and 4"
+    assert (40 * wide).startswith(texts[1]) and 900 < len(texts[1]) < 1024
+
+
 def test_digests_reach_the_hook(tmp_path):
     s = switch(
         tmp_path,
