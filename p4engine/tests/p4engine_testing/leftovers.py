@@ -56,6 +56,11 @@ def _processes() -> set[str]:
     return found
 
 
+def data_bytes() -> int:
+    """Memory of this process that a leak adds to: its heap and what it has mapped."""
+    return int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def leftovers() -> set[str]:
     """A snapshot; what is in a later one and not in an earlier one was left behind."""
     return _interfaces() | _named_namespaces() | _processes()

@@ -7,7 +7,8 @@ import struct
 from ctypes import c_char_p, c_int, c_uint32, c_uint64, c_void_p
 
 import pytest
-from p4engine.switch.traffic_manager import SwitchError
+from p4engine.switch.traffic_manager import Manager, SwitchError
+from p4engine_testing.leftovers import data_bytes
 
 WORDS = [
     "instance_type", "ingress_port", "egress_port", "egress_rid", "packet_length",
@@ -246,3 +247,60 @@ def test_entry_points_are_the_same_switch(make, packet):
     receive = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, c_char_p, c_uint32, c_uint64)
     assert receive(tm.entry_points()["receive"])(tm.address, 1, data, len(data), 77) == 0
     assert [(time_ns, port) for time_ns, port, _ in tm.outputs()] == [(77, 2)]
+
+
+PATHS = ["unicast", "drop", "multicast", "clone", "egress clone", "resubmit", "recirculate"]
+PATHS += ["delay", "copies", "losses", "full queue", "full priority queue", "failure"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("size", [64, 20_000])  # the latter has memory of its own
+def test_packets_leave_no_memory_behind(make, packet, path, size):
+    tm = make(ports=[1, 2, 3], priority_queues=2 if path == "full priority queue" else 1)
+    tm.multicast_group(5, [(2, 0), (3, 0), (7, 0)])
+    tm.mirror_session(4, group=5)
+    shapes = {"delay": {"delay_ns": 1000}, "copies": {"duplicate": 1.0, "delay_ns": 1000}}
+    shapes |= {"losses": {"loss": 1.0}, "failure": {"delay_ns": 1000, "rate_bps": 10**9}}
+    for queue in ("full queue", "full priority queue"):
+        shapes[queue] = {"rate_bps": 10**9, "queue_packets": 2}
+    if path in shapes:
+        tm.port_shape(1, "ingress", **{**shapes[path], "rate_bps": 0})
+        tm.port_shape(2, "egress", **shapes[path])
+    ops = {"drop": ("d", 2), "multicast": ("M", 5), "clone": ("C", 2, 4), "resubmit": ("R", 2, 3)}
+    ops |= {"egress clone": ("E", 2, 4), "recirculate": ("X", 2, 3)}
+    data = packet(*ops.get(path, ("U", 2)), size=size)
+
+    def use(begin: int, times: int) -> int:
+        """The memory that this process has after so many packets."""
+        for now_ns in range(begin, begin + times * 10**7, 10**7):
+            for _ in range(4 if "queue" in path or path == "failure" else 1):
+                tm.receive(1, data, now_ns)
+            if path == "failure":
+                tm.advance(now_ns + 1001)
+                for up in (False, True):
+                    tm.port_up(1, up)
+                    tm.port_up(2, up)
+            tm.run()
+        return data_bytes()
+
+    before = use(0, 300)
+    assert use(10**10, 4000) - before < 1 << 20
+
+
+def test_the_memory_of_a_switch_goes_with_it(make, packet, fake_library):
+    """Also that of packets on its links and in its queues."""
+
+    def come_and_go(times: int) -> int:
+        for _ in range(times):
+            handle = fake_library.p4_create(None)
+            tm = Manager(fake_library, handle, ports=[1, 2])
+            tm.port_shape(2, "egress", rate_bps=10**9, delay_ns=10**9)
+            tm.port_shape(1, "ingress", delay_ns=10**6)
+            for now_ns in (0, 0, 10**7):
+                tm.receive(1, packet("U", 2, size=40_000), now_ns)
+            tm.close()
+            fake_library.p4_destroy(handle)
+        return data_bytes()
+
+    before = come_and_go(30)
+    assert come_and_go(100) - before < 1 << 20
