@@ -179,6 +179,9 @@ def test_loss_one_and_duplicate_one(make, packet, direction):
     tm.port_shape(port, direction, duplicate=1.0, delay_ns=5)
     tm.receive(1, packet("U", 2), 10)
     assert [time_ns for time_ns, _, _ in tm.run()] == [15, 15]
+    tm.port_shape(port, direction, reorder=1.0, reorder_ns=5)
+    tm.receive(1, packet("U", 2), 20)
+    assert [time_ns for time_ns, _, _ in tm.run()] == [25]
 
 
 @pytest.mark.parametrize("direction", ["ingress", "egress"])

@@ -76,7 +76,12 @@ def test_what_cannot_be_cut_is_refused(lib):
                                (20, len(data), size), (65_535, len(data), size)):  # fmt: skip
         damaged = udp.OFFLOAD.pack(1, kind, 42, gso, start, 6)
         assert cut(lib, damaged, data[:length]) is None
-    assert cut(lib, offload, data[:12] + b"\x08\x06" + data[14:]) is None  # ARP
+    _, longer = udp.train6(payloads(4, 50, 50))
+    assert len(cut(lib, udp.OFFLOAD.pack(1, kind, 62, size, 54, 6), longer)) == 2
+    for start, buffer in ((34, data), (54, data), (54, longer)):
+        arp = buffer[:12] + b"\x08\x06" + buffer[14:]
+        assert cut(lib, udp.OFFLOAD.pack(1, kind, start + 8, size, start, 6), arp) is None
+    assert cut(lib, udp.OFFLOAD.pack(1, kind, 42, size, 34, 6), longer) is None
 
 
 def test_random_buffers_never_reach_beyond_themselves(lib):
