@@ -1,0 +1,196 @@
+"""Groups of processes, with a spawner that only remembers: switches, captures, and messages."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from testbed.emulate import captures as capturing
+from testbed.emulate.captures import CapturedPort, Captures
+from testbed.emulate.controlled import Controlled
+from testbed.emulate.switch_group import SwitchGroup
+from testbed.errors import RunError
+
+
+class Spawner:
+    """Remembers what it is asked for. `stubborn`: whether processes end only when killed."""
+
+    def __init__(self, stubborn=False):
+        self.log, self.spawned, self.stubborn = [], [], stubborn
+
+    def spawn(self, name, target, arguments, log, **named):
+        process = SimpleNamespace(
+            name=name, pid=len(self.spawned) + 1, code=None, log=log, arguments=arguments, **named,
+            said="", log_tail=lambda: process.said,
+        )  # fmt: skip
+        process.failure = lambda what: RunError(f"{what} ended")
+        self.spawned.append(process)
+        self.log.append(("spawn", name))
+        return process
+
+    def signal(self, process, number):
+        self.log.append((signal.Signals(number).name, process.name))
+        if number == signal.SIGKILL or not self.stubborn:
+            process.code = -number
+
+    def wait_started(self, processes):
+        self.log.append(("started", *(each.name for each in processes)))
+
+    def wait_ended(self, processes, timeout_s, what):
+        if any(process.code is None for process in processes):
+            raise RunError(f"no {what}")
+
+    def pump(self):
+        pass
+
+
+class Client:
+    def __init__(self, log, name):
+        self.close = lambda: log.append(("close", name))
+
+
+@pytest.fixture
+def switches(tmp_path):
+    def made(repetition=0, stubborn=False):
+        spawner = Spawner(stubborn)
+        nodes = [SimpleNamespace(name=name, client=None) for name in ("s1", "s2")]
+        network = SimpleNamespace(
+            switches=nodes, check=lambda: None,
+            holders={node.name: SimpleNamespace(pid=100 + n) for n, node in enumerate(nodes)},
+        )  # fmt: skip
+        backend = SimpleNamespace(
+            by_thread=True, target="t",
+            arguments=lambda node, seed: (node.name, seed),
+            connect=lambda node, process, network, alive: Client(spawner.log, node.name),
+        )  # fmt: skip
+        group = SwitchGroup(network, backend, spawner, tmp_path, 3, repetition)
+        group.wait_ready()
+        return group, spawner
+
+    return made
+
+
+def test_switches_are_started_with_seeds_and_logs_of_their_own(switches, tmp_path):
+    group, spawner = switches()
+    assert [each.arguments for each in spawner.spawned] == [("s1", 3000), ("s2", 3001)]
+    assert [each.log for each in spawner.spawned] == [tmp_path / "s1.log", tmp_path / "s2.log"]
+    assert [each.namespace for each in spawner.spawned] == [100, 101]
+    assert set(group.clients) == {"s1", "s2"} == group.by_thread
+    _, spawner = switches(repetition=2)
+    assert [each.log.name for each in spawner.spawned] == ["s1-r2.log", "s2-r2.log"]
+
+
+def test_a_paused_switch_has_no_client(switches):
+    group, spawner = switches()
+    client = group.clients["s1"]
+    group.pause("s1")
+    assert set(group.clients) == {"s2"} and spawner.log[-1] == ("SIGSTOP", "s1-r0")
+    group.resume("s1")
+    assert group.clients["s1"] is client and spawner.log[-1] == ("SIGCONT", "s1-r0")
+
+
+def test_a_switch_is_killed_and_started_again(switches):
+    group, spawner = switches()
+    group.pause("s2")
+    del spawner.log[:]
+    group.restart("s2")
+    assert spawner.log == [
+        ("SIGKILL", "s2-r0"), ("close", "s2"), ("spawn", "s2-r0"), ("started", "s2-r0")
+    ]  # fmt: skip
+    assert spawner.spawned[-1].arguments == ("s2", 3001) and set(group.clients) == {"s1", "s2"}
+    group.kill("s1")
+    assert set(group.processes) == set(group.clients) == {"s2"} and group.nodes[0].client is None
+    group.check()
+    group.processes["s2"].code = 1
+    with pytest.raises(RunError, match="the process of switch s2 ended"):
+        group.check()
+
+
+def test_switches_are_asked_to_end_and_then_made_to(switches):
+    for stubborn in (False, True):
+        group, spawner = switches(stubborn=stubborn)
+        group.processes["s2"].code = 0
+        del spawner.log[:]
+        group.stop()
+        kill = [("SIGKILL", "s1-r0")] if stubborn else []
+        assert spawner.log == [("close", "s1"), ("close", "s2"), ("SIGTERM", "s1-r0"), *kill]
+        assert group.clients == {} and all(node.client is None for node in group.nodes)
+
+
+@pytest.fixture
+def session(tmp_path):
+    ends = SimpleNamespace(name="s1-eth2"), SimpleNamespace(name="h1-eth1")
+    link = SimpleNamespace(intf1=ends[0], intf2=ends[1])
+    for end in ends:
+        end.link = link
+    network = {"s1": SimpleNamespace(nameToIntf={"s1-eth2": ends[0]})}
+    spawner = Spawner()
+
+    class Network(dict):
+        holders = {"s1": SimpleNamespace(pid=5), "h1": SimpleNamespace(pid=6)}
+
+    noted = []
+    return SimpleNamespace(
+        nodes=spawner, network=Network(network), logs=tmp_path, noted=noted,
+        note_processes=lambda: noted.append(len(spawner.spawned)),
+    )  # fmt: skip
+
+
+def test_a_capture_listens_at_both_ends_until_it_is_over(session, tmp_path, capsys):
+    folder = tmp_path / "pcap"
+    captures = Captures([CapturedPort("s1", 2, "h1")], session, folder, Path("program.so"))
+
+    def written(processes):
+        (folder / "s1-2.pcapng").touch()
+
+    session.nodes.wait_started = written
+    with captures:
+        (process,) = session.nodes.spawned
+        assert process.arguments == {
+            "switch": 5, "peer": 6, "interface": "s1-eth2", "peer_interface": "h1-eth1",
+            "path": str(folder / "s1-2.pcapng"), "title": "port 2 of s1, to h1",
+            "library": "program.so",
+        }  # fmt: skip
+        assert session.noted == [1] and process.log == tmp_path / "capture-s1-2.log"
+        process.said = "3 of 9 packets were missed"
+        session.nodes.signal = lambda each, number: setattr(each, "code", 0)
+    assert capsys.readouterr().err == "warning: capture s1:2: 3 of 9 packets were missed\n"
+
+
+def test_a_capture_that_breaks_off_is_an_error(session, tmp_path, monkeypatch):
+    wanted = [CapturedPort("s1", 2, "h1")]
+    session.nodes.wait_started = lambda processes: (tmp_path / "a" / "s1-2.pcapng").touch()
+    with (
+        pytest.raises(RunError, match="the capture of s1:2 broke off"),
+        Captures(wanted, session, tmp_path / "a", None),
+    ):
+        pass
+    session.nodes.wait_started = lambda processes: None
+    monkeypatch.setattr(capturing, "START_S", 0.05)
+    with (
+        pytest.raises(RunError, match="cannot capture s1:2"),
+        Captures(wanted, session, tmp_path / "b", None),
+    ):
+        pass
+    with Captures([], session, tmp_path / "c", None):
+        assert not (tmp_path / "c").exists()
+
+
+def test_messages_come_in_order_until_the_process_has_gone():
+    talk = Controlled()
+    talk.control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with talk.control:
+        assert talk.fileno() == talk.control.fileno() and talk.heard() == ([], True)
+        other.send(b'{"a": 1}')
+        other.send(b'{"b": 2}')
+        assert talk.heard() == ([{"a": 1}, {"b": 2}], True)
+        talk.send(start=True)
+        assert other.recv(100) == b'{"start": true}'
+        other.send(b'{"done": 3}')
+        other.close()
+        talk.send(stop=True)  # which nobody reads
+        assert talk.heard() == ([{"done": 3}], False)
