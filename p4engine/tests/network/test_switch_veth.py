@@ -437,6 +437,23 @@ def test_tcp_segmentation_is_named_as_oversized(bench, size):
         assert client.stats()["oversized"] == 1
 
 
+def test_a_control_call_wakes_the_loop(tmp_path):
+    program = tmp_path / "across.p4"
+    program.write_text(PROGRAM)
+    with contextlib.closing(NetworkSwitch(compile_program(program), {}, cpu_port=1)) as switch:
+        switch.loop.start()
+        begin, sleeps = time.monotonic(), 0
+        for _ in range(2000):
+            with switch.loop.locked():
+                sleeps = switch.loop.stats()["sleeps"]
+            # Without calls a sleep lasts 50 ms.
+            if sleeps > 10 + (time.monotonic() - begin) / 0.05:
+                break
+            time.sleep(0.001)
+        else:
+            raise AssertionError(f"the loop slept {sleeps} times only")
+
+
 def test_a_standstill_is_counted_at_whatever_moment_it_begins(tmp_path):
     """Also between two turns of the loop, where it waits for a call that is carried out."""
     program = tmp_path / "across.p4"

@@ -6,6 +6,7 @@ import zlib
 
 import pytest
 from p4engine.values.numbers import ControlError
+from p4engine_testing.leftovers import data_bytes
 from p4engine_testing.programs import send, switch, words
 
 
@@ -273,6 +274,24 @@ def test_a_log_message_has_wide_numbers_whole_and_is_cut_at_its_end(tmp_path):
     wide = f"0x{3 << 150 | 5:064x}"
     assert texts[0] == f"7, {wide} and 4"
     assert (40 * wide).startswith(texts[1]) and 900 < len(texts[1]) < 1024
+
+
+def test_a_packet_may_grow_by_a_long_header(tmp_path):
+    """By more than the room that the deparser is given first; without a link, and on one."""
+    s = switch(
+        tmp_path,
+        headers="header h_t { bit<32> a; bit<32> b; bit<32> c; } header long_t { bit<4000> x; }"
+        " struct headers_t { h_t h; long_t more; }",
+        apply="hdr.more.setValid(); hdr.more.x = (bit<4000>) hdr.h.a;",
+    )
+    grown = words(5, 6, 7) + (5).to_bytes(500, "big")
+    for now_ns, delay_ns in ((0, 0), (10**10, 5)):
+        s.port_shape(1, "egress", delay_ns=delay_ns)
+        assert send(s, words(5, 6, 7), now_ns=now_ns) == [(1, grown)]
+    before = data_bytes()
+    for n in range(20, 4000):
+        send(s, words(5, 6, 7), now_ns=n * 10**9)
+    assert data_bytes() - before < 1 << 20
 
 
 def test_digests_reach_the_hook(tmp_path):
