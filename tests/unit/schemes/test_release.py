@@ -26,3 +26,29 @@ def test_a_shared_pool_marks_the_job_as_gone(name):
 @pytest.mark.parametrize("name", ["ps", "ring"])
 def test_a_system_without_switch_memory_releases_nothing(name):
     scheme_of(name).release(PLATFORM, JOB, None)
+
+
+def test_switchml_ends_what_is_still_in_its_slots():
+    """One set is filling since 70, one has been held since 90; it is 100 now."""
+    part = SimpleNamespace(base=2, slots=2)
+    job: Any = SimpleNamespace(group=SimpleNamespace(number=3, slots=part))
+    platform: Any = SimpleNamespace(
+        arrivals=True, switch="embedded", options=SimpleNamespace(sets=2)
+    )
+    asked: list[list[tuple]] = []
+
+    def batch(calls):
+        asked.append(calls)
+        states, times = [[1, 0], [2, 3]], [[70, 5], [90, 6]]
+        return [*states, *times, [4], [1000], [6], [2000], {"timestamp": 100}]
+
+    scheme_of("switchml").release(platform, job, SimpleNamespace(batch=batch))
+    written = {call[1]: call[2:] for call in asked[1]}
+    assert written == {
+        **{f"{each}_state": ((2, 4), 0) for each in ("first", "second")},
+        **{f"{each}_bitmap": ((2, 4), 0) for each in ("first", "second")},
+        "endings": (3 * 4 + 3, 5),
+        "filling_time": (3 * 4 + 3, 1030),
+        "releases": (3, 7),
+        "held_time": (3, 2010),
+    }

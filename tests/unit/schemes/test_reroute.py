@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from testbed.dataplane.table_calls import TO_SERVER
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup.rerouting import Rerouting
@@ -72,6 +73,9 @@ def test_grid_plans_again_with_new_tags(system):
     now = held | {group.node for group in new.routed_plan.groups}
     (reached,) = made.parts[-1].part.reached
     assert {name for name, there in zip(new.reminded, reached, strict=True) if there} == now
+    for switch in now:  # what is without a tag, such as answers to a reminder, finds the server
+        keys = [call[3] for call in calls(made.setup, switch, 0) if call[1] == "job_route"]
+        assert [0, TO_SERVER, 0] in keys
 
 
 def test_grid_with_several_paths_takes_no_early_result_for_a_loss():
@@ -81,6 +85,10 @@ def test_grid_with_several_paths_takes_no_early_result_for_a_loss():
     spec = several.platform.scheme.host_options(several, several.jobs[0])
     paths = max(len(each.assignments) for each in several.jobs[0].group.routed_plan.workers)
     assert (spec.positions.gap == 0) == (paths > 1)
+    one = text("grid").replace("planner: grid-links", "planner: grid-links, memory: atp")
+    single = set_up(load_text(one.replace("faults:\n\n", "")))
+    assert all(len(each.assignments) == 1 for each in single.jobs[0].group.routed_plan.workers)
+    assert single.platform.scheme.host_options(single, single.jobs[0]).positions.gap > 0
     failing, _ = rerouted("grid-atp")
     assert failing.platform.scheme.host_options(failing, failing.jobs[0]).positions.gap == 0
     esa, _ = rerouted("grid")
