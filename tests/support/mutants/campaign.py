@@ -59,12 +59,8 @@ OF_FOLDERS = {
         "tests/switch/simulate",
     ),
     "testbed/setup": (
-        *("tests/unit/setup", "tests/unit/schemes", "tests/unit/routing", "tests/switch/simulate"),
-        *(
-            "tests/unit/cli/test_plan_command.py",
-            "tests/unit/experiment",
-            "tests/switch/collective",
-        ),
+        *("tests/unit/setup", "tests/unit/schemes", "tests/unit/routing", "tests/unit/experiment"),
+        *("tests/unit/cli/test_plan_command.py", "tests/switch/simulate"),
     ),
     "testbed/schemes": (
         *("tests/unit/setup", "tests/unit/schemes", "tests/unit/dataplane"),

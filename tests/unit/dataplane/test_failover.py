@@ -29,8 +29,8 @@ class Switch:
         return [call[1:] for call in self.calls if call[0] == "port_up"]
 
 
-def failover(system="esa", switches=None, clock=None):
-    setup = set_up(load_text(text(system, FAILS, AGAIN, virtual=False)))
+def failover(system="esa", switches=None, clock=None, faults=(FAILS, AGAIN)):
+    setup = set_up(load_text(text(system, *faults, virtual=False)))
     switches = defaultdict(Switch) if switches is None else switches
     asked = lambda name: contextlib.nullcontext(switches[name])  # noqa: E731
     return Failover(setup, asked, lambda parts: None, clock)
@@ -125,3 +125,14 @@ def test_a_link_is_down_before_the_switches_have_done_it_and_up_after():
     assert [(change.up, at_ns) for change, at_ns in links.done] == [
         (False, 150 * MS), (True, 552 * MS)
     ]  # fmt: skip
+
+
+def test_a_failure_ends_with_its_own_link():
+    other = "{at: 200 ms, fault: link_down, between: [s2, s4], failover: 100 ms, for: 500 ms}"
+    links = failover(faults=(FAILS, other))
+    links.tick(2_000 * MS)
+    while (now_ns := links.next_ns()) < 3_000 * MS:
+        links.tick(now_ns)
+    first, second, *_ = links.rows(9_000 * MS)
+    assert first["ended_ns"] - first["begun_ns"] == 400 * MS
+    assert second["ended_ns"] - second["begun_ns"] == 500 * MS
