@@ -342,6 +342,17 @@ def test_trains_are_packets_to_the_switch_and_its_links(bench):
         assert (row["queue_drops"], row["max_queue"]) == (13, 50)
 
 
+@pytest.mark.parametrize("payload, fits", [(1472, True), (1473, False)])
+def test_the_packets_of_a_train_are_no_longer_than_the_mtu(bench, payload, fits):
+    with bench.start_ready() as client:
+        enable_offloads(bench.sockets[1])
+        bench.sockets[1].send(b"".join(udp.train([bytes(payload)] * 2)))
+        bench.sockets[1].send(udp.NO_OFFLOAD + HEADER)
+        lengths = [len(bench.sockets[2].recv(70_000)) for _ in range(3 if fits else 1)]
+        assert lengths == ([1514, 1514, 14] if fits else [14])
+        assert client.stats()["oversized"] == (0 if fits else 1)
+
+
 def test_packets_leave_in_trains_where_the_switch_may(bench):
     """Only what belongs together: two flows and a stranger come in mixed, and each flow keeps its
     order."""

@@ -170,7 +170,8 @@ def test_a_reset_of_a_direct_counter_reaches_the_default_entry(tmp_path):
         s.counter_write("dc", each, packets=2, bytes=20)
         assert s.counter_read("dc", each) == {"packets": 2, "bytes": 20}
     s.counter_reset("dc")
-    assert [s.counter_read("dc", each)["packets"] for each in (default, handle)] == [0, 0]
+    zero = {"packets": 0, "bytes": 0}
+    assert [s.counter_read("dc", each) for each in (default, handle)] == [zero, zero]
 
 
 def test_counters_and_meters_have_no_elements_behind_the_last(tmp_path):

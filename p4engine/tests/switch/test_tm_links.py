@@ -391,3 +391,25 @@ def test_a_link_that_comes_back_does_not_wait_for_what_was_lost(make, packet, di
     tm.port_shape(port, direction, delay_ns=1000)
     tm.receive(1, packet("U", 2), 20)
     assert [time_ns for time_ns, _, _ in tm.run()] == [1020]
+
+
+@pytest.mark.parametrize("way", ["up", "shape"])
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+def test_a_link_begins_anew_without_fractions_of_a_nanosecond(make, packet, direction, way):
+    """Those of packets before a failure, or before another rate, are not added to later ones."""
+    tm = make(ports=[1, 2])
+    port = 1 if direction == "ingress" else 2
+    tm.port_shape(port, direction, rate_bps=3_000_000_000)  # 64 bytes: 170 2/3 ns
+    tm.receive(1, packet("U", 2), 0)
+    if way == "up":
+        tm.port_up(port, False)
+        tm.port_up(port, True)
+        starts, rate_bps = 0, 3_000_000_000
+    else:
+        assert [time_ns for time_ns, _, _ in tm.advance(170)] == [170]
+        starts, rate_bps = 170, 2_900_000_000
+        tm.port_shape(port, direction, rate_bps=rate_bps)
+    for _ in range(4):
+        tm.receive(1, packet("U", 2), starts)
+    wanted = [starts + 512 * 10**9 * n // rate_bps for n in range(1, 5)]
+    assert [time_ns for time_ns, _, _ in tm.run()] == wanted

@@ -106,6 +106,14 @@ def test_an_unfinished_checksum_is_completed(lib):
     buffer = ctypes.create_string_buffer(whole, len(whole))
     for start, offset in ((40, 6), (34, 8), (len(whole) - 1, 0), (2**32 - 1, 6), (34, 2**32 - 1)):
         assert lib.train_complete_checksum(buffer, 42, start, offset) == -1
+    ends = bytearray(random.Random(1).randbytes(42))
+    buffer = ctypes.create_string_buffer(bytes(ends), 42)
+    assert lib.train_complete_checksum(buffer, 42, 34, 7) == -1
+    assert lib.train_complete_checksum(buffer, 42, 34, 6) == 0
+    assert buffer.raw == ends[:40] + udp.checksum(ends[34:]).to_bytes(2, "big")
+    buffer = ctypes.create_string_buffer(bytes(40) + b"\xff\xff", 42)
+    assert lib.train_complete_checksum(buffer, 42, 34, 6) == 0
+    assert buffer.raw[40:] == b"\xff\xff"  # instead of 0, which says that there is none
 
 
 @pytest.mark.parametrize("checked", [True, False])
