@@ -78,3 +78,6 @@ def test_a_process_notes_that_it_stood_still(monkeypatch):
         clock[0] += SECOND  # between two waits
         control.sleep_until(21 * SECOND)
         assert control.still_ns == 4 * SECOND + STILL_NS + 1
+        due_ns = clock[0] + SECOND // 30  # less than its longest sleep
+        control.sleep_until(due_ns)
+        assert abs(clock[0] - due_ns) <= 1
