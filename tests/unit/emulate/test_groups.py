@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from pathlib import Path
@@ -12,8 +13,13 @@ import pytest
 from testbed.emulate import captures as capturing
 from testbed.emulate.captures import CapturedPort, Captures
 from testbed.emulate.controlled import Controlled
+from testbed.emulate.host_group import HostGroup
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.errors import RunError
+from testbed.experiment import load_text
+from testbed.hosts import progress_board as board
+from testbed.schemes import set_up
+from testbed.setup.host_specs import host_specs
 
 
 class Spawner:
@@ -27,6 +33,8 @@ class Spawner:
             name=name, pid=len(self.spawned) + 1, code=None, log=log, arguments=arguments, **named,
             said="", log_tail=lambda: process.said,
         )  # fmt: skip
+        if "descriptors" in named:
+            process.channel = socket.socket(fileno=os.dup(named["descriptors"][0]))
         process.failure = lambda what: RunError(f"{what} ended")
         self.spawned.append(process)
         self.log.append(("spawn", name))
@@ -46,6 +54,10 @@ class Spawner:
 
     def pump(self):
         pass
+
+    def wait(self, holds, timeout_s, what, ends):
+        if not holds():
+            raise RunError(f"no {what}")
 
 
 class Client:
@@ -119,6 +131,57 @@ def test_switches_are_asked_to_end_and_then_made_to(switches):
         kill = [("SIGKILL", "s1-r0")] if stubborn else []
         assert spawner.log == [("close", "s1"), ("close", "s2"), ("SIGTERM", "s1-r0"), *kill]
         assert group.clients == {} and all(node.client is None for node in group.nodes)
+
+
+def test_a_switch_that_does_not_answer_is_named_with_its_end(switches, monkeypatch):
+    group, spawner = switches()
+
+    def refuse(*_):
+        raise RunError("no answer")
+
+    monkeypatch.setattr(group.backend, "connect", refuse)
+    with pytest.raises(RunError, match="no answer"):
+        group.wait_ready()
+    spawner.spawned[0].code = 1
+    with pytest.raises(RunError, match="the process of switch s1 ended"):
+        group.wait_ready()
+
+
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("repetition, suffix", [(0, ""), (2, "-r2")])
+def test_hosts_are_started_told_and_ended(tmp_path, watched, repetition, suffix):
+    text = """
+        topology: {kind: star, hosts: 3}
+        system: ps
+        jobs: [{model: resnet18, workers: 2, iterations: 1, scale: 0.001}]
+    """
+    specs, spawner = host_specs(set_up(load_text(text))), Spawner()
+    names = {"h1": 11, "h2": 12, "h3": 13}
+    group = HostGroup(specs, spawner, names, tmp_path, repetition, watched=watched)
+    assert [each.log.name for each in spawner.spawned] == [f"h{n}{suffix}.log" for n in (1, 2, 3)]
+    assert [each.namespace for each in spawner.spawned] == [11, 12, 13]
+    assert [each.arguments["row"] for each in spawner.spawned] == [0, 1, 2]
+    own = [each.arguments["times"] is not None for each in spawner.spawned]
+    assert own == [watched, watched, False]
+    assert [(each.job, each.worker) for each in group.times()] == [(0, 0), (0, 1)] * watched
+    with pytest.raises(RunError, match="no start of the host processes"):
+        group.wait_ready()
+    for each in spawner.spawned:
+        each.channel.send(b'{"ready": true}')
+    group.wait_ready()
+    group.start(77)
+    assert [each.channel.recv(100) for each in spawner.spawned] == [b'{"start_ns": 77}'] * 3
+    group.hosts[0].row[board.ITERATION], group.hosts[1].row[board.ITERATION] = 3, 2
+    group.hosts[0].row[board.BYTES_SENT], group.hosts[1].row[board.BYTES_SENT] = 10, 20
+    assert tuple(group.work(0))[:2] == (2, 30) and group.jobs() == [0]
+    spawner.spawned[1].code = 1
+    with pytest.raises(RunError, match="the process of host h2 .* ended"):
+        group.wait_ready()
+    del spawner.log[:]
+    group.close()
+    assert spawner.log == [("SIGKILL", f"h1-r{repetition}"), ("SIGKILL", f"h3-r{repetition}")]
+    for each in spawner.spawned:
+        each.channel.close()
 
 
 @pytest.fixture

@@ -134,3 +134,12 @@ def test_a_missing_package_is_named_with_its_remedy():
     assert missing_package(tail + "'sklearn.datasets'\n").endswith("-m pip install '.[torch]'")
     assert missing_package(tail + "'requests'").endswith("-m pip install requests")
     assert missing_package("") == missing_package("ValueError: No module named 'x'\n") == ""
+
+
+def test_the_others_are_told_how_many_collectives_a_rank_has_called_that_leaves(watched):
+    watched.at(1, joined="0123")
+    watched.hosts[0].done, watched.processes[0].code = {"calls": 7}, 0
+    watched.hosts[3].done = {"calls": 7}  # its process still runs
+    watched.at(2, joined="0123")
+    left = {"left": [0, 7]}
+    assert [left in host.told for host in watched.hosts] == [False, True, True, False]
