@@ -143,3 +143,21 @@ def test_endless_parser_is_stopped(tmp_path):
         apply="if (standard.parser_error == error.ParserTimeout) { standard.egress_spec = 9; }",
     )
     assert send(s, words(0)) == [(9, words(0))]
+
+
+def test_a_value_set_of_several_and_of_wide_fields(tmp_path):
+    s = switch(
+        tmp_path,
+        top="struct pair_t { bit<8> a; bit<72> wide; bit<16> b; }",
+        headers="header h_t { bit<8> a; bit<72> wide; bit<16> b; } struct headers_t { h_t h; }",
+        parser="value_set<pair_t>(4) known; state start { packet.extract(hdr.h);"
+        " transition select(hdr.h.a, hdr.h.wide, hdr.h.b) { known: yes; default: accept; } }"
+        " state yes { hdr.h.a = 99; transition accept; }",
+    )
+    s.pipeline.value_set_add("known", [1, 5 << 64 | 6, 3])
+    data = bytes([1, 5]) + (6).to_bytes(8, "big") + bytes([0, 3])
+    assert send(s, data) == [(1, bytes([99]) + data[1:])]
+    for place in (0, 1, 9, 10, 11):
+        other = bytearray(data)
+        other[place] ^= 16
+        assert send(s, bytes(other)) == [(1, bytes(other))]
