@@ -292,3 +292,14 @@ def test_names_of_instances_that_are_arguments(tmp_path):
     s.table_set_default("MyIngress.own.t", "add", [1])
     s.table_set_default("MyIngress.v.c.t", "add", [2])
     assert out_words(send(s, words(0, 0, 0))) == [1, 1, 2]
+
+
+def test_an_argument_that_is_read_and_written_is_read_as_it_was(tmp_path):
+    """Whichever of the two comes first."""
+    s = switch(
+        tmp_path,
+        top="void first(in bit<32> a, out bit<32> b, out bit<32> c) { b = 1; c = a; }"
+        " void last(out bit<32> b, out bit<32> c, in bit<32> a) { b = 1; c = a; }",
+        apply="first(hdr.h.a, hdr.h.a, hdr.h.b); last(hdr.h.c, hdr.h.a, hdr.h.c);",
+    )
+    assert send(s, words(5, 6, 7)) == [(1, words(7, 5, 1))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from p4engine_testing.programs import send, switch, words
 
 BYTES = "header b_t { bit<8> x; }"
@@ -135,11 +136,19 @@ def test_lookahead_of_a_header(tmp_path):
     assert send(s, b"\x12\x34") == [(1, b"\x12\x34\x12\x35")]
 
 
-def test_endless_parser_is_stopped(tmp_path):
+@pytest.mark.parametrize(
+    "states",
+    [
+        "state start { transition select(packet.lookahead<bit<8>>())"
+        " { 0: start; default: accept; } }",
+        "state start { transition two; } state two { transition select(packet.lookahead<bit<8>>())"
+        " { 1: accept; default: start; } }",
+    ],
+)
+def test_endless_parser_is_stopped(tmp_path, states):
     s = switch(
         tmp_path,
-        parser="state start { transition select(packet.lookahead<bit<8>>()) { 0: start; default:"
-        " accept; } }",
+        parser=states,
         apply="if (standard.parser_error == error.ParserTimeout) { standard.egress_spec = 9; }",
     )
     assert send(s, words(0)) == [(9, words(0))]
