@@ -130,7 +130,7 @@ def dissect(data: bytes) -> Packet:
 def layers(packet: Packet) -> list[Packet]:
     """The packet's headers, from the outside in."""
     made = []
-    while packet and not isinstance(packet, NoPayload):
+    while not isinstance(packet, NoPayload):
         made.append(packet)
         packet = packet.payload
     return made
