@@ -33,7 +33,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,13 +92,21 @@ class Link:
         pass
 
 
+class Refused(UserError):
+    """The testbed does not let a process in."""
+
+
 class SocketLink(Link):
     """The link to the host process that listens under a name."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, wish: Mapping[str, Any], timeout_s: float | None = None) -> None:
+        """wish: {} for the job, {"key", "ranks"} for a group of ranks (program_link.py). Raises
+        UserError if the host process does not let this process in."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(timeout_s)
         try:
             self._socket.connect(address_of(name))
+            self._socket.send(json.dumps(wish).encode())
             data, descriptors, _, _ = socket.recv_fds(self._socket, 65536, 3)
             facts = json.loads(data)
         except (OSError, ValueError) as error:
@@ -106,7 +114,8 @@ class SocketLink(Link):
                 f"cannot join the job: its host process does not answer as {name} ({error})"
             ) from None
         if "refused" in facts:
-            raise UserError(f"cannot join the job: {facts['refused']}")
+            raise Refused(f"cannot join the job: {facts['refused']}")
+        self._socket.settimeout(None)
         memory, self._bell, self._news = descriptors
         super().__init__(memory_map.map_memory(memory, facts["bytes"]), facts)
         os.close(memory)
@@ -662,15 +671,33 @@ class Job:
                 self._wait_news(left)
 
 
-def join(rank: int | None = None) -> Job:
-    """This process's place in its job. Raises UserError outside a job of an experiment.
-
-    rank: its number in collectives, if that is not the job's: the ranks' numbers must be those of
-    the job in some order."""
+def _host_process() -> str:
     name = os.environ.get(SOCKET)
     if not name:
         raise UserError(
             f"this process belongs to no job ({SOCKET} is not set): name the program as `command`"
             " of a job in an experiment file and run that (docs/training.md)"
         )
-    return Job(SocketLink(name), rank)
+    return name
+
+
+def join_group(key: str, ranks: Sequence[int], timeout_s: float | None = None) -> Job:
+    """This process's place in a group of ranks, which gets a communicator of its own. All of its
+    ranks call this with the same key, which no other group has, and the same order of `ranks`, the
+    job's numbers of its members. The result has their places in that order as ranks. Raises Refused
+    on all of them if the testbed has no communicator for it."""
+    wish = {"key": key, "ranks": [*ranks]}
+    return Job(SocketLink(_host_process(), wish, timeout_s))
+
+
+def job_rank() -> int:
+    """The job's number of this rank."""
+    return int(_host_process().rpartition("-")[2])
+
+
+def join(rank: int | None = None) -> Job:
+    """This process's place in its job. Raises UserError outside a job of an experiment.
+
+    rank: its number in collectives, if that is not the job's: the ranks' numbers must be those of
+    the job in some order."""
+    return Job(SocketLink(_host_process(), {}), rank)

@@ -21,6 +21,7 @@ import numpy as np
 
 VERSION = 1
 CALLS = 256  # under way at a time
+MAX_MESSAGE = 65536  # bytes, with which a program says which communicator it joins
 TEXT_BYTES = 4096
 ARENA = 65536  # bytes before the arena
 

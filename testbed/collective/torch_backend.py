@@ -7,8 +7,7 @@ All-reduce and reduce-scatter (sums of float32, bfloat16, float16 and int32 tens
 floats), all-gather and broadcast of any type, and barriers use the job that the process belongs to
 (client.py). Everything else goes over gloo, on the same emulated network, and the rank's log says
 so: other collectives, other types and operations of sums, tensors of different sizes, and groups
-that are not all ranks. A second group of all ranks uses gloo, too: collectives of two groups have
-no common order. With TESTBED_STRICT=1, what would go over gloo is an error.
+for which the experiment has no communicator. With TESTBED_STRICT=1 that is an error.
 
 If the job cannot go on, because a rank has died for instance, waiting for a collective raises
 CollectiveError. DistributedDataParallel waits in C++, where it is a RuntimeError with the same
@@ -29,6 +28,7 @@ import functools
 import json
 import os
 import queue
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -353,7 +353,7 @@ class InaGroup(dist.ProcessGroup):
         each kind and type is named in the rank's log. Raises CollectiveError if that is forbidden
         (TESTBED_STRICT)."""
         dtype = tensors[0].dtype if tensors else None
-        if (kind, dtype) in self._bypasses:
+        if (kind, dtype) in self._bypasses or (self._job is None and self.size() == 1):
             return self._gloo
         what = kind if dtype is None else f"{kind} of {_name(dtype)}"
         ranks = f"{self.size()} rank{'s' if self.size() > 1 else ''}"
@@ -507,14 +507,12 @@ def _hand_out(values: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
 
 
 def new_group(store: Any, rank: int, size: int, timeout: timedelta) -> InaGroup:
-    """Group of this backend; PyTorch calls this function for each process group."""
+    """Group of this backend; PyTorch calls this function for each process group. The first one of
+    all ranks joins the job; each other one gets a communicator of its own, if there is one."""
     global _in_use
     ranks = int(os.environ.get("WORLD_SIZE", size))
-    if _in_use:
-        why = "another group of this process has joined the job"
-    elif size != ranks:
-        why = f"it is not a group of all {ranks} ranks of the job"
-    else:
+    why, job = "it has a single rank", None
+    if not _in_use and size == ranks:
         # PyTorch's ranks may be others than the job's: torchrun numbers hosts in its own order.
         job = client.join(rank)
         if job.size != size:
@@ -524,8 +522,24 @@ def new_group(store: Any, rank: int, size: int, timeout: timedelta) -> InaGroup:
                 f" job `workers: {size}`"
             )
         _in_use = True
-        return InaGroup(store, rank, size, timeout, job)
-    return InaGroup(store, rank, size, timeout, None, why)
+    elif size > 1:
+        try:
+            job = _join_group(store, rank, size, timeout)
+        except client.Refused as error:
+            why = str(error)
+    return InaGroup(store, rank, size, timeout, job, why)
+
+
+def _join_group(store: Any, rank: int, size: int, timeout: timedelta) -> client.Job:
+    """A group's communicator. Its ranks learn the job's numbers of each other, and the name that
+    the first one draws, from the store."""
+    shared = dist.PrefixStore("ina", store)
+    if rank == 0:
+        shared.set("key", secrets.token_hex(8))
+    shared.set(str(rank), str(client.job_rank()))
+    shared.wait(["key", *map(str, range(size))], timeout)
+    ranks = [int(shared.get(str(each))) for each in range(size)]
+    return client.join_group(shared.get("key").decode(), ranks, timeout.total_seconds())
 
 
 def register() -> None:

@@ -25,8 +25,8 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
     definitions = {"VALUES": platform.values, "BITMAP_WIDTH": platform.bitmap_bits}
     if platform.value_bits == 16:
         definitions["VALUE_BITS"] = 16
-    if platform.job_count > FEWEST_JOBS:
-        definitions["JOBS"] = job_places(platform.job_count)
+    if platform.numbers > FEWEST_JOBS:
+        definitions["JOBS"] = job_places(platform.numbers)
     if platform.system.memory:
         definitions["AGGREGATORS"] = platform.aggregators
         if platform.omits_zeros:

@@ -37,6 +37,12 @@ class JobTables:
         """The jobs that have entries here."""
         return list(self._entries)
 
+    def keep(self, platform: Platform, job: JobSetup) -> None:
+        """The job has its entries already, and keeps them."""
+        for call in job_calls(platform, self._switch, job):
+            entry = entry_of(call)
+            self._users[entry] = self._users.get(entry, 0) + 1
+
     def add(self, platform: Platform, started: JobSetup) -> None:
         """The job's hosts are there."""
         job = started.number

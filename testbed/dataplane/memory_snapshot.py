@@ -77,7 +77,6 @@ class SnapshotTaker:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
         self._statistics = platform.scheme.statistics(platform)
-        self._may_hold = platform.scheme.may_hold(platform)
         self._calls = occupancy_calls(platform)
         self._states = self._statistics.registers("state")
         switches = len(platform.topology.switches)
@@ -126,7 +125,7 @@ class SnapshotTaker:
         return self._counted[key]
 
     def _occupied(self, answers: list[Any], running: Collection[int] | None) -> np.ndarray:
-        return occupied(self._statistics, self._may_hold, answers, running)
+        return occupied(self._platform, answers, running)
 
     def _counts(self, answers: list[Any]) -> np.ndarray:
         counts = np.asarray(answers[0], np.int64).reshape(-1, EVENTS_PER_JOB).sum(axis=0)

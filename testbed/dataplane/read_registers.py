@@ -25,14 +25,14 @@ def occupancy(platform: Platform, client: Any) -> list[tuple[int, int, int]]:
         return []
     if platform.switch == "bmv2":
         return occupancy_of_slots(platform, client)
-    scheme, answers = platform.scheme, client.batch(occupancy_calls(platform))
-    counted = occupied(scheme.statistics(platform), scheme.may_hold(platform), answers)
+    answers = client.batch(occupancy_calls(platform))
+    counted = occupied(platform, answers)
     return [(job, filling, held) for job, filling, held in counted.tolist()]
 
 
 def occupancy_calls(platform: Platform) -> list[tuple]:
     """The control calls whose answers `occupied` needs."""
-    jobs = platform.job_count
+    jobs = platform.numbers
     read = "register_read" if platform.switch == "bmv2" else "register_words"
     return [
         (read, "events", 0, jobs * EVENTS_PER_JOB),
@@ -41,19 +41,32 @@ def occupancy_calls(platform: Platform) -> list[tuple]:
     ]
 
 
+def of_jobs(platform: Platform, values: Any, each: int) -> np.ndarray:
+    """A register with `each` values per communicator, as sums over the jobs' communicators,
+    int64[J, each]."""
+    found = np.asarray(values, np.int64).reshape(-1, each)
+    if not platform.groups_per_job:
+        return found
+    sums = np.zeros((platform.job_count, each), np.int64)
+    np.add.at(sums, platform.owners, found)
+    return sums
+
+
 def occupied(
-    kept: Statistics, held: bool, answers: Any, running: Collection[int] | None = None
+    platform: Platform, answers: Any, running: Collection[int] | None = None
 ) -> np.ndarray:
     """(job, filling, held) of each job, int64[J, 3], from the answers to `occupancy_calls`; where
-    the `running` jobs are given, of these, and of others only if they have left something behind.
-    `held`: see `Scheme.may_hold`."""
-    events = np.asarray(answers[0], np.int64).reshape(-1, EVENTS_PER_JOB)
-    endings = np.asarray(answers[1], np.int64).reshape(-1, ENDINGS_PER_JOB)
+    the `running` jobs are given, of these, and of others only if they have left something
+    behind."""
+    kept = platform.scheme.statistics(platform)
+    events = of_jobs(platform, answers[0], EVENTS_PER_JOB)
+    endings = of_jobs(platform, answers[1], ENDINGS_PER_JOB)
     found = np.zeros((len(events), 3), np.int64)
     found[:, 0] = np.arange(len(events))
     found[:, 1] = events[:, kept.claim_columns].sum(axis=1) - endings.sum(axis=1)
-    if held:
-        found[:, 2] = events[:, kept.place(0, "completions")] - np.asarray(answers[2], np.int64)
+    if platform.scheme.may_hold(platform):
+        released = of_jobs(platform, answers[2], 1)[:, 0]
+        found[:, 2] = events[:, kept.place(0, "completions")] - released
     if running is not None:
         told = (found[:, 1] != 0) | (found[:, 2] != 0)
         told[list(running)] = True
@@ -74,12 +87,12 @@ def occupancy_of_slots(platform: Platform, client: Any) -> list[tuple[int, int, 
     )
     times = [0] * len(read[states[0]])
     registers = [read.get(name, times) for name in names]
-    jobs = platform.job_count
+    jobs, owners = platform.job_count, platform.owners
     filling, held = [0] * jobs, [0] * jobs
-    for job, state, _ in _slots(platform, registers):
-        if job < jobs:
-            filling[job] += state == FILLING
-            held[job] += state == HELD
+    for number, state, _ in _slots(platform, registers):
+        if number < len(owners):
+            filling[owners[number]] += state == FILLING
+            held[owners[number]] += state == HELD
     return list(zip(range(jobs), filling, held, strict=True))
 
 
@@ -87,35 +100,39 @@ def counters(platform: Platform, client: Any) -> list[tuple[int, str, int]]:
     """All counters of a switch as (job, name, value); times in ns. [] without switch memory."""
     if not platform.system.memory:
         return []
-    jobs = platform.job_count
+    jobs, numbers, owners = platform.job_count, platform.numbers, platform.owners
     timestamp_unit_ns = platform.timestamp_unit_ns
     kept = platform.scheme.statistics(platform)
     registers = _slot_registers(kept)
     events, endings, filling, held, *slot_registers, stats = client.batch(
         [
-            ("register_read", "events", 0, jobs * EVENTS_PER_JOB),
-            ("register_read", "endings", 0, jobs * ENDINGS_PER_JOB),
-            ("register_read", "filling_time", 0, jobs * ENDINGS_PER_JOB),
-            ("register_read", "held_time", 0, jobs),
+            ("register_read", "events", 0, numbers * EVENTS_PER_JOB),
+            ("register_read", "endings", 0, numbers * ENDINGS_PER_JOB),
+            ("register_read", "filling_time", 0, numbers * ENDINGS_PER_JOB),
+            ("register_read", "held_time", 0, numbers),
             *(("register_read", name, 0, None) for name in registers),
             # Last: on BMv2 time goes on within a batch, and none may have been claimed later.
             ("stats",),
         ]
     )
     now = stats["timestamp"]
+    events = of_jobs(platform, events, EVENTS_PER_JOB)
+    endings = of_jobs(platform, endings, ENDINGS_PER_JOB)
+    filling = of_jobs(platform, filling, ENDINGS_PER_JOB)
+    held = of_jobs(platform, held, 1)[:, 0]
     times: dict[int, dict[int, list[int]]] = {job: {FILLING: [], HELD: []} for job in range(jobs)}
-    for job, state, since in _slots(platform, slot_registers):
-        if job in times and state in times[job]:
-            times[job][state].append(int(now) - since)
+    for number, state, since in _slots(platform, slot_registers):
+        if number < numbers and state in (FILLING, HELD):
+            times[int(owners[number])][state].append(int(now) - since)
     rows: list[tuple[int, str, int]] = []
     for job in range(jobs):
         for name in kept.events:
-            rows.append((job, name, int(events[kept.place(job, name)])))
+            rows.append((job, name, int(events[job, kept.place(0, name)])))
         open_times = times[job]
         for ending, name in kept.endings.items():
-            place = job * ENDINGS_PER_JOB + ending
-            rows.append((job, f"ended_{name}", int(endings[place])))
-            rows.append((job, f"filling_{name}_ns", int(filling[place]) * timestamp_unit_ns))
+            rows.append((job, f"ended_{name}", int(endings[job, ending])))
+            filled_ns = int(filling[job, ending]) * timestamp_unit_ns
+            rows.append((job, f"filling_{name}_ns", filled_ns))
         rows.append((job, "ended_open", len(open_times[FILLING])))
         rows.append((job, "filling_open_ns", sum(open_times[FILLING]) * timestamp_unit_ns))
         rows.append((job, "held_ns", int(held[job]) * timestamp_unit_ns))

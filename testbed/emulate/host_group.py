@@ -48,6 +48,9 @@ class HostProcess(Controlled):
     joined: bool = False  # its program has joined its job
     disagreed: str | None = None  # why the ranks of its program's job cannot go on
     left_told: bool = False  # True: the other ranks know that its program has ended
+    wanted: list[dict] = field(default_factory=list)  # groups of ranks that its program wants
+    made: set[str] = field(default_factory=set)  # keys of groups for which it has a machine
+    left: dict[str, int] = field(default_factory=dict)  # groups left, with the collectives called
 
     @property
     def title(self) -> str:
@@ -83,6 +86,12 @@ class HostProcess(Controlled):
                 self.done = message["done"]
             elif "joined" in message:
                 self.joined = True
+            elif "wanted" in message:
+                self.wanted.append(message["wanted"])
+            elif "made" in message:
+                self.made.add(message["made"])
+            elif "left" in message:
+                self.left[message["left"]] = message["calls"]
             elif "disagree" in message:
                 self.disagreed = message["disagree"]
             elif "failed" in message:

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from testbed import dataplane
 from testbed.emulate.captures import CapturedPort, Captures
+from testbed.emulate.communicators import Communicators
 from testbed.emulate.fault_injection import Faults
 from testbed.emulate.flow_group import FlowGroup
 from testbed.emulate.host_group import HostGroup
@@ -131,6 +132,7 @@ class Repetition:
         self._hosts: HostGroup | None = None
         self._flows: FlowGroup | None = None
         self._programs: ProgramGroup | None = None
+        self._communicators: Communicators | None = None  # only if jobs are programs
         self._failover: Failover | None = None  # only if links fail
         self._start_ns = 0
         # What switches that have ended had counted: (registers, ports) of each life, by name.
@@ -204,6 +206,8 @@ class Repetition:
                 dataplane.install(self.setup, name, client)
             else:
                 self._failover.install(name, client)
+            if self._communicators is not None:
+                self._communicators.configure(name, client)
 
     def _new_failover(self) -> Failover:
         from testbed.dataplane.failover import Failover
@@ -255,8 +259,22 @@ class Repetition:
                 self._still_before[name] = client.stats().get("still_ns", 0)
         self._start_ns = start_ns = time.monotonic_ns() + START_DELAY_NS
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
+        if any(job.is_program for job in setup.listed):
+            self._communicators = Communicators(
+                setup,
+                hosts,
+                [*switches.clients],
+                lambda name: switches.asked(name, "cannot take a group of ranks"),
+            )
         self._programs = programs = ProgramGroup(
-            setup.listed, hosts, session.nodes, namespaces, session.logs, self.number, start_ns
+            setup.listed,
+            hosts,
+            session.nodes,
+            namespaces,
+            session.logs,
+            self.number,
+            start_ns,
+            self._communicators,
         )
         look = dataplane.SnapshotTaker(platform) if platform.aggregators > 0 else None
         memory = MemorySampler(switches, look, start_ns)

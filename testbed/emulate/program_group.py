@@ -35,6 +35,7 @@ from testbed.network.spawner import Process, Spawner
 from testbed.paths import import_path
 
 if TYPE_CHECKING:
+    from testbed.emulate.communicators import Communicators
     from testbed.experiment.schema_jobs import Job
 
 INA = "ina"  # the job's key `backend`
@@ -88,9 +89,11 @@ class ProgramGroup:
         logs: Path,
         repetition: int,
         start_ns: int,
+        communicators: Communicators | None = None,
     ) -> None:
-        """namespaces: holder's process id by host. start_ns: the common start, on
-        CLOCK_MONOTONIC."""
+        """namespaces: holder's process id by host. start_ns: the common start, on CLOCK_MONOTONIC.
+        communicators: of the groups of ranks that the programs make."""
+        self._communicators = communicators
         self._spawner = spawner
         self._namespaces = namespaces
         self._logs = logs
@@ -115,6 +118,8 @@ class ProgramGroup:
     def tick(self, now_ns: int) -> None:
         """Start the jobs that are due, and look for ranks that have ended. Raises RunError when a
         job has failed."""
+        if self._communicators is not None:
+            self._communicators.tick(now_ns)
         for job in self._jobs.values():
             if not job.ranks and now_ns >= job.start_ns:
                 job.ranks = [self._start(job, host) for host in job.hosts]

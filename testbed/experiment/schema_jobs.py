@@ -225,6 +225,12 @@ class Job(JobShape):
         job._submitted_ns = self.submitted_ns
         return job
 
+    def of_group(self, name: str, workers: int, trace: Trace) -> Job:
+        """A program's job as one of a group of its ranks, which have a trace of their own."""
+        job = self.model_copy(update={"name": name, "workers": workers})
+        job._trace = trace
+        return job
+
 
 LINK_FAULTS = ("link_down", "link_up")
 FAILOVER_NS = 50 * MS

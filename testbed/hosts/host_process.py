@@ -16,6 +16,13 @@ A worker whose values a program gives (program_link.py) is done when that progra
   from the runner  {"ended": true}: its program has ended; {"left": [rank, collectives]}: another
                    rank's program has; {"abort": "..."}: the job is over, for this reason
 
+A program's groups of ranks get communicators of their own:
+  to the runner    {"wanted": {"key", "ranks"}}: its program wants one; {"made": key}: its machine
+                   is there; {"left": key, "calls": N}: its program has left it
+  from the runner  {"made": key, "spec": ...}: make a machine; {"opened": key}: all members have
+                   theirs; {"refused": "...", "group": key}; {"left": [rank, collectives], "group":
+                   key}; {"dropped": key, "number": N}: all members have left
+
 The board is a row of shared memory that the runner reads for progress and for signs of life.
 """
 
@@ -34,18 +41,20 @@ from typing import Any
 
 import numpy as np
 
+from testbed.collective import memory_map
 from testbed.hosts import packet_loop as loop
 from testbed.hosts import progress_board
-from testbed.hosts.program_link import ProgramLink
+from testbed.hosts.machine_table import MachineTable
+from testbed.hosts.program_link import Membership, ProgramLink
 from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
-from testbed.hosts.sockets import Io, PacketSocket
+from testbed.hosts.sockets import PacketSocket
 from testbed.linux.kernel import wake_promptly
 from testbed.protocols import lag, wire
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
-from testbed.protocols.records import as_dict
+from testbed.protocols.records import COUNTER_NAMES
 from testbed.schemes import new_machine
 from testbed.workload import machine, worker
-from testbed.workload.placed_machine import Placed, Stepper, raised
+from testbed.workload.placed_machine import raised
 
 ROWS_IN = 256
 ROWS_OUT = 256
@@ -59,38 +68,13 @@ _PLANNED: dict[bool, type[PlannedWorker] | type[ServerStripes]] = {
 
 
 class _Role:
-    """A machine with what the loop must know of it."""
+    """A machine with its specification. `place`: among the machines of the process."""
 
-    def __init__(self, spec: HostSpec, output: Path) -> None:
+    def __init__(self, spec: HostSpec, place: int = 0) -> None:
         self.spec = spec
-        self.output = output
-        self.is_worker = spec.is_worker
+        self.place = place
         self.machine = new_machine(spec)
-        self.said_done = False
-        self.link: ProgramLink | None = None
-        self.arrived = machine.new_batch(ROWS_IN, spec.job.values, spec.job.bitmap_width)
-        self.out = machine.new_batch(
-            ROWS_OUT if self.is_worker else SERVER_ROWS_OUT, spec.job.values, spec.job.bitmap_width
-        )
-        self._place()
-
-    def _place(self) -> None:
-        self._parts = [Placed(part) for part in (self.machine, self.arrived, self.out)]
-        self._stepper = Stepper(self.machine, self.arrived, self.out)
-        self._stepped = np.array(
-            [self._stepper.address, *(part.address for part in self._parts)], np.int64
-        )
-
-    def share(self, times: Mapping[str, np.ndarray]) -> None:
-        """Move the machine's times into shared memory."""
-        self.machine = attach(self.machine, dict(times))
-        self._place()
-
-    def join(self, link: ProgramLink) -> None:
-        """Attach the machine to the memory of a program."""
-        self.link = link
-        self.machine = worker.attach(self.machine, link.memory)
-        self._place()
+        self.first = 0  # of its destinations
 
     @property
     def lags(self) -> np.ndarray:
@@ -98,35 +82,99 @@ class _Role:
         protocol = self.machine.protocol
         return (protocol if hasattr(protocol, "lag") else protocol.worker).lag
 
-    def go_on(self, part: PlannedWorker | ServerStripes) -> None:
-        """Go on with another part of a plan."""
-        self.machine = machine.on_new_way(self.machine, part)
-        self._place()
-
-    def run(self, io: Io, board: np.ndarray, origin_ns: int) -> int:
-        """Run the loop until it has something to say (see loop.py)."""
-        news = not self.said_done
-        reason = loop.run(
-            self._stepped,
-            self.machine.status,
-            self.machine.counters,
-            self.machine.counters.view(np.int64),
-            self.arrived,
-            self.out,
-            io,
-            board,
-            origin_ns,
-            news,
-        )
-        if reason == loop.RAISED:
-            raise raised.pop()
-        return reason
-
     def failure(self) -> str | None:
         """The first wrong value, by job, iteration, tensor and position, or None."""
         if not self.machine.status[0].failed:
             return None
         return machine.wrong_value(self.spec, self.machine)
+
+
+class _Host:
+    """The roles of a process and their socket. The first one is what the process is made for; the
+    others are of further communicators of its program."""
+
+    def __init__(self, spec: HostSpec, output: Path) -> None:
+        self.role = _Role(spec)
+        self.roles = {0: self.role}  # by place
+        self.output = output
+        self.is_worker = spec.is_worker
+        self.said_done = False
+        self.link: ProgramLink | None = None
+        rows = ROWS_OUT if self.is_worker else SERVER_ROWS_OUT
+        shape = spec.job.values, spec.job.bitmap_width
+        self.machines = MachineTable(
+            machine.new_batch(ROWS_IN, *shape), machine.new_batch(rows, *shape)
+        )
+        self.put(self.role)
+
+    def put(self, role: _Role) -> None:
+        """Put a role's machine, or what has become of it, where the loop steps it."""
+        role.machine = self.machines.put(role.place, role.machine, role.spec.job.number, role.first)
+
+    def add(self, spec: HostSpec) -> _Role:
+        """A role in another communicator."""
+        place = self.machines.free_place()
+        assert place is not None, "the runner counts them"
+        role = self.roles[place] = _Role(spec, place)
+        role.first = self.packets.add_peers(spec.peers)
+        self.put(role)
+        return role
+
+    def drop(self, number: int) -> None:
+        """Leave the communicator with this number."""
+        for place, role in [*self.roles.items()]:
+            if place > 0 and role.spec.job.number == number:
+                del self.roles[place]
+                self.machines.remove(place)
+
+    def open(
+        self, address: str, port: int, watched: int, buffer_bytes: int, in_trains: bool = False
+    ) -> None:
+        """Open the socket. watched: the descriptor that ends every wait."""
+        self.packets = PacketSocket(
+            address,
+            port,
+            self.role.spec.peers,
+            self.machines.arrived,
+            self.machines.out,
+            watched,
+            buffer_bytes,
+            in_trains,
+        )
+
+    def share(self, times: Mapping[str, np.ndarray]) -> None:
+        """Move the first machine's times into shared memory."""
+        self.role.machine = attach(self.role.machine, dict(times))
+        self.put(self.role)
+
+    def join(self, role: _Role, memory: memory_map.Shared) -> None:
+        """Attach a role's machine to the memory of a program."""
+        role.machine = worker.attach(role.machine, memory)
+        self.put(role)
+
+    def go_on(self, part: PlannedWorker | ServerStripes) -> None:
+        """Go on with another part of a plan."""
+        self.role.machine = machine.on_new_way(self.role.machine, part)
+        self.put(self.role)
+
+    def run(self, board: np.ndarray, origin_ns: int) -> tuple[int, _Role]:
+        """Run the loop until it has something to say (see packet_loop.run); with the role that it
+        is about."""
+        machines = self.machines
+        reason = loop.run(
+            machines.table,
+            machines.batches,
+            machines.arrived,
+            machines.picked,
+            machines.out,
+            self.packets.io,
+            board,
+            origin_ns,
+            not self.said_done,
+        )
+        if reason == loop.RAISED:
+            raise raised.pop()
+        return reason, self.roles[int(machines.table.used[1])]
 
 
 def run_host(
@@ -143,102 +191,123 @@ def run_host(
     A worker's times go to the file `output`; `board` is the role's row of shared memory.
     `in_trains`: see `PacketSocket`. times: where the runner reads a worker's times meanwhile (see
     shared_times.py); None: it does not."""
-    role = _Role(spec, output)
+    host = _Host(spec, output)
     if times:
-        role.share(times)
+        host.share(times)
     watched = control.fileno()
     if spec.is_worker and spec.job.program:
-        role.join(ProgramLink(spec, watched))
-        assert role.link is not None
-        watched = role.link.fileno()
-    packets = PacketSocket(
-        spec.address,
-        wire.PORT,
-        spec.peers,
-        role.arrived,
-        role.out,
-        watched,
-        SOCKET_BUFFER_BYTES,
-        in_trains,
-    )
+        host.link = ProgramLink(host.role, watched)
+        host.join(host.role, host.link.job.memory)
+        watched = host.link.fileno()
+    host.open(spec.address, wire.PORT, watched, SOCKET_BUFFER_BYTES, in_trains)
     try:
         wake_promptly()
         gc.disable()  # a collection would write to, and so copy, every page shared with the parent
         _send_message(control, ready=True, pid=os.getpid())
         message = _receive_message(control)
         if "start_ns" in message:
-            _serve(role, packets, board, control, message["start_ns"])
+            _serve(host, board, control, message["start_ns"])
     finally:
-        packets.close()
-        if role.link is not None:
-            role.link.close()
+        host.packets.close()
+        if host.link is not None:
+            host.link.close()
 
 
-def _serve(
-    role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket, origin_ns: int
-) -> None:
+def _serve(host: _Host, board: np.ndarray, control: socket.socket, origin_ns: int) -> None:
     board[progress_board.DUE_NS] = origin_ns
     while (early := origin_ns - time.monotonic_ns()) > 0:
         board[progress_board.HEARTBEAT_NS] = time.monotonic_ns()
         time.sleep(min(early / 1e9, 0.05))
     board[progress_board.STATE] = progress_board.RUNNING
     while True:
-        reason = role.run(packets.io, board, origin_ns)
+        reason, role = host.run(board, origin_ns)
         if reason == loop.WRONG_VALUE:
             board[progress_board.STATE] = progress_board.FAILED
-            _write_tables(role)
+            _write_tables(host)
             _send_message(control, failed=role.failure())
             _receive_message(control)
             return
         if reason == loop.FINISHED:
-            _finish(role, packets, board, control)
+            _finish(host, board, control)
             continue
         if reason == loop.NEWS:
-            assert role.link is not None
-            why = role.link.tell(role.machine)
+            assert host.link is not None
+            why = host.link.of(role).tell()
             if why is not None:
                 _send_message(control, disagree=why)
+            _report(host.link, control)
             continue
-        if role.link is not None:
-            said = role.link.attend(role.machine)
-            if role.link.joined:
-                role.link.joined = False
-                _send_message(control, joined=True)
+        if host.link is not None:
+            said = host.link.attend()
+            _report(host.link, control)
             if not said:
                 continue
         message = _receive_message(control)
-        if role.link is not None:
-            _about_program(role.link, role.machine, message)
+        if host.link is not None:
+            _about_program(host.link, message)
+        _about_group(host, control, message)
         if "planned" in message:
-            role.go_on(_PLANNED[role.is_worker].from_json(message["planned"]))
+            host.go_on(_PLANNED[host.is_worker].from_json(message["planned"]))
             board[progress_board.DUE_NS] = time.monotonic_ns()
         if not message or "stop" in message:
-            if not role.said_done:
-                _finish(role, packets, board, control)
+            if not host.said_done:
+                _finish(host, board, control)
             return
 
 
-def _about_program(link: ProgramLink, machine: Any, message: dict) -> None:
+def _report(link: ProgramLink, control: socket.socket) -> None:
+    """Tell the runner what the program has done."""
+    if link.joined:
+        link.joined = False
+        _send_message(control, joined=True)
+    while link.wanted:
+        _send_message(control, wanted=link.wanted.pop(0))
+    for each in link.news_of_leaving():
+        _send_message(control, left=each.key, calls=each.calls)
+
+
+def _about_program(link: ProgramLink, message: dict) -> None:
     """The runner's messages about programs."""
     if "ended" in message:
-        link.end(machine)
-    if "left" in message:
-        link.rank_left(machine, *message["left"])
+        link.end()
+    if "left" in message and (membership := link.group(message.get("group", ""))):
+        membership.rank_left(*message["left"])
     if "abort" in message:
         link.fail(message["abort"])
+    if "refused" in message:
+        link.refuse(message["group"], message["refused"])
+    if "opened" in message:
+        link.open(message["opened"])
 
 
-def _finish(role: _Role, packets: PacketSocket, board: np.ndarray, control: socket.socket) -> None:
-    role.said_done = True
+def _about_group(host: _Host, control: socket.socket, message: dict) -> None:
+    """The runner's messages about communicators that come and go."""
+    if "made" in message:
+        key, spec = message["made"], HostSpec.from_json(message["spec"])
+        role = host.add(spec)
+        if host.link is not None:
+            joined = Membership(role, key)
+            host.join(role, joined.memory)
+            host.link.add(joined)
+        _send_message(control, made=key)
+    if "dropped" in message:
+        if host.link is not None and (membership := host.link.group(message["dropped"])):
+            host.link.remove(membership)
+        host.drop(message["number"])
+
+
+def _finish(host: _Host, board: np.ndarray, control: socket.socket) -> None:
+    host.said_done = True
     board[progress_board.STATE] = progress_board.DONE
-    _write_tables(role)
-    _send_message(control, done=_totals(role, packets, board))
+    _write_tables(host)
+    _send_message(control, done=_totals(host, board))
 
 
-def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
+def _totals(host: _Host, board: np.ndarray) -> dict:
     """Numbers that the runner writes into the tables `hosts` and `jobs`."""
-    cpu = time.process_time_ns()
-    totals: dict[str, int | None] = dict(as_dict(role.machine.counters))
+    cpu, role = time.process_time_ns(), host.role
+    counted = host.machines.table.counters.sum(axis=0).tolist()
+    totals: dict[str, int | None] = dict(zip(COUNTER_NAMES, counted, strict=True))
     totals |= {
         "packets_sent": int(board[progress_board.PACKETS_SENT]),
         "packets_received": int(board[progress_board.PACKETS_RECEIVED]),
@@ -246,18 +315,18 @@ def _totals(role: _Role, packets: PacketSocket, board: np.ndarray) -> dict:
         "bytes_received": int(board[progress_board.BYTES_RECEIVED]),
         "unsent": int(board[progress_board.UNSENT]),
         "still_ns": int(board[progress_board.STILL_NS]),
-        "socket_drops": packets.drops(),
+        "socket_drops": host.packets.drops(),
         "cpu_ns": cpu,
         "pss_bytes": _proportional_set_bytes(),
     }
-    if role.is_worker:
+    if host.is_worker:
         lags = role.lags
         totals |= {
             "lag_p50_ns": lag.percentile(lags, 0.50),
             "lag_p99_ns": lag.percentile(lags, 0.99),
             "lag_max_ns": int(lags[lag.MAXIMUM]),
         }
-        if role.link is None:
+        if host.link is None:
             totals["end_ns"] = int(role.machine.source.end_ns[-1])
         else:
             totals["end_ns"] = int(role.machine.source.state.end_ns)
@@ -276,22 +345,22 @@ def _proportional_set_bytes() -> int | None:
     return None
 
 
-def _write_tables(role: _Role) -> None:
+def _write_tables(host: _Host) -> None:
     """The times that belong into the tables `iterations` and `tensors`, as an .npz.
 
     int64 ns since the run's start, -1 for never: start_ns, compute_end_ns, end_ns of each iteration
     [I]; forward_start_ns, forward_end_ns, ready_ns, first_sent_ns, done_ns of each iteration and
     tensor [I, T]. A server has none, and a program has no iterations that anybody knows of."""
-    if not role.is_worker:
+    if not host.is_worker:
         return
-    if role.link is not None:
+    if host.link is not None:
         times: dict[str, Any] = dict.fromkeys(ITERATION_TIMES, np.zeros(0, np.int64))
         times |= dict.fromkeys(TENSOR_TIMES, np.zeros((0, 0), np.int64))
-        with open(role.output, "wb") as file:
+        with open(host.output, "wb") as file:
             np.savez(file, **times)
         return
-    scoreboard, training = role.machine.scoreboard, role.machine.source
-    with open(role.output, "wb") as file:
+    scoreboard, training = host.role.machine.scoreboard, host.role.machine.source
+    with open(host.output, "wb") as file:
         np.savez(
             file,
             start_ns=training.start_ns,
@@ -320,7 +389,7 @@ def load(specs: Sequence[Mapping[str, Any]]) -> None:
     forked later share it. specs: of `HostSpec.small`, as `to_json` gives them."""
     with _without_blas():
         for spec in specs:
-            _load(_Role(HostSpec.from_json(spec), Path(os.devnull)))
+            _load(_Host(HostSpec.from_json(spec), Path(os.devnull)))
 
 
 @contextlib.contextmanager
@@ -338,14 +407,12 @@ def _without_blas() -> Iterator[None]:
         del sys.modules[name]
 
 
-def _load(role: _Role) -> None:
+def _load(host: _Host) -> None:
     """Run the loop up to a message that waits already, at a time before the role's start."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.send(b"x")
-        packets = PacketSocket(
-            role.spec.address, 0, role.spec.peers, role.arrived, role.out, theirs.fileno(), 1 << 16
-        )
+        host.open(host.role.spec.address, 0, theirs.fileno(), 1 << 16)
         board = np.zeros(progress_board.COLUMNS, np.int64)
-        role.run(packets.io, board, time.monotonic_ns() + 10**12)
-        packets.close()
+        host.run(board, time.monotonic_ns() + 10**12)
+        host.packets.close()

@@ -1,9 +1,9 @@
-"""The loop of a host process, compiled: packets in, one step of the machine, packets out, sleep.
+"""The loop of a host process, compiled: packets in, one step of each machine, packets out, sleep.
 
-The machine is stepped by its address (testbed/workload/placed_machine.py), so this is the same code
-for every system. It returns to Python only for what is rare: a message from the runner, the end of
-the work, a wrong value. A wake-up costs a few microseconds more in Python than here, and a host has
-two per packet when little is under way.
+Machines are stepped by their addresses (testbed/workload/placed_machine.py), so this is the same
+code for every system. It returns to Python only for what is rare: a message from the runner, the
+end of the work, a wrong value. A wake-up costs a few microseconds more in Python than here, and a
+host has two per packet when little is under way.
 
 Waking is expensive too, a fifth of all work at the highest rates. So a host moderates its wakings
 as network cards do their interrupts: a packet that arrives soon after the last waking waits a
@@ -16,8 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.hosts import progress_board, socket_calls, trains
-from testbed.protocols import sizes
+from testbed.hosts.machine_table import find_owners, give_pace, pick, take_pace
+from testbed.protocols import records, sizes
 from testbed.protocols.jit import njit
+from testbed.protocols.worker_state import NEVER
 from testbed.workload.placed_machine import call_step
 
 HEARTBEAT_NS = 50_000_000
@@ -27,11 +29,16 @@ MODERATION_NS = 200_000  # between wakings by packets, when fewer than FEW_PACKE
 FEW_PACKETS = 16
 
 # Why the loop returned
+NOTHING = -1  # it goes on
 MESSAGE = 0
 FINISHED = 1
 WRONG_VALUE = 2
 RAISED = 3  # an exception, in plain Python
 NEWS = 4  # for the program that gives the values
+
+_SENT = records.COUNTER_NAMES.index("gradient_packets")
+_FINISHED = records.COUNTER_NAMES.index("results")
+_RESENT = records.COUNTER_NAMES.index("retransmissions")
 
 
 @njit(cache=True)
@@ -75,27 +82,52 @@ def _send_out(io, out, filled, board):
 
 
 @njit(cache=True)
-def _update(board, status, counters, counted, now):
+def _update(board, table, now):
+    """Write the signs of life: iterations of the first machine, and the sums over all machines."""
     board[progress_board.HEARTBEAT_NS] = now
-    board[progress_board.ITERATION] = status[0].iterations
-    board[progress_board.SENT] = counters[0].gradient_packets
-    board[progress_board.FINISHED] = counters[0].results
-    board[progress_board.RETRANSMISSIONS] = counters[0].retransmissions
-    board[progress_board.OPEN_CALLS] = status[0].open_calls
-    for i in range(counted.size):
-        board[progress_board.COUNTERS + i] = counted[i]
+    board[progress_board.ITERATION] = table.status[0].iterations
+    board[progress_board.OPEN_CALLS] = 0
+    for i in range(table.counters.shape[1]):
+        board[progress_board.COUNTERS + i] = 0
+    for machine in range(table.used[0]):
+        board[progress_board.OPEN_CALLS] += table.status[machine].open_calls
+        for i in range(table.counters.shape[1]):
+            board[progress_board.COUNTERS + i] += table.counters[machine, i]
+    board[progress_board.SENT] = board[progress_board.COUNTERS + _SENT]
+    board[progress_board.FINISHED] = board[progress_board.COUNTERS + _FINISHED]
+    board[progress_board.RETRANSMISSIONS] = board[progress_board.COUNTERS + _RESENT]
 
 
 @njit(cache=True)
-def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, finished_is_news):
-    """Run until there is something to report; returns MESSAGE, FINISHED, WRONG_VALUE, RAISED or
-    NEWS.
+def _step(table, machine, batches, now, arrived, picked, out, count, owner, deadline):
+    """Step one machine with its packets; returns how many it sends. owner: whose all packets are,
+    or -1; `deadline` is int64[2], that of this machine and the least of all."""
+    packets, own = batches[0], count
+    if owner == -1:
+        packets, own = batches[1], pick(table, machine, arrived, count, picked)
+    elif owner != machine:
+        own = 0
+    give_pace(table, machine)
+    filled = call_step(
+        table.steps[machine, 0],
+        (table.steps[machine, 1], packets, batches[2], now, own, deadline.ctypes.data),
+    )
+    take_pace(table, machine)
+    deadline[1] = min(deadline[1], deadline[0])
+    if table.first[machine] > 0:
+        for i in range(filled):
+            out.destinations[i] += table.first[machine]
+    return filled
 
-    `stepped` is int64[4], the addresses of the step function, the machine and its batches `arrived`
-    and `out`; `status` and `counters` are the machine's, and
-    `counted` int64[*] is the memory of `counters`. `origin_ns` is the run's start on
-    CLOCK_MONOTONIC."""
-    deadline = np.zeros(1, np.int64)
+
+@njit(cache=True)
+def run(table, batches, arrived, picked, out, io, board, origin_ns, finished_is_news):
+    """Run until there is something to report; returns MESSAGE, FINISHED, WRONG_VALUE, RAISED or
+    NEWS. The machine that has failed or has news is then `table.used[1]`.
+
+    `table` is a machine_table.Table, and `batches` its batches' addresses. `origin_ns` is the run's
+    start on CLOCK_MONOTONIC."""
+    deadline = np.zeros(2, np.int64)
     beat = 0
     woken = 0
     while True:
@@ -105,26 +137,41 @@ def run(stepped, status, counters, counted, arrived, out, io, board, origin_ns, 
             board[progress_board.STILL_NS] += clock - board[progress_board.DUE_NS]
         board[progress_board.DUE_NS] = clock
         now = clock - origin_ns
-        filled = call_step(
-            stepped[0], (stepped[1], stepped[2], stepped[3], now, count, deadline.ctypes.data)
-        )
-        if filled < 0:
-            return RAISED
-        _send_out(io, out, filled, board)
+        machines = table.used[0]
+        owner = 0 if machines == 1 else find_owners(table, arrived, count)
+        deadline[1] = NEVER
+        reason = NOTHING
+        unfinished = 0
+        for i in range(machines):
+            machine = (table.used[2] + i) % machines
+            if table.steps[machine, 0] == 0:
+                continue
+            filled = _step(
+                table, machine, batches, now, arrived, picked, out, count, owner, deadline
+            )
+            if filled < 0:
+                return RAISED
+            _send_out(io, out, filled, board)
+            status = table.status[machine]
+            if status.finished == 0:
+                unfinished += 1
+            if status.failed == 1:
+                reason, table.used[1] = WRONG_VALUE, machine
+            elif status.news == 1 and reason == NOTHING:
+                reason, table.used[1] = NEWS, machine
+        table.used[2] = (table.used[2] + 1) % machines
         if clock - beat > HEARTBEAT_NS:
             beat = clock
-            _update(board, status, counters, counted, clock)
-        if status[0].failed == 1:
-            return WRONG_VALUE
-        if status[0].news == 1:
-            return NEWS
-        if finished_is_news and status[0].finished == 1:
-            _update(board, status, counters, counted, clock)
+            _update(board, table, clock)
+        if reason != NOTHING:
+            return reason
+        if finished_is_news and unfinished == 0:
+            _update(board, table, clock)
             return FINISHED
         if count == arrived.packets.shape[0]:
             continue
         begin = socket_calls.monotonic_ns(io.scratch)
-        pause = min(deadline[0] + origin_ns - begin, LONGEST_SLEEP_NS)
+        pause = min(deadline[1] + origin_ns - begin, LONGEST_SLEEP_NS)
         if pause <= 0:
             continue
         board[progress_board.DUE_NS] += pause

@@ -74,13 +74,13 @@ def attach(machine: Any, shared: dict[str, np.ndarray]) -> Any:
         own = getattr(part, name)
         array[...] = own
         instead[id(own)] = array
-    return _replaced(machine, instead)
+    return replaced(machine, instead)
 
 
-def _replaced(part: Any, instead: dict[int, np.ndarray]) -> Any:
+def replaced(part: Any, instead: dict[int, np.ndarray]) -> Any:
     """A machine, or a part of one, with other arrays: a part may be in several places."""
     if isinstance(part, np.ndarray):
         return instead.get(id(part), part)
     if isinstance(part, tuple) and hasattr(part, "_fields"):
-        return type(part)(*(_replaced(each, instead) for each in part))
+        return type(part)(*(replaced(each, instead) for each in part))
     return part

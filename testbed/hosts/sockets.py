@@ -62,6 +62,7 @@ class PacketSocket:
         buffer_bytes: int,
         in_trains: bool = False,
     ) -> None:
+        self._kept: list[ctypes.Array] = []  # memory that `io` points to
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         if in_trains:
             # The kernel refuses to cut up datagrams without checksums. It leaves them to the
@@ -82,12 +83,7 @@ class PacketSocket:
                 self._socket.setsockopt(socket.SOL_SOCKET, plain, buffer_bytes)
         self._socket.bind((address, port))
 
-        self._names = ctypes.create_string_buffer(SOCKADDR_BYTES * len(peers))
-        for i, peer in enumerate(peers):
-            name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", port)
-            name += socket.inet_aton(peer)
-            ctypes.memmove(ctypes.addressof(self._names) + SOCKADDR_BYTES * i, name, len(name))
-        first = ctypes.addressof(self._names)
+        self._port = port
         in_messages, in_vectors = _descriptors(arrived)
         out_messages, out_vectors = _descriptors(out)
         out_messages[:, socket_calls.NAME_LENGTH] = SOCKADDR_BYTES
@@ -97,14 +93,29 @@ class PacketSocket:
             in_vectors=in_vectors,
             out_messages=out_messages,
             out_vectors=out_vectors,
-            names=(first + SOCKADDR_BYTES * np.arange(len(peers))).astype(np.uint64),
+            names=np.zeros(0, np.uint64),
             descriptors=np.array([self._socket.fileno(), control], np.int64),
             scratch=np.zeros(2, np.int64),
             in_trains=in_trains,
             arrived=trains.new_arrived(),
-            leaving=trains.new_leaving(out, len(peers)),
+            leaving=trains.new_leaving(out, 0),
         )
         self.io.leaving.messages[:, socket_calls.NAME_LENGTH] = SOCKADDR_BYTES
+        self.add_peers(peers)
+
+    def add_peers(self, peers: Sequence[str]) -> int:
+        """Append destinations; returns the place of the first one. `io` is another one then."""
+        names, first = ctypes.create_string_buffer(SOCKADDR_BYTES * len(peers)), len(self.io.names)
+        for i, peer in enumerate(peers):
+            name = struct.pack("=H", socket.AF_INET) + struct.pack("!H", self._port)
+            name += socket.inet_aton(peer)
+            ctypes.memmove(ctypes.addressof(names) + SOCKADDR_BYTES * i, name, len(name))
+        places = ctypes.addressof(names) + SOCKADDR_BYTES * np.arange(len(peers))
+        self._kept.append(names)
+        known = np.concatenate([self.io.names, places.astype(np.uint64)])
+        leaving = self.io.leaving._replace(open=np.full(known.size, trains.NONE, np.int64))
+        self.io = self.io._replace(names=known, leaving=leaving)
+        return first
 
     def drops(self) -> int | None:
         """Packets that the kernel dropped because this socket's buffer was full."""

@@ -22,6 +22,8 @@ from testbed.setup.routes import planned_topologies, tree_switches
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
 from testbed.systems.options import SlotOptions
 
+GROUPS = 255  # of ranks that a program may make in a run
+
 
 def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
     """Platform that all jobs of an experiment share."""
@@ -38,6 +40,7 @@ def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
         aggregators=experiment.aggregators,
         memory_parts=experiment.memory_parts,
         job_count=len(experiment.jobs),
+        groups_per_job=GROUPS if any(job.is_program for job in experiment.jobs) else 0,
         switches=experiment.switches,
         switch=experiment.switch,
         offload=experiment.offload,

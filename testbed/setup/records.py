@@ -15,8 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
 
 from testbed.protocols.host_spec import PlannedWorker, ServerStripes, SystemSpec, WorkerPart
 from testbed.protocols.sizes import frame_bits, frame_bytes
@@ -60,6 +63,7 @@ class Platform:
     aggregators: int  # of each switch; 0 for a system without switch memory
     memory_parts: int  # into which a system divides the memory that gives each job its own
     job_count: int  # with numbers from 0, also of jobs that have no hosts yet
+    groups_per_job: int  # numbers after these, for the groups of ranks that a job's program makes
     switches: Switches
     switch: str  # "embedded" or "bmv2"
     offload: str  # "auto", "on" or "off": packets in trains
@@ -72,6 +76,22 @@ class Platform:
     def link(self, index: int) -> tuple[LinkDirection, LinkDirection]:
         """Both directions of link `index` = (a, b) of the topology: a to b, b to a."""
         return self.directions[index]
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of communicators that packets may have."""
+        return self.job_count * (1 + self.groups_per_job)
+
+    def group_numbers(self, job: int) -> range:
+        """Numbers for the groups of a job's ranks."""
+        first = self.job_count + job * self.groups_per_job
+        return range(first, first + self.groups_per_job)
+
+    @cached_property
+    def owners(self) -> np.ndarray:
+        """int64[numbers], the job of each communicator."""
+        jobs = np.arange(self.job_count)
+        return np.concatenate([jobs, jobs.repeat(self.groups_per_job)])
 
     @property
     def packet_words(self) -> int:

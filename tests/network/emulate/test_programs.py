@@ -118,9 +118,59 @@ if job.rank == 1:
 """
 
 
+REFUSED = """
+from testbed import collective
+from testbed.collective import client
+
+with collective.join() as job:
+    try:
+        client.join_group("all", range(4))
+    except client.Refused as error:
+        print(error)
+    job.barrier()
+"""
+
+# Rows and columns of a 2 x 2 mesh; what a group is called in does not matter to the others.
+GROUPS = """
+import numpy as np
+from testbed import collective
+from testbed.collective import client
+
+with collective.join() as job:
+    rank = job.rank
+    for turn in range(3):
+        row = [rank // 2 * 2, rank // 2 * 2 + 1]
+        column = [rank % 2 + 2, rank % 2]  # the second is the first one's rank 0
+        rows = client.join_group(f"row {row} {turn}", row)
+        columns = client.join_group(f"column {sorted(column)} {turn}", column)
+        assert (rows.rank, columns.rank) == (rank % 2, 1 - rank // 2)
+        assert (rows.size, columns.size) == (2, 2)
+        for step in range(5):
+            given = np.arange(5000, dtype=np.int32) * (rank + 1) + step
+            calls = [(rows, row, given), (columns, column, given[:70])]
+            if rank % 2:  # the ranks of a row call them in different order
+                calls.reverse()
+            handles = [group.allreduce_async(values) for group, _, values in calls]
+            whole = job.allreduce_async(given)
+            for handle, (_, members, values) in zip(handles, calls):
+                expected = sum(np.arange(values.size) * (each + 1) + step for each in members)
+                assert (handle.wait() == expected).all()
+            assert (whole.wait() == np.arange(5000) * 10 + 4 * step).all()
+        assert (columns.all_gather(np.full(3, rank))[:, 0] == column).all()
+        assert columns.broadcast(np.full(3, rank), root=1)[0] == column[1]
+        rows.close()
+        columns.close()
+    job.barrier()
+    try:
+        client.join_group("strangers", [0, 9])
+    except client.Refused as error:
+        print(error)
+"""
+
+
 def start(tmp_path: Path, program: str, system: str = "esa", more: str = ""):
     (tmp_path / "program.py").write_text(program)
-    memory = "memory: {aggregators: 64}" if system != "ring" else ""
+    memory = "" if system in ("ring", "ps") else "memory: {aggregators: 64}"
     path = tmp_path / "experiment.yaml"
     path.write_text(EXPERIMENT.format(system=system, memory=memory, more=more))
     return run(path, tmp_path / "results", "--no-report")
@@ -150,6 +200,37 @@ def test_sums_are_right_beside_a_job_that_replays(tmp_path):
     ]
     assert set(said.name) == {"error"} and (said.value < 1e-6).all()
     assert (said.time_ns <= job.end_ns).all()
+
+
+GROUP_SYSTEMS = ["esa"] + [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("atp", "ps", "ring")
+]
+
+
+@pytest.mark.parametrize("system", GROUP_SYSTEMS)
+def test_groups_of_ranks_have_communicators_of_their_own(tmp_path, system):
+    more = "  - {name: r, model: resnet18, workers: 2, iterations: 2, scale: 0.005}"
+    done = start(tmp_path, GROUPS, system=system, more=more)
+    assert done.returncode == 0, done.stderr
+    assert all("the ranks disagree about group strangers" in log for log in logs(tmp_path))
+    (folder,) = (tmp_path / "results").iterdir()
+    read = results.read(folder)
+    job = read.jobs.set_index("name").loc["p"]
+    checked = 3 * 5 * 4 * (5000 + 5000 + 70)
+    assert checked < job.values_checked < 1.2 * checked
+    if system == "esa":
+        counted = read.switch_counters.groupby(["job", "counter"]).value.sum()
+        assert set(read.switch_counters.job) == {0, 1}
+        # Of each turn and step: 2 sums of a row, 2 of a column, and 1 of all.
+        assert counted[0, "completions"] > 0.5 * 3 * 5 * (2 * 79 + 2 * 2 + 79)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["switchml", "grid"])
+def test_groups_that_get_no_communicator_are_refused(tmp_path, system):
+    done = start(tmp_path, REFUSED, system=system)
+    assert done.returncode == 0, done.stderr
+    assert all("before the run" in log for log in logs(tmp_path))
 
 
 @pytest.mark.slow

@@ -1,0 +1,164 @@
+"""The machines of a host process, which share its socket and its link.
+
+A host takes part in several communicators, with a machine for each. Packets say by their job number
+whose they are. The machines take turns in being first, and share one pacer: what one of them sends
+takes the link's time from the others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from testbed.hosts.shared_times import replaced
+from testbed.protocols import records, wire
+from testbed.protocols.jit import njit
+from testbed.workload.machine import Batch
+from testbed.workload.native import copy, peek
+from testbed.workload.placed_machine import Placed, Stepper
+
+PLACES = 64  # for machines of a process
+
+
+class Table(NamedTuple):
+    """The machines as the packet loop sees them, in M places."""
+
+    used: np.ndarray  # int64[3]: places in use, the machine that has news, the next to be first
+    steps: np.ndarray  # int64[M, 2], addresses of the step function and of the machine; 0: none
+    jobs: np.ndarray  # int64[M], the job number of its packets
+    first: np.ndarray  # int64[M], place of its first destination among those of the socket
+    pacers: np.ndarray  # int64[M], address of the time from which it may send, in ps
+    pace_ps: np.ndarray  # int64[1], the same of the link
+    status: np.ndarray  # records.STATUS[M]
+    counters: np.ndarray  # int64[M, C]
+    owners: np.ndarray  # int64[rows], of each packet that has arrived: its machine
+
+
+class MachineTable:
+    """The machines of a process by their place, and the batches that they share. `arrived` and
+    `out` are the socket's; `table` is what the packet loop is given."""
+
+    def __init__(self, arrived: Batch, out: Batch) -> None:
+        self.arrived, self.out = arrived, out
+        self._picked = Batch(*(np.zeros_like(each) for each in arrived))
+        self._batches = [Placed(each) for each in (arrived, self._picked, out)]
+        self._kept: dict[int, tuple] = {}  # what must live as long as a machine is in its place
+        counters = np.zeros(PLACES, records.COUNTERS)
+        self._counters = counters
+        self._unpaced = np.zeros(1, np.int64)
+        self.table = Table(
+            used=np.zeros(3, np.int64),
+            steps=np.zeros((PLACES, 2), np.int64),
+            jobs=np.full(PLACES, -1, np.int64),
+            first=np.zeros(PLACES, np.int64),
+            pacers=np.zeros(PLACES, np.int64),
+            pace_ps=np.zeros(1, np.int64),
+            status=np.zeros(PLACES, records.STATUS),
+            counters=counters.view(np.int64).reshape(PLACES, -1),
+            owners=np.zeros(arrived.lengths.size, np.int64),
+        )
+
+    @property
+    def batches(self) -> tuple[int, int, int]:
+        """Addresses of the batches: arrived, a part of it for one machine, and out."""
+        arrived, picked, out = self._batches
+        return arrived.address, picked.address, out.address
+
+    @property
+    def picked(self) -> Batch:
+        return self._picked
+
+    def free_place(self) -> int | None:
+        """The first place without a machine; None if there is none."""
+        free = np.flatnonzero(self.table.steps[:, 0] == 0)
+        return int(free[0]) if free.size else None
+
+    def put(self, place: int, machine: Any, job: int, first_destination: int) -> Any:
+        """Put a machine into a place, or its place anew after a change; returns it with its status
+        and counters there."""
+        table = self.table
+        status, counters = table.status[place : place + 1], self._counters[place : place + 1]
+        if machine.status is not status and machine.status.ctypes.data != status.ctypes.data:
+            status[...], counters[...] = machine.status, machine.counters
+            there = {id(machine.status): status, id(machine.counters): counters}
+            machine = replaced(machine, there)
+        placed, stepper = Placed(machine), Stepper(machine, self.arrived, self.out)
+        pacer = _pacer(machine)
+        if pacer is None:
+            pacer = self._unpaced
+        self._kept[place] = machine, placed, stepper, pacer
+        table.jobs[place], table.first[place] = job, first_destination
+        table.pacers[place] = pacer.ctypes.data
+        table.steps[place] = stepper.address, placed.address
+        table.used[0] = max(table.used[0], place + 1)
+        return machine
+
+    def remove(self, place: int) -> None:
+        """Free a place; what its machine has counted counts as the first one's."""
+        self.table.counters[0] += self.table.counters[place]
+        self.table.counters[place] = 0
+        self.table.steps[place] = 0
+        self.table.jobs[place] = -1
+        self.table.status[place] = 0
+        self.table.used[1] = 0
+        del self._kept[place]
+
+
+def _pacer(machine: Any) -> np.ndarray | None:
+    """The time from which a machine may send next, int64[1] in its own memory; None if it does not
+    pace itself."""
+    part = machine.protocol
+    while not hasattr(part, "state"):
+        part = getattr(part, "worker", None)
+        if part is None:
+            return None
+    if "next_send_ps" not in (part.state.dtype.names or ()):
+        return None
+    return np.asarray(part.state).reshape(1)["next_send_ps"]
+
+
+@njit(cache=True)
+def find_owners(table, arrived, count):
+    """Note whose each packet is; a packet of nobody goes to the first machine, which counts it.
+    Returns the machine whose all of them are, or -1."""
+    one = np.int64(-1)
+    for i in range(count):
+        job = wire.job(arrived.packets[i])
+        owner = np.int64(0)
+        for m in range(table.used[0]):
+            if table.jobs[m] == job:
+                owner = np.int64(m)
+        table.owners[i] = owner
+        one = owner if i == 0 or owner == one else np.int64(-2)
+    return max(one, np.int64(-1))
+
+
+@njit(cache=True)
+def pick(table, machine, arrived, count, picked):
+    """Copy a machine's packets into another batch; returns how many there are."""
+    row_bytes = 4 * arrived.packets.shape[1]
+    kept = 0
+    for i in range(count):
+        if table.owners[i] == machine:
+            copy(
+                picked.packets.ctypes.data + kept * row_bytes,
+                arrived.packets.ctypes.data + i * row_bytes,
+                row_bytes,
+            )
+            picked.lengths[kept] = arrived.lengths[i]
+            kept += 1
+    return kept
+
+
+@njit(cache=True)
+def give_pace(table, machine):
+    """Before its step: the link's time, if that is later than the machine's own."""
+    if peek(table.pacers[machine]) < table.pace_ps[0]:
+        copy(table.pacers[machine], table.pace_ps.ctypes.data, 8)
+
+
+@njit(cache=True)
+def take_pace(table, machine):
+    """After its step."""
+    table.pace_ps[0] = max(table.pace_ps[0], peek(table.pacers[machine]))
