@@ -18,7 +18,7 @@ from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.errors import UserError
 from testbed.experiment.program_jobs import round_trace
 from testbed.experiment.schema_jobs import Placement
-from testbed.hosts.machine_table import PLACES
+from testbed.hosts.progress_board import MACHINES
 from testbed.setup.build import start_job
 from testbed.setup.host_specs import job_specs
 from testbed.setup.records import JobSetup, Platform, Setup
@@ -136,8 +136,8 @@ class Communicators:
                 " have no numbers for more"
             )
         for host in self._members(group):
-            if sum(host in other.hosts for other in self._groups.values()) + 1 >= PLACES:
-                raise UserError(f"{host.title} is in {PLACES} groups already; destroy some")
+            if sum(host in other.hosts for other in self._groups.values()) + 1 >= MACHINES:
+                raise UserError(f"{host.title} is in {MACHINES} groups already; destroy some")
         placement = parent.job.fixed_placement
         workers = tuple(placement.workers[rank] for rank in group.ranks)
         servers = {"ps": placement.servers} if placement.servers else {}

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from testbed.hosts.progress_board import MACHINES
 from testbed.hosts.shared_times import replaced
 from testbed.protocols import records, wire
 from testbed.protocols.jit import njit
 from testbed.workload.machine import Batch
 from testbed.workload.native import copy, peek
 from testbed.workload.placed_machine import Placed, Stepper
-
-PLACES = 64  # for machines of a process
 
 
 class Table(NamedTuple):
@@ -44,18 +43,18 @@ class MachineTable:
         self._picked = Batch(*(np.zeros_like(each) for each in arrived))
         self._batches = [Placed(each) for each in (arrived, self._picked, out)]
         self._kept: dict[int, tuple] = {}  # what must live as long as a machine is in its place
-        counters = np.zeros(PLACES, records.COUNTERS)
+        counters = np.zeros(MACHINES, records.COUNTERS)
         self._counters = counters
         self._unpaced = np.zeros(1, np.int64)
         self.table = Table(
             used=np.zeros(3, np.int64),
-            steps=np.zeros((PLACES, 2), np.int64),
-            jobs=np.full(PLACES, -1, np.int64),
-            first=np.zeros(PLACES, np.int64),
-            pacers=np.zeros(PLACES, np.int64),
+            steps=np.zeros((MACHINES, 2), np.int64),
+            jobs=np.full(MACHINES, -1, np.int64),
+            first=np.zeros(MACHINES, np.int64),
+            pacers=np.zeros(MACHINES, np.int64),
             pace_ps=np.zeros(1, np.int64),
-            status=np.zeros(PLACES, records.STATUS),
-            counters=counters.view(np.int64).reshape(PLACES, -1),
+            status=np.zeros(MACHINES, records.STATUS),
+            counters=counters.view(np.int64).reshape(MACHINES, -1),
             owners=np.zeros(arrived.lengths.size, np.int64),
         )
 

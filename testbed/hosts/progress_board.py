@@ -10,6 +10,8 @@ import mmap
 
 import numpy as np
 
+MACHINES = 64  # that a host process can have, one for each of its communicators
+
 # Columns of a row
 HEARTBEAT_NS = 0  # last sign of life, on CLOCK_MONOTONIC
 ITERATION = 1  # iterations finished (a server: begun)

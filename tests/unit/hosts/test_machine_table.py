@@ -80,6 +80,6 @@ def test_a_place_is_used_again_and_its_counts_stay(made):
     made.put(1, machine_of(9), 9, 4)
     assert (made.table.counters[0] == 3).all() and (made.table.counters[1] == 0).all()
     assert (made.table.jobs[1], made.table.first[1]) == (9, 4)
-    for place in range(2, machine_table.PLACES):
+    for place in range(2, machine_table.MACHINES):
         made.put(place, machine_of(20 + place), 20 + place, 0)
     assert made.free_place() is None
