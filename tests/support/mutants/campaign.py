@@ -124,7 +124,7 @@ NOT_THEIR = ("test_sanitizers.py", "test_compile_cache.py", "test_cache.py", "te
 BESIDE_THE_ORIGINAL = ("test_plain_python_does_the_same",)
 TIMES, EXTRA_S = 10, 5  # the limit of a test: so many times its usual time, and so much
 LONGEST_S = 900  # of real time, for a process that waits for something
-LONGEST_OF_C_S = 120  # so many mutants do that there
+LONGEST_OF_C_S = 60  # beyond four times the limit of all tests: many mutants do that there
 ON_MININET = "tests/network/"
 LONGEST_ON_MININET_S = 120
 
@@ -151,7 +151,7 @@ class Campaign:
         self.sources = {c.file: (ROOT / c.file).read_text() for c in changes}
         equal = equal_mutants()
         self.engine = any(change.file.startswith(ENGINE) for change in changes)
-        self.longest_s = LONGEST_OF_C_S if kind == "c" else LONGEST_S
+        self.longest_s = LONGEST_OF_C_S + 4 * all_s if kind == "c" else LONGEST_S
         self.done = {
             key: result
             for key, result in done.items()
