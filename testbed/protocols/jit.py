@@ -12,15 +12,20 @@ Compiled functions of this package take `njit` from here.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 from numba import config, njit
-from numba.core.caching import UserProvidedCacheLocator
+from numba.core import caching
+from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
 from numba.extending import overload
+from p4engine.backend.cache import sealed, unsealed
 
 from testbed.protocols import cache_directory
 
@@ -59,6 +64,48 @@ class ByContent(UserProvidedCacheLocator):
         if PACKAGE not in Path(py_file).resolve().parents:
             return None
         return super().from_function(py_func, py_file)
+
+
+class Checked(IndexDataCacheFile):
+    """numba's files of one function: an index, and one file for each signature. Each ends with its
+    hash, which pickle does not read, and a damaged one counts as missing.
+
+    numba numbers the signatures. Two processes that compile two of them at a time may take one
+    number for both, and a third one would run one's code for the other. Here each file has a name
+    that nobody else draws."""
+
+    def save(self, key: Any, data: Any) -> None:
+        known = self._load_index()
+        name = known.get(key) or f"{Path(self._index_path).stem}.{secrets.token_hex(8)}.nbc"
+        self._save_data(name, data)
+        if key not in known:
+            known[key] = name
+            self._save_index(known)
+
+    def _load_index(self) -> dict:
+        try:
+            intact = unsealed(Path(self._index_path)) is not None
+        except FileNotFoundError:
+            return {}
+        return super()._load_index() if intact else {}
+
+    def _load_data(self, name: str) -> Any:
+        if unsealed(Path(self._data_path(name))) is None:
+            raise FileNotFoundError  # numba compiles again
+        return super()._load_data(name)
+
+    @contextlib.contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        content = io.BytesIO()
+        yield content
+        with super()._open_for_write(filepath) as file:
+            file.write(sealed(content.getvalue()))
+
+
+def _files(cache_path: str, **more: Any) -> IndexDataCacheFile:
+    """The cached files of one function: checked, if it is of this package."""
+    ours = Path(cache_path).parent == cache_directory()
+    return (Checked if ours else IndexDataCacheFile)(cache_path, **more)
 
 
 def by_type(member: str, name: str) -> Callable:
@@ -114,3 +161,4 @@ if not vars(config)["DISABLE_JIT"]:
     # keys by path, in the same folder.
     vars(config)["CACHE_DIR"] = str(cache_directory())
     vars(config)["CACHE_LOCATOR_CLASSES"] = ",".join(LOCATORS)
+    vars(caching)["IndexDataCacheFile"] = _files  # for all decorators of numba

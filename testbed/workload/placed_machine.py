@@ -255,7 +255,6 @@ class Placed:
 def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> Any:
     """The step of machines of a type, as a C function."""
 
-    @cfunc(STEP, cache=True)
     def call(machine, arrived, out, now, count, deadline):
         filled, due = step(
             at(machine, machine_type),
@@ -267,7 +266,11 @@ def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> Any:
         deadline[0] = due
         return filled
 
-    return call
+    # numba names a C function after this one and its signature, the same for all machines. Two
+    # processes may have compiled two machines' steps under one name, and whoever loads both from
+    # the cache would call one of them for both.
+    call.__name__ = call.__qualname__ = f"step_{machine_type.name}_{batch_type.name}"
+    return cfunc(STEP, cache=True)(call)
 
 
 _steps: dict[tuple, Any] = {}

@@ -6,7 +6,11 @@ import subprocess
 import sys
 import time
 
+import pytest
+from p4engine_testing import damage
+
 from testbed import protocols
+from testbed.protocols.jit import Checked
 from tests.support.paths import ROOT
 
 
@@ -19,6 +23,7 @@ import importlib
 importlib.import_module(sys.argv[2])
 from numba.core.dispatcher import Dispatcher
 from testbed.protocols import cache_directory
+from testbed.protocols.jit import Checked
 folder = str(cache_directory())
 found = 0
 for name, module in list(sys.modules.items()):
@@ -31,6 +36,7 @@ for name, module in list(sys.modules.items()):
                 found += 1
                 where = value._cache.cache_path  # None: compiled into its callers alone
                 assert where is None or where.startswith(folder), value
+                assert where is None or isinstance(value._cache._cache_file, Checked), value
 assert found > 3
 """
     for first in (
@@ -73,6 +79,36 @@ print(sum(function.stats.cache_hits.values()), sum(function.stats.cache_misses.v
     assert ran(tmp_path / "one") == ["1", "0"]
 
 
+@pytest.mark.parametrize("damage", damage.WAYS)
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+def test_a_damaged_file_is_made_again_and_one_line_says_so(tmp_path, ending, damage):
+    program = """
+import numpy as np
+from testbed.protocols import heap
+for kind in (np.int64, np.int32):
+    heap.push(np.zeros(4, np.int32), 0, np.zeros(4, kind), 1)
+    print(sum(heap.push.stats.cache_hits.values()), sum(heap.push.stats.cache_misses.values()))
+"""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("NUMBA_DISABLE_JIT", None)
+
+    def ran():
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split(), done.stderr.splitlines()
+
+    assert ran() == (["0", "1", "0", "2"], [])
+    files = list(tmp_path.rglob(f"*.{ending}"))
+    assert files
+    for path in files:
+        damage(path)
+    found, (line,) = ran()
+    assert found == ["0", "1", "0", "2"]
+    assert f".{ending} is damaged and is made again" in line and str(tmp_path) in line
+    assert ran() == (["1", "0", "2", "0"], [])
+
+
 def test_only_folders_that_nobody_used_for_long_are_removed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     protocols.cache_directory.cache_clear()
@@ -96,3 +132,44 @@ def test_a_folder_that_cannot_be_made_is_named():
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert "/proc/nothing" in line and "XDG_CACHE_HOME" in line
+
+
+def test_two_processes_that_save_at_a_time_do_not_take_each_other_s_code(tmp_path, monkeypatch):
+    """Both have read the index before the other one writes it, and their writes alternate."""
+    one, other = (Checked(str(tmp_path), "f", "stamp") for _ in range(2))
+    monkeypatch.setattr(other, "_load_index", dict)
+    write = one._save_data
+
+    def after_the_other(name, data):
+        other.save("its key", "its code")
+        write(name, data)
+
+    monkeypatch.setattr(one, "_load_index", dict)
+    monkeypatch.setattr(one, "_save_data", after_the_other)
+    one.save("a key", "a code")
+    third = Checked(str(tmp_path), "f", "stamp")
+    assert third.load("a key") in ("a code", None)
+    assert third.load("its key") in ("its code", None)
+    assert third.load("a key") or third.load("its key")
+
+
+def test_the_steps_of_two_machines_have_two_names(tmp_path):
+    """Of their C functions: the linker would take one for the other."""
+    program = """
+from testbed.hosts.machine_table import MachineTable
+from testbed.protocols.host_spec import SwitchmlSpec
+from testbed.schemes import new_machine
+from testbed.workload import placed_machine
+from testbed.workload.machine import new_batch
+from tests.support.host_specs import OPTIONS, host_spec
+table = MachineTable(new_batch(8, 64, 32), new_batch(8, 64, 32))
+options = SwitchmlSpec.of(OPTIONS, sets=2)
+for place, program in enumerate((False, True)):
+    spec = host_spec({"system": "switchml", "program": program}, options=options)
+    table.put(place, new_machine(spec), place, 0)
+first, second = placed_machine._steps.values()
+assert first.native_name != second.native_name
+assert "WorkerMachine" in first.native_name
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
