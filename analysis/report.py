@@ -151,6 +151,8 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
         if len(tables.comparable(frames)):
             found.append(tables.communication(frames))
         found.append(tables.trunks(results))
+    if len(results.collectives):
+        found.append(tables.collectives(results))
     if len(results.flows):
         found.append(tables.flows(results))
     if len(frames["switches"]):

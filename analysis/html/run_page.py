@@ -94,6 +94,8 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         blocks.append(page.Figures(_figures(run)))
     if len(results.faults):
         blocks.append(page.TableView(tables.faults(results)))
+    if len(results.collectives):
+        blocks.append(page.TableView(tables.collectives(results)))
     if len(results.flows):
         blocks.append(page.TableView(tables.flows(results)))
     return page.Section("summary", "Summary", blocks)

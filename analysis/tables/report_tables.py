@@ -84,6 +84,16 @@ FLOWS = (
     _time("burst_mean_ns", "mean", group="time of a burst"),
     _time("burst_max_ns", "longest", group="time of a burst"),
 )
+COLLECTIVES = (
+    JOB,
+    _words("collective", "collective"),
+    _words("dtype", "type"),
+    _words("route", "route"),
+    _count("communicators", "groups"),
+    _count("calls", "calls of\nall ranks"),
+    _size("bytes", "given"),
+    _time("mean_ns", "mean time\nof a call"),
+)
 TRAFFIC = (
     JOB,
     _count("gradient_packets", "gradient\npackets"),
@@ -306,6 +316,30 @@ def flows(results: Results) -> Table:
         known = {key: None if pd.isna(value) else value for key, value in row.items()}
         rows.append(Row([known[column.key] for column in FLOWS]))
     return Table("flows", "Background traffic", FLOWS, rows)
+
+
+def collectives(results: Results) -> Table:
+    """What programs called, by which route; a row sums up ranks, groups and repetitions."""
+    found, names = results.collectives, results.jobs.groupby("job")["name"].first()
+    rows = []
+    for key, group in found.groupby(["job", "collective", "dtype", "route"]):
+        job, collective, dtype, route = key
+        calls, known = int(group["calls"].sum()), group["time_ns"].notna().all()
+        rows.append(
+            Row(
+                (
+                    names[job],
+                    collective,
+                    dtype or None,
+                    route,
+                    int(group["communicator"].nunique()),
+                    calls,
+                    int(group["bytes"].sum()),
+                    int(group["time_ns"].sum()) / calls if known else None,
+                )
+            )
+        )
+    return Table("collectives", "Collectives of programs", COLLECTIVES, rows)
 
 
 def traffic(frames: Frames) -> Table:

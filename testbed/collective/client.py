@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.collective import memory_map, prelude
+from testbed.collective import memory_map, prelude, tally
 from testbed.errors import UserError
 
 # Environment variables that a rank gets
@@ -178,6 +178,8 @@ class Handle:
         self._number, self._said = number, said
         self._make = result
         self._result: np.ndarray | None = None
+        self._begun_ns = time.monotonic_ns()
+        self.counted_as = "", 0  # type and bytes of what the rank has given, for the tally
         self.calls: list[int] = []  # numbers of the calls that it consists of
         self.rare_blocks = 0  # blocks in which a rank had NaN or an infinity, once it is done
 
@@ -195,6 +197,9 @@ class Handle:
         self._job.wait_for(self, timeout_s)
         if self._result is None:
             self._result = self._make()
+            took_ns = time.monotonic_ns() - self._begun_ns
+            name = tally.NAMES[self._said[2] - 1 & 7]
+            tally.TALLY.add(self._job.label, name, *self.counted_as, took_ns)
         return self._result
 
 
@@ -267,8 +272,8 @@ class Job:
     """A rank's place in its job. Several threads may use it; the order in which their collectives
     begin must be the same on all ranks."""
 
-    def __init__(self, link: Link, rank: int | None = None) -> None:
-        """rank: as of `join`."""
+    def __init__(self, link: Link, rank: int | None = None, group: list[int] | None = None) -> None:
+        """rank: as of `join`. group: the job's numbers of the ranks; None: all."""
         self._link = link
         self._arena = _Arena(link.memory.words.size)
         self._open: deque[int] = deque()  # calls that are not done, oldest first
@@ -280,6 +285,7 @@ class Job:
         self._changed = threading.Condition(threading.Lock())
         self._waiting = False  # a thread waits for news
         self._lent: dict[int, int] = {}  # arrays of `empty`: first word -> words
+        self.label = tally.label(group)
         self.rank = link.rank if rank is None else rank
         self.size = link.ranks
         if not 0 <= self.rank < self.size:
@@ -504,6 +510,7 @@ class Job:
         with self._changed:
             self._begun += 1
             handle = Handle(self, self._begun, said, result)
+            handle.counted_as = dtype.name if whole else "", whole * dtype.itemsize
             for start in range(0, given.size, self._most):
                 self._submit(handle, given, start, min(start + self._most, given.size))
         return handle
@@ -687,7 +694,7 @@ def join_group(key: str, ranks: Sequence[int], timeout_s: float | None = None) -
     job's numbers of its members. The result has their places in that order as ranks. Raises Refused
     on all of them if the testbed has no communicator for it."""
     wish = {"key": key, "ranks": [*ranks]}
-    return Job(SocketLink(_host_process(), wish, timeout_s))
+    return Job(SocketLink(_host_process(), wish, timeout_s), group=[*ranks])
 
 
 def job_rank() -> int:

@@ -40,7 +40,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
-from testbed.collective import client, ina_recorder
+from testbed.collective import client, ina_recorder, tally
 from testbed.errors import UserError
 
 NAME = "ina"
@@ -135,6 +135,7 @@ class InaGroup(dist.ProcessGroup):
         timeout: timedelta,
         job: client.Job | None,
         why_not: str = "the process belongs to no job",
+        label: str = tally.ALL,
     ) -> None:
         super().__init__(rank, size)
         self._gloo = dist.ProcessGroupGloo(store, rank, size, timeout)
@@ -142,6 +143,7 @@ class InaGroup(dist.ProcessGroup):
         self._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         self._job = job
         self._why_not = why_not
+        self._label = label
         self._bypasses: set[tuple[str, torch.dtype | None]] = set()
         self._timeout_s = timeout.total_seconds()
         self._pending: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
@@ -158,7 +160,7 @@ class InaGroup(dist.ProcessGroup):
         (tensor,) = tensors
         array, put = _for_sum(tensor)
         handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
-        return self._under_way(handle, tensors, put)
+        return self._under_way(_counted(handle, tensors), tensors, put)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         """All-reduces of several tensors of a type, as one."""
@@ -173,7 +175,7 @@ class InaGroup(dist.ProcessGroup):
             put_whole()
             _hand_out(whole, tensors)
 
-        return self._under_way(handle, tensors, put)
+        return self._under_way(_counted(handle, tensors), tensors, put)
 
     def reduce_scatter_single(
         self, output: torch.Tensor, input: torch.Tensor, opts: Any = None
@@ -266,7 +268,7 @@ class InaGroup(dist.ProcessGroup):
         (tensor,) = tensors
         array, put = _in_place(tensor)
         handle = self._joined.broadcast_async(array, options.rootRank, out=array)
-        return self._under_way(handle, tensors, put)
+        return self._under_way(_counted(handle, tensors), tensors, put)
 
     def barrier(self, opts: Any = None) -> Any:
         """Barrier, as of any process group."""
@@ -353,9 +355,12 @@ class InaGroup(dist.ProcessGroup):
         each kind and type is named in the rank's log. Raises CollectiveError if that is forbidden
         (TESTBED_STRICT)."""
         dtype = tensors[0].dtype if tensors else None
+        name = "" if dtype is None else _name(dtype)
+        size = sum(tensor.nbytes for tensor in tensors)
+        tally.TALLY.add(self._label, kind, name, size, None, tally.GLOO)
         if (kind, dtype) in self._bypasses or (self._job is None and self.size() == 1):
             return self._gloo
-        what = kind if dtype is None else f"{kind} of {_name(dtype)}"
+        what = kind if dtype is None else f"{kind} of {name}"
         ranks = f"{self.size()} rank{'s' if self.size() > 1 else ''}"
         text = f"{what} in a group of {ranks} goes over gloo, past the switches: {why}"
         if os.environ.get(STRICT, "0") != "0":
@@ -386,7 +391,7 @@ class InaGroup(dist.ProcessGroup):
                 _hand_out(part, outputs)
 
         handle = self._joined.reduce_scatter_async(given, mean=mean, out=array)
-        return self._under_way(handle, outputs, put)
+        return self._under_way(_counted(handle, [whole]), outputs, put)
 
     def _gathered(
         self,
@@ -394,15 +399,17 @@ class InaGroup(dist.ProcessGroup):
         own: torch.Tensor,
         outputs: list[torch.Tensor],
         then: Callable[[], None] = _nothing,
+        givens: list[torch.Tensor] | None = None,
     ) -> Any:
-        """All ranks' `own` in `whole`; `then` makes `outputs` of it."""
+        """All ranks' `own`, the bytes of `givens`, in `whole`; `then` makes `outputs` of it."""
         array, put_whole = _in_place(whole)
 
         def put() -> None:
             put_whole()
             then()
 
-        return self._under_way(self._joined.all_gather_async(_array(own), out=array), outputs, put)
+        handle = self._joined.all_gather_async(_array(own), out=array)
+        return self._under_way(_counted(handle, givens or [own]), outputs, put)
 
     def _gathered_together(
         self,
@@ -422,7 +429,7 @@ class InaGroup(dist.ProcessGroup):
                 whole.detach().copy_(values.view(whole.dtype).view(whole.shape))
             then()
 
-        return self._gathered(gathered, own, outputs, put)
+        return self._gathered(gathered, own, outputs, put, owns)
 
     def _under_way(self, handle: Any, tensors: list[torch.Tensor], put: Callable[[], None]) -> Any:
         """put: called with the result."""
@@ -495,6 +502,13 @@ def _for_sum(tensor: torch.Tensor) -> tuple[np.ndarray, Callable[[], None]]:
     return _array(copy), lambda: _copy(tensor, copy)
 
 
+def _counted(handle: client.Handle, tensors: Sequence[torch.Tensor]) -> client.Handle:
+    """A handle of what these tensors give, which may travel as another type."""
+    size = sum(tensor.nbytes for tensor in tensors)
+    handle.counted_as = _name(tensors[0].dtype) if tensors else "", size
+    return handle
+
+
 def _copy(tensor: torch.Tensor, result: torch.Tensor) -> None:
     tensor.detach().copy_(result)
 
@@ -510,9 +524,9 @@ def new_group(store: Any, rank: int, size: int, timeout: timedelta) -> InaGroup:
     """Group of this backend; PyTorch calls this function for each process group. The first one of
     all ranks joins the job; each other one gets a communicator of its own, if there is one."""
     global _in_use
-    ranks = int(os.environ.get("WORLD_SIZE", size))
-    why, job = "it has a single rank", None
-    if not _in_use and size == ranks:
+    if size == 1:
+        return InaGroup(store, rank, size, timeout, None, "it has a single rank", "")
+    if not _in_use and size == int(os.environ.get("WORLD_SIZE", size)):
         # PyTorch's ranks may be others than the job's: torchrun numbers hosts in its own order.
         job = client.join(rank)
         if job.size != size:
@@ -522,24 +536,24 @@ def new_group(store: Any, rank: int, size: int, timeout: timedelta) -> InaGroup:
                 f" job `workers: {size}`"
             )
         _in_use = True
-    elif size > 1:
-        try:
-            job = _join_group(store, rank, size, timeout)
-        except client.Refused as error:
-            why = str(error)
-    return InaGroup(store, rank, size, timeout, job, why)
+        return InaGroup(store, rank, size, timeout, job)
+    key, ranks = _members(store, rank, size, timeout)
+    try:
+        group = client.join_group(key, ranks, timeout.total_seconds())
+    except client.Refused as error:
+        return InaGroup(store, rank, size, timeout, None, str(error), tally.label(ranks))
+    return InaGroup(store, rank, size, timeout, group, label=group.label)
 
 
-def _join_group(store: Any, rank: int, size: int, timeout: timedelta) -> client.Job:
-    """A group's communicator. Its ranks learn the job's numbers of each other, and the name that
-    the first one draws, from the store."""
+def _members(store: Any, rank: int, size: int, timeout: timedelta) -> tuple[str, list[int]]:
+    """The job's numbers of a group's ranks, and a name for it that its first rank draws: they learn
+    them from the store."""
     shared = dist.PrefixStore("ina", store)
     if rank == 0:
         shared.set("key", secrets.token_hex(8))
     shared.set(str(rank), str(client.job_rank()))
     shared.wait(["key", *map(str, range(size))], timeout)
-    ranks = [int(shared.get(str(each))) for each in range(size)]
-    return client.join_group(shared.get("key").decode(), ranks, timeout.total_seconds())
+    return shared.get("key").decode(), [int(shared.get(str(each))) for each in range(size)]
 
 
 def register() -> None:

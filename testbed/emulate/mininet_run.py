@@ -413,9 +413,12 @@ class Repetition:
         flow_rows = {"flows": self.flows.rows()} if setup.flows else {}
         said = self._programs.rows() if self._programs is not None else []
         measure_rows = {"measures": said} if said else {}
+        called = self._programs.collectives() if self._programs is not None else []
+        collective_rows = {"collectives": called} if called else {}
         return {
             **flow_rows,
             **measure_rows,
+            **collective_rows,
             "switches": switch_rows,
             "switch_counters": counters,
             "links": links,

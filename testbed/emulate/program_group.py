@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.collective.client import BACKEND, RECORD, SOCKET, TIMEOUT_S, socket_name
 from testbed.collective.report import MEASURES
+from testbed.collective.tally import COLLECTIVES, GLOO, KEY, SYSTEM
 from testbed.config import units
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.errors import RunError, sentence
@@ -54,6 +55,7 @@ class Rank:
     process: Process
     log: Path
     measures: Path
+    collectives: Path
     ended_ns: int | None = None  # on CLOCK_MONOTONIC
 
     @property
@@ -229,6 +231,16 @@ class ProgramGroup:
                         )
         return rows
 
+    def collectives(self) -> list[dict[str, Any]]:
+        """Table collectives; the ranks' files go."""
+        rows = []
+        for number, job in self._jobs.items():
+            for rank in job.ranks:
+                place = {"job": number, "worker": rank.number}
+                rows += [place | row for row in _counts(rank.collectives.read_text())]
+                rank.collectives.unlink()
+        return rows
+
     def kill(self, ranks: Sequence[Rank]) -> None:
         """End these ranks."""
         for rank in ranks:
@@ -245,13 +257,14 @@ class ProgramGroup:
         spec = host.spec
         suffix = "" if self._repetition == 0 else f"-r{self._repetition}"
         log = self._logs / f"{spec.job.name}-rank{spec.number}{suffix}.log"
-        measures = log.with_suffix(".jsonl")
-        for path in (log, measures):
+        measures, collectives = log.with_suffix(".jsonl"), log.with_suffix(".collectives")
+        for path in (log, measures, collectives):
             path.touch()
             hand_over(path)
         arguments = {
             "command": command_line(job.command),
-            "environment": environment(job.hosts, host, measures, job.timeout_ns, job.backend),
+            "environment": environment(job.hosts, host, measures, job.timeout_ns, job.backend)
+            | {COLLECTIVES: str(collectives.absolute())},
             "folder": str(Path.cwd()),
             "user": user_behind(),
             "node": self._namespaces[spec.host],
@@ -263,7 +276,7 @@ class ProgramGroup:
             log,
             namespace=self._namespaces[spec.host],
         )
-        return Rank(host, process, log, measures)
+        return Rank(host, process, log, measures, collectives)
 
     def _abort(self, job: _Job, why: str, failed: Rank | None) -> None:
         """Tell all ranks why the job is over, give them a moment, and end them."""
@@ -365,6 +378,29 @@ def _recorded(wanted: str | None, job: str) -> dict[str, str]:
         return {}
     path = Path(options.pop("folder")) / f"{job}.npz"
     return {RECORD: json.dumps({"path": str(path), **options})}
+
+
+def _counts(text: str) -> list[dict[str, Any]]:
+    """What the processes of a rank have written of its collectives (collective/tally.py), without
+    what is none: the file is the program's."""
+    rows: dict[tuple, dict[str, Any]] = {}
+    for line in text.splitlines():
+        try:
+            said = json.loads(line)
+            row: dict[str, Any] = {name: str(said[name]) for name in KEY}
+            row |= {"calls": int(said["calls"]), "bytes": int(said["bytes"])}
+            row["time_ns"] = None if said["time_ns"] is None else int(said["time_ns"])
+        except (ValueError, TypeError, KeyError):
+            continue
+        if row["route"] not in (SYSTEM, GLOO):
+            continue
+        before = rows.setdefault(tuple(row[name] for name in KEY), row)
+        if before is not row:
+            for name in ("calls", "bytes"):
+                before[name] += row[name]
+            times = before["time_ns"], row["time_ns"]
+            before["time_ns"] = None if None in times else sum(times)
+    return [*rows.values()]
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from testbed.results.reader import Results
 from testbed.results.schema import TABLES, Table
 
 OPTIONAL = {
-    *("flows", "measures"),
+    *("flows", "measures", "collectives"),
     *("jobs.batch", "jobs.compute_ns", "links.refused", "links.down_drops"),
     *("faults.entries", "faults.rate_bps"),
 }

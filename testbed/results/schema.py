@@ -462,6 +462,29 @@ _DECLARED = (
         key=("repetition", "job", "worker", "number", "name"),
     ),
     Table(
+        "collectives",
+        "One row per rank of a program, communicator, collective, type and route: what the rank has"
+        " called. A run without programs, and a rank that was killed, have none.",
+        (
+            _REPETITION,
+            _JOB,
+            _number("worker", "rank of the program, from 0"),
+            _name("communicator", "the job's numbers of its ranks; all: the whole job"),
+            _name("collective", "such as all_reduce, all_gather, send"),
+            _name("dtype", "type of the values; empty: it has none"),
+            _name(
+                "route",
+                "system: through the switches, or as the system does it without; gloo: over"
+                " PyTorch's own connections",
+                allowed=("system", "gloo"),
+            ),
+            _count("calls", "calls"),
+            _count("bytes", "bytes that the rank has given to them", unit="bytes"),
+            _time("time_ns", "sum of the times from a call to its end; null: unknown", True),
+        ),
+        key=("repetition", "job", "worker", "communicator", "collective", "dtype", "route"),
+    ),
+    Table(
         "flows",
         "One row per flow of background traffic. A run without any has no such table.",
         (

@@ -1,0 +1,72 @@
+"""What a rank's program has done together with other ranks, and by which route.
+
+The testbed gives the rank a file for it (`COLLECTIVES`), which is written at the end of the
+process: a JSON object per line, with the fields of `KEY` and of `VALUES`. The runner makes the
+table `collectives` of these files.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import threading
+
+COLLECTIVES = "INA_COLLECTIVES"  # environment variable: the file
+KEY = ("communicator", "collective", "dtype", "route")
+VALUES = ("calls", "bytes", "time_ns")
+SYSTEM, GLOO = "system", "gloo"  # routes
+NAMES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier")  # as prelude's
+ALL = "all"  # the communicator of all ranks
+
+
+def label(ranks: list[int] | None = None) -> str:
+    """Name of a communicator: the job's numbers of its ranks; None: all."""
+    return ALL if ranks is None else " ".join(map(str, ranks))
+
+
+class Tally:
+    """Counts of one process, by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[tuple[str, str, str, str], list[int | None]] = {}
+        path = os.environ.get(COLLECTIVES)
+        if path:
+            atexit.register(self.write, path)
+
+    def add(
+        self,
+        communicator: str,
+        collective: str,
+        dtype: str,
+        size: int,
+        time_ns: int | None,
+        route: str = SYSTEM,
+    ) -> None:
+        """Count a call. dtype: "" without values. size: of what the rank gives, in bytes. time_ns:
+        from its call to its end; None: unknown."""
+        with self._lock:
+            counts = self._counts.setdefault((communicator, collective, dtype, route), [0, 0, 0])
+            calls, total, took = counts
+            assert calls is not None and total is not None
+            counts[:2] = calls + 1, total + size
+            counts[2] = None if took is None or time_ns is None else took + time_ns
+
+    def rows(self) -> list[dict[str, str | int | None]]:
+        """The counts, a record per line of the file."""
+        with self._lock:
+            return [
+                dict(zip(KEY + VALUES, (*key, *counts), strict=True))
+                for key, counts in sorted(self._counts.items())
+            ]
+
+    def write(self, path: str) -> None:
+        """Append to the file, which all processes of a rank share."""
+        lines = "".join(json.dumps(row) + "\n" for row in self.rows())
+        if lines:
+            with open(path, "a") as file:  # in one write, so that lines stay whole
+                file.write(lines)
+
+
+TALLY = Tally()
