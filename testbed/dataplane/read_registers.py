@@ -45,7 +45,7 @@ def of_jobs(platform: Platform, values: Any, each: int) -> np.ndarray:
     """A register with `each` values per communicator, as sums over the jobs' communicators,
     int64[J, each]."""
     found = np.asarray(values, np.int64).reshape(-1, each)
-    if not platform.groups_per_job:
+    if not any(platform.groups):
         return found
     sums = np.zeros((platform.job_count, each), np.int64)
     np.add.at(sums, platform.owners, found)
@@ -186,7 +186,7 @@ def _of_slots(
     """The same of sets of slots, which belong to jobs by the partition."""
     if platform.arrivals:  # a part has another job each time
         return
-    for job in range(platform.job_count):
+    for job in range(platform.numbers):  # a group's number is that of its part
         part = memory_part(platform.aggregators, len(states), platform.memory_parts, job)
         for slot in range(part.base, part.base + part.slots):
             for state, begun in zip(states, since, strict=True):

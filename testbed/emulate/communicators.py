@@ -132,8 +132,8 @@ class Communicators:
         number = next(self._free[group.job], None)
         if number is None:
             raise UserError(
-                f"job {parent.name} has made {platform.groups_per_job} groups, and the switches"
-                " have no numbers for more"
+                f"job {parent.name} has made all {platform.groups[group.job]} groups that its key"
+                " `groups` allows"
             )
         for host in self._members(group):
             if sum(host in other.hosts for other in self._groups.values()) + 1 >= MACHINES:
@@ -147,7 +147,7 @@ class Communicators:
             len(workers),
             round_trace(parent.trace.name, len(workers), platform.values),
         )
-        return start_job(self._setup, number, job, 0)
+        return start_job(self._setup, number, job, number)
 
     def _leave(self, group: Group, rank: int, calls: int, now_ns: int) -> None:
         """A rank has left its group; the others learn how many collectives it has called."""
@@ -182,10 +182,8 @@ class Communicators:
 
 def why_no_groups(platform: Platform) -> str:
     """Why an experiment has no communicators for groups; "" if it has."""
-    if platform.system.planned:
-        return f"{platform.system.name} plans its paths before the run"
-    if platform.system.divided:
-        return f"{platform.system.name} divides the switches' memory before the run"
+    if reason := platform.options.lossless_reason:
+        return f"no switch's queue may overflow, which is checked before the run: {reason}"
     if platform.links_fail:
         return "links fail in this run, after which groups would have no paths"
     return ""

@@ -98,7 +98,14 @@ class Experiment(ExperimentFile):
     @property
     def memory_parts(self) -> int:
         """Number of parts into which a system divides the memory that gives each job its own."""
-        return len(self.jobs) if self.arrivals is None else self.arrivals.at_once or 1
+        if self.arrivals is not None:
+            return self.arrivals.at_once or 1
+        return len(self.jobs) + sum(self.groups)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """How many groups of its ranks each job can make that get communicators."""
+        return tuple(job.groups or 0 for job in self.jobs)
 
     def of_repetition(self, repetition: int) -> Experiment:
         """The experiment with the jobs of a repetition: where they are drawn, others than those of

@@ -44,7 +44,7 @@ from testbed.experiment.schema import (
     VirtualTime,
 )
 from testbed.experiment.schema_arrivals import Arrivals
-from testbed.experiment.schema_jobs import Fault, Job, Placement
+from testbed.experiment.schema_jobs import GROUPS, Fault, Job, Placement
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
 from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS, frame_bytes
@@ -261,6 +261,13 @@ class _Resolver:
             return
         resolved = self.resolved([(("jobs", number), job) for number, job in enumerate(jobs)])
         self.place(resolved)
+        groups = sum(job.groups or 0 for job in resolved)
+        if groups and len(resolved) + groups > MAX_JOBS:
+            self.add_problem(
+                ("jobs",),
+                f"found {len(resolved)} jobs with {groups} groups of ranks (`groups`); allowed:"
+                f" {MAX_JOBS} together",
+            )
         self.parts["jobs"] = tuple(resolved)
 
     def resolved(self, jobs: list[tuple[KeyPath, Job]]) -> list[Job]:
@@ -305,6 +312,8 @@ class _Resolver:
                 "found fixed; only system atp has it, whose parameter server adds up as"
                 " floating-point numbers what does not fit. Take exponents",
             )
+        if job.groups is None and self.system is not None:
+            job = job.model_copy(update={"groups": 0 if self.system.divided else GROUPS})
         size = self.parts.get("values_per_packet")
         program = Path(job.command.split()[0]).stem if job.command.split() else "program"
         return job, round_trace(program, job.workers, size) if size else None
@@ -486,6 +495,9 @@ class _Resolver:
         jobs = len(self.parts["jobs"])
         each = self.system.aggregators_per_job(self.parts["system"])
         who = f"{jobs} job{'s' if jobs > 1 else ''}"
+        if groups := sum(job.groups or 0 for job in self.parts["jobs"]):
+            jobs += groups
+            who += f" with {groups} groups of ranks"
         if arrivals := self.parts.get("arrivals"):
             jobs = arrivals.at_once or 1
             who = f"{jobs} at once (arrivals.at_once)"

@@ -120,7 +120,9 @@ OF_REPLAY = (
     "speed_spread",
 )
 # Keys of a job that is a program; one that replays a model has none of them.
-OF_PROGRAM = ("command", "backend", "numbers", "collective_timeout_ns")
+OF_PROGRAM = ("command", "backend", "numbers", "groups", "collective_timeout_ns")
+GROUPS = 255  # of ranks that a program can make, unless the experiment says otherwise
+MAX_GROUPS = 4096
 
 
 class Job(JobShape):
@@ -160,6 +162,13 @@ class Job(JobShape):
         " exponent of its largest value, agreed on by the ranks in advance; `fixed`: with"
         " ATP's `fixed_point_scale`, and as float32 past the switches if that does not fit"
         " (system `atp`). Only with `command` (docs/training.md).",
+    )
+    groups: Annotated[int | None, Whole(0, MAX_GROUPS)] = Field(
+        default=None,
+        json_schema_extra={"default": "255 with `command`; 0 if the system divides the memory"},
+        description="How many groups of its ranks a program can make in a run that get a"
+        " communicator of their own (docs/training.md). SwitchML divides the switches' memory among"
+        " the jobs and all these groups. Only with `command`.",
     )
     collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=None,

@@ -22,8 +22,6 @@ from testbed.setup.routes import planned_topologies, tree_switches
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
 from testbed.systems.options import SlotOptions
 
-GROUPS = 255  # of ranks that a program may make in a run
-
 
 def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
     """Platform that all jobs of an experiment share."""
@@ -40,7 +38,7 @@ def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
         aggregators=experiment.aggregators,
         memory_parts=experiment.memory_parts,
         job_count=len(experiment.jobs),
-        groups_per_job=GROUPS if any(job.is_program for job in experiment.jobs) else 0,
+        groups=experiment.groups,
         switches=experiment.switches,
         switch=experiment.switch,
         offload=experiment.offload,
@@ -87,8 +85,12 @@ def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:
 
 
 def start_job(setup: Setup, number: int, job: Job, part: int) -> JobSetup:
-    """Set up a job that has got hosts, with part `part` of divided memory. Raises UserError."""
-    return _job(setup.platform, number, job, part, None, ())
+    """Set up a job that has got hosts, with part `part` of divided memory. Where the system plans,
+    it is planned for alone. Raises UserError."""
+    platform, plan = setup.platform, None
+    if platform.system.planned:
+        plan = plan_jobs(platform, [job], setup.first_seed).jobs[0]
+    return _job(platform, number, job, part, plan, ())
 
 
 def _job(

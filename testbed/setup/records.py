@@ -63,7 +63,7 @@ class Platform:
     aggregators: int  # of each switch; 0 for a system without switch memory
     memory_parts: int  # into which a system divides the memory that gives each job its own
     job_count: int  # with numbers from 0, also of jobs that have no hosts yet
-    groups_per_job: int  # numbers after these, for the groups of ranks that a job's program makes
+    groups: tuple[int, ...]  # numbers after these, for the groups of ranks that each job makes
     switches: Switches
     switch: str  # "embedded" or "bmv2"
     offload: str  # "auto", "on" or "off": packets in trains
@@ -80,18 +80,19 @@ class Platform:
     @property
     def numbers(self) -> int:
         """Numbers of communicators that packets may have."""
-        return self.job_count * (1 + self.groups_per_job)
+        return self.job_count + sum(self.groups)
 
     def group_numbers(self, job: int) -> range:
-        """Numbers for the groups of a job's ranks."""
-        first = self.job_count + job * self.groups_per_job
-        return range(first, first + self.groups_per_job)
+        """Numbers for the groups of a job's ranks. Where memory is divided, they are also those of
+        the groups' parts."""
+        first = self.job_count + sum(self.groups[:job])
+        return range(first, first + self.groups[job])
 
     @cached_property
     def owners(self) -> np.ndarray:
         """int64[numbers], the job of each communicator."""
         jobs = np.arange(self.job_count)
-        return np.concatenate([jobs, jobs.repeat(self.groups_per_job)])
+        return np.concatenate([jobs, jobs.repeat(self.groups)])
 
     @property
     def packet_words(self) -> int:

@@ -168,11 +168,16 @@ with collective.join() as job:
 """
 
 
-def start(tmp_path: Path, program: str, system: str = "esa", more: str = ""):
+def start(
+    tmp_path: Path, program: str, system: str = "esa", more: str = "", groups: int | None = None
+):
     (tmp_path / "program.py").write_text(program)
     memory = "" if system in ("ring", "ps") else "memory: {aggregators: 64}"
     path = tmp_path / "experiment.yaml"
-    path.write_text(EXPERIMENT.format(system=system, memory=memory, more=more))
+    text = EXPERIMENT.format(system=system, memory=memory, more=more)
+    if groups is not None:
+        text = text.replace("workers: 4", f"workers: 4, groups: {groups}")
+    path.write_text(text)
     return run(path, tmp_path / "results", "--no-report")
 
 
@@ -203,14 +208,14 @@ def test_sums_are_right_beside_a_job_that_replays(tmp_path):
 
 
 GROUP_SYSTEMS = ["esa"] + [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("atp", "ps", "ring")
+    pytest.param(name, marks=pytest.mark.slow) for name in ("atp", "switchml", "grid", "ps", "ring")
 ]
 
 
 @pytest.mark.parametrize("system", GROUP_SYSTEMS)
 def test_groups_of_ranks_have_communicators_of_their_own(tmp_path, system):
     more = "  - {name: r, model: resnet18, workers: 2, iterations: 2, scale: 0.005}"
-    done = start(tmp_path, GROUPS, system=system, more=more)
+    done = start(tmp_path, GROUPS, system=system, more=more, groups=12)
     assert done.returncode == 0, done.stderr
     assert all("the ranks disagree about group strangers" in log for log in logs(tmp_path))
     (folder,) = (tmp_path / "results").iterdir()
@@ -218,6 +223,13 @@ def test_groups_of_ranks_have_communicators_of_their_own(tmp_path, system):
     job = read.jobs.set_index("name").loc["p"]
     checked = 3 * 5 * 4 * (5000 + 5000 + 70)
     assert checked < job.values_checked < 1.2 * checked
+    called = read.collectives.query("collective == 'all_reduce'").groupby("communicator")
+    assert called.calls.sum().to_dict() == {
+        "all": 60,
+        **dict.fromkeys(["0 1", "2 3", "2 0", "3 1"], 30),
+    }
+    assert called.bytes.sum()["0 1"] == 30 * 5000 * 4 and called.bytes.sum()["2 0"] == 30 * 70 * 4
+    assert set(read.collectives.route) == {"system"} and (read.collectives.time_ns > 0).all()
     if system == "esa":
         counted = read.switch_counters.groupby(["job", "counter"]).value.sum()
         assert set(read.switch_counters.job) == {0, 1}
@@ -226,11 +238,13 @@ def test_groups_of_ranks_have_communicators_of_their_own(tmp_path, system):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["switchml", "grid"])
+@pytest.mark.parametrize("system", ["switchml", "esa"])
 def test_groups_that_get_no_communicator_are_refused(tmp_path, system):
-    done = start(tmp_path, REFUSED, system=system)
+    done = start(tmp_path, REFUSED, system=system, groups=0)
     assert done.returncode == 0, done.stderr
-    assert all("before the run" in log for log in logs(tmp_path))
+    assert all(
+        "has made all 0 groups that its key `groups` allows" in log for log in logs(tmp_path)
+    )
 
 
 @pytest.mark.slow
