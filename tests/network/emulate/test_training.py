@@ -216,6 +216,130 @@ def test_ranks_are_those_of_the_process_group(tmp_path: Path, how):
         assert "in order" in (folder / "logs" / f"t-rank{rank}.log").read_text()
 
 
+MESH = """
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+torch.set_num_threads(1)
+dist.init_process_group("ina")
+size, rank = dist.get_world_size(), dist.get_rank()
+mesh = init_device_mesh("cpu", (2, size // 2), mesh_dim_names=("dp", "tp"))
+gloo = {}
+for name in "dp", "tp":
+    rows = mesh.mesh if name == "tp" else mesh.mesh.T
+    made = [dist.new_group(row.tolist(), backend="gloo") for row in rows]
+    gloo[name] = made[[rank in row.tolist() for row in rows].index(True)]
+
+
+def summed(arrays):
+    # As docs/training.md has it: each block with the exponent of its largest value.
+    parts = []
+    bits = len(arrays).bit_length()
+    for start in range(0, arrays.shape[1], 4096):
+        block = arrays[:, start : start + 4096].double()
+        exponent = int(torch.frexp(block.abs().max())[1])
+        exponent += exponent % 2 == 0
+        steps = 2.0 ** (31 - bits - exponent)
+        parts.append(((block * steps).round().sum(0) / steps).float())
+    return torch.cat(parts)
+
+
+draw = torch.Generator().manual_seed(rank)
+for step in range(10):
+    works = []
+    for name in ("dp", "tp") if rank % 3 else ("tp", "dp"):  # in different order
+        own = torch.randn(5000, generator=draw)
+        whole = own.clone()
+        work = dist.all_reduce(whole, group=mesh.get_group(name), async_op=True)
+        works.append((name, own, whole, work))
+    for name, own, whole, work in sorted(works, key=lambda each: each[0]):
+        everyone = [torch.empty_like(own) for _ in range(gloo[name].size())]
+        dist.all_gather(everyone, own, group=gloo[name])
+        work.wait()
+        assert torch.equal(whole, summed(torch.stack(everyone))), (step, name)
+half = torch.full((100,), 0.3 + rank, dtype=torch.bfloat16)
+everyone = [torch.empty_like(half) for _ in range(size // 2)]
+dist.all_gather(everyone, half, group=gloo["tp"])
+dist.all_reduce(half, group=mesh.get_group("tp"))
+assert torch.equal(half, sum(each.float() for each in everyone).bfloat16())
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(32, 64), nn.Linear(64, 8)
+
+    def forward(self, given):
+        return self.down(torch.relu(self.up(given)))
+
+
+def local(tensor):
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+torch.manual_seed(0)
+whole, net = Layers(), Layers()
+net.load_state_dict(whole.state_dict())
+parallelize_module(net, mesh["tp"], {"up": ColwiseParallel(), "down": RowwiseParallel()})
+models = (net, mesh.get_group("dp")), (whole, gloo["dp"])
+optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model, _ in models]
+draw = torch.Generator().manual_seed(rank // (size // 2))  # ranks of a tp group share samples
+for _ in range(5):
+    given = torch.randn(16, 32, generator=draw)
+    losses = []
+    for (model, group), optimizer in zip(models, optimizers):
+        loss = nn.functional.cross_entropy(model(given), given[:, :8].argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        for parameter in model.parameters():
+            gradient = local(parameter.grad)
+            dist.all_reduce(gradient, group=group)
+            gradient /= 2
+        optimizer.step()
+        losses.append(loss.item())
+    assert abs(losses[0] - losses[1]) < 1e-4, losses
+for parameter in net.parameters():
+    own = local(parameter.detach()).contiguous()
+    both = [torch.empty_like(own) for _ in range(2)]
+    dist.all_gather(both, own, group=gloo["dp"])
+    assert torch.equal(*both), "the ranks of a dp group differ"
+print("every sum is right")
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml", "grid"])
+def test_a_mesh_of_tensor_and_data_parallel_ranks(tmp_path: Path, system):
+    """8 ranks under 1 % loss: all groups are aggregated, bit by bit as sums over gloo with the same
+    quantisation, and what goes past the switches is said."""
+    (tmp_path / "program.py").write_text(MESH)
+    path = tmp_path / "experiment.yaml"
+    text = EXPERIMENT.format(
+        system=f"{{name: {system}}}", aggregators=512, steps="", scale="", numbers="exponents"
+    )
+    path.write_text(text.replace("workers: 4", "workers: 8, groups: 12").replace("s: 5", "s: 9"))
+    done = run(path, tmp_path / "results", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    for rank in range(8):
+        log = (folder / "logs" / f"t-rank{rank}.log").read_text()
+        assert "every sum is right" in log and log.count("past the switches") == 1, log
+    read = results.read(folder)
+    # Parameters are scattered at the beginning.
+    assert set(read.collectives.query("route != 'system'").collective) == {"scatter"}
+    sums = read.collectives.query("collective == 'all_reduce'")
+    sums = sums.groupby(["communicator", "dtype"]).calls.sum()
+    groups = {"0 1 2 3", "4 5 6 7", "0 4", "1 5", "2 6", "3 7"}
+    assert {name for name, _ in sums.index} == groups
+    assert sums["0 4", "float32"] == 2 * (10 + 5 * 4) and sums["0 1 2 3", "bfloat16"] == 4
+    counted = read.switch_counters.groupby("counter").value.sum()
+    assert counted["completions"] > 10 * 6 * 79 / 2
+
+
 SHARDED = """
 import torch
 import torch.distributed as dist
