@@ -53,7 +53,8 @@ def import_path(environment: Mapping[str, str] = os.environ) -> str:
     """PYTHONPATH of a new process that imports this testbed and this P4 engine, then what the
     environment's PYTHONPATH names."""
     engine = Path(p4engine.__file__).resolve().parents[1]
-    return module_path(str(PACKAGE.parent), str(engine), environment=environment)
+    path: str = module_path(str(PACKAGE.parent), str(engine), environment=environment)
+    return path
 
 
 def module_environment() -> dict[str, str]:

@@ -78,6 +78,7 @@ class Link:
         self.rank = int(facts["rank"])
         self.ranks = int(facts["ranks"])
         self.block_values = int(facts["block_values"])
+        self.members: list[int] | None = facts.get("members")  # job's numbers of them; None: all
         self.fixed = bool(facts["fixed"])  # True: float32 have a fixed scale
 
     def ring(self) -> None:
@@ -93,15 +94,20 @@ class Link:
 
 
 class Refused(UserError):
-    """The testbed does not let a process in."""
+    """The testbed does not let a process in. ended: another one has been there, and has left."""
+
+    def __init__(self, why: str, ended: bool) -> None:
+        super().__init__(f"cannot join the job: {why}")
+        self.ended = ended
 
 
 class SocketLink(Link):
     """The link to the host process that listens under a name."""
 
     def __init__(self, name: str, wish: Mapping[str, Any], timeout_s: float | None = None) -> None:
-        """wish: {} for the job, {"key", "ranks"} for a group of ranks (program_link.py). Raises
-        UserError if the host process does not let this process in."""
+        """wish: {} for the job; for a group its key, its size, this rank's place in it, and, if
+        they are known, the job's numbers of its ranks (`join_group`). Raises UserError if the host
+        process does not let this process in."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(timeout_s)
         try:
@@ -114,7 +120,7 @@ class SocketLink(Link):
                 f"cannot join the job: its host process does not answer as {name} ({error})"
             ) from None
         if "refused" in facts:
-            raise Refused(f"cannot join the job: {facts['refused']}")
+            raise Refused(facts["refused"], facts["ended"])
         self._socket.settimeout(None)
         memory, self._bell, self._news = descriptors
         super().__init__(memory_map.map_memory(memory, facts["bytes"]), facts)
@@ -272,8 +278,8 @@ class Job:
     """A rank's place in its job. Several threads may use it; the order in which their collectives
     begin must be the same on all ranks."""
 
-    def __init__(self, link: Link, rank: int | None = None, group: list[int] | None = None) -> None:
-        """rank: as of `join`. group: the job's numbers of the ranks; None: all."""
+    def __init__(self, link: Link, rank: int | None = None) -> None:
+        """rank: as of `join`."""
         self._link = link
         self._arena = _Arena(link.memory.words.size)
         self._open: deque[int] = deque()  # calls that are not done, oldest first
@@ -285,7 +291,7 @@ class Job:
         self._changed = threading.Condition(threading.Lock())
         self._waiting = False  # a thread waits for news
         self._lent: dict[int, int] = {}  # arrays of `empty`: first word -> words
-        self.label = tally.label(group)
+        self.label = tally.label(link.members)
         self.rank = link.rank if rank is None else rank
         self.size = link.ranks
         if not 0 <= self.rank < self.size:
@@ -690,11 +696,24 @@ def _host_process() -> str:
 
 def join_group(key: str, ranks: Sequence[int], timeout_s: float | None = None) -> Job:
     """This process's place in a group of ranks, which gets a communicator of its own. All of its
-    ranks call this with the same key, which no other group has, and the same order of `ranks`, the
-    job's numbers of its members. The result has their places in that order as ranks. Raises Refused
-    on all of them if the testbed has no communicator for it."""
-    wish = {"key": key, "ranks": [*ranks]}
-    return Job(SocketLink(_host_process(), wish, timeout_s), group=[*ranks])
+    ranks call this with the same key, which no other group has that is being made, and the same
+    order of `ranks`, the job's numbers of its members. The result has their places in that order as
+    ranks. Raises Refused on all of them if the testbed has no communicator for it."""
+    own = job_rank()
+    place = [*ranks].index(own) if own in ranks else 0
+    return join_as(key, place, len(ranks), timeout_s, ranks)
+
+
+def join_as(
+    key: str,
+    rank: int,
+    size: int,
+    timeout_s: float | None = None,
+    ranks: Sequence[int] | None = None,
+) -> Job:
+    """The same for rank `rank` of `size`, where nobody knows the job's numbers of the others."""
+    wish = {"key": key, "rank": rank, "size": size, "ranks": ranks and [*ranks]}
+    return Job(SocketLink(_host_process(), wish, timeout_s))
 
 
 def job_rank() -> int:

@@ -28,7 +28,6 @@ import functools
 import json
 import os
 import queue
-import secrets
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -520,46 +519,49 @@ def _hand_out(values: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
         tensor.detach().copy_(part.view(tensor.shape))
 
 
-def new_group(store: Any, rank: int, size: int, timeout: timedelta) -> InaGroup:
-    """Group of this backend; PyTorch calls this function for each process group. The first one of
-    all ranks joins the job; each other one gets a communicator of its own, if there is one."""
+def new_group(options: Any, _more: Any = None) -> InaGroup:
+    """Group of this backend; PyTorch calls this function for each process group, with its
+    `_DistributedBackendOptions`. The first one of all ranks joins the job; each other one gets a
+    communicator of its own, if there is one."""
     global _in_use
+    rank, size, timeout = options.group_rank, options.group_size, options.timeout
+    made = functools.partial(InaGroup, options.store, rank, size, timeout)
     if size == 1:
-        return InaGroup(store, rank, size, timeout, None, "it has a single rank", "")
+        return made(None, "it has a single rank", "")
     if not _in_use and size == int(os.environ.get("WORLD_SIZE", size)):
+        _in_use = True
+        if (job := _join(rank, size)) is not None:
+            return made(job)
+    try:
+        group = client.join_as(options.group_id, rank, size, timeout.total_seconds())
+    except client.Refused as error:
+        return made(None, str(error), f"{size} ranks, {options.group_id}")
+    return made(group, label=group.label)
+
+
+def _join(rank: int, size: int) -> client.Job | None:
+    """The job; None if an earlier process of this rank has left it, as when torchrun restarts
+    all."""
+    try:
         # PyTorch's ranks may be others than the job's: torchrun numbers hosts in its own order.
         job = client.join(rank)
-        if job.size != size:
-            raise UserError(
-                f"the process group has {size} ranks, and the job has {job.size}, one on each of"
-                " its hosts: start torchrun with --nproc-per-node 1 on every host, or give the"
-                f" job `workers: {size}`"
-            )
-        _in_use = True
-        return InaGroup(store, rank, size, timeout, job)
-    key, ranks = _members(store, rank, size, timeout)
-    try:
-        group = client.join_group(key, ranks, timeout.total_seconds())
     except client.Refused as error:
-        return InaGroup(store, rank, size, timeout, None, str(error), tally.label(ranks))
-    return InaGroup(store, rank, size, timeout, group, label=group.label)
-
-
-def _members(store: Any, rank: int, size: int, timeout: timedelta) -> tuple[str, list[int]]:
-    """The job's numbers of a group's ranks, and a name for it that its first rank draws: they learn
-    them from the store."""
-    shared = dist.PrefixStore("ina", store)
-    if rank == 0:
-        shared.set("key", secrets.token_hex(8))
-    shared.set(str(rank), str(client.job_rank()))
-    shared.wait(["key", *map(str, range(size))], timeout)
-    return shared.get("key").decode(), [int(shared.get(str(each))) for each in range(size)]
+        if error.ended:
+            return None
+        raise
+    if job.size != size:
+        raise UserError(
+            f"the process group has {size} ranks, and the job has {job.size}, one on each of its"
+            " hosts: start torchrun with --nproc-per-node 1 on every host, or give the job"
+            f" `workers: {size}`"
+        )
+    return job
 
 
 def register() -> None:
     """Make the backend known to PyTorch; more than once does no harm."""
     if dist.is_available() and NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, new_group, devices=["cpu"])
+        dist.Backend.register_backend(NAME, new_group, extended_api=True, devices=["cpu"])
         if client.SOCKET in os.environ:
             _replace_init(dist.init_process_group)
             _replace_monitored_barrier(dist.monitored_barrier)

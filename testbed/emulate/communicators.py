@@ -28,18 +28,28 @@ if TYPE_CHECKING:
 
 
 @dataclass
+class _Wish:
+    """A group that ranks have asked for. `members`: those that have, by their place in it."""
+
+    size: int
+    ranks: list[int] | None
+    asked_ns: int  # when its first rank did, on CLOCK_MONOTONIC
+    members: dict[int, HostProcess] = field(default_factory=dict)
+
+
+@dataclass
 class Group:
-    """A group of ranks that a program has asked for."""
+    """A group of ranks with its communicator. Times are ns on CLOCK_MONOTONIC."""
 
     key: str
     job: int
-    ranks: tuple[int, ...]
-    asked_ns: int  # when its first rank did, on CLOCK_MONOTONIC
-    asking: set[int] = field(default_factory=set)  # ranks
-    setup: JobSetup | None = None  # once it has a number
-    hosts: list[HostProcess] = field(default_factory=list)  # of its machines
-    opened_ns: int | None = None  # when its ranks were let in
-    left: dict[int, int] = field(default_factory=dict)  # ranks -> collectives that they called
+    setup: JobSetup
+    members: list[HostProcess]  # the workers, in the order of the group's ranks
+    hosts: list[HostProcess]  # and the parameter server
+    asked_ns: int  # when its first rank asked for it,
+    complete_ns: int  # when its last one did,
+    opened_ns: int | None = None  # and when they were let in
+    left: dict[int, int] = field(default_factory=dict)  # places -> collectives that they called
 
 
 class Communicators:
@@ -57,7 +67,8 @@ class Communicators:
         self._hosts = hosts
         self._switches = switches
         self._asked = asked
-        self._groups: dict[tuple[int, str], Group] = {}
+        self._wishes: dict[tuple[int, str], _Wish] = {}
+        self._groups: dict[int, Group] = {}  # by number
         self._free = {
             number: iter(setup.platform.group_numbers(number))
             for number, job in enumerate(setup.listed)
@@ -71,106 +82,108 @@ class Communicators:
         for number in self._free:
             for host in self._hosts.of_job(number, "worker"):
                 self._hear(number, host, now_ns)
-        for group in [*self._groups.values()]:
-            if group.setup is None and group.asking == set(group.ranks):
-                self._make(group)
-            if group.setup is None or group.opened_ns is not None:
-                continue
-            if all(group.key in host.made for host in group.hosts):
+        for (number, key), wish in [*self._wishes.items()]:
+            if len(wish.members) == wish.size:
+                del self._wishes[number, key]
+                self._make(number, key, wish)
+        for group in self._groups.values():
+            own = group.setup.number
+            if group.opened_ns is None and all(own in host.made for host in group.hosts):
                 group.opened_ns = time.monotonic_ns()
-                for host in self._members(group):
-                    host.send(opened=group.key)
+                for host in group.members:
+                    host.send(opened=own, key=group.key)
 
     def configure(self, switch: str, client: Any) -> None:
         """Fill the groups' entries of a switch that has started again."""
         self._tables.pop(switch, None)
         for group in self._groups.values():
-            if group.setup is not None:
-                self._tables_of(switch, client).add(self._setup.platform, group.setup)
+            self._tables_of(switch, client).add(self._setup.platform, group.setup)
 
     def _hear(self, number: int, host: HostProcess, now_ns: int) -> None:
-        rank = host.spec.number
+        while host.withdrawn:
+            wish = self._wishes.get((number, host.withdrawn.pop(0)))
+            for place, other in [*wish.members.items()] if wish else []:
+                if wish is not None and other is host:
+                    del wish.members[place]
         while host.wanted:
-            wish = host.wanted.pop(0)
-            key, ranks = wish["key"], tuple(wish["ranks"])
-            group = self._groups.setdefault((number, key), Group(key, number, ranks, now_ns))
-            workers = len(self._setup.jobs[number].group.workers)
-            if group.ranks != ranks or rank not in ranks or not set(ranks) <= set(range(workers)):
-                host.send(refused=f"the ranks disagree about group {key}", group=key)
+            said = host.wanted.pop(0)
+            key, place, size, ranks = (said[name] for name in ("key", "rank", "size", "ranks"))
+            new = _Wish(size, ranks, now_ns)
+            wish = self._wishes.setdefault((number, key), new)
+            agreed = (wish.size, wish.ranks) == (size, ranks)
+            all_ranks = range(len(self._setup.jobs[number].group.workers))
+            if ranks is not None:
+                named = ranks[place : place + 1] == [host.spec.number]
+                agreed &= named and set(ranks) <= set(all_ranks)
+            if not agreed or size > len(all_ranks) or wish.members.get(place, host) is not host:
+                host.send(refused=f"the ranks disagree about group {key}", key=key)
             else:
-                group.asking.add(rank)
+                wish.members[place] = host
         while host.left:
-            key, calls = host.left.popitem()
-            if (found := self._groups.get((number, key))) is not None:
-                self._leave(found, rank, calls, now_ns)
+            communicator, calls = host.left.popitem()
+            self._leave(self._groups[communicator], host, calls, now_ns)
 
-    def _make(self, group: Group) -> None:
+    def _make(self, number: int, key: str, wish: _Wish) -> None:
         """Give a group its number, entries and machines, or refuse it."""
+        members = [wish.members[place] for place in range(wish.size)]
         try:
-            group.setup = self._set_up(group)
+            setup = self._set_up(number, members)
         except UserError as error:
-            for host in self._members(group):
-                host.send(refused=str(error), group=group.key)
-            del self._groups[group.job, group.key]
+            for host in members:
+                host.send(refused=str(error), key=key)
             return
-        setup = group.setup
         for switch in self._switches:
             with self._asked(switch) as client:
                 self._tables_of(switch, client).add(self._setup.platform, setup)
-        servers = self._hosts.of_job(group.job, "ps")
-        specs = job_specs(self._setup, setup)
-        group.hosts = [*self._members(group), *servers]
-        for host, spec in zip(group.hosts, specs, strict=True):
-            host.send(made=group.key, spec=spec.to_json())
+        hosts = [*members, *self._hosts.of_job(number, "ps")]
+        ranks = [host.spec.number for host in members]
+        for host, spec in zip(hosts, job_specs(self._setup, setup), strict=True):
+            host.send(made=spec.to_json(), ranks=ranks)
+        group = Group(key, number, setup, members, hosts, wish.asked_ns, time.monotonic_ns())
+        self._groups[setup.number] = group
         self.made.append(group)
 
-    def _set_up(self, group: Group) -> JobSetup:
+    def _set_up(self, job: int, members: list[HostProcess]) -> JobSetup:
         """Raises UserError if the experiment has no communicator for the group."""
-        platform, parent = self._setup.platform, self._setup.jobs[group.job]
+        platform, parent = self._setup.platform, self._setup.jobs[job]
         if why := why_no_groups(platform):
             raise UserError(why)
-        number = next(self._free[group.job], None)
-        if number is None:
-            raise UserError(
-                f"job {parent.name} has made all {platform.groups[group.job]} groups that its key"
-                " `groups` allows"
-            )
-        for host in self._members(group):
+        for host in members:
             if sum(host in other.hosts for other in self._groups.values()) + 1 >= MACHINES:
                 raise UserError(f"{host.title} is in {MACHINES} groups already; destroy some")
+        number = next(self._free[job], None)
+        if number is None:
+            raise UserError(
+                f"job {parent.name} has made all {platform.groups[job]} groups that its key"
+                " `groups` allows"
+            )
         placement = parent.job.fixed_placement
-        workers = tuple(placement.workers[rank] for rank in group.ranks)
+        workers = tuple(host.spec.host for host in members)
         servers = {"ps": placement.servers} if placement.servers else {}
-        numbers = ", ".join(map(str, group.ranks))
-        job = parent.job.started(0, Placement(workers=workers, **servers)).of_group(
+        numbers = ", ".join(str(host.spec.number) for host in members)
+        described = parent.job.started(0, Placement(workers=workers, **servers)).of_group(
             f"{parent.name}, ranks {numbers}",
             len(workers),
             round_trace(parent.trace.name, len(workers), platform.values),
         )
-        return start_job(self._setup, number, job, number)
+        return start_job(self._setup, number, described, number)
 
-    def _leave(self, group: Group, rank: int, calls: int, now_ns: int) -> None:
+    def _leave(self, group: Group, host: HostProcess, calls: int, now_ns: int) -> None:
         """A rank has left its group; the others learn how many collectives it has called."""
-        assert group.setup is not None
-        group.left[rank] = calls
-        place = group.ranks.index(rank)
-        for host in self._members(group):
-            if host.spec.number not in group.left:
-                host.send(left=[place, calls], group=group.key)
-        if set(group.left) != set(group.ranks):
+        place, number = group.members.index(host), group.setup.number
+        group.left[place] = calls
+        for other, member in enumerate(group.members):
+            if other not in group.left:
+                member.send(left=[place, calls], group=number)
+        if len(group.left) < len(group.members):
             return
-        for host in group.hosts:
-            host.send(dropped=group.key, number=group.setup.number)
+        for each in group.hosts:
+            each.send(dropped=number)
         for switch in self._switches:
             with self._asked(switch) as client:
-                self._tables_of(switch, client).remove(group.setup.number, now_ns)
+                self._tables_of(switch, client).remove(number, now_ns)
                 self._setup.platform.scheme.release(self._setup.platform, group.setup, client)
-        del self._groups[group.job, group.key]
-
-    def _members(self, group: Group) -> list[HostProcess]:
-        """The workers' processes, in the order of the group's ranks."""
-        of_rank = {host.spec.number: host for host in self._hosts.of_job(group.job, "worker")}
-        return [of_rank[rank] for rank in group.ranks]
+        del self._groups[number]
 
     def _tables_of(self, switch: str, client: Any) -> JobTables:
         if switch not in self._tables:

@@ -49,8 +49,9 @@ class HostProcess(Controlled):
     disagreed: str | None = None  # why the ranks of its program's job cannot go on
     left_told: bool = False  # True: the other ranks know that its program has ended
     wanted: list[dict] = field(default_factory=list)  # groups of ranks that its program wants
-    made: set[str] = field(default_factory=set)  # keys of groups for which it has a machine
-    left: dict[str, int] = field(default_factory=dict)  # groups left, with the collectives called
+    withdrawn: list[str] = field(default_factory=list)  # keys of those that it wants no more
+    made: set[int] = field(default_factory=set)  # numbers of groups for which it has a machine
+    left: dict[int, int] = field(default_factory=dict)  # groups left, with the collectives called
 
     @property
     def title(self) -> str:
@@ -88,6 +89,8 @@ class HostProcess(Controlled):
                 self.joined = True
             elif "wanted" in message:
                 self.wanted.append(message["wanted"])
+            elif "withdrawn" in message:
+                self.withdrawn.append(message["withdrawn"])
             elif "made" in message:
                 self.made.add(message["made"])
             elif "left" in message:

@@ -145,7 +145,8 @@ class ProgramGroup:
                         self._abort(job, _never_joined(rank, job.command), rank)
                     for other in job.hosts:
                         if other is not rank.host and other.done is None:
-                            other.send(left=[rank.number, done["calls"]])
+                            number = other.spec.job.number
+                            other.send(left=[rank.number, done["calls"]], group=number)
 
     def _check_waiting(self, job: _Job, now_ns: int) -> None:
         """Fail if a rank waits for one that will never come.

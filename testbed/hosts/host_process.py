@@ -17,11 +17,12 @@ A worker whose values a program gives (program_link.py) is done when that progra
                    rank's program has; {"abort": "..."}: the job is over, for this reason
 
 A program's groups of ranks get communicators of their own:
-  to the runner    {"wanted": {"key", "ranks"}}: its program wants one; {"made": key}: its machine
-                   is there; {"left": key, "calls": N}: its program has left it
-  from the runner  {"made": key, "spec": ...}: make a machine; {"opened": key}: all members have
-                   theirs; {"refused": "...", "group": key}; {"left": [rank, collectives], "group":
-                   key}; {"dropped": key, "number": N}: all members have left
+  to the runner    {"wanted": {"key", "rank", "size", "ranks"}}: its program wants one (see
+                   testbed/collective/client.py); {"withdrawn": key}: no longer; {"made": number}:
+                   its machine is there; {"left": number, "calls": N}: its program has left it
+  from the runner  {"made": specification, "ranks": [...]}: make a machine; {"opened": number,
+                   "key": key}: all members have theirs; {"refused": "...", "key": key}; {"left":
+                   [rank, collectives], "group": number}; {"dropped": number}: all have left
 
 The board is a row of shared memory that the runner reads for progress and for signs of life.
 """
@@ -170,7 +171,7 @@ class _Host:
             self.packets.io,
             board,
             origin_ns,
-            not self.said_done,
+            not self.said_done and (self.link is None or self.link.ended),
         )
         if reason == loop.RAISED:
             raise raised.pop()
@@ -239,12 +240,15 @@ def _serve(host: _Host, board: np.ndarray, control: socket.socket, origin_ns: in
             continue
         if host.link is not None:
             said = host.link.attend()
+            if host.link.restarted:
+                host.machines.stop(0)  # what it was waiting for will never come
             _report(host.link, control)
             if not said:
                 continue
         message = _receive_message(control)
         if host.link is not None:
             _about_program(host.link, message)
+            _report(host.link, control)
         _about_group(host, control, message)
         if "planned" in message:
             host.go_on(_PLANNED[host.is_worker].from_json(message["planned"]))
@@ -260,40 +264,41 @@ def _report(link: ProgramLink, control: socket.socket) -> None:
     if link.joined:
         link.joined = False
         _send_message(control, joined=True)
+    while link.withdrawn:
+        _send_message(control, withdrawn=link.withdrawn.pop(0))
     while link.wanted:
         _send_message(control, wanted=link.wanted.pop(0))
     for each in link.news_of_leaving():
-        _send_message(control, left=each.key, calls=each.calls)
+        _send_message(control, left=each.number, calls=each.calls)
 
 
 def _about_program(link: ProgramLink, message: dict) -> None:
     """The runner's messages about programs."""
     if "ended" in message:
         link.end()
-    if "left" in message and (membership := link.group(message.get("group", ""))):
+    if "left" in message and (membership := link.group(message["group"])):
         membership.rank_left(*message["left"])
     if "abort" in message:
         link.fail(message["abort"])
     if "refused" in message:
-        link.refuse(message["group"], message["refused"])
+        link.refuse(message["key"], message["refused"])
     if "opened" in message:
-        link.open(message["opened"])
+        link.open(message["opened"], message["key"])
 
 
 def _about_group(host: _Host, control: socket.socket, message: dict) -> None:
     """The runner's messages about communicators that come and go."""
     if "made" in message:
-        key, spec = message["made"], HostSpec.from_json(message["spec"])
-        role = host.add(spec)
+        role = host.add(HostSpec.from_json(message["made"]))
         if host.link is not None:
-            joined = Membership(role, key)
+            joined = Membership(role, message["ranks"])
             host.join(role, joined.memory)
             host.link.add(joined)
-        _send_message(control, made=key)
+        _send_message(control, made=role.spec.job.number)
     if "dropped" in message:
         if host.link is not None and (membership := host.link.group(message["dropped"])):
             host.link.remove(membership)
-        host.drop(message["number"])
+        host.drop(message["dropped"])
 
 
 def _finish(host: _Host, board: np.ndarray, control: socket.socket) -> None:

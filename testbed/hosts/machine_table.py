@@ -70,7 +70,7 @@ class MachineTable:
 
     def free_place(self) -> int | None:
         """The first place without a machine; None if there is none."""
-        free = np.flatnonzero(self.table.steps[:, 0] == 0)
+        free = np.flatnonzero(self.table.jobs < 0)
         return int(free[0]) if free.size else None
 
     def put(self, place: int, machine: Any, job: int, first_destination: int) -> Any:
@@ -95,13 +95,17 @@ class MachineTable:
 
     def remove(self, place: int) -> None:
         """Free a place; what its machine has counted counts as the first one's."""
+        self.stop(place)
         self.table.counters[0] += self.table.counters[place]
         self.table.counters[place] = 0
-        self.table.steps[place] = 0
         self.table.jobs[place] = -1
+        del self._kept[place]
+
+    def stop(self, place: int) -> None:
+        """Step a machine no more."""
+        self.table.steps[place] = 0
         self.table.status[place] = 0
         self.table.used[1] = 0
-        del self._kept[place]
 
 
 def _pacer(machine: Any) -> np.ndarray | None:

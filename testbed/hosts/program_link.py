@@ -17,6 +17,7 @@ import json
 import os
 import select
 import socket
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from testbed.collective import memory_map
@@ -36,11 +37,13 @@ class Role(Protocol):
 
 
 class Membership:
-    """A program's place in one communicator. `key`: of a group that it has made, "" of its job."""
+    """A program's place in one communicator."""
 
-    def __init__(self, role: Role, key: str = "") -> None:
-        self.role, self.key = role, key
+    def __init__(self, role: Role, ranks: Sequence[int] | None = None) -> None:
+        """ranks: the job's numbers of a group's ranks; None: all."""
+        self.role = role
         job = role.spec.job
+        self.number = job.number
         self.title = f"job {job.name}"
         size = memory_map.shared_bytes(ARENA_WORDS)
         self._file = os.memfd_create("arrays", os.MFD_CLOEXEC)
@@ -51,6 +54,7 @@ class Membership:
             "rank": role.spec.number,
             "ranks": job.workers,
             "block_values": job.tensors[0].values,
+            "members": ranks,
             "fixed": job.fixed_scale > 0,
             "bytes": size,
         }
@@ -68,8 +72,9 @@ class Membership:
 
     @property
     def finished(self) -> bool:
-        """True if the program has left and all that it has called is done."""
-        return self.left and int(self.role.machine.source.state.done) == self.calls
+        """True if the program has left, and what it has called is done or never will be."""
+        done = int(self.role.machine.source.state.done) == self.calls
+        return self.left and (done or any(self.calls > calls for calls in self._gone.values()))
 
     def answer(self, program: socket.socket) -> None:
         """Let the program in."""
@@ -138,7 +143,10 @@ class ProgramLink:
         self.job = Membership(role)
         self._memberships = [self.job]
         self.joined = False  # and the runner is to be told
+        self.ended = False  # True: the rank has ended
+        self.restarted = False  # True: another process has come after the one that had joined
         self.wanted: list[dict] = []  # groups that the program wants; the runner is to be told
+        self.withdrawn: list[str] = []  # keys of those that it does not want any more
         self._control = control
         self._rank = f"rank {spec.number} of job {spec.job.name}"
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -157,9 +165,9 @@ class ProgramLink:
         """The membership of a role."""
         return next(each for each in self._memberships if each.role is role)
 
-    def group(self, key: str) -> Membership | None:
-        """The membership in the group with this key, "" for the job; None if there is none."""
-        return next((each for each in self._memberships if each.key == key), None)
+    def group(self, number: int) -> Membership | None:
+        """The membership in the communicator with this number; None if there is none."""
+        return next((each for each in self._memberships if each.number == number), None)
 
     def attend(self) -> bool:
         """Do what the program wants; True if the runner has said something, too."""
@@ -187,9 +195,13 @@ class ProgramLink:
                 self._epoll.unregister(descriptor)
                 each.program.close()
                 each.leave()
+        for key, program in [*self._asking.items()]:
+            if program.fileno() == descriptor:
+                self._forget(key)
+                self.withdrawn.append(key)
 
     def _hear_wish(self, program: socket.socket) -> None:
-        """A connection says what it is for: {} for the job, {"key", "ranks"} for a group."""
+        """A connection says what it is for: {} for the job, else a group (client.join_as)."""
         try:
             wish = json.loads(program.recv(memory_map.MAX_MESSAGE))
         except (OSError, ValueError):  # gone already
@@ -197,10 +209,13 @@ class ProgramLink:
             program.close()
         else:
             if wish:
+                if wish["key"] in self._asking:  # of a process that is gone
+                    self._forget(wish["key"])
                 self._asking[wish["key"]] = program
                 self.wanted.append(wish)
             elif self.job.program is not None:
-                self._refuse(program, self._why_not_again())
+                self.restarted |= self.job.left
+                self._refuse(program, self._why_not_again(), ended=self.job.left)
             else:
                 self.joined = True
                 self.job.answer(program)
@@ -214,29 +229,39 @@ class ProgramLink:
                 " one rank: start torchrun with --nproc-per-node 1"
             )
         return (
-            f"the process of {self._rank} has ended, and a restarted one cannot take its place:"
-            " run the experiment again"
+            f"the process that was {self._rank} has left it for good. A process that takes its"
+            " place joins a group of all ranks (collective.client.join_group), as PyTorch's groups"
+            " do"
         )
 
-    def _refuse(self, program: socket.socket, why: str) -> None:
+    def _refuse(self, program: socket.socket, why: str, ended: bool = False) -> None:
         self._epoll.unregister(program.fileno())
         with program, contextlib.suppress(OSError):  # gone already
-            program.send(json.dumps({"refused": why}).encode())
+            program.send(json.dumps({"refused": why, "ended": ended}).encode())
+
+    def _forget(self, key: str) -> None:
+        program = self._asking.pop(key)
+        self._epoll.unregister(program.fileno())
+        program.close()
 
     def refuse(self, key: str, why: str) -> None:
         """The group cannot be made."""
-        self._refuse(self._asking.pop(key), why)
+        if key in self._asking:
+            self._refuse(self._asking.pop(key), why)
 
     def add(self, membership: Membership) -> None:
         """The machine of a group that the program wants is there."""
         self._memberships.append(membership)
         self._epoll.register(membership.bell, select.EPOLLIN)
 
-    def open(self, key: str) -> None:
+    def open(self, number: int, key: str) -> None:
         """All members are there: let the program in."""
-        membership = self.group(key)
+        membership = self.group(number)
         assert membership is not None
-        membership.answer(self._asking.pop(key))
+        if key in self._asking:
+            membership.answer(self._asking.pop(key))
+        else:  # it has not waited
+            membership.leave()
 
     def remove(self, membership: Membership) -> None:
         """Forget a group that all ranks have left."""
@@ -249,10 +274,11 @@ class ProgramLink:
         found = [each for each in self._memberships if each.finished and not each.said_left]
         for each in found:
             each.said_left = True
-        return [each for each in found if each.key]
+        return [each for each in found if each is not self.job]
 
     def end(self) -> None:
-        """The program has ended."""
+        """The rank has ended, with all processes that it may have started again."""
+        self.ended = True
         for each in self._memberships:
             each.leave()
 

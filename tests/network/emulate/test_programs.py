@@ -253,7 +253,7 @@ def test_a_second_process_of_a_rank_is_told_why_it_cannot_join(tmp_path):
     assert done.returncode == 0, done.stderr
     beside, after = logs(tmp_path)[1].splitlines()
     assert "rank 1 of job p is a single process" in beside and "--nproc-per-node 1" in beside
-    assert "the process of rank 1 of job p has ended" in after
+    assert "the process that was rank 1 of job p has left it for good" in after
 
 
 @pytest.mark.slow

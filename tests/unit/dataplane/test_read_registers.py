@@ -24,12 +24,13 @@ jobs: [{model: resnet18, workers: 2, iterations: 1, scale: 0.001}]
 def platform(switch):
     scheme = SimpleNamespace(statistics=lambda _: pool.STATISTICS, may_hold=lambda _: False)
     system = SimpleNamespace(memory=True)
-    return SimpleNamespace(switch=switch, system=system, job_count=3, scheme=scheme)
+    jobs = {"job_count": 3, "numbers": 5, "owners": [0, 1, 2, 1, 1]}  # two groups of job 1
+    return SimpleNamespace(switch=switch, system=system, scheme=scheme, **jobs)
 
 
 def test_on_bmv2_each_aggregator_is_looked_at():
     """Counts that are read one after the other would not fit together there."""
-    held = {"slot_job": [0, 1, 1, 2, 5], "slot_state": [1, 2, 1, 0, 1]}
+    held = {"slot_job": [0, 1, 4, 2, 5], "slot_state": [1, 2, 1, 0, 1]}
     client = SimpleNamespace(batch=lambda calls: [held[name] for _, name in calls])
     assert occupancy(platform("bmv2"), client) == [(0, 1, 0), (1, 1, 1), (2, 0, 0)]
 
