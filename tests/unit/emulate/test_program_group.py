@@ -141,5 +141,5 @@ def test_the_others_are_told_how_many_collectives_a_rank_has_called_that_leaves(
     watched.hosts[0].done, watched.processes[0].code = {"calls": 7}, 0
     watched.hosts[3].done = {"calls": 7}  # its process still runs
     watched.at(2, joined="0123")
-    left = {"left": [0, 7]}
+    left = {"left": [0, 7], "group": 0}
     assert [left in host.told for host in watched.hosts] == [False, True, True, False]
