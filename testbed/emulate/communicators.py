@@ -8,7 +8,6 @@ A group that the experiment has no communicator for is refused, to all of its ra
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -33,27 +32,23 @@ class _Wish:
 
     size: int
     ranks: list[int] | None
-    asked_ns: int  # when its first rank did, on CLOCK_MONOTONIC
     members: dict[int, HostProcess] = field(default_factory=dict)
 
 
 @dataclass
 class Group:
-    """A group of ranks with its communicator. Times are ns on CLOCK_MONOTONIC."""
+    """A group of ranks with its communicator."""
 
     key: str
-    job: int
     setup: JobSetup
     members: list[HostProcess]  # the workers, in the order of the group's ranks
     hosts: list[HostProcess]  # and the parameter server
-    asked_ns: int  # when its first rank asked for it,
-    complete_ns: int  # when its last one did,
-    opened_ns: int | None = None  # and when they were let in
+    opened: bool = False  # True: its ranks have been let in
     left: dict[int, int] = field(default_factory=dict)  # places -> collectives that they called
 
 
 class Communicators:
-    """All groups of a repetition's programs. `made`: those that got a communicator, in order."""
+    """All groups of a repetition's programs."""
 
     def __init__(
         self,
@@ -75,7 +70,6 @@ class Communicators:
             if job.is_program
         }
         self._tables: dict[str, JobTables] = {}
-        self.made: list[Group] = []
 
     def tick(self, now_ns: int) -> None:
         """Take in what hosts say. Raises RunError when a switch does not answer."""
@@ -88,8 +82,8 @@ class Communicators:
                 self._make(number, key, wish)
         for group in self._groups.values():
             own = group.setup.number
-            if group.opened_ns is None and all(own in host.made for host in group.hosts):
-                group.opened_ns = time.monotonic_ns()
+            if not group.opened and all(own in host.made for host in group.hosts):
+                group.opened = True
                 for host in group.members:
                     host.send(opened=own, key=group.key)
 
@@ -108,8 +102,7 @@ class Communicators:
         while host.wanted:
             said = host.wanted.pop(0)
             key, place, size, ranks = (said[name] for name in ("key", "rank", "size", "ranks"))
-            new = _Wish(size, ranks, now_ns)
-            wish = self._wishes.setdefault((number, key), new)
+            wish = self._wishes.setdefault((number, key), _Wish(size, ranks))
             agreed = (wish.size, wish.ranks) == (size, ranks)
             all_ranks = range(len(self._setup.jobs[number].group.workers))
             if ranks is not None:
@@ -139,9 +132,7 @@ class Communicators:
         ranks = [host.spec.number for host in members]
         for host, spec in zip(hosts, job_specs(self._setup, setup), strict=True):
             host.send(made=spec.to_json(), ranks=ranks)
-        group = Group(key, number, setup, members, hosts, wish.asked_ns, time.monotonic_ns())
-        self._groups[setup.number] = group
-        self.made.append(group)
+        self._groups[setup.number] = Group(key, setup, members, hosts)
 
     def _set_up(self, job: int, members: list[HostProcess]) -> JobSetup:
         """Raises UserError if the experiment has no communicator for the group."""

@@ -40,8 +40,8 @@ class MachineTable:
 
     def __init__(self, arrived: Batch, out: Batch) -> None:
         self.arrived, self.out = arrived, out
-        self._picked = Batch(*(np.zeros_like(each) for each in arrived))
-        self._batches = [Placed(each) for each in (arrived, self._picked, out)]
+        self.picked = Batch(*(np.zeros_like(each) for each in arrived))  # for one machine
+        self._batches = [Placed(each) for each in (arrived, self.picked, out)]
         self._kept: dict[int, tuple] = {}  # what must live as long as a machine is in its place
         counters = np.zeros(MACHINES, records.COUNTERS)
         self._counters = counters
@@ -64,10 +64,6 @@ class MachineTable:
         arrived, picked, out = self._batches
         return arrived.address, picked.address, out.address
 
-    @property
-    def picked(self) -> Batch:
-        return self._picked
-
     def free_place(self) -> int | None:
         """The first place without a machine; None if there is none."""
         free = np.flatnonzero(self.table.jobs < 0)
@@ -78,7 +74,7 @@ class MachineTable:
         and counters there."""
         table = self.table
         status, counters = table.status[place : place + 1], self._counters[place : place + 1]
-        if machine.status is not status and machine.status.ctypes.data != status.ctypes.data:
+        if machine.status.ctypes.data != status.ctypes.data:
             status[...], counters[...] = machine.status, machine.counters
             there = {id(machine.status): status, id(machine.counters): counters}
             machine = replaced(machine, there)
