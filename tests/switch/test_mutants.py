@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -303,6 +305,34 @@ def campaign(folder: Path, *arguments: str) -> str:
         [*command, "--results", folder], cwd=ROOT, capture_output=True, text=True, check=True
     )
     return done.stdout
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_campaign_leaves_nothing(tmp_path, ended_by):
+    pytest.importorskip("coverage")
+    (tmp_path / "temporary").mkdir()
+    test = tmp_path / "test_that_waits.py"
+    begun = tmp_path / "begun"
+    test.write_text(
+        "import pathlib, time\n"
+        f"def test(tmp_path):\n    pathlib.Path({str(begun)!r}).touch()\n    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-m", "tests.support.mutants", "testbed/results", "--sample", "1"]
+    child = subprocess.Popen(
+        [*command, "--results", tmp_path / "results", "--tests", test],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        while not begun.exists():
+            assert child.poll() is None
+            time.sleep(0.01)
+        child.send_signal(ended_by)
+        said, _ = child.communicate()
+    assert "Survivors:" in said and child.returncode == 2
+    assert [path.name for path in (tmp_path / "temporary").iterdir()] == []
 
 
 @pytest.mark.slow

@@ -175,6 +175,7 @@ class Campaign:
             self.raised = call.excinfo.value
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time: clean up
         settings.register_profile("mutants", derandomize=True, database=None, deadline=None)
         settings.load_profile("mutants")
         if self.engine:
@@ -345,6 +346,7 @@ class Campaign:
             status = 1
             try:
                 os.setpgid(0, 0)
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
                 os.close(reading)
                 _be_quiet()
                 if self.apart:
@@ -363,18 +365,24 @@ class Campaign:
                 os._exit(status)
         os.close(writing)
         data, ended = b"", time.monotonic() + longest_s
-        with os.fdopen(reading, "rb", buffering=0) as file:
-            while select.select([file], [], [], max(0.0, ended - time.monotonic()))[0]:
-                more = file.read(1 << 16)
-                if not more:
+        try:
+            with os.fdopen(reading, "rb", buffering=0) as file:
+                while select.select([file], [], [], max(0.0, ended - time.monotonic()))[0]:
+                    more = file.read(1 << 16)
+                    if not more:
+                        break
+                    data += more
+                else:
+                    os.killpg(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+        finally:  # also where the campaign is interrupted
+            for _ in range(100):
+                with contextlib.suppress(ProcessLookupError):  # what a crash has left of a test
+                    os.killpg(child, signal.SIGKILL)
+                shutil.rmtree(folder, ignore_errors=True)
+                if not folder.exists():  # what is ending may still write
                     break
-                data += more
-        if time.monotonic() >= ended:
-            os.killpg(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-        with contextlib.suppress(ProcessLookupError):  # what a crash has left of a test
-            os.killpg(child, signal.SIGKILL)
-        shutil.rmtree(folder, ignore_errors=True)
+                time.sleep(0.01)
         if data:
             return pickle.loads(data)
         if os.WIFSIGNALED(status):
