@@ -17,7 +17,13 @@ from tests.support.mutants import c_changes, p4_changes, python_changes
 from tests.support.mutants.campaign import COMPILER, OF_FOLDERS, OF_RUNTIME, changes
 from tests.support.mutants.campaign import tests_of as files_of
 from tests.support.mutants.change import sample
-from tests.support.mutants.install import install, install_python, prepare_engine, use_own_cache
+from tests.support.mutants.install import (
+    _codes,
+    install,
+    install_python,
+    prepare_engine,
+    use_own_cache,
+)
 from tests.support.mutants.score import Result, Score, equal_mutants, read, score
 from tests.support.paths import ROOT
 
@@ -241,6 +247,28 @@ def test_a_function_becomes_the_mutant_where_it_is(tmp_path):
     held = module.four
     install_python(path, text.replace("2 * x", "3 * x"))
     assert held(1) == 9
+
+
+def test_a_removed_statement_leaves_the_variables_of_its_function(tmp_path):
+    """Code with other variables could not take the place of a function."""
+    text = (
+        "class Deep(list):\n    def __init__(self, count):\n        super().__init__([count])\n\n\n"
+        "def counter():\n    count = 0\n\n    def more():\n        nonlocal count\n"
+        "        count += 1\n        print(\n            count)\n\n    return more\n"
+    )
+    names = {}
+    for change in python_changes.changes_of("testbed/results/x.py", text):
+        if change.kind == "removed statement":
+            changed = change.apply(text)
+            assert changed.count("\n") == text.count("\n")
+            names[change.name] = [
+                each.co_freevars
+                for code in (text, changed)
+                for each in _codes(compile(code, "x", "exec")).values()
+            ]
+    assert len(names) == 4
+    for found in names.values():
+        assert found[: len(found) // 2] == found[len(found) // 2 :]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it makes namespaces")

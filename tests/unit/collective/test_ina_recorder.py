@@ -164,6 +164,244 @@ def test_parts_that_do_not_fit_are_told(tmp_path):
         recorder.join(tmp_path / "none.npz")
 
 
+class Ticks:
+    """A clock that is a microsecond further each time somebody looks."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def perf_counter_ns(self) -> int:
+        self.looks += 1
+        return 1000 * self.looks
+
+
+class Training:
+    """A rank of four, in this process. Its model has two buckets, the end of the model first; the
+    sum over all ranks is ten times what this one gives (tests/support/torch_groups.py)."""
+
+    def __init__(self, monkeypatch) -> None:
+        torch = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
+        from tests.support.torch_groups import Network, group
+
+        self.torch, self.given = torch, []
+        monkeypatch.setattr(recorder, "time", Ticks())
+        store = torch.distributed.HashStore()
+        torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+        torch.manual_seed(0)
+        self.net = torch.nn.Sequential(torch.nn.Linear(6, 200), torch.nn.Linear(200, 3))
+        self.model = torch.nn.parallel.DistributedDataParallel(
+            self.net, process_group=group(Network()), bucket_cap_mb=0.002
+        )
+        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        for name, number in ("get_rank", 2), ("get_world_size", 4):
+            monkeypatch.setattr(torch.distributed, name, lambda group, number=number: number)
+
+    def backward(self) -> None:
+        self.model(self.torch.ones(1, 6)).sum().backward()
+
+    def step(self) -> None:
+        self.optimizer.zero_grad()
+        self.backward()
+        self.given.append({name: each.grad.numpy() / 10 for name, each in self.names()})
+        self.optimizer.step()
+
+    def names(self):
+        return self.net.named_parameters()
+
+    def values(self, step: int, bucket: dict) -> np.ndarray:
+        """What the rank has given in a step, of all, to all-reduce."""
+        names = [each["name"] for each in bucket["parameters"]]
+        return np.concatenate([self.given[step][name].ravel() for name in names])
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    yield (made := Training(monkeypatch))
+    made.torch.distributed.destroy_process_group()
+
+
+def test_times_are_those_of_the_events_of_a_step(trained, tmp_path):
+    """Every mark is a tick after the one before, whatever copying takes."""
+    recorder.attach(trained.model, tmp_path / "run.npz", steps=2, skip=2)
+    for _ in range(5):
+        trained.step()
+        with trained.torch.no_grad():  # a pass without gradients is no step
+            trained.model(trained.torch.ones(1, 6))
+    with recorder.Archive(tmp_path / "run.rank2.npz") as archive:
+        found, header = archive.times(), archive.header
+        assert {
+            name: header[name] for name in ("world", "ranks", "devices", "steps", "values")
+        } == dict(world=4, ranks=[2], devices=["CPU"], steps=[2, 3], values=True)
+        assert header["divided"] is True and header["model"] == "Sequential"
+        for place in range(2):
+            for number, bucket in enumerate(header["buckets"]):
+                count = recorder.bucket_values(bucket)
+                given = archive.values(2, place, number, count)
+                np.testing.assert_allclose(given, trained.values(2 + place, bucket), rtol=1e-6)
+    names = [[each["name"] for each in bucket["parameters"]] for bucket in header["buckets"]]
+    assert [sorted(each) for each in names] == [["1.bias", "1.weight"], ["0.bias", "0.weight"]]
+    for step in range(2):
+        times = {name: array[0, step].tolist() for name, array in found.items()}
+        assert times == dict(
+            needed_ns=[2000, 1000],
+            forward_end_ns=3000,
+            ready_ns=[4000, 6000],
+            update_start_ns=8000,
+            update_end_ns=9000,
+            next_ns=10000,
+        )
+
+
+def test_gradients_of_several_passes_are_one_step(trained, tmp_path):
+    """With a hook of the script, whose values are not divided; the last step ends the process."""
+    given = []
+
+    def hook(state, bucket):
+        given.append((state, bucket.buffer().numpy().copy()))
+        future = trained.torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    made = recorder.attach(trained.model, tmp_path / "run.npz", steps=9, skip=1)
+    trained.step()
+    trained.model.register_comm_hook("state", hook)
+    for _ in range(3):
+        with trained.model.no_sync():
+            trained.backward()
+        trained.backward()
+        trained.optimizer.step()
+    made.finish()
+    made.finish()
+    with recorder.Archive(tmp_path / "run.rank2.npz") as archive:
+        header, times = archive.header, archive.times()
+        assert (header["steps"], header["divided"]) == ([1, 2, 3], False)
+        found = [
+            archive.values(2, place, number, recorder.bucket_values(bucket))
+            for place in range(3)
+            for number, bucket in enumerate(header["buckets"])
+        ]
+    assert {state for state, _ in given} == {"state"}
+    for one, (_, other) in zip(found, given[-6:], strict=True):
+        np.testing.assert_array_equal(one, other)
+    # Three ticks of the first pass are none of the second, in which a module is first used.
+    assert times["needed_ns"].tolist() == [3 * [[5000, 4000]]]
+    assert times["next_ns"].tolist() == [[13000, 13000, recorder.UNKNOWN]]
+
+
+def test_the_limits_of_a_recording(trained, tmp_path):
+    """2003 values of 1000 steps are 8.012 MB."""
+    path = tmp_path / "run.npz"
+    with pytest.raises(recorder.RecordingError, match="the values of 1000 steps are 8 MB on each"):
+        recorder.attach(trained.model, path, steps=1000, limit_mb=8.0119)
+    for steps, skip in (0, 0), (1, -1):
+        with pytest.raises(recorder.RecordingError, match=f"found steps {steps} and skip {skip};"):
+            recorder.attach(trained.model, path, steps=steps, skip=skip)
+    recorder.attach(trained.model, path, steps=1000, limit_mb=8.0121).finish()
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_values_any_number_of_steps_is_recorded(trained, tmp_path, capsys):
+    """Also in the first steps, before the buckets have their order."""
+    wanted = dict(steps=10**6, skip=0, values=False)
+    made = recorder.attach(trained.model, tmp_path / "run.npz", **wanted)
+    for _ in range(3):
+        trained.step()
+    made.finish()
+    trained.step()
+    with recorder.Archive(path := tmp_path / "run.rank2.npz") as archive:
+        header, times = archive.header, archive.times()
+        assert (header["steps"], header["values"]) == ([1, 2], False)
+        with pytest.raises(recorder.RecordingError, match="has no values/2/0/0.npy"):
+            archive.values(2, 0, 0, 1)
+    assert times["ready_ns"].tolist() == [2 * [[4000, 5000]]]
+    assert capsys.readouterr().err == (
+        f"ina_recorder: {path} has 2 steps; the training had no more\n"
+    )
+
+
+def test_a_training_that_is_too_short_is_told(trained, tmp_path, capsys):
+    made = recorder.attach(trained.model, tmp_path / "run.npz", skip=2)
+    trained.step()
+    trained.step()
+    trained.model.eval()
+    trained.model(trained.torch.ones(1, 6))
+    made.finish()
+    assert not list(tmp_path.iterdir())
+    said = "nothing is recorded: the training had 2 steps, and the first 2 are left out (skip)\n"
+    assert capsys.readouterr().err == f"ina_recorder: {said}"
+
+
+def test_times_of_a_gpu_are_those_of_its_stream(monkeypatch):
+    torch = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
+
+    class Event:
+        passed_ms = 0.0
+
+        def __init__(self, enable_timing):
+            assert enable_timing
+
+        def record(self):
+            Event.passed_ms += 2.5
+            self.at = Event.passed_ms
+
+        def elapsed_time(self, other):
+            return other.at - self.at
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    clock = recorder._Clock(torch.device("cuda"))
+    first, second = clock.mark(), clock.mark()
+    assert clock.between_ns(first, second) == 2_500_000
+    assert clock.between_ns(second, first) == 0
+    assert clock.between_ns(first, None) == recorder.UNKNOWN
+
+
+def test_the_command_runs_a_script_as_python_does(tmp_path, monkeypatch, capsys):
+    wanted = []
+    monkeypatch.setattr(recorder, "attach_to_first", lambda *a, **k: wanted.append((*a, k)))
+    monkeypatch.setattr(sys, "argv", ["ina_recorder.py"])
+    monkeypatch.setattr(sys, "path", ["elsewhere", "behind"])
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "scripts/train.py"
+    script.parent.mkdir()
+    script.write_text("import sys\nprint(__name__, sys.argv, sys.path)\n")
+    recorder.main(["run", "-o", "run.npz", str(script), "--steps", "4"])
+    assert capsys.readouterr().out == (
+        f"__main__ {[str(script), '--steps', '4']} {[str(script.parent), 'behind']}\n"
+    )
+    words = ["--steps", "4", "--skip", "1", "--no-values", "--limit", "9"]
+    recorder.main(["run", "-o", "run.npz", *words, str(script)])
+    path = tmp_path / "run.npz"
+    assert wanted == [
+        (path, dict(steps=8, skip=3, values=True, limit_mb=256)),
+        (path, dict(steps=4, skip=1, values=False, limit_mb=9)),
+    ]
+
+
+def test_the_command_joins_parts(tmp_path, capsys):
+    _, path = split(tmp_path)
+    recorder.main(["join", str(path)])
+    assert capsys.readouterr().out == f"{path}\n" and load_recording(path).ranks == 2
+    with pytest.raises(SystemExit, match="2"):
+        recorder.main(["join", str(path), str(recorder.part_of(path, 1))])
+    assert capsys.readouterr().err.startswith(f"error: {path}: the part of rank 0 of 2 is missing")
+
+
+def test_the_first_model_of_a_script_is_recorded(monkeypatch):
+    torch = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
+    parallel = torch.nn.parallel.DistributedDataParallel
+    made = []
+
+    def init(self, *arguments, **keys):
+        made.append((arguments, keys))
+
+    monkeypatch.setattr(parallel, "__init__", init)
+    monkeypatch.setattr(recorder, "attach", lambda *a, **k: made.append((*a, k)))
+    recorder.attach_to_first("run.npz", steps=4)
+    first, _ = parallel("net", device_ids=None), parallel("other")
+    built = ("net",), {"device_ids": None}
+    assert made == [built, (first, "run.npz", {"steps": 4}), (("other",), {})]
+
+
 @pytest.fixture
 def free_port():
     def found() -> int:

@@ -33,6 +33,30 @@ def test_no_sum_of_preludes_leaves_int32_or_runs_into_its_neighbour(ranks):
     assert sum(counts) == 2 * ranks
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8, 31, 100, 1023])
+def test_every_rank_reads_the_largest_level_of_each_block(ranks):
+    """Block i has level i on one rank and lower ones on the others; a third of them are rare."""
+    numbers = np.arange(prelude.RARE)
+    total = np.zeros(prelude.prelude_words(ranks, numbers.size), np.int32)
+    given = prelude.given_words(3, 4, prelude.ALLREDUCE, np.dtype(np.float32))
+    for rank in range(ranks):
+        words = np.zeros_like(total)
+        levels = np.where(numbers % ranks == rank, numbers, numbers // 2)
+        rare = (numbers % 3 == 0) & (numbers % ranks == rank)
+        prelude.write_prelude(words, rank, ranks, given, levels, rare)
+        assert (words >= 0).all()
+        total += words
+    found, rare = np.zeros(numbers.size, np.int64), np.zeros(numbers.size, np.int64)
+    assert prelude.read_levels(total, ranks, numbers.size, found, rare) == 47
+    np.testing.assert_array_equal(found, numbers)
+    np.testing.assert_array_equal(rare, numbers % 3 == 0)
+    assert prelude.ranks_agree(total, ranks)
+    for place in range(prelude.WORDS_PER_RANK * ranks if ranks > 1 else 0):
+        total[place] += 1
+        assert not prelude.ranks_agree(total, ranks)
+        total[place] -= 1
+
+
 @pytest.mark.parametrize(
     "value", [1.0, 0.9999999, 2.0, 1e-30, LIMITS.max, LIMITS.tiny, LIMITS.smallest_subnormal]
 )

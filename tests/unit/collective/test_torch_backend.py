@@ -20,7 +20,8 @@ torch = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch
 import torch.distributed as dist  # noqa: E402
 import torch.distributed.distributed_c10d as c10d  # noqa: E402
 
-from testbed.collective import CollectiveError, torch_backend  # noqa: E402
+from testbed.collective import CollectiveError, client, torch_backend  # noqa: E402
+from testbed.errors import UserError  # noqa: E402
 from tests.support.paths import ROOT  # noqa: E402
 from tests.support.torch_groups import Network, group  # noqa: E402
 
@@ -184,6 +185,15 @@ def test_several_sums_over_gloo_are_one_work():
     assert torch.cat(parts).tolist() == [2, 3]
 
 
+def test_several_gathers_over_gloo_are_one_work():
+    gathered, given = [torch.zeros(1), torch.zeros(2).long()], [torch.ones(1), torch.arange(2)]
+    group(None).all_gather_single_coalesced(gathered, given).wait()
+    assert [each.tolist() for each in gathered] == [[1], [0, 1]]
+    lists = [[torch.zeros(1), torch.zeros(2).long()]]
+    group(None).allgather_coalesced(lists, given).wait()
+    assert [each.tolist() for each in lists[0]] == [[1], [0, 1]]
+
+
 def test_no_method_that_c_plus_plus_calls_is_inherited():
     """An inherited one holds Python's lock while it waits for gloo's, whose threads may hold theirs
     and wait for Python's. C++ calls what PyProcessGroup.hpp overrides."""
@@ -274,6 +284,92 @@ def test_the_experiment_may_choose_the_backend_and_how_long_ranks_wait(monkeypat
         ("gloo", timedelta(seconds=7), -1),
         ("gloo", later, -1),
     ]
+
+
+def test_barriers_that_say_who_is_missing_are_those_of_gloo(monkeypatch):
+    """PyTorch's own one refuses groups of other names."""
+    called = []
+
+    def monitored_barrier(*arguments):
+        called.append(arguments)
+
+    module = types.ModuleType("torch.distributed.made_up")
+    module.monitored_barrier = monitored_barrier
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    torch_backend._replace_monitored_barrier(monitored_barrier)
+    made = group(Network())
+    monkeypatch.setattr(made, "monitored_barrier", lambda *given: called.append(("gloo", *given)))
+    late = timedelta(seconds=3)
+    module.monitored_barrier(made, late, wait_all_ranks=True)
+    module.monitored_barrier("another", late)
+    dist.group.WORLD = made
+    try:
+        module.monitored_barrier()
+    finally:
+        dist.group.WORLD = None
+    assert called == [("gloo", late, True), ("another", late, False), ("gloo", None, False)]
+
+
+@pytest.fixture
+def groups(monkeypatch):
+    """Makes groups without gloo: (rank, size, what else a group of this backend is told). The job
+    has three ranks; `asked`: who has asked for a communicator of its own."""
+    asked = []
+
+    def join_as(*wish):
+        asked.append(wish)
+        return types.SimpleNamespace(label="0 2")
+
+    def begin(name, rank, size):
+        timeout = timedelta(seconds=9)
+        options = types.SimpleNamespace(
+            store=None, group_rank=rank, group_size=size, timeout=timeout, group_id=name
+        )
+        return torch_backend.new_group(options)
+
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monkeypatch.setattr(torch_backend, "_in_use", False)
+    monkeypatch.setattr(torch_backend, "InaGroup", lambda _, r, s, t, *more, **m: (r, s, *more, m))
+    monkeypatch.setattr(torch_backend.client, "join_as", join_as)
+    job = types.SimpleNamespace(size=3)
+    monkeypatch.setattr(torch_backend.client, "join", lambda rank: job)
+    return types.SimpleNamespace(begin=begin, asked=asked, job=job)
+
+
+def test_the_first_group_of_all_ranks_has_the_job(groups, monkeypatch):
+    assert groups.begin("one", 0, 1) == (0, 1, None, "it has a single rank", "", {})
+    rank, size, job, options = groups.begin("two", 1, 2)
+    assert (rank, size, job.label, options) == (1, 2, "0 2", {"label": "0 2"})
+    assert groups.begin("all", 2, 3) == (2, 3, groups.job, {})
+    rank, size, job, options = groups.begin("again", 2, 3)
+    assert (rank, size, job.label, options) == (2, 3, "0 2", {"label": "0 2"})
+    assert groups.asked == [("two", 1, 2, 9.0), ("again", 2, 3, 9.0)]
+
+    def refuses(*wish):
+        raise client.Refused("there are 2", ended=False)
+
+    monkeypatch.setattr(client, "join_as", refuses)
+    why = "cannot join the job: there are 2"
+    assert groups.begin("third", 0, 2) == (0, 2, None, why, "2 ranks, third", {})
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_process_that_begins_again_gets_another_communicator(groups, ended, monkeypatch):
+    def refuses(rank):
+        raise client.Refused("somebody is there", ended)
+
+    monkeypatch.setattr(client, "join", refuses)
+    if not ended:
+        with pytest.raises(client.Refused, match="somebody is there"):
+            groups.begin("all", 2, 3)
+        return
+    assert groups.begin("all", 2, 3)[2].label == "0 2"
+
+
+def test_a_job_of_another_size_is_an_error(groups):
+    groups.job.size = 2
+    with pytest.raises(UserError, match="group has 3 ranks, and the job has 2, .*`workers: 3`"):
+        groups.begin("all", 2, 3)
 
 
 # Two ranks train with FSDP; their job's collectives are made of gloo's.
