@@ -146,6 +146,18 @@ def test_parts_become_one_recording(tmp_path):
     assert all((one.times[name] == other.times[name]).all() for name in one.times)
 
 
+def test_a_recording_may_have_many_steps(tmp_path):
+    """Its times have a size of their own; larger arrays than it says are not read."""
+    times = times_of(2, 800)
+    path = tmp_path / "run.npz"
+    recorder.write(path, header_of(2, 800, values=False), times, iter(()))
+    with recorder.Archive(path) as archive:
+        assert all((archive.times()[name] == times[name]).all() for name in times)
+        archive.header["steps"] = [1]
+        with pytest.raises(recorder.RecordingError, match="has 25728 bytes; header.json says 32"):
+            archive.times()
+
+
 def test_parts_that_do_not_fit_are_told(tmp_path):
     _, path = split(tmp_path)
     part = recorder.part_of(path, 1)
@@ -329,6 +341,15 @@ def test_a_training_that_is_too_short_is_told(trained, tmp_path, capsys):
     assert not list(tmp_path.iterdir())
     said = "nothing is recorded: the training had 2 steps, and the first 2 are left out (skip)\n"
     assert capsys.readouterr().err == f"ina_recorder: {said}"
+
+
+def test_work_between_two_marks_may_take_no_time(monkeypatch):
+    torch = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch]'")
+    monkeypatch.setattr(recorder, "time", ticks := Ticks())
+    clock = recorder._Clock(torch.device("cpu"))
+    first = clock.mark()
+    assert clock.without(lambda: [ticks.perf_counter_ns() for _ in range(5)])[-1] == 7000
+    assert clock.between_ns(first, clock.mark()) == 2000
 
 
 def test_times_of_a_gpu_are_those_of_its_stream(monkeypatch):
