@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from testbed.emulate.host_group import HostProcess
-from testbed.emulate.program_group import ProgramGroup, missing_package
+from testbed.emulate.program_group import ProgramGroup, command_line, missing_package
 from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.hosts import progress_board as board
@@ -40,13 +43,19 @@ class Host(HostProcess):
 class Run:
     """Four ranks of a job; stands for their hosts and for the spawner."""
 
-    def __init__(self, logs: Path) -> None:
-        setup = set_up(load_text(TEXT))
+    def __init__(
+        self, logs: Path, text: str = TEXT, repetition: int = 0, communicators=None
+    ) -> None:
+        setup = set_up(load_text(text))
         self.hosts = [Host(spec) for spec in host_specs(setup)]
         self.environments: list[dict] = []
         self.processes: list[Process] = []
         names = {host.spec.host: 1 for host in self.hosts}
-        self.group = ProgramGroup(setup.listed, self, self, names, logs, 0, 0)
+        self.killed: list[Process] = []
+        self.waited_for: list[Process] = []
+        self.group = ProgramGroup(
+            setup.listed, self, self, names, logs, repetition, 0, communicators
+        )
 
     def of_job(self, job: int, role: str) -> list[Host]:
         return self.hosts
@@ -62,7 +71,11 @@ class Run:
             process.code = 1
 
     def signal(self, process: Process, number: int) -> None:
-        pass
+        assert number == 9
+        self.killed.append(process)
+
+    def wait_ended(self, processes, timeout_s, what) -> None:
+        self.waited_for += processes
 
     def at(self, second: float, joined: str = "", waiting: str = "", results: int = 0) -> None:
         """Time passes: the ranks of `joined` have, those of `waiting` have open calls."""
@@ -143,3 +156,142 @@ def test_the_others_are_told_how_many_collectives_a_rank_has_called_that_leaves(
     watched.at(2, joined="0123")
     left = {"left": [0, 7], "group": 0}
     assert [left in host.told for host in watched.hosts] == [False, True, True, False]
+
+
+def test_what_ranks_report_is_a_table_and_the_last_report_is_shown(watched, tmp_path):
+    """Whatever else is in the file is left out: it is the program's."""
+    assert watched.group.latest(0) == watched.group.latest(9) == ""
+    lines = [
+        '{"step": 3, "time_ns": 50, "values": {"loss": 0.125, "rate": "nan"}}',
+        '{"step": -1, "time_ns": 60, "values": {"loss": 7}}',
+        '{"step": 3.5, "time_ns": 60, "values": {"loss": 7}}',
+        "[1]",
+        '{"step": 4, "time_ns": -5, "values": {"loss": 1234.5}}',
+    ]
+    path = tmp_path / "p-rank0.jsonl"
+    path.write_text("\n".join(lines) + "\n" + '{"step": 5, "ti')
+    assert watched.group.latest(0) == "step 4, loss 1.23e+03"
+    with path.open("a") as file:
+        file.write("\nnothing\n")
+    assert watched.group.latest(0) == ""
+    (tmp_path / "p-rank2.jsonl").write_text(lines[0])
+    named = ("worker", "number", "name", "step", "time_ns", "value")
+    expected = [
+        (0, 0, "loss", 3, 50, 0.125),
+        (0, 0, "rate", 3, 50, None),
+        (0, 1, "loss", 4, 0, 1234.5),
+        (2, 0, "loss", 3, 50, 0.125),
+        (2, 0, "rate", 3, 50, None),
+    ]
+    for rows in (watched.group.said(), watched.group.rows()):
+        assert [tuple(row[name] for name in named) for row in rows] == expected
+        assert {row["job"] for row in rows} == {0}
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
+def test_what_ranks_have_called_is_a_table(watched, tmp_path):
+    """Processes of a rank add up, if all of them know how long it took."""
+
+    def line(calls, time_ns, route="gloo", **changed):
+        row = {"communicator": "all", "collective": "barrier", "dtype": "", "route": route}
+        return json.dumps(row | {"calls": calls, "bytes": 8 * calls, "time_ns": time_ns} | changed)
+
+    (tmp_path / "p-rank1.collectives").write_text(
+        "\n".join([line(1, 5), "{", "[]", line(2, 6), line(3, 7, "pigeons"), line("x", 7)])
+    )
+    (tmp_path / "p-rank3.collectives").write_text(
+        "\n".join([line(1, 5), line(2, None), line(4, 9), line(5, 1, "system")])
+    )
+    rows = watched.group.collectives()
+    named = ("job", "worker", "route", "calls", "bytes", "time_ns")
+    assert [tuple(row[name] for name in named) for row in rows] == [
+        (0, 1, "gloo", 3, 24, 11),
+        (0, 3, "gloo", 7, 56, None),
+        (0, 3, "system", 5, 40, 1),
+    ]
+    assert not list(tmp_path.glob("*.collectives"))
+
+
+def test_a_job_is_over_when_all_its_ranks_have_ended(watched):
+    assert watched.group.is_over(5) and not watched.group.is_over(0)
+    for process, host in zip(watched.processes, watched.hosts, strict=True):
+        process.code, host.done = 0, {"calls": 0}
+        assert not watched.group.is_over(0)
+        watched.at(2)
+    assert watched.group.is_over(0)
+    assert [host.done["end_ns"] for host in watched.hosts] == 4 * [2 * SECOND]
+    assert all({"ended": True} in host.told for host in watched.hosts)
+
+
+def test_a_rank_that_fails_ends_the_job_with_its_last_words(watched, tmp_path):
+    watched.processes[1].code, watched.hosts[1].done = 3, {"calls": 0}
+    (tmp_path / "p-rank1.log").write_text("ModuleNotFoundError: No module named 'rich2'\n")
+    said = "rank 1 of job p ended with exit code 3.*has no module rich2"
+    with pytest.raises(RunError, match=said) as caught:
+        watched.at(1)
+    assert str(tmp_path / "p-rank1.log") in str(vars(caught.value)) + str(caught.value)
+    assert all("rank 1" in host.told[0]["abort"] for host in watched.hosts)
+
+
+def test_ranks_that_disagree_end_the_job(watched):
+    watched.hosts[2].disagreed = "ranks 0, 1: barrier; rank 2: allreduce"
+    with pytest.raises(RunError, match="ranks 0, 1: barrier; rank 2: allreduce"):
+        watched.at(1, "0123")
+
+
+@pytest.mark.parametrize("joined", ["", "1"])
+def test_a_program_that_must_use_the_switches_and_never_joins_is_told(tmp_path, joined):
+    run = Run(tmp_path, TEXT.replace("gloo", "ina"))
+    run.at(0)
+    run.processes[1].code, run.hosts[1].done = 0, {"calls": 0}
+    if joined:
+        run.at(1, joined)
+        return
+    with pytest.raises(RunError, match="rank 1 of job p has ended and never joined the job"):
+        run.at(1, joined)
+
+
+def test_ranks_start_with_their_job_and_those_that_run_are_killed_at_the_end(tmp_path):
+    run = Run(tmp_path, TEXT.replace("workers: 4", "workers: 4, start: 3 s"), repetition=2)
+    run.at(2.9)
+    assert not run.processes and run.group.ranks(0) == []
+    run.at(3)
+    run.at(4)
+    assert [each.log.name for each in run.processes] == [f"p-rank{n}-r2.log" for n in range(4)]
+    run.processes[2].code = 0
+    run.group.close()
+    assert run.killed == [run.processes[n] for n in (0, 1, 3)] == run.waited_for
+
+
+def test_only_the_job_that_is_to_be_recorded_is_told_so(tmp_path, monkeypatch):
+    """And what sudo says of its caller is nothing for programs."""
+    monkeypatch.setenv("SUDO_COMMAND", "ina")
+    for job, wanted in ("other", None), ("p", {"path": "/records/p.npz", "steps": 4}):
+        said = {"job": job, "folder": "/records", "steps": 4}
+        monkeypatch.setenv("INA_RECORD", json.dumps(said))
+        run = Run(tmp_path)
+        run.at(0)
+        for environment in run.environments:
+            found = environment.get("INA_RECORD")
+            assert (found and json.loads(found)) == wanted
+            assert "SUDO_COMMAND" not in environment
+            assert environment["MASTER_ADDR"] == run.hosts[0].spec.address
+            assert environment["WORLD_SIZE"] == environment["GROUP_WORLD_SIZE"] == "4"
+
+
+def test_groups_of_ranks_are_looked_after(tmp_path):
+    class Groups:
+        ticks: ClassVar[list] = []
+
+        def tick(self, now_ns):
+            self.ticks.append(now_ns)
+
+    run = Run(tmp_path, communicators=Groups())
+    run.at(1)
+    run.at(2)
+    assert Groups.ticks == [SECOND, 2 * SECOND]
+
+
+def test_a_python_file_is_run_by_this_python():
+    assert command_line(["train.py", "-x"]) == [sys.executable, "-u", "train.py", "-x"]
+    assert command_line(["train", "a.py"]) == ["train", "a.py"]
