@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import socket
@@ -9,8 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from p4engine.frontend.diagnostics import P4Error
 
 from testbed.emulate import captures as capturing
+from testbed.emulate import switch_group
 from testbed.emulate.captures import CapturedPort, Captures
 from testbed.emulate.controlled import Controlled
 from testbed.emulate.host_group import HostGroup
@@ -18,6 +22,7 @@ from testbed.emulate.switch_group import SwitchGroup
 from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.hosts import progress_board as board
+from testbed.protocols import records
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 
@@ -145,6 +150,62 @@ def test_a_switch_that_does_not_answer_is_named_with_its_end(switches, monkeypat
     spawner.spawned[0].code = 1
     with pytest.raises(RunError, match="the process of switch s1 ended"):
         group.wait_ready()
+
+
+def test_calls_of_a_switch_that_fail_are_told_with_its_end(switches):
+    group, spawner = switches()
+    with group.asked("s2", "cannot be read") as client:
+        assert client is group.clients["s2"]
+    process = group.processes["s2"]
+    process.last_words = "its last words"
+
+    def fail():
+        with group.asked("s2", "cannot be read"):
+            raise P4Error(["no answer"])
+
+    hours = itertools.count(0, 3600)
+    clock = SimpleNamespace(monotonic=lambda: next(hours), sleep=lambda _: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(switch_group, "time", clock)
+        with pytest.raises(RunError, match="^switch s2 cannot be read: no answer") as caught:
+            fail()
+    assert "its last words" in str(vars(caught.value))
+    spawner.pump = lambda: setattr(process, "code", 1)
+    with pytest.raises(RunError, match="the process of switch s2 ended"):
+        fail()
+
+
+def test_what_a_host_says_is_noted(tmp_path):
+    text = """
+        topology: {kind: star, hosts: 3}
+        system: ps
+        jobs: [{model: resnet18, workers: 2, iterations: 1, scale: 0.001}]
+    """
+    specs, spawner = host_specs(set_up(load_text(text))), Spawner()
+    group = HostGroup(specs, spawner, dict(h1=11, h2=12, h3=13), tmp_path, 0)
+    host, channel = group.hosts[0], spawner.spawned[0].channel
+    assert host.receive() and not host.ready and not host.joined
+    host.row[board.STILL_NS], host.row[board.COUNTERS] = 5, 7
+    assert host.totals["still_ns"] == 5 and host.totals[records.COUNTER_NAMES[0]] == 7
+    wish = {"key": "a", "rank": 0, "size": 2, "ranks": None}
+    said = [
+        *({"ready": True}, {"joined": True}, {"wanted": wish}, {"withdrawn": "a"}, {"made": 3}),
+        *({"left": 3, "calls": 9}, {"disagree": "barrier"}, {"done": {"still_ns": 6}}),
+    ]
+    for message in said:
+        channel.send(json.dumps(message).encode())
+    assert host.receive() and host.ready and host.joined
+    assert (host.wanted, host.withdrawn) == ([wish], ["a"])
+    assert (host.made, host.left) == ({3}, {3: 9})
+    assert (host.disagreed, host.totals) == ("barrier", {"still_ns": 6})
+    channel.send(b'{"failed": "no memory"}')
+    with pytest.raises(RunError, match="no memory"):
+        host.receive()
+    channel.close()
+    assert not host.receive()
+    group.close()
+    for each in spawner.spawned[1:]:
+        each.channel.close()
 
 
 @pytest.mark.parametrize("watched", [False, True])
