@@ -70,8 +70,10 @@ def test_a_job_without_another_path_waits_for_its_link(system):
     assert b["end_ns"] < a["end_ns"]
 
 
-def test_a_job_that_waits_for_a_link_is_not_held_for_stalled():
-    longer_than_timeout = NO_PATH.replace("for: 10 ms", "for: 2500 ms")
+@pytest.mark.parametrize("length", ["2500 ms", "1999.5 ms"])
+def test_a_job_that_waits_for_a_link_is_not_held_for_stalled(length):
+    """Nor when the timeout ends just after the link is there again."""
+    longer_than_timeout = NO_PATH.replace("for: 10 ms", f"for: {length}")
     made = run_virtual(load_text(text("esa", longer_than_timeout)))
     assert [job["outcome"] for job in made["jobs"]] == ["finished", "finished"]
 

@@ -113,8 +113,27 @@ def test_a_job_that_gets_no_results_stalls_in_parts_too():
     simulation.parts.close()
 
 
+def test_a_system_that_repairs_no_loss_says_how_many_packets_are_lost(monkeypatch):
+    for lost, words in (3, ", and links have lost 3 packets; "), (0, ""):
+        monkeypatch.setattr(Simulation, "_lost_packets", lambda self, lost=lost: lost)
+        setup = setup_of(text("{name: switchml, sets: 1}") + "timeout: 1 s\n")
+        simulation = Simulation(setup, prepare(setup).compiled)
+        for switch in simulation.nodes.switches.values():
+            switch.table_clear("job_route")
+        why = setup.platform.options.lossless_reason
+        with pytest.raises(RunError) as caught:
+            simulation.run()
+        said = str(caught.value).splitlines()[0]
+        assert said.endswith(
+            f"{words}{why}. Who waits for what:" if lost else " s. Who waits for what:"
+        )
+
+
 def test_a_window_is_the_shortest_way_between_switches():
-    assert parts_of(text(), 2).window_ns == 1400  # link and switch
+    made = parts_of(text(), 2)
+    assert made.window_ns == 1400  # link and switch
+    ends = [made._window_end(time_ns) for time_ns in (0, 1, 1399, 1400, 2799, 2800)]
+    assert ends == [1399, 1399, 1399, 2799, 2799, 4199]
     slower = text(links="jitter: 300 ns") + "virtual: {switch_latency: 1 us}\n"
     assert parts_of(slower, 2).window_ns == 1700
 

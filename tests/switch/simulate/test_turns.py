@@ -127,6 +127,19 @@ def test_the_length_of_a_slice_changes_nothing(monkeypatch):
     assert_equal(everything(whole), everything(short))
 
 
+def test_turns_are_as_long_as_the_shortest_ways_of_hosts():
+    """Each direction counts for itself."""
+    each = (
+        ", each: [{between: [h1, s1], forward: {delay: 2 us}},"
+        " {between: [s1, h2], forward: {delay: 3 us}}]"
+    )
+    made = started(source("esa", STAR, "5 us", each))
+    world, virtual = made.nodes.world, made.nodes.setup.platform.virtual
+    handling_ns = min(int(world.hosts[number].delay_ns) for number, _ in made.nodes.present)
+    assert world.state[0].to_switch_ns == 2000
+    assert world.state[0].to_host_ns == 3000 + virtual.switch_latency_ns + handling_ns
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +68,27 @@ def test_the_view_says_when_jobs_end_and_what_came_last(monkeypatch, at_once):
     tables, _ = run(terminal=False)
     early, late = (row["end_ns"] for row in tables["jobs"])
     assert said == [(0, early), (1, late), "repetition 2 of 2, virtual time", "closed"]
+
+
+def test_the_view_says_how_many_events_there_are_in_a_second(monkeypatch, at_once):
+    """Since the last time; here a millisecond goes by with each look at the clock."""
+    looks, seen = itertools.count(), []
+    clock = SimpleNamespace(monotonic_ns=lambda: 10**6 * next(looks))
+    monkeypatch.setattr(virtual_view, "time", clock)
+
+    class Noting(virtual_view.VirtualView):
+        def tick(self, simulation):
+            super().tick(simulation)
+            seen.append((simulation.events, self._view.remark))
+
+    monkeypatch.setattr(virtual_run, "VirtualView", Noting)
+    run(terminal=False)
+    assert len({events for events, _ in seen}) > 10
+    before = 0
+    for events, remark in seen:
+        said = f"repetition 2 of 2, virtual time, {events - before} thousand events/s"
+        assert remark == said
+        before = events
 
 
 def test_of_one_repetition_no_number_is_shown(at_once):
