@@ -145,7 +145,8 @@ def end(process: subprocess.Popen) -> tuple[int, str]:
 
 
 def test_a_run_leaves_complete_results(experiment, tmp_path):
-    done = run(experiment(SMALL), tmp_path / "results")
+    text = SMALL + "background: [{kind: cbr, from: h1, to: h4, rate: 2 Mbit/s}]\n"
+    done = run(experiment(text), tmp_path / "results")
     assert done.returncode == 0, done.stderr
     folder = only_results(tmp_path / "results")
     read = results.read(folder)
@@ -163,6 +164,14 @@ def test_a_run_leaves_complete_results(experiment, tmp_path):
     assert counters["completions"] > 0
     # What the workers sent is what the switch has seen: nothing was lost on these links.
     assert read.links.losses.sum() == 0
+    taken_ns = jobs.end_ns.max() - jobs.start_ns.min()
+    assert (read.links.mean_bps == read.links.bytes * 8 * 10**9 // taken_ns).all()
+    (flow,) = read.flows.itertuples()
+    assert flow.bytes > 0 and flow.packets_received > 0
+    trusted = read.table("fidelity").groupby("scope").name.apply(set)
+    assert trusted["switch"] == {"s1"} and "runner" in trusted["run"]
+    assert trusted["host"] == {f"h{number}" for number in range(1, 7)}
+    assert not len(read.faults)
     assert (folder / "report.txt").exists() and list((folder / "figures").iterdir())
 
 

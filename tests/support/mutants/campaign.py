@@ -130,6 +130,7 @@ TIMES, EXTRA_S = 10, 5  # the limit of a test: so many times its usual time, and
 # do: there it is so much beyond four times the limit of all tests.
 LONGEST_S, BEYOND_S = 900, 60
 ON_MININET = "tests/network/"
+ANYWHERE = ""  # instead of a file
 LONGEST_ON_MININET_S = 120
 
 
@@ -299,8 +300,10 @@ class Campaign:
             end, by, seconds, count = answer
             for name in names[:count]:
                 self.runs[change.file, name] += 1
+                self.runs[ANYWHERE, name] += 1
             if end == KILLED:
                 self.kills[change.file, names[count - 1]] += 1
+                self.kills[ANYWHERE, names[count - 1]] += 1
         if not names:
             by = "no test executes it"
         place = self.key(change), change.file, change.line, change.kind, change.name
@@ -308,7 +311,8 @@ class Campaign:
 
     def _price(self, file: str, name: str) -> float:
         """Seconds for each mutant that the test can be expected to notice."""
-        chance = (self.kills[file, name] + 0.5) / (self.runs[file, name] + 2)
+        where = ANYWHERE if name.startswith(ON_MININET) else file  # it runs all of a folder
+        chance = (self.kills[where, name] + 0.5) / (self.runs[where, name] + 2)
         return (self.covered[name].seconds + 0.05) / chance
 
     def _noticed(self, change: Change, items: list[pytest.Item]) -> tuple[str, str, float, int]:
