@@ -257,7 +257,7 @@ def test_a_removed_statement_leaves_the_variables_of_its_function(tmp_path):
         "        count += 1\n        print(\n            count)\n\n    return more\n"
     )
     names = {}
-    for change in python_changes.changes_of("testbed/results/x.py", text):
+    for change in python_changes.changes_of("testbed/results/reader.py", text):
         if change.kind == "removed statement":
             changed = change.apply(text)
             assert changed.count("\n") == text.count("\n")
@@ -339,7 +339,7 @@ def campaign(folder: Path, *arguments: str) -> str:
 def test_an_interrupted_campaign_leaves_nothing(tmp_path, ended_by):
     pytest.importorskip("coverage")
     (tmp_path / "temporary").mkdir()
-    test = tmp_path / "test_that_waits.py"
+    test = tmp_path / "waits.py"
     begun = tmp_path / "begun"
     test.write_text(
         "import pathlib, time\n"
