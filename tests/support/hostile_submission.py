@@ -71,7 +71,10 @@ def attempts(victims, parent):
         attempt(f"priority {pid}", lambda: os.setpriority(os.PRIO_PROCESS, max(pid, 0), 19))
         attempt(f"processors {pid}", lambda: os.sched_setaffinity(pid, {0}))
         attempt(f"limits {pid}", lambda: resource.prlimit(pid, resource.RLIMIT_CPU, (1, 1)))
+        if pid > 0:
+            attempt(f"look at limits {pid}", lambda: resource.prlimit(pid, resource.RLIMIT_CPU))
     attempt("own limits", lambda: resource.setrlimit(resource.RLIMIT_CPU, (10000, 10000)))
+    attempt("lower limits", lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (9, 9)))
     attempt("user", lambda: os.setuid(0))
     attempt("fork", os.fork)
     attempt("exec", lambda: os.execv(sys.executable, ["python", "-c", "1"]))
@@ -133,6 +136,9 @@ def imports(names):
             continue
         made.append(name)
     return made
+
+def own_limits():
+    return [resource.getrlimit(each) for each in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE)]
 
 def identity():
     return [*os.getresuid(), *os.getresgid(), *os.getgroups()]

@@ -148,6 +148,11 @@ def test_a_submission_runs_as_nobody_without_privileges(who):
     assert more == ["0" * 16] * 4 + ["1", "2"]
 
 
+def test_a_submission_may_look_at_its_own_limits():
+    (_, cpu_s), (_, files) = hostile(WHO[0], lambda box: box.call("function", "own_limits", []))
+    assert 20 < cpu_s < 60 and files > 0
+
+
 def test_a_lab_can_allow_more_packages():
     def look(box: Box) -> Any:
         return box.call("function", "imports", [["networkx", "scipy.optimize", "scapy"]])

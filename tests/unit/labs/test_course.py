@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UserError
+from testbed.labs.grader import commands, pack
 from testbed.labs.grader import lab as labs
 from testbed.labs.grader import mark as marking
-from testbed.labs.grader import pack
 from testbed.labs.grader.commands import main
 from testbed.labs.grader.course import read_course
 from testbed.labs.grader.grade import Grade, Outcome
 from testbed.labs.grader.lab import find_lab, lab_names
+from testbed.labs.grader.pairs import Meeting
 
 COURSE = """
 secret: secret.txt
@@ -89,6 +90,49 @@ def test_a_course_has_points_deadlines_and_a_secret(course, folder, half, tmp_pa
     assert {test["status"] for test in made[0]["tests"]} == {"pass", "fail"}
     score = json.loads((scores / "eve" / "lab2_aggregation.json").read_text())
     assert score["score"] == 32 and sum(t["max_score"] for t in score["tests"]) == 80
+
+
+def test_a_class_whose_parts_meet_is_a_table(tmp_path, monkeypatch, capsys):
+    lab = find_lab("14")
+    found = [(student, lab, tmp_path) for student in ("ada", "bob")]
+    asked = []
+
+    def meet(found, seed, jobs, partners):
+        asked.append((len(found), jobs, partners))
+        return made
+
+    monkeypatch.setattr(commands, "submissions", lambda folder, lab: found)
+    monkeypatch.setattr(commands, "pairs", meet)
+    made = [Meeting("ada", "bob", "works"), Meeting("bob", "=ada", "fails", "no\nanswer")]
+    words = ["pairs", str(tmp_path), "--csv", str(tmp_path / "pairs.csv"), "--partners", "0"]
+    assert main([*words, "--jobs", "3"]) == 0 and asked == [(2, 3, 0)]
+    said = [line.split() for line in capsys.readouterr().out.splitlines()]
+    first, second = lab.sides
+    assert said[0] == f"{first} of {second} of result why".split()
+    assert said[1] == ["ada", "bob", "works"] and said[2][:3] == ["bob", "=ada", "fails"]
+    _, *rows = csv.reader(io.StringIO((tmp_path / "pairs.csv").read_text()))
+    assert rows == [["ada", "bob", "works", ""], ["bob", "'=ada", "fails", "no\nanswer"]]
+    made.append(Meeting("bob", "ada", "not judged"))
+    assert main(words) == 3
+    del found[1]
+    assert main(words) == 2
+    assert "fewer than two students" in capsys.readouterr().err
+    for option, value in ("--jobs", "0"), ("--partners", "-1"):
+        assert main([*words, option, value]) == 2
+        assert f"{option} {value}: at least" in capsys.readouterr().err
+
+
+def test_a_kit_without_a_whole_checkout_warns(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(commands, "export", lambda *asked: None)
+    for warning, teacher, what in (
+        ("", [], "ready to be handed out"),
+        ("the files have changed", ["--with-teacher"], "for an autograder alone"),
+    ):
+        monkeypatch.setattr(commands, "warning", lambda warning=warning: warning)
+        assert main(["export", str(tmp_path / "kit"), *teacher]) == 0
+        said = capsys.readouterr()
+        assert what in said.out
+        assert said.err == (f"warning: {warning}\n" if warning else "")
 
 
 def test_late_points_end_after_the_last_day(course):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from testbed.errors import UserError
+from testbed.labs.grader import bench, jobs, sandbox
 from testbed.labs.grader import grade as grading
-from testbed.labs.grader import jobs, sandbox
-from testbed.labs.grader.box import Box, BoxDied
+from testbed.labs.grader.bench import NotJudged
+from testbed.labs.grader.box import SIGNALLED, Box, BoxDied
 from testbed.labs.grader.failure import MAX_DIFFERENCES, MAX_HISTORY, Failure
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.packets import Difference, agg, dissect, layers
@@ -50,6 +54,89 @@ def test_a_failure_shows_its_evidence_and_no_more_than_can_be_read():
     assert shown[1].startswith("expected  ports 1, 2: ") and shown[2] == "got       nothing"
     assert shown[3] == "the first" and shown[4].endswith("expected 1, got no such field")
     assert shown[-1] == "    and 3 fields more" and len(shown) == 4 + MAX_DIFFERENCES + 1
+
+
+@pytest.mark.parametrize("more, told", [(0, ""), (1, " (and 1 packets earlier)")])
+def test_a_failure_says_how_many_packets_it_leaves_out(more, told):
+    lines = Failure("m", history=[(1, FRAME)] * (MAX_HISTORY + more)).lines()
+    assert lines[1] == f"before it{told}" and len(lines) == 2 + MAX_HISTORY
+
+
+def test_a_number_of_packets_is_said():
+    assert [bench._count(n) for n in (0, 1, 2)] == ["no packet", "1 packet", "2 packets"]
+
+
+class Wires:
+    """Ports of a switch in a network; what is captured is what the switch has counted."""
+
+    interfaces: ClassVar = {1: "s1-eth1", 2: "s1-eth2"}
+
+    def __init__(self):
+        self.sent, self.asked, self.lost = [], [], 0
+
+    def forget(self):
+        self.asked.clear()
+
+    def send(self, port, data):
+        self.sent.append((port, data))
+
+    def capture(self, counts):
+        self.asked.append(dict(counts))
+        return [(0, port, b"") for port, n in counts.items() for _ in range(n - self.lost)]
+
+
+def test_a_switch_in_a_network_is_judged_by_what_arrives(monkeypatch):
+    """Of what it has counted since the last time; port 3 belongs to nobody."""
+    settled = []
+
+    def call(box, what, number, received, *_, limit_s):
+        assert (box, what, number) == ("box", "settle", 7)
+        return settled.pop(0)(received)
+
+    wires, carried = Wires(), [0, 0]
+    made = SimpleNamespace(call=call, carried=carried)
+    made.wired = switch = bench.WiredSwitch(made, "box", 7, False, wires)
+    settled += [
+        lambda received: (received == 2, {1: (2, 5), 2: (0, 0), 3: (9, 9)}, ["log"]),
+        lambda received: (received == 3, {1: (2, 6), 2: (1, 1), 3: (9, 9)}, []),
+        lambda received: (received == 4, {1: (3, 8), 2: (1, 1), 3: (9, 9)}, []),
+        lambda received: (False, {1: (3, 8), 2: (1, 1), 3: (9, 9)}, []),
+    ]
+    outputs, count, log = switch.send([[1, b"a", 0], [1, b"b", 0]], None)
+    assert (len(outputs), count, log, wires.asked) == (5, 5, ["log"], [{1: 5, 2: 0}])
+    outputs, count, log = switch.send([[2, b"c", 0]], None)
+    assert (len(outputs), count, log, wires.asked) == (2, 2, [], [{1: 1, 2: 1}])
+    assert wires.sent == [(1, b"a"), (1, b"b"), (2, b"c")] and carried == [3, 7]
+    wires.lost = 1
+    with pytest.raises(NotJudged, match="of 2 packets that left the switch 1 have arrived"):
+        switch.send([[1, b"d", 0]], None)
+    with pytest.raises(NotJudged, match="not done with a packet after"):
+        switch.send([[1, b"d", 0]], None)
+
+
+@pytest.mark.parametrize(
+    "code, printed, told",
+    [
+        (SIGNALLED + signal.SIGXCPU, b"x", "was stopped: it used up its CPU time or memory"),
+        (SIGNALLED + signal.SIGKILL, b"", "was stopped: it used up its CPU time or memory"),
+        (-signal.SIGKILL, b"", "was stopped: it used up its CPU time or memory"),
+        (SIGNALLED + signal.SIGSEGV, b"x", "crashed (SIGSEGV)"),
+        (SIGNALLED, b"", "ended with exit code 128"),
+        (3, b"", "ended with exit code 3"),
+        (3, b" no module \n", "ended: no module"),
+        (None, b"", "closed its connection to the grader"),
+    ],
+)
+def test_how_a_submission_ended(code, printed, told):
+    def wait(_):
+        if code is None:
+            raise subprocess.TimeoutExpired("box", 1)
+        return code
+
+    box = SimpleNamespace(
+        _process=SimpleNamespace(wait=wait), _hear=lambda: None, printed=bytearray(printed)
+    )
+    assert Box._end(box) == told
 
 
 def test_jobs_that_are_drawn_share_nothing():
