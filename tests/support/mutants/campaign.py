@@ -165,6 +165,9 @@ class Campaign:
         self.covered: dict[str, Covered] = {}
         self.kills: Counter[tuple[str, str]] = Counter()  # by file and test
         self.runs: Counter[tuple[str, str]] = Counter()
+        for result in self.done.values():
+            if result.end == KILLED:
+                self._count(result.file, [], result.by.partition(": ")[0])
         self.raised: BaseException | None = None
         self.apart = False  # see apart.py
         (folder / "cache").mkdir(parents=True, exist_ok=True)
@@ -298,16 +301,20 @@ class Campaign:
             end, by = KILLED, answer
         else:
             end, by, seconds, count = answer
-            for name in names[:count]:
-                self.runs[change.file, name] += 1
-                self.runs[ANYWHERE, name] += 1
-            if end == KILLED:
-                self.kills[change.file, names[count - 1]] += 1
-                self.kills[ANYWHERE, names[count - 1]] += 1
+            killer = names[count - 1] if end == KILLED else None
+            self._count(change.file, names[: count - 1] if killer else names[:count], killer)
         if not names:
             by = "no test executes it"
         place = self.key(change), change.file, change.line, change.kind, change.name
         return Result(*place, end, by, round(seconds, 2))
+
+    def _count(self, file: str, others: list[str], killer: str | None) -> None:
+        """Note which tests have noticed a change of a file, or not."""
+        for where in (file, ANYWHERE):
+            for name in [*others, killer] if killer else others:
+                self.runs[where, name] += 1
+            if killer:
+                self.kills[where, killer] += 1
 
     def _price(self, file: str, name: str) -> float:
         """Seconds for each mutant that the test can be expected to notice."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import socket
+import struct
 import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -11,14 +16,14 @@ from typing import ClassVar
 import pytest
 
 from testbed.errors import UserError
-from testbed.labs.grader import bench, jobs, sandbox
+from testbed.labs.grader import bench, jobs, network, packets, sandbox
 from testbed.labs.grader import grade as grading
 from testbed.labs.grader.bench import NotJudged
 from testbed.labs.grader.box import SIGNALLED, Box, BoxDied
 from testbed.labs.grader.failure import MAX_DIFFERENCES, MAX_HISTORY, Failure
 from testbed.labs.grader.lab import find_lab
 from testbed.labs.grader.packets import Difference, agg, dissect, layers
-from testbed.labs.grader.seeds import Stream
+from testbed.labs.grader.seeds import Seed, Stream
 from testbed.labs.grader.trace import fold
 
 FRAME = bytes(agg(1, "switch", job=2, kind=1, bitmap=1, values=list(range(8))))
@@ -165,6 +170,118 @@ def test_a_frame_has_its_layers_and_no_empty_one():
     assert [type(layer).__name__ for layer in layers(dissect(FRAME[:14]))] == ["Ether"]
 
 
+def test_a_packet_is_told_field_by_field():
+    found = packets.rows(FRAME)
+    assert [found[f"Agg.values[{n}]"] for n in range(8)] == [str(n) for n in range(8)]
+    assert "Agg.values" not in found and "IP.options" not in found
+    assert (found["Agg.kind"], found["Agg.bitmap"]) == ("1 (GRADIENT)", "0x1")
+    assert found["Ether.src"] == "0a:00:00:00:00:01"
+    other = bytes(agg(1, "switch", job=2, kind=1, bitmap=3, values=[0, 1, 9]))
+    told = {each.field: (each.expected, each.got) for each in packets.differences(FRAME, other)}
+    assert told["Agg.bitmap"] == ("0x1", "0x3") and told["Agg.values[2]"] == ("2", "9")
+    assert told["Agg.values[7]"] == ("7", None) and "Agg.values[1]" not in told
+
+
+def test_what_scapy_cannot_read_is_bytes_behind_its_first_header(monkeypatch):
+    real = packets.Ether
+
+    def fussy(data):
+        if len(data) > 14:
+            raise struct.error("too short")
+        return real(data)
+
+    monkeypatch.setattr(packets, "Ether", fussy)
+    for end in (13, 14, 15, 40):
+        made = dissect(FRAME[:end])
+        assert bytes(made) == FRAME[:end]
+        kinds = [type(layer).__name__ for layer in layers(made)]
+        assert kinds == (["Raw"] if end < 14 else ["Ether"] if end == 14 else ["Ether", "Raw"])
+
+
+def test_what_leaves_must_be_all_that_should():
+    left = []
+    switch = SimpleNamespace(_history=[], send=lambda port, frame: list(left))
+
+    def expect(leaving, why=""):
+        bench.Switch.expect(switch, 5, FRAME, leaving, why)
+
+    other = bytes(agg(1, "switch", job=3, kind=1, bitmap=1, values=list(range(8))))
+    left[:] = [(1, FRAME), (1, other), (2, other)]
+    expect({1: [FRAME, other], 2: other})
+    expect({2: (other,), 1: (FRAME, other)})
+    with pytest.raises(Failure, match="^2 packets left port 1, not 1 packet$"):
+        expect({1: FRAME, 2: other})
+    with pytest.raises(Failure, match="^why \\(no packet left port 3, not 1 packet\\)$"):
+        expect({1: [FRAME, other], 2: other, 3: FRAME}, "why")
+    with pytest.raises(Failure, match="a packet that leaves is not what it should") as caught:
+        expect({1: [FRAME, FRAME], 2: other})
+    assert caught.value.where == "port 1, packet 2 differs in"
+    assert [each.field for each in caught.value.differences] == ["Agg.job"]
+
+
+def test_a_switch_on_a_network_takes_the_place_of_the_one_before():
+    calls = []
+
+    def call(box, *words):
+        calls.append((box, *words))
+        return len(calls)
+
+    lab = SimpleNamespace(defines={"A": 1, "B": 2}, program="p.p4")
+    random = SimpleNamespace(getrandbits=lambda bits: bits)
+    made = SimpleNamespace(
+        lab=lab, wires=Wires(), trace=True, random=random, call=call, _node=lambda: "node",
+        _build=lambda *words: words,
+    )  # fmt: skip
+    first = bench.Bench.switch(made, B=3)
+    assert made.wired is first._target and made.wired.number == 1
+    second = bench.Bench.switch(made)
+    assert made.wired is second._target and made.wired.number == 2
+    key = ("p.p4", {"A": 1, "B": 3}, True)
+    assert calls[0] == ("node", "attach", key, Wires.interfaces, 32, True)
+
+
+@pytest.mark.parametrize(
+    "limit_s, used_s, told",
+    [
+        (3, 3, "the time for this test is over (3 s of computing)"),
+        (3, 1, "the time for this test is over (3 s of computing)"),  # less left than for a call
+        (30, 1, "your program was stopped"),
+    ],
+)
+def test_a_call_ends_with_the_time_of_its_test(limit_s, used_s, told):
+    limits = []
+
+    def call(name, *words, limit_s):
+        limits.append(limit_s)
+        raise BoxDied("your program was stopped")
+
+    made = SimpleNamespace(limit_s=limit_s, used_s=used_s, about=(1, FRAME))
+    with pytest.raises(Failure, match=f"^{re.escape(told)}$") as caught:
+        bench.Bench.call(made, SimpleNamespace(call=call, used_s=0.5), "send", limit_s=5)
+    assert caught.value.sent == (1, FRAME) and made.used_s == used_s + 0.5
+    assert limits == [min(5, limit_s - used_s)] * (used_s < limit_s)
+
+
+def test_a_packet_on_a_network_has_the_kernels_time():
+    stamp = struct.pack("<qq", 3, 7)
+    source = SimpleNamespace(recvmsg=lambda *_: (b"data", [(1, 35, stamp)], 0, None))
+    assert network._receive(source, 4) == (3_000_000_007, 4, b"data")
+    if os.geteuid() != 0:
+        return
+    before_ns = time.time_ns()
+    with (
+        network._open(os.getpid(), "lo") as end,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
+    ):
+        end.settimeout(60)
+        sending.sendto(secret := os.urandom(16), ("127.0.0.1", 9))
+        while True:
+            time_ns, port, data = network._receive(end, 4)
+            if data.endswith(secret):
+                break
+    assert before_ns <= time_ns <= time.time_ns() and port == 4
+
+
 def test_a_trace_may_end_with_its_parser():
     headers = [f"  hdr.h{n}, bytes {n} to {n}" for n in range(12)]
     (line,) = fold(["parser P: 12 bytes on port 1", *headers])
@@ -199,6 +316,7 @@ def test_a_sandbox_has_what_its_kind_needs(kind, tmp_path, monkeypatch):
     assert (f" {tmp_path}/source " in words) == (kind in ("compile", "python"))
     assert (f" --bind {tmp_path}/cache " in words) == (kind == "compile")
     assert (f" --ro-bind {tmp_path}/cache " in words) == (kind in ("switch", "network"))
+    assert (" --ro-bind /proc/cpuinfo /proc/cpuinfo " in words) == (kind == "compile")
     assert f" --ro-bind {sandbox.INSIDE} " in words and " --remount-ro / --clearenv " in words
 
 
@@ -244,6 +362,32 @@ def test_a_program_that_dies_fails_with_its_reason(lab, submission):
     assert [(each.status, each.lines) for each in outcomes] == [
         ("fail", ["your program was stopped"])
     ] * 2
+
+
+def test_what_the_program_and_its_log_said_is_told(lab, submission, monkeypatch):
+    """Unless the tests are hidden; of the log only the beginning."""
+
+    def fail(bench):
+        bench.heard([f"text {n}" for n in range(7)])
+        raise Failure("It is wrong.")
+
+    def stumble(bench):
+        raise ValueError("no number")
+
+    log = [f"log: text {n}" for n in range(5)]
+    assert grading.grade(lab(fail), submission).outcomes[0].lines == ["It is wrong.", *log]
+    chosen = lab(stumble)
+    for program, what in ("", "returns"), ("p.p4", "sends"):
+        if program:
+            monkeypatch.setattr(chosen, "program", program)
+            monkeypatch.setattr(grading, "prepare", lambda scratch: None)
+            monkeypatch.setattr(grading, "collect", lambda *_: {})
+        (line,) = grading.grade(chosen, submission).outcomes[0].lines
+        told = f"the test cannot use what your program {what}"
+        assert line == f"{told}: ValueError: no number"
+    monkeypatch.setattr(chosen, "program", "")
+    made = grading.grade(chosen, submission, Seed(secret=b"a secret that nobody guesses"))
+    assert made.outcomes[0].lines == ["the test cannot use what your program returns"]
 
 
 def test_no_check_runs_when_the_time_is_used_up(lab, submission, monkeypatch):
