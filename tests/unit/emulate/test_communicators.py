@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from testbed.dataplane.install_tables import job_calls
 from testbed.emulate.communicators import Communicators
 from testbed.emulate.host_group import HostProcess
 from testbed.experiment import load_text
@@ -126,7 +127,11 @@ def test_a_group_gets_machines_and_entries_and_is_then_let_in(told):
     assert {(spec["job"]["number"], spec["job"]["name"]) for spec in specs} == {
         (1, "p, ranks 3, 0")
     }
-    assert any(switch.entries for switch in run.switches.values())
+    added = {name: {*map(str, each.entries.values())} for name, each in run.switches.items()}
+    for name, entries in added.items():  # those of the job are there already
+        job = job_calls(run.setup.platform, name, run.setup.jobs[0])
+        assert entries.isdisjoint(map(str, job))
+    assert any(added.values())
     for place in (3, 0, 4):
         run.tick()
         assert not any(host.told for host in run.hosts), "not before all have a machine"

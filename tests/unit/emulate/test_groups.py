@@ -238,9 +238,12 @@ def test_hosts_are_started_told_and_ended(tmp_path, watched, repetition, suffix)
     spawner.spawned[1].code = 1
     with pytest.raises(RunError, match="the process of host h2 .* ended"):
         group.wait_ready()
+    shared = [file for file in (group._board, group._times_file) if file is not None]
+    assert len(shared) == 1 + watched
     del spawner.log[:]
     group.close()
     assert spawner.log == [("SIGKILL", f"h1-r{repetition}"), ("SIGKILL", f"h3-r{repetition}")]
+    assert [file for file in shared if Path(f"/proc/self/fd/{file}").is_symlink()] == []
     for each in spawner.spawned:
         each.channel.close()
 

@@ -220,6 +220,8 @@ def test_a_job_is_over_when_all_its_ranks_have_ended(watched):
         watched.at(2)
     assert watched.group.is_over(0)
     assert [host.done["end_ns"] for host in watched.hosts] == 4 * [2 * SECOND]
+    watched.hosts[1].done = None  # it was killed
+    assert watched.group.is_over(0)
     assert all({"ended": True} in host.told for host in watched.hosts)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from testbed.emulate import watchdog
-from testbed.emulate.watchdog import BROKEN_NS, Watch
+from testbed.emulate.watchdog import BROKEN_NS, STILL_NS, Watch
 from testbed.errors import RunError
 from testbed.hosts import progress_board as board
 
@@ -296,3 +296,28 @@ def test_it_waits_no_longer_than_until_the_next_fault(watch):
     assert run._listen(selector) == 0 and selector.pause_s == 0
     faults.due_ns = time.monotonic_ns() + 1000 * S
     assert run._listen(selector) == usual_ns
+
+
+def test_only_what_no_turn_explains_is_a_standstill(watch, monkeypatch):
+    """Faults take their time: a switch that starts again, for instance."""
+    clock = [BEGUN]
+    monkeypatch.setattr(watchdog.time, "monotonic_ns", lambda: clock[0])
+    late = [0, 3 * S, STILL_NS, STILL_NS + 1, 0]  # beyond the time of each wait
+
+    class Slow(Faults):
+        def tick(self, now_ns):
+            clock[0] += 2 * S
+
+    run = watch(faults=Slow())
+
+    def listen(selector):
+        clock[0] += S + late.pop(0)
+        if not late:
+            for host in run.hosts.hosts:
+                host.done = {"counted": 1}
+        return S
+
+    monkeypatch.setattr(run, "_listen", listen)
+    monkeypatch.setattr(run, "_check_progress", lambda job, now_ns: None)
+    run.run()
+    assert not late and run.still_ns == 4 * S + 1
