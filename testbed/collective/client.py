@@ -46,7 +46,7 @@ from testbed.errors import UserError
 SOCKET = "INA_SOCKET"  # address of the host process, see `address_of`
 BACKEND = "INA_BACKEND"  # the backend of torch.distributed that replaces the program's choice
 TIMEOUT_S = "INA_COLLECTIVE_TIMEOUT_S"  # longest wait for a rank
-RECORD = "INA_RECORD"  # JSON, the arguments of ina_recorder.attach; only if a run is recorded
+RECORD = "INA_RECORD"  # JSON, the arguments of ina_recorder.start; only if a run is recorded
 
 
 NAMED = 20  # results with values that are not finite, of which a rank's log says where they are

@@ -18,7 +18,7 @@ as fragments, whose number testbed/experiment/program_jobs.py has chosen (`block
 
 PyTorch imports this module by its entry point (`torch.backends`), so a script need not. In a job of
 an experiment it also puts the experiment's keys `backend` and `collective_timeout` into
-`init_process_group`, and records the job's model where that is wanted (ina_recorder.py).
+`init_process_group`, and records the job where that is wanted (ina_recorder.py).
 """
 
 from __future__ import annotations
@@ -592,7 +592,7 @@ def _replace_init(original: Callable[..., None]) -> None:
             os.environ.get(client.BACKEND, backend), init_method, timeout, *arguments, **options
         )
         if wanted := os.environ.pop(client.RECORD, None):
-            ina_recorder.attach_to_first(**json.loads(wanted))
+            ina_recorder.start(**json.loads(wanted))
 
     _replace(original, init_process_group)
 

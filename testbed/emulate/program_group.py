@@ -377,8 +377,7 @@ def _recorded(wanted: str | None, job: str) -> dict[str, str]:
     options = json.loads(wanted) if wanted else {}
     if options.pop("job", None) != job:
         return {}
-    path = Path(options.pop("folder")) / f"{job}.npz"
-    return {RECORD: json.dumps({"path": str(path), **options})}
+    return {RECORD: json.dumps(options)}
 
 
 def _counts(text: str) -> list[dict[str, Any]]:

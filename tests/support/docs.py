@@ -150,6 +150,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN experiments/train_(text|clicks|jax)\.yaml", _EXAMPLES),
     (r"RUN record (FILE|experiments/train_\w+\.yaml) -o \w+\.npz( --steps \d+)?", _RECORD),
     (
+        r"RUN (record (FILE|experiments/train_\w+\.yaml) -o \w+\.et|recording RUN\.et)",
+        Elsewhere(
+            "tests/network/emulate/test_record.py::test_all_groups_of_a_program_are_recorded"
+        ),
+    ),
+    (
         r"RUN recording (FILE|traffic/\S+\.npz( --draw errors\.pdf)?)",
         Run("recording traffic/recordings/train_clicks.npz"),
     ),
@@ -167,6 +173,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (
         r"PYTHON ina_recorder\.py join run\.npz",
         Elsewhere("tests/unit/collective/test_ina_recorder.py::test_parts_become_one_recording"),
+    ),
+    (
+        r"PYTHON ina_recorder\.py join run\.et",
+        Elsewhere(
+            "tests/unit/traffic/test_chakra.py::test_the_recorder_joins_the_groups_of_the_ranks"
+        ),
     ),
     (r"pip install \./examples/plugin", _PLUGIN),
     (r"RUN run examples/plugin/experiment\.yaml", _PLUGIN),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from testbed.collective import ina_recorder as recorder
+from testbed.traffic.rank_graph import Node, Program
 
 # Two buckets in the order in which they become ready; the last one is the model's front.
 BUCKETS = [
@@ -19,6 +20,36 @@ BUCKETS = [
 ]
 SIZES = (300, 12)
 MS = 1_000_000
+
+# Three ranks, with nodes of all sorts.
+WORLD, PAIR = {"group": "world"}, {"group": "pair"}
+PROGRAM = Program(
+    {"world": (0, 1, 2), "pair": (2, 0)},
+    (
+        (
+            Node("compute", duration_ns=1_234_567),
+            Node("all_reduce", (0,), bytes=4096, dtype="bfloat16", id=1, **WORLD),
+            Node("all_to_all", (0,), bytes=9, parts=(4, 0, 5), dtype="float32", id=2, **WORLD),
+            Node("compute", (0, 1, 2), duration_ns=1, id=3),
+            Node("broadcast", (3,), bytes=16, peer=2, id=4, **PAIR),
+            Node("send", (3,), bytes=2**33, peer=1, tag=7, id=5, **WORLD),
+            Node("barrier", (4, 5), id=6, **WORLD),
+        ),
+        (
+            Node("all_reduce", bytes=4096, dtype="bfloat16", **WORLD),
+            Node("all_to_all", bytes=1, parts=(0, 1, 0), dtype="float32", id=1, **WORLD),
+            Node("recv", (0,), bytes=2**33, peer=0, tag=7, id=2, **WORLD),
+            Node("barrier", (2,), id=3, **WORLD),
+        ),
+        (
+            Node("all_reduce", bytes=4096, dtype="bfloat16", **WORLD),
+            Node("all_to_all", bytes=0, dtype="float32", id=1, **WORLD),
+            Node("broadcast", bytes=16, peer=2, id=2, **PAIR),
+            Node("barrier", id=3, **WORLD),
+        ),
+    ),
+    about={"script": "train.py", "torch": "2.13.0"},
+)
 
 
 def values_of(rank: int, step: int, bucket: int) -> np.ndarray:

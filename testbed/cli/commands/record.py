@@ -1,20 +1,17 @@
-"""`ina record FILE -o FILE.npz`: record the gradients of an experiment's program."""
+"""`ina record FILE -o RUN.npz|RUN.et`: record the collectives of an experiment's program."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.cli.shared import Parser, import_schemas, positive, refuse_network, results_option
 from testbed.errors import RunError, UserError
 from testbed.paths import command_line
-
-if TYPE_CHECKING:
-    pass
 
 
 def arguments(parser: Parser) -> None:
@@ -22,32 +19,40 @@ def arguments(parser: Parser) -> None:
         "file", type=Path, metavar="FILE.yaml", help="an experiment with a job that has a command"
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE.npz", help="the file to write"
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="RUN.npz: the gradients of a DDP model, with their values; RUN.et: all collectives of"
+        " all process groups, as Chakra traces RUN.0.et, ...",
     )
     parser.add_argument("--job", metavar="NAME", help="where several jobs have a command")
     parser.add_argument("--steps", type=positive, metavar="N", help="to record (default: 8)")
     parser.add_argument(
         "--skip", type=int, metavar="N", help="steps before the first one (default: 3)"
     )
-    parser.add_argument("--no-values", action="store_true", help="sizes and times alone")
+    parser.add_argument("--no-values", action="store_true", help=".npz: sizes and times alone")
     parser.add_argument(
         "--limit",
         type=positive,
         metavar="MB",
-        help="most values of a rank, uncompressed (default: 256)",
+        help=".npz: most values of a rank, uncompressed (default: 256)",
     )
     results_option(parser)
 
 
 def call(options: Namespace) -> int:
-    """Run the experiment on Mininet, and write the values that the ranks of the job give to
-    all-reduce. Raises UserError and RunError."""
+    """Run the experiment on Mininet, and write what the ranks of the job give to collectives.
+    Raises UserError and RunError."""
     import_schemas()
     from testbed.collective import ina_recorder
     from testbed.collective.client import RECORD
     from testbed.experiment import load
     from testbed.linux.ownership import hand_over
     from testbed.runner import run
+    from testbed.traffic import chakra
+    from testbed.traffic.trace import TraceError
 
     refuse_network(options.file)
     if options.skip is not None and options.skip < 0:
@@ -63,12 +68,19 @@ def call(options: Namespace) -> int:
         raise UserError(f"--job: found {name}; jobs with a command: {', '.join(programs)}")
     if experiment.repetitions > 1:
         raise UserError("repetitions: a recording is of one run; take this key out")
-    if output.suffix != ".npz" or not output.absolute().parent.is_dir():
-        raise UserError(f"{output}: name a file that ends in .npz, in a folder that is there")
+    kinds = (ina_recorder.VALUES, ina_recorder.TRACE)
+    if output.suffix not in kinds or not output.absolute().parent.is_dir():
+        raise UserError(
+            f"{output}: name a file that ends in {' or '.join(kinds)}, in a folder that is there"
+        )
+    whole = output.suffix == ina_recorder.TRACE
+    if whole and (options.no_values or options.limit is not None):
+        raise UserError(f"{output}: a trace has no values; leave out --no-values and --limit")
     with tempfile.TemporaryDirectory(prefix="ina-record-") as made:
         folder = Path(made)
         hand_over(folder)
-        told = {"folder": made, "job": name, "values": not options.no_values}
+        path = folder / output.name
+        told = {"path": str(path), "job": name, "values": not options.no_values}
         wanted = {"steps": options.steps, "skip": options.skip, "limit_mb": options.limit}
         told |= {key: value for key, value in wanted.items() if value is not None}
         os.environ[RECORD] = json.dumps(told)
@@ -76,17 +88,23 @@ def call(options: Namespace) -> int:
             run(experiment, options.results, report=False)
         finally:
             del os.environ[RECORD]
-        parts = sorted(folder.glob("*.npz"))
+        parts = sorted(folder.glob(f"*{output.suffix}"))
         if not parts:
+            what = "call no collectives" if whole else "wrap no model in DistributedDataParallel"
             raise RunError(
-                f"nothing is recorded: the ranks of job {name} wrap no model in"
-                f" DistributedDataParallel, or train for at most"
+                f"nothing is recorded: the ranks of job {name} {what}, or train for at most"
                 f" {told.get('skip', ina_recorder.SKIP)} steps (--skip)"
             )
         try:
-            ina_recorder.join(output, parts)
-        except ina_recorder.RecordingError as error:
+            if whole:
+                parts.append(ina_recorder.join_traces(path))
+                chakra.load(path)
+            else:
+                parts = [ina_recorder.join(path, parts)]
+        except (ina_recorder.RecordingError, TraceError) as error:
             raise RunError(str(error)) from None
-    hand_over(output)
+        for part in parts:
+            shutil.move(part, output.parent / part.name)
+            hand_over(output.parent / part.name)
     print(f"{output}: recorded; `{command_line(f'recording {output}')}` shows what is in it")
     return 0

@@ -1,4 +1,4 @@
-"""`ina recording FILE.npz`: print the contents of a recording."""
+"""`ina recording FILE`: print the contents of a recording, of either kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ FILE_WIDTH = 120  # of tables that go to a file
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("recording", type=Path, metavar="FILE.npz")
+    parser.add_argument(
+        "recording", type=Path, metavar="FILE", help="RUN.npz, RUN.et, or a rank's RUN.0.et"
+    )
     parser.add_argument(
         "--fixed-scale",
         type=positive,
@@ -37,10 +39,29 @@ def call(options: Namespace) -> int:
     import_schemas()
     from rich.console import Console
 
+    from testbed.cli import program_tables
     from testbed.cli.recording_tables import draw_numbers, tables
-    from testbed.text_table import printed, table_data
+    from testbed.text_table import Table, printed, table_data
+    from testbed.traffic import chakra
     from testbed.traffic.recording import load_recording
 
+    def show(title: str, found: list[Table]) -> None:
+        if options.json:
+            print_json({"recording": title, **{each.name: table_data(each) for each in found}})
+            return
+        print(f"{title}\n")
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=FILE_WIDTH)
+        for each in found:
+            console.print(printed(each))
+
+    if chakra.is_trace(options.recording):
+        if options.draw is not None:
+            raise UserError(f"{options.recording}: it has no values, so there is nothing to draw")
+        program = chakra.load(options.recording)
+        show(program_tables.title(program), list(program_tables.tables(program)))
+        return 0
     recording = load_recording(options.recording)
     if options.draw is not None:
         if (
@@ -57,19 +78,9 @@ def call(options: Namespace) -> int:
     trace = recording.trace()
     found = list(tables(recording, trace, options.fixed_scale, options.values))
     title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
-    if options.json:
-        if options.draw is not None:
-            draw_numbers(recording, title, options.values, options.draw)
-        data = {"recording": title, **{each.name: table_data(each) for each in found}}
-        print_json(data)
-        return 0
-    print(f"{title}\n")
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=FILE_WIDTH)
-    for each in found:
-        console.print(printed(each))
+    show(title, found)
     if options.draw is not None:
         for written in draw_numbers(recording, title, options.values, options.draw):
-            print(written)
+            if not options.json:
+                print(written)
     return 0

@@ -25,6 +25,7 @@ from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.netfile.load_network import load_network
 from testbed.results import ResultsError, read
 from testbed.routing.graph_file import read_graph
+from testbed.traffic import chakra
 from testbed.traffic.arrivals import read_mix
 from testbed.traffic.cluster_traces import read_cluster_trace
 from testbed.traffic.recording import load_recording
@@ -32,7 +33,7 @@ from testbed.traffic.trace import load_gradients, load_trace
 from tests.support import cluster_traces as traces
 from tests.support import topology_files
 from tests.support.paths import ROOT
-from tests.support.recordings import write_recording
+from tests.support.recordings import PROGRAM, write_recording
 from tests.support.synthetic_results import write_run, write_sweep
 
 GRAPH = """<?xml version="1.0" encoding="utf-8"?>
@@ -112,6 +113,11 @@ def _recording(folder: Path) -> list[Path]:
     return [write_recording(folder / "run.npz")]
 
 
+def _program(folder: Path) -> list[Path]:
+    chakra.write(folder / "run.et", PROGRAM)
+    return [folder / "run.0.et", folder / "run.json"]
+
+
 def _values(path: Path) -> None:
     recording = load_recording(path)
     recording.trace()
@@ -168,6 +174,7 @@ READERS: dict[str, Reader] = {
         _float_gradients, lambda path: load_gradients(load_trace(str(path.with_suffix(".csv"))))
     ),
     "recording": Reader(_recording, _values),
+    "program": Reader(_program, lambda path: chakra.load(path.with_name("run.et"))),
     "mix": Reader(partial(_one, "mix.csv", MIX), read_mix),
     "graph": Reader(_graphs, read_graph),
     "results": Reader(_run, _report),

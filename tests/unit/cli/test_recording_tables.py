@@ -124,7 +124,8 @@ def test_the_docs_show_what_the_command_prints(capsys):
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["-o", "run.txt"], "name a file that ends in .npz"),
+        (["-o", "run.txt"], "name a file that ends in .npz or .et"),
+        (["-o", "run.et", "--no-values"], "run.et: a trace has no values; leave out --no-values"),
         (["-o", "run.npz", "--job", "other"], "--job: found other; jobs with a command: sums"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The recorder that works away from the testbed: what it writes of a DDP training on the CPU."""
+"""The recorder that works away from the testbed: what it writes of trainings on the CPU."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import numpy as np
 import pytest
 
 from testbed.collective import ina_recorder as recorder
+from testbed.traffic import chakra
+from testbed.traffic.rank_graph import ROOTED
 from testbed.traffic.recording import load_recording
 from tests.support.recordings import header_of, times_of, values_of, write_recording
 
@@ -54,10 +57,187 @@ dist.destroy_process_group()
 """
 
 
-def training(folder: Path, port: int, *words: str | Path) -> list[subprocess.Popen]:
-    """Two ranks of the script, with these words before it."""
-    (folder / "train.py").write_text(SCRIPT)
-    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+# Data parallel over ranks 0, 2 and 1, 3; tensor parallel over 0, 1 and 2, 3.
+MESH = """
+import sys
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel, RowwiseParallel, parallelize_module
+)
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+torch.manual_seed(0)
+
+
+def net():  # of 280 parameters
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
+
+
+ddp = DistributedDataParallel(net(), bucket_cap_mb=0.0004)
+hooked = DistributedDataParallel(net())
+hooked.register_comm_hook(None, fp16_compress_hook)
+buffered = DistributedDataParallel(nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)))
+fsdp1 = FullyShardedDataParallel(net(), device_id=torch.device("cpu"))
+fsdp2 = fully_shard(net(), mesh=mesh["dp"])
+split = parallelize_module(net(), mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+models = [ddp, hooked, buffered, fsdp1, fsdp2]
+optimizer = torch.optim.SGD([p for each in models for p in each.parameters()], lr=0.1)
+other = torch.optim.SGD(split.parameters(), lr=0.1)
+draw = torch.Generator().manual_seed(rank)
+sizes = [[1, 2, 0, 1], [0, 1, 1, 2], [2, 0, 1, 1], [1, 1, 1, 1]]  # of each rank, for each rank
+mine, theirs = sizes[rank], [each[rank] for each in sizes]
+for step in range(5):
+    batch = torch.randn(4, 8, generator=draw)
+    for each in [*models, split]:
+        each(batch).square().mean().backward()
+    value = torch.tensor([float(rank)])
+    if rank < 2:  # a pipeline
+        got = torch.empty(1)
+        pair = [dist.P2POp(dist.isend, value, 1 - rank), dist.P2POp(dist.irecv, got, 1 - rank)]
+        for work in dist.batch_isend_irecv(pair):
+            work.wait()
+    elif rank == 2:
+        dist.recv(torch.empty(3, dtype=torch.float64), tag=step)  # from any rank
+    else:
+        dist.send(torch.ones(3, dtype=torch.float64), 2, tag=step)
+    dist.all_to_all_single(torch.empty(sum(theirs)), torch.ones(sum(mine)), theirs, mine)
+    dist.broadcast(value, 1)
+    dist.reduce(value, 2)
+    dist.scatter(torch.empty(2), [torch.ones(2)] * 4 if rank == 3 else None, src=3)
+    dist.gather(value, [torch.empty(1) for _ in sizes] if rank == 0 else None, dst=0)
+    dist.barrier()
+    dist.all_reduce(value, group=mesh.get_group("dp"), async_op=True).wait()
+    with torch.inference_mode():
+        dist.all_reduce(torch.ones(2, dtype=torch.int64))
+    other.step()
+    optimizer.step()
+    optimizer.zero_grad()
+    other.zero_grad()
+whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for m in [*models, split]
+         for p in m.parameters()]
+weights = torch.cat([each.detach().flatten() for each in whole]).numpy()
+np.save(f"{sys.argv[1]}/weights{rank}.npy", weights)
+dist.destroy_process_group()
+"""
+# What rank 0 gives in a step: calls, and bytes of all of them. The buffers are 16 floats and a
+# number.
+STEP = {
+    ("world", "all_reduce", "float32"): (3, 1120 + 352),  # the buckets of `ddp`, and `buffered`
+    ("world", "all_reduce", "float16"): (1, 560),
+    ("world", "all_reduce", "int64"): (1, 16),
+    ("world", "broadcast", "float32"): (2, 64 + 4),
+    ("world", "broadcast", "int64"): (1, 8),
+    ("world", "all_gather", "float32"): (1, 280),
+    ("world", "reduce_scatter", "float32"): (1, 1120),
+    ("world", "send", "float32"): (1, 4),
+    ("world", "recv", "float32"): (1, 4),
+    ("world", "all_to_all", "float32"): (1, 16),
+    ("world", "reduce", "float32"): (1, 4),
+    ("world", "scatter", "float32"): (1, 32),
+    ("world", "gather", "float32"): (1, 4),
+    ("world", "barrier", ""): (1, 0),
+    ("mesh_dp.1", "all_gather", "float32"): (1, 560),
+    ("mesh_dp.1", "reduce_scatter", "float32"): (1, 1120),
+    ("mesh_dp.1", "all_reduce", "float32"): (1, 4),
+    ("mesh_tp.3", "all_reduce", "float32"): (1, 128),
+}
+
+# One rank, whose clock runs only where the script says so; a wait takes 70 us.
+TIMES = """
+import sys, time
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+
+now = 0
+time.perf_counter_ns = lambda: now
+original = dist.Work.wait
+
+
+def wait(work, *values):
+    global now
+    now += 70_000
+    return original(work, *values)
+
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(context, value):
+        return value.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        global now
+        now += 8_000
+        return gradient
+
+
+dist.Work.wait = wait
+sys.path.insert(0, sys.argv[1])
+import elsewhere as ina_recorder
+
+ina_recorder.record(f"{sys.argv[1]}/run.et", skip=0)
+dist.init_process_group("gloo")
+value = torch.ones(2)
+now += 1_000
+dist.all_reduce(value)
+now += 2_000
+work = dist.all_reduce(value, async_op=True)
+now += 3_000
+dist.barrier()
+now += 4_000
+work.wait()
+now += 5_000
+value = functional.all_reduce(value, "sum", dist.group.WORLD)
+now += 6_000
+value = value + 1
+now += 7_000
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(1, 1))
+model(Slow.apply(model(torch.ones(1)))).backward()
+now += 9_000
+"""
+GRAPH = [
+    ("compute", (), 1_000),
+    ("all_reduce", (0,), 0),
+    ("compute", (0,), 0),  # between call and wait
+    ("compute", (1, 2), 2_000),
+    ("all_reduce", (3,), 0),  # the asynchronous one
+    ("compute", (3,), 3_000),
+    ("barrier", (5,), 0),
+    ("compute", (5,), 0),
+    ("compute", (6, 7), 4_000),
+    ("compute", (4, 8), 5_000),
+    ("all_reduce", (9,), 0),  # the functional one
+    ("compute", (9,), 6_000),
+    ("compute", (10, 11), 7_000),
+    ("all_gather", (12,), 0),  # DDP compares the shapes of its parameters, in C++
+    ("broadcast", (12,), 0),
+    ("compute", (13, 14), 0),
+    ("broadcast", (15,), 0),  # and makes the parameters equal
+    ("compute", (16,), 0),
+    ("compute", (17,), 0),
+    ("compute", (18,), 8_000),
+    ("all_reduce", (19,), 0),  # of the bucket, for which the end of the backward pass waits
+    ("compute", (19,), 0),
+    ("compute", (20, 21), 9_000),
+]
+
+
+def training(
+    folder: Path, port: int, *words: str | Path, script: str = SCRIPT, size: int = 2
+) -> list[subprocess.Popen]:
+    """Ranks of a script, with these words before it."""
+    (folder / "train.py").write_text(script)
+    common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     return [
         subprocess.Popen(
             [sys.executable, *words, folder / "train.py", folder],
@@ -65,14 +245,14 @@ def training(folder: Path, port: int, *words: str | Path) -> list[subprocess.Pop
             stderr=subprocess.PIPE,
             text=True,
         )
-        for rank in range(2)
+        for rank in range(size)
     ]
 
 
 def ended(ranks: list[subprocess.Popen]) -> list[str]:
     """Standard error of the ranks, which must have ended well."""
     said = [rank.communicate()[1] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], said
+    assert not any(rank.returncode for rank in ranks), said
     return said
 
 
@@ -120,6 +300,62 @@ def test_a_limit_of_the_values_size_is_named_before_the_first_step(tmp_path, fre
     message = "the values of 1000 steps are 8 MB on each rank, more than the limit of 2 MB; record"
     assert all(message in each for each in said)
     assert not list(tmp_path.glob("run*"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'")
+def test_it_records_all_groups_whoever_calls_them_and_changes_nothing(tmp_path, free_port):
+    words = recorder.__file__, "run", "-o", tmp_path / "run.et", "--steps", "2", "--skip", "2"
+    ended(training(tmp_path, free_port(), script=MESH, size=4))
+    weights = [np.load(tmp_path / f"weights{rank}.npy") for rank in range(4)]
+    ended(training(tmp_path, free_port(), *words, script=MESH, size=4))
+    for rank in range(4):
+        assert (np.load(tmp_path / f"weights{rank}.npy") == weights[rank]).all()
+
+    program = chakra.load(tmp_path / "run.et")  # so all ranks' calls fit together
+    assert program.groups == {
+        "world": (0, 1, 2, 3),
+        **{"mesh_dp.1": (0, 2), "mesh_dp.2": (1, 3), "mesh_tp.3": (0, 1), "mesh_tp.4": (2, 3)},
+    }
+    calls, sizes = Counter(), Counter()
+    for node in program.ranks[0]:
+        if node.kind != "compute":
+            key = node.group, node.kind, node.dtype
+            calls[key] += 1
+            sizes[key] += node.bytes
+    assert {key: (calls[key] / 2, sizes[key] / 2) for key in calls} == STEP
+    second = program.ranks[2]
+    assert [node.peer for node in second if node.kind == "recv"] == [3, 3], "from any rank"
+    assert [node.tag for node in second if node.kind == "recv"] == [2, 3]
+    assert {node.parts for node in second if node.kind == "all_to_all"} == {(8, 0, 4, 4)}
+    roots = {node.kind: node.peer for node in second if node.kind in ROOTED and node.bytes == 4}
+    assert roots == {"broadcast": 1, "reduce": 2, "gather": 0}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'")
+def test_computation_is_what_lies_between_calls_and_waits(tmp_path, free_port):
+    shutil.copy(recorder.__file__, tmp_path / "elsewhere.py")
+    ended(training(tmp_path, free_port(), script=TIMES, size=1))
+    (nodes,) = chakra.load(tmp_path / "run.et").ranks
+    assert [(node.kind, node.after, node.duration_ns) for node in nodes] == GRAPH
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("run.et", "--skip", "9"), "nothing is recorded: the training had 6 steps, and the first"),
+        (("run.et", "--steps", "9"), "run.et has 3 steps; the training had no more"),
+        (("run.et", "--steps", "0"), "error: recording"),
+        (("run.txt",), "run.txt: name a file that ends in .npz or .et"),
+    ],
+)
+def test_what_is_not_recorded_is_told(tmp_path, free_port, words, said):
+    options = recorder.__file__, "run", "-o", tmp_path / words[0], *words[1:]
+    ranks = training(tmp_path, free_port(), *options)
+    assert all(said in rank.communicate()[1] for rank in ranks)
 
 
 def split(folder: Path) -> list[Path]:

@@ -1,0 +1,83 @@
+"""The tables of `ina recording` for a recorded program: its groups and calls, its ranks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from testbed.config import units
+from testbed.text_table import Column, Row, Table
+from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, RECV, SEND, Program
+
+
+def _count(count: int) -> str:
+    return f"{count:,}"
+
+
+_CALLS = (
+    Column("group", "group", words=True),
+    Column("ranks", "ranks", words=True),
+    Column("operation", "operation", words=True),
+    Column("dtype", "type", words=True),
+    Column("calls", "calls", _count),
+    Column("bytes", "bytes", _count, "bytes"),
+)
+_RANKS = (
+    Column("rank", "rank"),
+    Column(
+        "compute_ns", "computation", lambda value: units.about(value, units.TIME, digits=3), "ns"
+    ),
+    Column("collectives", "collectives", _count),
+    Column("sends", "sends", _count),
+    Column("bytes", "bytes", _count, "bytes"),
+)
+
+
+def title(program: Program) -> str:
+    """One line about a program."""
+    about = program.about
+    source = f"recorded from {about['script']}, " if "script" in about else ""
+    torch = f"PyTorch {about['torch']}, " if "torch" in about else ""
+    device = f"{about['device']}, " if "device" in about else ""
+    size = len(program.ranks)
+    return f"{source}{torch}{device}{size} rank{'s' if size > 1 else ''}"
+
+
+def tables(program: Program) -> Iterator[Table]:
+    """What the groups do, and what the ranks do. The calls and bytes of a group are those of all
+    its ranks."""
+    calls: Counter[tuple[str, str, str]] = Counter()
+    sizes: Counter[tuple[str, str, str]] = Counter()
+    ranks = []
+    for rank, nodes in enumerate(program.ranks):
+        for node in nodes:
+            if node.kind not in (COMPUTE, RECV):  # a transfer counts once
+                key = node.group, node.kind, node.dtype
+                calls[key] += 1
+                sizes[key] += node.bytes
+        given = [node for node in nodes if node.kind not in (COMPUTE, RECV)]
+        ranks.append(
+            Row(
+                (
+                    *(rank, sum(node.duration_ns for node in nodes)),
+                    sum(node.kind in COLLECTIVES for node in given),
+                    sum(node.kind == SEND for node in given),
+                    sum(node.bytes for node in given),
+                )
+            )
+        )
+
+    def order(key: tuple[str, str, str]) -> tuple:  # large groups first
+        members = program.groups.get(key[0], ())
+        return -len(members), members, key
+
+    rows = []
+    for key in sorted(calls, key=order):
+        group, kind, dtype = key
+        members = program.groups.get(group, ())
+        # All ranks of a group make a collective together.
+        count = calls[key] // len(members) if kind in COLLECTIVES else calls[key]
+        shown = ", ".join(map(str, members[:8])) + (", ..." if len(members) > 8 else "")
+        rows.append(Row((group or "all", shown, kind, dtype, count, sizes[key])))
+    yield Table("calls", "Calls of the groups, and the bytes that all ranks give", _CALLS, rows)
+    yield Table("ranks", "Ranks", _RANKS, ranks)

@@ -1,0 +1,298 @@
+"""Chakra execution traces (MLCommons), the format of ASTRA-sim's workloads, as a rank graph.
+
+One file per rank, `NAME.0.et` and so on, raw or gzip: protobuf messages, each behind its length.
+The first one is the metadata, the others are nodes. `NAME.json` beside them has the groups. Without
+that file, those of the recorder's metadata count, and nodes that name no group belong to all ranks.
+`ina_recorder.py`, which records such traces, also has what is common to reading and writing.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from testbed.collective import ina_recorder
+from testbed.config.data_files import DataError, read_bytes, read_json
+from testbed.traffic.rank_graph import (
+    COLLECTIVES,
+    COMPUTE,
+    NOBODY,
+    RECV,
+    ROOTED,
+    SEND,
+    Node,
+    Program,
+    check,
+    describe,
+)
+from testbed.traffic.trace import TraceError
+
+SUFFIX = ina_recorder.TRACE
+MAX_BYTES = 1 << 30  # of a rank's file, also unpacked
+MAX_NODES = 4_000_000  # of a rank
+
+_COMM_KINDS = {number: kind for kind, number in ina_recorder.COMM_TYPES.items()}
+_COMM_KINDS[8] = "reduce_scatter"  # REDUCE_SCATTER_BLOCK
+# The attribute that has the root: who gives, or who gets.
+_ROOT = {
+    **dict.fromkeys(("broadcast", "scatter"), "comm_src"),
+    **dict.fromkeys(("reduce", "gather"), "comm_dst"),
+}
+_GZIP = b"\x1f\x8b"
+# Types of nodes that only order others, or that take time on the processor: METADATA, MEM_LOAD,
+# MEM_STORE, COMP.
+_COMPUTING = (1, 2, 3, 4)
+_SEND, _RECV, _COLLECTIVE = 5, 6, 7
+# Fields of an attribute: plain numbers, and those of fixed size or with a zigzag.
+_WHOLE = (7, 9, 11, 13, 27)
+_ZIGZAG = (15, 17)
+_FIXED = {3: "<d", 5: "<f", 19: "<I", 21: "<Q", 23: "<i", 25: "<q"}
+_LISTS = (8, 10, 12, 14)  # of whole numbers
+
+
+def is_trace(name_or_path: str | Path) -> bool:
+    """True if a path names a program's traces."""
+    return str(name_or_path).endswith(SUFFIX)
+
+
+def load(path: str | Path) -> Program:
+    """Read and check the traces of all ranks. path: NAME.et, or the first rank's file, NAME.0.et.
+    Raises TraceError, which names file and node."""
+    path = Path(path)
+    if path.stem.endswith(".0"):
+        path = path.with_name(f"{path.stem[:-2]}{SUFFIX}")
+    part = functools.partial(ina_recorder.trace_part, path)
+    if not part(0).exists():
+        raise TraceError(f"{part(0)}: there is no such trace; name NAME{SUFFIX} or NAME.0{SUFFIX}")
+    about, nodes = _read(part(0), 0)
+    ranks = [nodes]
+    groups = _groups_in(about, part(0))
+    world = about.get("world")  # files of more ranks are of an earlier recording
+    while len(ranks) != world and (file := part(len(ranks))).exists():
+        says, nodes = _read(file, len(ranks))
+        groups |= _groups_in(says, file)
+        ranks.append(nodes)
+    if world is not None and len(ranks) < world:
+        raise TraceError(
+            f"{part(len(ranks))}: is missing, the recording has {world} ranks; copy the traces of"
+            " all ranks into this folder"
+        )
+    if (beside := path.with_suffix(".json")).exists():
+        groups = _groups_in({"groups": _json(beside)}, beside)
+    if any(not each.group and each.kind in COLLECTIVES for nodes in ranks for each in nodes):
+        groups[""] = tuple(range(len(ranks)))
+    # A trace need not say who the root is.
+    rooted = [
+        tuple(
+            replace(node, peer=groups[node.group][0])
+            if node.kind in ROOTED and node.peer == NOBODY and groups.get(node.group)
+            else node
+            for node in nodes
+        )
+        for nodes in ranks
+    ]
+    files = tuple(str(part(rank)) for rank in range(len(ranks)))
+    says = {key: str(about[key]) for key in ("script", "torch", "device") if key in about}
+    program = Program(groups, tuple(rooted), files, says)
+    check(program)
+    return program
+
+
+def write(path: str | Path, program: Program) -> None:
+    """Write a program as NAME.0.et, ... and NAME.json, for the path NAME.et."""
+    path = Path(path)
+    for rank, nodes in enumerate(program.ranks):
+        own = {name: list(ranks) for name, ranks in program.groups.items() if rank in ranks}
+        about = {**program.about, "rank": rank, "world": len(program.ranks), "groups": own}
+        graph = [
+            (each.kind, each.after, each.duration_ns, _attributes(each, rank)) for each in nodes
+        ]
+        ina_recorder.write_trace(ina_recorder.trace_part(path, rank), about, graph)
+    ina_recorder.join_traces(path)
+
+
+def _attributes(node: Node, rank: int) -> dict[str, Any]:
+    """The attributes of a node of the recorder."""
+    if node.kind == COMPUTE:
+        return {}
+    found: dict[str, Any] = {"pg_name": node.group, "comm_size": node.bytes}
+    if node.dtype:
+        found["dtype"] = node.dtype
+    if node.parts:
+        found["comm_parts"] = list(node.parts)
+    if node.kind in (SEND, RECV):
+        ends = (rank, node.peer) if node.kind == SEND else (node.peer, rank)
+        found |= {"comm_src": ends[0], "comm_dst": ends[1], "comm_tag": node.tag}
+    if node.kind in ROOTED:
+        found[_ROOT[node.kind]] = node.peer
+    return found
+
+
+# -- reading
+
+
+def _json(path: Path) -> Any:
+    try:
+        return read_json(path)
+    except DataError as error:
+        raise TraceError(str(error)) from None
+
+
+def _groups_in(about: dict[str, Any], file: Path) -> dict[str, tuple[int, ...]]:
+    groups = about.get("groups", {})
+    whole = isinstance(groups, dict) and all(
+        isinstance(ranks, list) and all(type(each) is int for each in ranks)
+        for ranks in groups.values()
+    )
+    if not whole:
+        raise TraceError(f'{file}: its groups are not of the form {{"1": [0, 1]}}; correct it')
+    return {name: tuple(ranks) for name, ranks in groups.items()}
+
+
+def _read(file: Path, rank: int) -> tuple[dict[str, Any], tuple[Node, ...]]:
+    """What a trace says of itself, and its nodes."""
+    messages = _messages(file)
+    try:
+        about = ina_recorder.about_trace(next(messages, b""))
+    except (ValueError, KeyError, TypeError) as error:
+        raise TraceError(f"{file}: its metadata is damaged ({error!s:.200})") from None
+    nodes: list[tuple[Node, list[int]]] = []
+    for number, message in enumerate(messages, start=1):
+        if number > MAX_NODES:
+            raise TraceError(f"{file}: has more than {MAX_NODES} nodes; record fewer steps")
+        try:
+            nodes.append(_node(message, rank))
+        except (ValueError, KeyError, TypeError, struct.error) as error:
+            raise TraceError(
+                f"{file}: node {number} in file order cannot be read: {error!s:.200}; convert or"
+                " record it again"
+            ) from None
+    places: dict[int, int] = {}
+    for place, (node, _) in enumerate(nodes):
+        if places.setdefault(node.id, place) != place:
+            raise TraceError(f"{file}: two nodes have the id {node.id}; give each one its own")
+    found = []
+    for node, before in nodes:
+        for each in before:
+            if each not in places:
+                raise TraceError(
+                    f"{file}: node {node.id} ({describe(node)}) depends on node {each}, which is"
+                    " not in the file, so nothing lets it start; convert or record it again"
+                )
+        found.append(replace(node, after=tuple(places[each] for each in before)))
+    return about, tuple(found)
+
+
+def _messages(file: Path) -> Iterator[bytes]:
+    try:
+        data = read_bytes(file, MAX_BYTES)
+        if data.startswith(_GZIP):
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
+                data = packed.read(MAX_BYTES + 1)
+            if len(data) > MAX_BYTES:
+                raise TraceError(f"{file}: unpacked, it is larger than {MAX_BYTES >> 20} MiB")
+    except DataError as error:
+        raise TraceError(str(error)) from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"{file}: not a whole gzip file ({error}); copy it again") from None
+    at = number = 0
+    while at < len(data):
+        try:
+            size, at = ina_recorder.read_varint(data, at)
+        except ValueError:
+            size = len(data)
+        if at + size > len(data):
+            raise TraceError(f"{file}: message {number} is cut off; copy or record it again")
+        yield data[at : at + size]
+        at += size
+        number += 1
+
+
+def _node(message: bytes, rank: int) -> tuple[Node, list[int]]:
+    """A node and the ids of those that it depends on. Raises ValueError and others."""
+    number = kind_number = micros = 0
+    before: list[int] = []
+    given: dict[str, Any] = {}
+    for field, value in ina_recorder.proto_fields(message):
+        if field in (4, 5):
+            before += _whole_numbers(value)
+        elif field == 10:
+            name, content = _attribute(value)
+            given[name] = content
+        elif isinstance(value, int):
+            if field == 1:
+                number = value
+            elif field == 3:
+                kind_number = value
+            elif field == 7:
+                micros = value
+    node = Node(
+        COMPUTE,
+        group=str(given.get("pg_name", "")),
+        bytes=int(given.get("comm_size", 0)),
+        dtype=str(given.get("dtype", "")),
+        id=number,
+    )
+    if kind_number in _COMPUTING:
+        duration_ns = int(given.get("duration_ns", 1000 * micros))
+        if not duration_ns and given.get("num_ops"):
+            raise ValueError("it has a number of operations (num_ops) and no duration")
+        return Node(COMPUTE, duration_ns=duration_ns, id=number), before
+    if kind_number in (_SEND, _RECV):
+        kind, own, other = (
+            (SEND, "comm_src", "comm_dst")
+            if kind_number == _SEND
+            else (RECV, "comm_dst", "comm_src")
+        )
+        if int(given.get(own, rank)) != rank:
+            raise ValueError(f"a {kind} with {own} {given[own]} on rank {rank}")
+        tag = int(given.get("comm_tag", 0))
+        return replace(node, kind=kind, peer=int(given[other]), tag=tag), before
+    if kind_number != _COLLECTIVE:
+        raise ValueError(f"it is of the unknown type {kind_number}")
+    kind = _COMM_KINDS.get(given.get("comm_type", -1), "")
+    if not kind:
+        raise ValueError(f"a collective with comm_type {given.get('comm_type')}")
+    root = int(given.get(_ROOT.get(kind, ""), NOBODY))
+    parts = tuple(given.get("comm_parts", ()))
+    return replace(node, kind=kind, peer=root, parts=parts), before
+
+
+def _attribute(data: int | bytes) -> tuple[str, Any]:
+    if isinstance(data, int):
+        raise ValueError("an attribute is a number")
+    name, found = "", None  # type: str, Any
+    for field, value in ina_recorder.proto_fields(data):
+        if field == 1 and isinstance(value, bytes):
+            name = value.decode()
+        elif field in _WHOLE and isinstance(value, int):
+            found = value - (1 << 64) if field in (7, 9) and value >> 63 else value
+        elif field in _ZIGZAG and isinstance(value, int):
+            found = value >> 1 ^ -(value & 1)
+        elif field in _FIXED and isinstance(value, bytes):
+            (found,) = struct.unpack(_FIXED[field], value)
+        elif field == 29 and isinstance(value, bytes):
+            found = value.decode()
+        elif field in _LISTS and isinstance(value, bytes):
+            found = [
+                n for each in ina_recorder.proto_fields(value) for n in _whole_numbers(each[1])
+            ]
+    return name, found
+
+
+def _whole_numbers(value: int | bytes) -> list[int]:
+    """A repeated field: one number, or several in a packed form."""
+    if isinstance(value, int):
+        return [value]
+    found, at = [], 0
+    while at < len(value):
+        number, at = ina_recorder.read_varint(value, at)
+        found.append(number)
+    return found
