@@ -72,6 +72,19 @@ def stubborn(arguments: dict, descriptors: list[int]) -> None:
     time.sleep(600)
 
 
+def lead(arguments: dict, descriptors: list[int]) -> None:
+    """Lead a session with another process in it, which outlives this one if nobody ends it; say
+    which."""
+    os.setsid()
+    other = os.fork()
+    if other == 0:
+        time.sleep(600)
+        os._exit(0)
+    os.write(descriptors[0], b"%d\n" % other)
+    if not arguments["ends"]:
+        time.sleep(600)
+
+
 def talk_and_sleep(arguments: dict, descriptors: list[int]) -> None:
     print("before the end", flush=True)
     time.sleep(600)

@@ -125,6 +125,7 @@ def test_many_children_at_once(spawner, tmp_path):
     processes = [spawner.spawn(f"c{i}", f"{HERE}:three", {}, log) for i in range(400)]
     spawner.wait_ended(processes, 60, "end")
     assert {process.code for process in processes} == {3}
+    assert len(os.listdir(f"/proc/{spawner.pid}/fd")) < 20, "nothing is held of those that ended"
 
 
 def test_close_leaves_no_child(spawner, tmp_path):
@@ -133,6 +134,23 @@ def test_close_leaves_no_child(spawner, tmp_path):
     identities = [Identity.of(process.pid) for process in processes]
     spawner.close()
     assert not any(identity.alive() for identity in identities)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_a_child_has_started_ends_with_it(spawner, tmp_path, ends):
+    """Whether it ends by itself or with the spawner."""
+    ours, theirs = os.pipe()
+    arguments = {"ends": ends}
+    child = spawner.spawn("a", f"{HERE}:lead", arguments, tmp_path / "l", descriptors=[theirs])
+    os.close(theirs)
+    with open(ours) as pipe:
+        other = Identity.of(int(pipe.readline()))
+    if ends:
+        spawner.wait_ended([child], 10, "end")
+    else:
+        spawner.wait_started([child])
+        spawner.close()
+    wait_until(lambda: other is None or not other.alive())
 
 
 def test_a_module_that_cannot_be_imported_is_named(tmp_path):

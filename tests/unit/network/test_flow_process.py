@@ -195,6 +195,7 @@ def drain(sink: socket.socket) -> list[int]:
         ({"on_ns": 3 * MS, "off_ns": 7 * MS}, 24.5, 9),  # at 2, 3, 4, 12, 13, 14, 22, 23, 24 ms
         ({"start_ns": 80 * MS}, 70, 0),
         ({"rate_bps": 1_136_000 * 100, "end_ns": 12 * MS}, 20, 1001),  # many at a time
+        ({"rate_bps": 1_136_000 * 1000, "end_ns": 12 * MS}, 20, 10001),  # more than in one go
     ],
 )
 def test_packets_of_a_constant_rate_are_sent_when_they_are_due(
@@ -243,6 +244,24 @@ def test_a_receiver_counts_packets_and_bytes(clock):
     assert said[1]["done"] == {"packets_received": 303, "bytes": 3 * 5 + 300 * 7}
 
 
+def test_a_stream_that_cannot_send_looks_at_its_times_all_the_same(clock, peer, monkeypatch):
+    receiver = peer()
+    clock.looks = receiver.look
+    clock.stop_after(60)
+    real = clock.select
+
+    def full(reading, writing, failed, wait_s):
+        if writing:
+            clock.sending.append(clock.now_ns - clock.begun_ns)
+        return real(reading, (), failed, wait_s)
+
+    monkeypatch.setattr(clock, "select", full)
+    times = dict(start_ns=5 * MS, on_ns=5 * MS, off_ns=10 * MS, end_ns=47 * MS)
+    run_end(clock, "sender", kind="tcp", packet_bytes=1514, **times)
+    tries = [round(time_ns / MS) for time_ns in clock.sending]
+    assert sorted(set(tries)) == [5, 20, 35] and receiver.count == 0
+
+
 class Peer:
     """The receiver of a TCP flow, without a clock: it takes what comes, and answers each burst."""
 
@@ -259,8 +278,11 @@ class Peer:
             while data := self.end.recv(1 << 20):
                 self.count += len(data)
         if self.burst_bytes and self.count >= (self.answered + 1) * self.burst_bytes:
-            self.answered += 1
-            self.end.send(b"b")
+            self.answer()
+
+    def answer(self) -> None:
+        self.answered += 1
+        self.end.send(b"b")
 
     def close(self) -> None:
         self.listening.close()
@@ -317,6 +339,25 @@ def test_bursts_are_sent_at_their_times_and_answered(clock, peer):
     assert 0 < len(done["bursts"]) == receiver.answered
     assert receiver.count == 150_000 * receiver.answered
     assert set(begun) <= {3, 13, 23, 33} and len(begun) == len(set(begun))
+
+
+def test_a_burst_that_takes_long_moves_only_the_next_one(clock, peer):
+    """Here the first takes 14 ms: then those of 13 ms begin at once, and the others in time."""
+    receiver, begun = peer(1000), []
+    send = receiver.answer
+
+    def answer():
+        if receiver.answered == 0:
+            clock.now_ns += 14 * MS
+        begun.append((clock.now_ns - clock.begun_ns) // MS)
+        send()
+
+    receiver.answer = answer
+    clock.looks = receiver.look
+    clock.stop_after(50)
+    times = dict(start_ns=3 * MS, end_ns=45 * MS, burst_bytes=1000, every_ns=10 * MS)
+    code, _ = run_end(clock, "sender", kind="tcp", packet_bytes=1514, **times)
+    assert code == 0 and begun == [17, 17, 23, 33, 43]
 
 
 def test_a_receiver_that_has_hung_up_is_an_error(clock, peer):

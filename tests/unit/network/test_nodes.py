@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
-from testbed.errors import UserError
-from testbed.network import namespace
+from testbed.errors import RunError, UserError
+from testbed.network import namespace, nodes
 from testbed.network.nodes import controller_options, refuse_others
 
 
@@ -64,3 +65,58 @@ def test_a_command_that_fails_is_named():
     namespace._batch("ip", "h1", ["link show lo"])
     with pytest.raises(SystemExit, match="h1.*link show no-such-link"):
         namespace._batch("ip", "h1", ["link show lo", "link show no-such-link"])
+
+
+class Shell:
+    """Stands for Mininet's own nodes."""
+
+    def __init__(self, name, **params):
+        self.name, self.params = name, params
+
+
+def test_a_switch_passes_its_options_on(monkeypatch):
+    monkeypatch.setattr(nodes.PreparedNode, "__init__", Shell.__init__)
+    plain = nodes.P4Switch("s1", program="a.p4")
+    assert plain.arguments == () and plain.params["inNamespace"]
+    made = nodes.P4Switch("s1", arguments=("--trace",), cpu_port=7, priority_queues=4)
+    assert made.arguments == (
+        *("--trace", "--device-id", "1", "--cpu-port", "7", "--priority-queues", "4"),
+    )
+
+
+def test_a_run_starts_its_switches_itself():
+    launched = []
+    made = SimpleNamespace(launch=launched.append, namespace=5)
+    nodes.P4Switch.start(made)
+    assert launched == [made]
+
+
+@pytest.mark.parametrize("refused", [None, "h1-eth0"])
+def test_both_ends_of_links_carry_packets_as_on_a_wire(tmp_path, monkeypatch, refused):
+    """In their own namespaces; an interface without a link has one end."""
+    said = tmp_path / "said"
+
+    def off(names):
+        with said.open("a") as file:
+            file.write(f"{entered[-1]} {names[0]}\n")
+        if names == [refused]:
+            raise OSError("not supported")
+
+    entered = []
+    monkeypatch.setattr(nodes.kernel, "enter_network", entered.append)
+    monkeypatch.setattr(nodes.kernel, "switch_offloads_off", off)
+    switch, host = SimpleNamespace(pid=5), SimpleNamespace(pid=6)
+    ends = [
+        SimpleNamespace(name="s1-eth1", node=switch),
+        SimpleNamespace(name="h1-eth0", node=host),
+        SimpleNamespace(name="s1-eth2", node=switch, link=None),
+    ]
+    ends[0].link = SimpleNamespace(intf1=ends[0], intf2=ends[1])
+    made = SimpleNamespace(intfList=lambda: [ends[0], ends[2]])
+    if refused:
+        with pytest.raises(RunError, match="cannot switch off the offloads of h1-eth0"):
+            nodes.P4Switch._prepare_links(made)
+    else:
+        nodes.P4Switch._prepare_links(made)
+    lines = ["5 s1-eth1", "6 h1-eth0", "5 s1-eth2"]
+    assert said.read_text().splitlines() == lines[: 2 if refused else 3]

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -174,6 +175,29 @@ def test_a_command_ends_with_its_run(folder, process, monkeypatch):
     process.stdin.close()  # the runner ends
     with pytest.raises(RunError, match="has ended, and with it h1"):
         live_runs.run_in_node(made, "h1", ["sleep", "60"])
+
+
+def test_a_command_in_a_node_ends_with_who_has_called_it(folder, tmp_path, monkeypatch):
+    """Also where that is killed."""
+    monkeypatch.setattr(live_runs.kernel, "enter_node", lambda pid: None)
+    made, told = record(h1_net=os.getpid()), tmp_path / "told"
+    caller = os.fork()
+    if caller == 0:
+        try:
+            command = f"echo $$ > {told}.new; mv {told}.new {told}; exec sleep 600"
+            live_runs.run_in_node(made, "h1", ["sh", "-c", command])
+        finally:
+            os._exit(1)
+    while not told.exists():
+        time.sleep(0.001)
+    command = Identity.of(int(told.read_text()))
+    assert command.alive()
+    os.kill(caller, signal.SIGKILL)
+    os.waitpid(caller, 0)
+    deadline = time.monotonic() + 60
+    while command.alive():
+        assert time.monotonic() < deadline or command.kill()
+        time.sleep(0.001)
 
 
 def test_logs_come_in_the_order_of_repetitions(folder, tmp_path):

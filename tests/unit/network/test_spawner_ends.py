@@ -1,0 +1,63 @@
+"""Ends of a spawner that tests with a real one do not see, with processes that are made up."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from testbed.network import spawner
+from testbed.network.spawner import Spawner
+
+
+@pytest.mark.parametrize(
+    "ready, stubborn, done",
+    [
+        (True, False, ["wait 5"]),
+        (True, True, ["wait 5", "kill", "wait"]),
+        (False, False, ["kill", "wait 5"]),  # it may import for a long while yet
+    ],
+)
+def test_a_spawner_is_given_time_and_then_killed(tmp_path, ready, stubborn, done):
+    log = []
+
+    def wait(timeout=None):
+        log.append("wait" if timeout is None else f"wait {timeout}")
+        if stubborn and "kill" not in log:
+            raise subprocess.TimeoutExpired("spawner", timeout)
+
+    process = SimpleNamespace(wait=wait, kill=lambda: log.append("kill"))
+    (tmp_path / "pool.log").write_text("its words")
+    made = SimpleNamespace(
+        _socket=SimpleNamespace(close=lambda: None), _ready=ready, _process=process,
+        log=tmp_path / "pool.log", kept=tmp_path / "kept.log",
+    )  # fmt: skip
+    Spawner.close(made)
+    assert log == done and made.kept.read_text() == "its words"
+
+
+@pytest.mark.parametrize(
+    "preload, failed",
+    [
+        (["os", "no_such_module"], "ModuleNotFoundError: No module named 'no_such_module'"),
+        (["json:loads 5"], "TypeError: the JSON object must be str, bytes or bytearray, not int"),
+        (["json:loads [1"], "JSONDecodeError: "),
+    ],
+)
+def test_a_spawner_that_cannot_start_says_why(monkeypatch, capsys, preload, failed):
+    names = ("die_with_parent", "set_process_name", "set_command_line")
+    for name in names:
+        monkeypatch.setattr(spawner.kernel, name, lambda *_: None)
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        try:
+            assert spawner.main([str(its.detach()), str(os.getpid()), "pool", *preload]) == 1
+        finally:
+            gc.enable()
+        assert json.loads(ours.recv(1 << 16))["failed"].startswith(failed)
+    assert "Traceback" in capsys.readouterr().err
