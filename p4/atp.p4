@@ -157,7 +157,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         } else if (meta.event == PULL) {
             vacate(PULLED);
             meta.move = TAKE;
-            take_content(slot.flags | FLAG_PARTIAL | FLAG_REMINDED);
+            take_content((slot.flags & ~FOR_SOME) | FLAG_PARTIAL | FLAG_REMINDED);
         } else if (meta.event == NOTHING_HELD) {
             hdr.ina.kind = KIND_REMINDER_EMPTY;
             hdr.ip.source = meta.ip;

@@ -1,4 +1,5 @@
-/* What every system does with a packet that leaves: mark congestion, address a multicast copy.
+/* What every system does with a packet that leaves: mark congestion, address a multicast copy, and
+ * leave out the values that its receivers do not need.
  *
  * Included by a program after its `metadata_t`, as parser.p4 is.
  */
@@ -32,11 +33,51 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
         size = 65536;
     }
 
+#ifdef ZEROS
+    /* The workers that a copy of a result is for: those behind its port. */
+    bitmap_t behind = 0;                 // 0: unknown
+
+    action set_behind(bitmap_t workers) {
+        behind = workers;
+    }
+    table members {
+        key = { hdr.ina.job: exact; standard.egress_port: exact; standard.egress_rid: exact; }
+        actions = { set_behind; NoAction; }
+        default_action = NoAction();
+        size = 65536;
+    }
+
+    action omit_values() {
+        hdr.values.setInvalid();
+#if VALUE_BITS == 16
+        hdr.short_values.setInvalid();
+#endif
+        hdr.ina.kind = hdr.ina.kind | WITHOUT_VALUES;
+        hdr.ina.flags = hdr.ina.flags & ~FLAG_SHORT;
+        hdr.ip.length = IP_BYTES + UDP_BYTES + INA_BYTES;
+        hdr.udp.length = UDP_BYTES + INA_BYTES;
+    }
+#endif
+
     apply {
         if (hdr.ina.isValid()) {
             hdr.udp.checksum = 0;        // the values are the switch's, not the sender's
             if (standard.egress_rid != 0) {
                 receiver.apply();
+#ifdef ZEROS
+                /* A copy that is for no worker that needs the values goes without them. */
+                if (hdr.ina.kind == KIND_RESULT &&
+                    (hdr.ina.flags & (FLAG_FOR_ONE | FLAG_FROM_ONE)) != 0) {
+                    members.apply();
+                    bitmap_t needed = behind & ((bitmap_t) 1 << hdr.ina.next_exponent);
+                    if ((hdr.ina.flags & FLAG_FROM_ONE) != 0) {
+                        needed = behind ^ needed;
+                    }
+                    if (behind != 0 && needed == 0) {
+                        omit_values();
+                    }
+                }
+#endif
             }
             congestion.apply();
             if (threshold != 0 && standard.enq_qdepth >= threshold) {

@@ -190,7 +190,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             vacate(EVICTED);
             occupy();
             meta.move = TRADE;           // the old values leave, not the packet's
-            take_content(slot.flags | FLAG_PARTIAL);
+            take_content((slot.flags & ~FOR_SOME) | FLAG_PARTIAL);
         } else if (meta.event == SWAP_HELD || meta.event == GHOST) {
             vacate(DISCARDED);           // a held sum has left: not once more
             occupy();
@@ -210,7 +210,7 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         } else if (meta.event == PULL) {
             vacate(PULLED);
             meta.move = TAKE;
-            take_content(slot.flags | FLAG_PARTIAL | FLAG_REMINDED);
+            take_content((slot.flags & ~FOR_SOME) | FLAG_PARTIAL | FLAG_REMINDED);
         } else if (meta.event == NOTHING_HELD) {
             hdr.ina.kind = KIND_REMINDER_EMPTY;
             hdr.ip.source = meta.ip;

@@ -57,6 +57,8 @@ FLAGS = [
     "float",
     "short",
     "round",
+    "for_one",
+    "from_one",
 ]
 
 

@@ -10,11 +10,16 @@
     own = job.reduce_scatter(array)          # this rank's part of the sum
     everyone = job.all_gather(own)           # any type, bit by bit
     job.broadcast(array, root=0)
+    job.reduce(array, root=0)                # the sum, at the root
 
-The network knows one operation, the sum of all ranks' arrays, which every rank gets. A
-reduce-scatter is such a sum of which a rank keeps its part. In an all-gather and a broadcast every
-rank gives 0 where another one gives its values, and bytes travel as int32, so that a sum is what
-that one has given, bit by bit.
+The network knows one operation, the sum of all ranks' arrays. In a reduce-scatter and a reduce only
+the rank that needs a part of the sum gets its values, the others get headers. In an all-gather and
+a broadcast only one rank gives the values of a part, the others give headers, and bytes travel as
+int32, so that the sum is what that one has given, bit by bit. So no link carries values that nobody
+needs, and every rank hears of every packet: that is what acknowledges it.
+
+A sum of a few float32 (`FEW_WORDS`) is a gather of them, and each rank adds them up: in one round
+trip, where the scales of a sum in int32 would need one more.
 
 All ranks must call the same collectives in the same order with arrays of the same shape and type,
 as with any such library.
@@ -49,6 +54,8 @@ TIMEOUT_S = "INA_COLLECTIVE_TIMEOUT_S"  # longest wait for a rank
 RECORD = "INA_RECORD"  # JSON, the arguments of ina_recorder.start; only if a run is recorded
 
 
+FEW_WORDS = 64  # that all ranks together give to a sum that is a gather
+WHOLE = 1 << 40  # values, more than any array has: a share that is all of it
 NAMED = 20  # results with values that are not finite, of which a rank's log says where they are
 
 
@@ -80,6 +87,11 @@ class Link:
         self.block_values = int(facts["block_values"])
         self.members: list[int] | None = facts.get("members")  # job's numbers of them; None: all
         self.fixed = bool(facts["fixed"])  # True: float32 have a fixed scale
+        self.seat([*range(self.ranks)])
+
+    def seat(self, workers: Sequence[int]) -> None:
+        """Say which worker of the communicator each rank is, if not the one of its number."""
+        self.memory.places[: self.ranks] = workers
 
     def ring(self) -> None:
         """Wake the host process."""
@@ -220,6 +232,9 @@ class _Sum:
     wanted: np.ndarray  # flat, of the same type: where the sum goes
     wanted_first: int
     said: tuple[int, int, np.dtype, int]  # whole, collective, type and root, for the prelude
+    share: int = 0  # values that belong to each rank; 0: all to all
+    share_at: int = 0  # the array's first value among those of all ranks
+    from_one: bool = False  # a rank gives its share to the others; False: it alone gets it
     divisor: int = 1
     layer: int = 0
 
@@ -284,6 +299,7 @@ class Job:
         self._arena = _Arena(link.memory.words.size)
         self._open: deque[int] = deque()  # calls that are not done, oldest first
         self._calls: dict[int, _Call] = {}
+        self._states = link.memory.calls["state"]
         self._submitted = 0
         self._begun = 0  # collectives
         self._named = 0  # results with values that are not finite
@@ -297,6 +313,16 @@ class Job:
         if not 0 <= self.rank < self.size:
             raise UserError(f"this process is rank {rank} of its group; the job has {self.size}")
         self._most = prelude.most_blocks(link.ranks, link.block_values) * link.block_values
+
+    @property
+    def worker(self) -> int:
+        """The job's number of this rank."""
+        return self._link.rank
+
+    def seat(self, workers: Sequence[int]) -> None:
+        """Say the job's number of each rank, in order, where ranks have others (`join`). All ranks
+        must have said it before a collective that gives ranks different values."""
+        self._link.seat(workers)
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
         """An array in shared memory, float32 or int32; its collectives copy nothing. It lives as
@@ -336,6 +362,8 @@ class Job:
         None: a new array. `array` must not change before the handle is done."""
         array = self._numbers(array, "allreduce", mean)
         wanted = _flat_result(out, array.size, array.dtype)
+        if array.dtype == np.float32 and self.size * array.size <= FEW_WORDS:
+            return self._sum_of_few(array, wanted, mean, layer)
         return self._begin(
             _Sum(
                 size=array.size,
@@ -389,10 +417,54 @@ class Job:
                 wanted=wanted,
                 wanted_first=self.rank * part,
                 said=(array.size, prelude.REDUCE_SCATTER, array.dtype, 0),
+                share=part,
                 divisor=self.size if mean else 1,
                 layer=layer,
             ),
             lambda: wanted.reshape(shape),
+        )
+
+    def reduce(
+        self,
+        array: np.ndarray,
+        root: int = 0,
+        *,
+        mean: bool = False,
+        layer: int = 0,
+        out: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The sum over all ranks, at rank `root`; see `reduce_async`."""
+        return self.reduce_async(array, root, mean=mean, layer=layer, out=out).wait()
+
+    def reduce_async(
+        self,
+        array: np.ndarray,
+        root: int = 0,
+        *,
+        mean: bool = False,
+        layer: int = 0,
+        out: np.ndarray | None = None,
+    ) -> Handle:
+        """Begin to sum an array over all ranks, as `allreduce_async` does, for rank `root` alone.
+        On the others the result is empty, and `out` stays as it is."""
+        array = self._numbers(array, "reduce", mean)
+        self._check_root(root)
+        own = self.rank == root
+        wanted = _flat_result(out, array.size, array.dtype) if own else array.reshape(-1)[:0]
+        return self._begin(
+            _Sum(
+                size=array.size,
+                given=np.ascontiguousarray(array).reshape(-1),
+                given_first=0,
+                wanted=wanted,
+                wanted_first=0,
+                said=(array.size, prelude.REDUCE, array.dtype, root),
+                share=WHOLE,
+                share_at=root * WHOLE,
+                divisor=self.size if mean else 1,
+                layer=layer,
+            ),
+            lambda: wanted.reshape(array.shape) if own else wanted,
         )
 
     def all_gather(
@@ -426,6 +498,8 @@ class Job:
                 wanted=gathered,
                 wanted_first=0,
                 said=(array.size, prelude.ALL_GATHER, array.dtype, 0),
+                share=own.size,
+                from_one=True,
                 layer=layer,
             ),
             made,
@@ -443,25 +517,31 @@ class Job:
         """Begin to send the array of rank `root` to all ranks, bit by bit. All ranks give one of
         that shape and type of numbers. out: as of `allreduce_async`."""
         array = _of_bytes(array, "broadcast")
-        if not 0 <= root < self.size:
-            raise ValueError(f"there is no rank {root}; the job has {self.size}")
+        self._check_root(root)
+        own = self.rank == root
         result = _flat_result(out, array.size, array.dtype)
         whole = array.nbytes % 4 == 0
-        wanted = _lanes(result) if whole else np.empty(-(-array.nbytes // 4), np.int32)
+        size, nothing = -(-array.nbytes // 4), np.zeros(0, np.int32)
+        wanted = nothing if own else _lanes(result) if whole else np.empty(size, np.int32)
 
         def made() -> np.ndarray:
-            if not whole:
+            if own:
+                result[:] = array.reshape(-1)
+            elif not whole:
                 result.view(np.uint8)[:] = wanted.view(np.uint8)[: array.nbytes]
             return result.reshape(array.shape)
 
         return self._begin(
             _Sum(
-                size=wanted.size,
-                given=_lanes(array) if self.rank == root else np.zeros(0, np.int32),
+                size=size,
+                given=_lanes(array) if own else nothing,
                 given_first=0,
                 wanted=wanted,
                 wanted_first=0,
                 said=(array.size, prelude.BROADCAST, array.dtype, root),
+                share=WHOLE,
+                share_at=root * WHOLE,
+                from_one=True,
                 layer=layer,
             ),
             made,
@@ -499,6 +579,36 @@ class Job:
 
     # -- calls
 
+    def _check_root(self, root: int) -> None:
+        if not 0 <= root < self.size:
+            raise ValueError(f"there is no rank {root}; the job has {self.size}")
+
+    def _sum_of_few(self, array: np.ndarray, wanted: np.ndarray, mean: bool, layer: int) -> Handle:
+        """A sum of float32, as a gather of them."""
+        given = np.ascontiguousarray(array).reshape(-1)
+        gathered = np.empty((self.size, array.size), np.int32)
+
+        def made() -> np.ndarray:
+            with np.errstate(invalid="ignore", over="ignore"):
+                total = gathered.view(np.float32).sum(0, np.float64)
+                wanted[:] = total / self.size if mean else total
+            self._name_not_finite(handle, wanted, 0)
+            return wanted.reshape(array.shape)
+
+        handle = self._begin(
+            _Sum(
+                size=gathered.size,
+                given=given.view(np.int32),
+                given_first=self.rank * array.size,
+                wanted=gathered.reshape(-1),
+                wanted_first=0,
+                said=(array.size, prelude.ALLREDUCE, array.dtype, 0),
+                layer=layer,
+            ),
+            made,
+        )
+        return handle
+
     def _numbers(self, array: Any, name: str, mean: bool) -> np.ndarray:
         """The same as an array that can be summed."""
         array = np.asarray(array)
@@ -533,6 +643,8 @@ class Job:
         first, last = _overlap(given.wanted_first, given.wanted.size, start, stop)
         target = given.wanted[first - given.wanted_first : last - given.wanted_first]
         source = self._shared_place(values) if values.size == stop - start else None
+        if given.from_one and target.size:
+            source = None  # the network brings this rank's own values to no other place
         shared = self._shared_place(target) if target.size == stop - start else None
         place = shared if shared is not None else self._room(stop - start)
         if source is None:
@@ -574,6 +686,8 @@ class Job:
         record.divisor = given.divisor
         record.prelude, record.prelude_words = call.prelude, call.prelude_words
         record.layer = given.layer
+        record.share, record.from_one = given.share, given.from_one
+        record.share_at = given.share_at + start
         record.rare_blocks = 0
         record.submitted_ns = record.done_ns = -1
         record.state = memory_map.SUBMITTED
@@ -610,10 +724,12 @@ class Job:
             self._look()
 
     def _look(self) -> None:
-        calls = self._link.memory.calls
-        for number in [*self._open]:
-            if calls[number % memory_map.CALLS].state == memory_map.DONE:
-                self._finish(number)
+        if not self._open:
+            return
+        done = np.flatnonzero(self._states == memory_map.DONE)
+        oldest = self._open[0]
+        for number in sorted(oldest + (done - oldest) % memory_map.CALLS):
+            self._finish(int(number))
         reason = memory_map.read_failure(self._link.memory)
         if reason is not None and self._open:
             raise CollectiveError(reason)
@@ -630,25 +746,26 @@ class Job:
         self._arena.give_back(call.prelude, call.prelude_words)
         call.handle.calls.remove(number)
         record = memory.calls[number % memory_map.CALLS]
+        record.state = memory_map.FREE
         call.handle.rare_blocks += int(record.rare_blocks)
         if record.rare_blocks or record.form == memory_map.FIXED_SCALE:
-            self._name_not_finite(call)
+            self._name_not_finite(call.handle, call.target, call.index)
 
-    def _name_not_finite(self, call: _Call) -> None:
+    def _name_not_finite(self, handle: Handle, result: np.ndarray, index: int) -> None:
         """Say in the rank's log where a result is not finite, of the first ones."""
         if self._named > NAMED:
             return
-        places = np.flatnonzero(~np.isfinite(call.target))
+        places = np.flatnonzero(~np.isfinite(result))
         if not places.size:
             return
         self._named += 1
         if self._named > NAMED:
             print("ina: further results that are not finite are not named", file=sys.stderr)
             return
-        first = call.target[places[0]]
+        first = result[places[0]]
         print(
-            f"ina: {call.handle}: {places.size} values of the result are not finite, the first"
-            f" is {first} at index {call.index + int(places[0])}",
+            f"ina: {handle}: {places.size} values of the result are not finite, the first"
+            f" is {first} at index {index + int(places[0])}",
             file=sys.stderr,
             flush=True,
         )

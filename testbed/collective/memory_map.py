@@ -4,10 +4,11 @@ arrays.
 A *call* is a collective's array, or a piece of a large one. It has a prelude (prelude.py) and
 *blocks* of values. Each block has a scale of its own, and is a tensor to the worker's scoreboard.
 
-The file begins with a `HEADER`, then come `CALLS` records `CALL`, a text for what went wrong, and
-from `ARENA` on 32-bit words, in which the program places its arrays. The program writes a call's
-record, then adds one to `submitted`, then rings (an eventfd). The host process writes `state`, then
-rings the other way. Call n has record n modulo CALLS, so at most CALLS are under way.
+The file begins with a `HEADER`, then come `CALLS` records `CALL`, a text for what went wrong, the
+workers by rank, and from `ARENA` on 32-bit words, in which the program places its arrays. The
+program writes a call's record, then adds one to `submitted`, then rings (an eventfd). The host
+process writes `state`, then rings the other way. Call n has record n modulo CALLS, so at most CALLS
+are under way.
 
 All fields are int64. Offsets and lengths of arrays count 32-bit words of the arena.
 """
@@ -19,10 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-VERSION = 1
+VERSION = 2
 CALLS = 256  # under way at a time
 MAX_MESSAGE = 65536  # bytes, with which a program says which communicator it joins
 TEXT_BYTES = 4096
+RANKS = 1024  # at most in a communicator
 ARENA = 65536  # bytes before the arena
 
 # Call.form: how the values travel
@@ -58,10 +60,16 @@ CALL = _record(
     "prelude",  # place of the words exchanged before the values (prelude.py)
     "prelude_words",
     "layer",  # 0 is the front layer, the most urgent
+    "share",  # values of the collective that belong to each rank: it gets, or gives them; 0: to all
+    "share_at",  # the call's first value among those of all ranks
+    "from_one",  # 1: the rank gives its share; 0: it gets it
     "state",
     "rare_blocks",  # blocks in which a rank had NaN or an infinity
     "submitted_ns",  # since the run's start, -1: not yet
     "done_ns",
+    "round",  # of its prelude, for the host process alone, as what follows
+    "opening",  # block of it
+    "agreed",  # 1: all ranks have said the same of it
 )
 
 
@@ -71,6 +79,7 @@ class Shared(NamedTuple):
     header: np.ndarray  # HEADER[1]
     calls: np.ndarray  # CALL[CALLS]
     text: np.ndarray  # uint8[TEXT_BYTES]
+    places: np.ndarray  # int32[RANKS], the worker that each rank is
     words: np.ndarray  # int32[arena]
     numbers: np.ndarray  # float32[arena], the same memory
 
@@ -93,12 +102,15 @@ def map_memory(descriptor: int, size: int) -> np.ndarray:
 def shared(memory: np.ndarray) -> Shared:
     """The parts of such memory."""
     calls = HEADER.itemsize + CALLS * CALL.itemsize
-    assert calls + TEXT_BYTES <= ARENA
+    text = calls + TEXT_BYTES
+    places = text + 4 * RANKS
+    assert places <= ARENA
     arena = memory[ARENA:]
     return Shared(
         header=memory[: HEADER.itemsize].view(HEADER),
         calls=memory[HEADER.itemsize : calls].view(CALL),
-        text=memory[calls : calls + TEXT_BYTES],
+        text=memory[calls:text],
+        places=memory[text:places].view(np.int32),
         words=arena.view(np.int32),
         numbers=arena.view(np.float32),
     )

@@ -37,8 +37,8 @@ WORDS_PER_RANK = 3
 LARGEST_WORD = 2**31 - 1
 
 # Which collective a call belongs to
-COLLECTIVES = ("allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier")
-ALLREDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, BARRIER = range(5)
+COLLECTIVES = ("allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "reduce")
+ALLREDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, BARRIER, REDUCE = range(6)
 
 
 def counter_bits(ranks: int) -> int:
@@ -159,8 +159,8 @@ def described(words: tuple[int, int, int]) -> str:
     name = COLLECTIVES[collective % len(COLLECTIVES)]
     if collective == BARRIER:
         return name
-    if collective == BROADCAST:
-        name += f" from rank {detail >> 3 & 1023}"
+    if collective in (BROADCAST, REDUCE):
+        name += f" {'from' if collective == BROADCAST else 'to'} rank {detail >> 3 & 1023}"
     return f"{name} of {words[1] - 1} {np.dtype(chr(detail >> 13 & 127)).name} values"
 
 

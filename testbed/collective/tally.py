@@ -16,7 +16,7 @@ COLLECTIVES = "INA_COLLECTIVES"  # environment variable: the file
 KEY = ("communicator", "collective", "dtype", "route")
 VALUES = ("calls", "bytes", "time_ns")
 SYSTEM, GLOO = "system", "gloo"  # routes
-NAMES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier")  # as prelude's
+NAMES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "reduce")
 ALL = "all"  # the communicator of all ranks
 
 

@@ -3,11 +3,11 @@
     dist.init_process_group("ina")
 
 DistributedDataParallel, FSDP and everything else that calls these collectives works unmodified.
-All-reduce and reduce-scatter (sums of float32, bfloat16, float16 and int32 tensors, averages of
-floats), all-gather and broadcast of any type, and barriers use the job that the process belongs to
-(client.py). Everything else goes over gloo, on the same emulated network, and the rank's log says
-so: other collectives, other types and operations of sums, tensors of different sizes, and groups
-for which the experiment has no communicator. With TESTBED_STRICT=1 that is an error.
+All-reduce, reduce-scatter and reduce (sums of float32, bfloat16, float16 and int32 tensors,
+averages of floats), all-gather and broadcast of any type, and barriers use the job that the process
+belongs to (client.py). Everything else goes over gloo, on the same emulated network, and the rank's
+log says so: other collectives, other types and operations of sums, tensors of different sizes, and
+groups for which the experiment has no communicator. With TESTBED_STRICT=1 that is an error.
 
 If the job cannot go on, because a rank has died for instance, waiting for a collective raises
 CollectiveError. DistributedDataParallel waits in C++, where it is a RuntimeError with the same
@@ -27,9 +27,9 @@ import atexit
 import functools
 import json
 import os
-import queue
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -61,16 +61,17 @@ def _nothing() -> None:
 class InaWork(c10d.Work):
     """A collective that is under way, as PyTorch sees it."""
 
-    def __init__(self, tensors: list[torch.Tensor]) -> None:
+    def __init__(self, tensors: list[torch.Tensor], line: _Line) -> None:
         super().__init__()
         self._tensors = tensors
+        self._line = line
         self._over = threading.Event()
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._future: Any = torch.futures.Future()
         # What a callback raises is an error of its future in C++, too.
         self._checked = self._future.then(self._value)
 
-    def finish(self, error: Exception | None) -> None:
+    def finish(self, error: BaseException | None) -> None:
         """Mark the work as done, or as failed with `error`."""
         self._error = error
         self._future.set_result(self._tensors)
@@ -84,6 +85,8 @@ class InaWork(c10d.Work):
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Until it is done; raises CollectiveError if the job cannot go on."""
         limit_s = timeout.total_seconds() if timeout else None  # 0: PyTorch's word for none
+        if limit_s is None and not self._over.is_set():
+            self._line.serve(self)
         if not self._over.wait(limit_s):
             raise TimeoutError(f"a collective is not done after {limit_s:g} s")
         if self._error is not None:
@@ -99,11 +102,85 @@ class InaWork(c10d.Work):
     def is_success(self) -> bool:
         return self._over.is_set() and self._error is None
 
-    def exception(self) -> Exception | None:
+    def exception(self) -> BaseException | None:
         return self._error
 
     def result(self) -> list[torch.Tensor]:
         return self._tensors
+
+
+class _Line:
+    """The works of a group that are under way, in the order in which they began, which is that in
+    which they are done.
+
+    Whoever waits for one takes in the results, as that wakes no other thread. A thread beside the
+    program does it for those that nobody waits for yet."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._works: deque[tuple[Any, InaWork, Callable[[], None]]] = deque()
+        self._serving = threading.Lock()
+        self._more = threading.Condition(threading.Lock())
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def append(self, handle: Any, work: InaWork, put: Callable[[], None]) -> None:
+        """put: called with the result."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._go_on, name="ina", daemon=True)
+            self._thread.start()
+            # A thread that is inside PyTorch when Python ends would abort the process.
+            atexit.register(self.close)
+        self._works.append((handle, work, put))
+        with self._more:
+            self._more.notify()
+
+    def serve(self, last: InaWork | None = None) -> None:
+        """Wait for the works up to `last`, unless another thread does so."""
+        while self._works and not (last and last.is_completed()):
+            if not self._serving.acquire(blocking=False):
+                return
+            try:
+                while self._works and not (last and last.is_completed()):
+                    self._serve_first()
+            finally:
+                self._serving.release()
+        if self._works:
+            with self._more:
+                self._more.notify()
+
+    def _serve_first(self) -> None:
+        handle, work, put = self._works.popleft()
+        error: BaseException | None = None
+        try:
+            handle.wait(self._timeout_s)
+            put()
+        except Exception as found:
+            error = found
+        except BaseException as found:
+            work.finish(found)
+            raise
+        work.finish(error)
+
+    def _go_on(self) -> None:
+        while True:
+            with self._more:
+                while not self._works and not self._closed:
+                    self._more.wait()
+            if not self._works:
+                return
+            self.serve()
+            with self._more:
+                if self._works and self._serving.locked():  # who serves says what is left to do
+                    self._more.wait()
+
+    def close(self) -> None:
+        """End the thread when all works are done."""
+        with self._more:
+            self._closed = True
+            self._more.notify()
+        if self._thread is not None:
+            self._thread.join(LAST_S)
 
 
 class _Together:
@@ -145,8 +222,7 @@ class InaGroup(dist.ProcessGroup):
         self._label = label
         self._bypasses: set[tuple[str, torch.dtype | None]] = set()
         self._timeout_s = timeout.total_seconds()
-        self._pending: queue.SimpleQueue[tuple | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._line = _Line(self._timeout_s)
 
     def getBackendName(self) -> str:
         return NAME
@@ -269,6 +345,19 @@ class InaGroup(dist.ProcessGroup):
         handle = self._joined.broadcast_async(array, options.rootRank, out=array)
         return self._under_way(_counted(handle, tensors), tensors, put)
 
+    def reduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+        """Sum at a root, as of any process group."""
+        options = c10d.ReduceOptions() if opts is None else opts
+        if why := self._unfit("reduce", tensors, options.reduceOp):
+            return self._over_gloo("reduce", tensors, why).reduce(tensors, options)
+        (tensor,) = tensors
+        array, put = _for_sum(tensor)
+        root, is_root = options.rootRank, options.rootRank == self.rank()
+        handle = self._joined.reduce_async(
+            array, root, mean=_is_mean(options), out=array if is_root else None
+        )
+        return self._under_way(_counted(handle, tensors), tensors, put if is_root else _nothing)
+
     def barrier(self, opts: Any = None) -> Any:
         """Barrier, as of any process group."""
         if why := self._unfit("barrier", []):
@@ -283,9 +372,6 @@ class InaGroup(dist.ProcessGroup):
 
     def alltoall(self, outputs: Any, inputs: Any, *others: Any, **options: Any) -> Any:
         return self._over_gloo("all_to_all", inputs).alltoall(outputs, inputs, *others, **options)
-
-    def reduce(self, tensors: Any, *others: Any, **options: Any) -> Any:
-        return self._over_gloo("reduce", tensors).reduce(tensors, *others, **options)
 
     def gather(self, outputs: Any, inputs: Any, *others: Any, **options: Any) -> Any:
         return self._over_gloo("gather", inputs).gather(outputs, inputs, *others, **options)
@@ -318,9 +404,7 @@ class InaGroup(dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Leave the job; the group is of no use any more."""
-        self._pending.put(None)
-        if self._thread is not None:
-            self._thread.join(LAST_S)
+        self._line.close()
 
     @property
     def _joined(self) -> client.Job:
@@ -432,26 +516,9 @@ class InaGroup(dist.ProcessGroup):
 
     def _under_way(self, handle: Any, tensors: list[torch.Tensor], put: Callable[[], None]) -> Any:
         """put: called with the result."""
-        work = InaWork(tensors)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._finish, name="ina", daemon=True)
-            self._thread.start()
-            # A thread that is inside PyTorch when Python ends would abort the process.
-            atexit.register(self.shutdown)
-        self._pending.put((handle, work, put))
+        work = InaWork(tensors, self._line)
+        self._line.append(handle, work, put)
         return work
-
-    def _finish(self) -> None:
-        """Wait for the collectives in the order in which they began, beside the program."""
-        while (entry := self._pending.get()) is not None:
-            handle, work, put = entry
-            error: Exception | None = None
-            try:
-                handle.wait(self._timeout_s)
-                put()
-            except Exception as found:
-                error = found
-            work.finish(error)
 
 
 def _plain(tensor: torch.Tensor) -> bool:
@@ -531,6 +598,8 @@ def new_group(options: Any, _more: Any = None) -> InaGroup:
     if not _in_use and size == int(os.environ.get("WORLD_SIZE", size)):
         _in_use = True
         if (job := _join(rank, size)) is not None:
+            options.store.set(f"worker {rank}", str(job.worker))
+            job.seat([int(options.store.get(f"worker {each}")) for each in range(size)])
             return made(job)
     try:
         group = client.join_as(options.group_id, rank, size, timeout.total_seconds())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from testbed.routing.tree import JobTree, next_hop
-from testbed.setup.records import Setup
+from testbed.setup.records import JobSetup, Platform, Setup
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
 TO_SERVER = 1  # p4/esa.p4
@@ -57,20 +57,26 @@ def _replication_id(topology: Topology, node: str) -> int:
 
 
 def copy_to(
-    topology: Topology,
-    number: int,
+    platform: Platform,
+    job: JobSetup,
     children: Sequence[tuple[int, str]],
+    behind: Mapping[str, Sequence[int]],
     calls: list[tuple],
     *more_keys: int,
 ) -> None:
-    """The entries that send a result on to `children`, (port, node) of a job's tree. `more_keys`:
-    further keys of table job_route."""
+    """The entries that send a result on to `children`, (port, node) of a job's tree. behind: the
+    workers behind a switch among them. `more_keys`: further keys of table job_route."""
     copies = []
+    topology, number, workers = platform.topology, job.group.number, job.group.workers
     for port, child in children:
         rid = _replication_id(topology, child)
         copies.append((port, rid))
         mac, ip = addresses(topology, child)
         calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
+        if job.job.is_program and platform.omits_zeros:
+            found = behind.get(child) or [n for n, host in enumerate(workers) if host == child]
+            members = sum(1 << worker for worker in found)
+            calls.append(("table_add", "members", "set_behind", [number, port, rid], [members]))
     group = number + 1
     calls.append(("multicast_group", group, copies))
     keys = [number, TO_WORKERS, *more_keys]

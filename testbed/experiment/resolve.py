@@ -613,7 +613,7 @@ class _Resolver:
         ways = [way for both in self.directions for way in both]
         self.problems += check_bmv2(self.parts.get("runtime"), ways, frame)
         limited = any(way.bandwidth_bps for way in ways)
-        if limited and getattr(self.parts.get("system"), "zeros", "sent") != "sent":
+        if limited and getattr(self.parts.get("system"), "zeros", "auto") == "header_only":
             self.add_problem(
                 ("system", "zeros"),
                 "found header_only with switch bmv2, whose queues take as long for a header as for"

@@ -44,6 +44,10 @@ class Given(NamedTuple):
     bits: np.ndarray  # int64[1], of a counter of workers
     fixed: np.ndarray  # float64[2]: steps per unit with a fixed scale; most steps that fit
     rounded: np.ndarray  # int64[1]: how many bits sums of 16-bit steps are rounded by; -1: 32 bits
+    share: np.ndarray  # int64[T], values of the collective that belong to each rank; 0: to all
+    share_at: np.ndarray  # int64[T], the block's first value among those of all ranks
+    from_one: np.ndarray  # int64[T], 1: a rank gives its share to all; 0: it alone gets it
+    places: np.ndarray  # int32[memory_map.RANKS], the worker that each rank is
 
 
 def no_values() -> Given:
@@ -72,7 +76,26 @@ def new_given(
         bits=np.array([prelude.counter_bits(workers)], np.int64),
         fixed=np.array([fixed_scale, most_steps(workers)], np.float64),
         rounded=np.array([rounded_bits(workers) if value_bits == 16 else -1]),
+        share=np.zeros(blocks, np.int64),
+        share_at=np.zeros(blocks, np.int64),
+        from_one=np.zeros(blocks, np.int64),
+        places=np.zeros(0, np.int32),
     )
+
+
+@njit(cache=True)
+def meant_for(g, block, offset, count):
+    """(flag, worker) of `count` values of a block: FOR_ONE if the worker alone needs their sum,
+    FROM_ONE if it alone has them, or 0 if they are of all, or of several workers."""
+    share = g.share[block]
+    if share == 0:
+        return 0, 0
+    first = g.share_at[block] + offset
+    rank = first // share
+    if (first + count - 1) // share != rank:
+        return 0, 0
+    flag = wire.FROM_ONE if g.from_one[block] == 1 else wire.FOR_ONE
+    return flag, np.int64(g.places[rank])
 
 
 @njit(cache=True)
@@ -131,6 +154,12 @@ def take_floats(g, row, base, block, offset, count):
         g.words[start + i] = np.int32(wire.swap(row[base + i]))
         if divisor != 1.0:
             g.numbers[start + i] = np.float32(np.float64(g.numbers[start + i]) / divisor)
+
+
+@njit(cache=True)
+def leave(g, block):
+    """A result of a block is here whose values this worker does not need."""
+    g.left[g.counter[block]] -= 1
 
 
 @njit(cache=True)

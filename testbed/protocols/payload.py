@@ -30,6 +30,32 @@ def _place(scoreboard, fragment):
 
 
 @njit(cache=True)
+def meant_for(worker, scoreboard, fragment):
+    """`given.meant_for` of a fragment; 0 where no program gives the values."""
+    if worker.given.source.size == 0:
+        return 0, 0
+    block, offset = _place(scoreboard, fragment)
+    count = send_scoreboard.values_in(scoreboard, fragment)
+    return given.meant_for(worker.given, block, offset, count)
+
+
+@njit(cache=True)
+def name_meant(worker, scoreboard, row, fragment):
+    """Let a fragment's gradient, whose header is written, say which worker its values are for, or
+    from. True if they are from another one, so that this packet needs none.
+
+    All workers say the same. Where packets without values are not known, none does."""
+    if worker.config.omit_zeros == 0:
+        return False
+    flag, meant = meant_for(worker, scoreboard, fragment)
+    if flag == 0:
+        return False
+    wire.set_word(row, 0, wire.word(row, 0) | flag)
+    wire.set_exponents(row, 0, meant)
+    return flag == wire.FROM_ONE and meant != worker.config.number
+
+
+@njit(cache=True)
 def write_values(worker, scoreboard, row, base, fragment):
     """This worker's values of a fragment of the current iteration; zeros fill the packet up."""
     config, state = worker.config, worker.state
@@ -87,6 +113,15 @@ def write_floats(worker, scoreboard, row, base, fragment):
 
 
 @njit(cache=True)
+def _needs(worker, scoreboard, fragment):
+    """True if this worker's program needs the sum of a fragment."""
+    flag, meant = meant_for(worker, scoreboard, fragment)
+    if flag == wire.FOR_ONE:
+        return meant == worker.config.number
+    return flag == 0 or meant != worker.config.number
+
+
+@njit(cache=True)
 def check_values(worker, scoreboard, row, base, fragment):
     """True if the packet holds the sum over all workers; else the place is noted in the status.
     A sum of what a program has given is handed back to it."""
@@ -94,6 +129,9 @@ def check_values(worker, scoreboard, row, base, fragment):
     count = send_scoreboard.values_in(scoreboard, fragment)
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
+        if not _needs(worker, scoreboard, fragment):
+            given.leave(worker.given, block)
+            return True
         given.take(worker.given, row, base, block, offset, count)
         worker.counters[0].values_checked += count
         return True
@@ -136,6 +174,9 @@ def check_floats(worker, scoreboard, row, base, fragment):
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
         count = send_scoreboard.values_in(scoreboard, fragment)
+        if not _needs(worker, scoreboard, fragment):
+            given.leave(worker.given, block)
+            return True
         given.take_floats(worker.given, row, base, block, offset, count)
         worker.counters[0].values_checked += count
         return True

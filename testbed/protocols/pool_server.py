@@ -161,7 +161,9 @@ def _serve_again(server, row, place, out, out_lengths, destinations, filled):
     server.counters[0].ps_known += 1
     worker = wire.sender(row)
     if wire.flags(row) & wire.RESEND and worker < server.config.workers:
-        out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT_ONE, place)
+        out_lengths[filled] = server_store.write_result_for(
+            server, out[filled], wire.RESULT_ONE, place, worker
+        )
         destinations[filled] = server_store.FIRST_WORKER + worker
         server.counters[0].duplicate_results += 1
         filled += 1
@@ -270,6 +272,9 @@ def _take(server, now, row, place):
             return LACKS_OTHERS
         server.flags[place] |= np.uint16(wire.OVERFLOW)
     server.flags[place] |= np.uint16(flags & (wire.ECN | wire.OVERFLOW | wire.ROUND))
+    if flags & wire.FOR_SOME:
+        server.flags[place] |= np.uint16(flags & wire.FOR_SOME)
+        server.meant[place] = np.uint8(wire.meant(row))
 
     complete = True
     for j in range(config.bitmap_words):

@@ -351,6 +351,9 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     wire.set_extra(row, worker.stripes.tag[stripe])
     wire.set_worker(row, config.bitmap_words, config.number)
     base = wire.HEADER_WORDS + config.bitmap_words
+    if payload.name_meant(worker, scoreboard, row, fragment):
+        worker.counters[0].gradient_packets += 1
+        return wire.omit_values(row, base)
     if as_floats:
         payload.write_floats(worker, scoreboard, row, base, fragment)
     else:

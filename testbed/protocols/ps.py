@@ -160,7 +160,9 @@ def send(server, now, filled, out, out_lengths, destinations):
         place = (iteration & 1) * fragments + whole - iteration * fragments
         # A row that is used again already: all workers have got its result by asking for it.
         if adder.iteration[place] == iteration:
-            out_lengths[filled] = server_store.write_result(adder, out[filled], wire.RESULT, place)
+            out_lengths[filled] = server_store.write_result_for(
+                adder, out[filled], wire.RESULT, place, state.next_worker
+            )
             wire.set_extra(out[filled], state.previous)
             destinations[filled] = server_store.FIRST_WORKER + state.next_worker
             _take_pace(server, now, out_lengths[filled])

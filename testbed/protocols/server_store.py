@@ -68,7 +68,7 @@ EMPTY = 0
 PART = 1
 COMPLETE = 2
 
-RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | wire.RESEND
+RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | wire.RESEND | wire.FOR_SOME
 
 
 class Server(NamedTuple):
@@ -82,6 +82,7 @@ class Server(NamedTuple):
     iteration: np.ndarray  # int32[2F], -1: none yet
     stage: np.ndarray  # uint8[2F]
     flags: np.ndarray  # uint16[2F]
+    meant: np.ndarray  # uint8[2F], the worker that FOR_ONE or FROM_ONE is about
     bitmap: np.ndarray  # uint32[2F, B], in packet order, native bytes
     sums: np.ndarray  # int32[2F, V]
     attempts: np.ndarray  # uint8[2F], reminders sent
@@ -169,6 +170,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         iteration=np.full(rows, -1, np.int32),
         stage=np.zeros(rows, np.uint8),
         flags=np.zeros(rows, np.uint16),
+        meant=np.zeros(rows, np.uint8),
         bitmap=np.zeros((rows, words), np.uint32),
         sums=np.zeros((rows, job.values), np.int32),
         attempts=np.zeros(rows, np.uint8),
@@ -203,11 +205,32 @@ def write_header(server, row, kind, flags, node, place):
 
 
 @njit(cache=True)
+def needs_values(server, place, worker):
+    """True if a worker needs the values of the result in row `place` of the store."""
+    flags, meant = np.int64(server.flags[place]), np.int64(server.meant[place])
+    if flags & wire.FOR_ONE:
+        return meant == worker
+    return flags & wire.FROM_ONE == 0 or meant != worker
+
+
+@njit(cache=True)
+def write_result_for(server, row, kind, place, worker):
+    """`write_result` for one worker."""
+    size = write_result(server, row, kind, place)
+    if needs_values(server, place, worker):
+        return size
+    return wire.omit_values(row, wire.HEADER_WORDS + server.config.bitmap_words)
+
+
+@njit(cache=True)
 def write_result(server, row, kind, place):
     """Returns the bytes of the payload."""
     config = server.config
     base = wire.HEADER_WORDS + config.bitmap_words
-    write_header(server, row, kind, np.int64(server.flags[place]) & RESULT_FLAGS, 0, place)
+    flags = np.int64(server.flags[place]) & RESULT_FLAGS
+    write_header(server, row, kind, flags, 0, place)
+    if flags & wire.FOR_SOME:
+        wire.set_exponents(row, 0, np.int64(server.meant[place]))
     for i in range(config.bitmap_words):
         row[wire.HEADER_WORDS + i] = wire.swap(server.everyone[i])
     if server.flags[place] & wire.FLOAT:

@@ -262,6 +262,9 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     wire.set_worker(row, config.bitmap_words, config.number)
     base = wire.HEADER_WORDS + config.bitmap_words
     exponent, following = 0, 0
+    if fragment >= 0 and payload.name_meant(worker, scoreboard, row, fragment):
+        worker.counters[0].gradient_packets += 1
+        return wire.omit_values(row, base)
     if fragment < 0:
         values.write_zeros(row, base, base + scoreboard.state.values)
     elif worker.recorded.shape[0] > 0:
@@ -279,7 +282,8 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     if announced >= 0:
         i = scoreboard.state.iteration % worker.own_exponent.shape[0]
         following = np.int64(worker.own_exponent[i, announced])
-    wire.set_exponents(row, exponent, following)
+    if worker.recorded.shape[0] > 0:
+        wire.set_exponents(row, exponent, following)
     worker.counters[0].gradient_packets += 1
     if config.omit_zeros == 1 or config.short == 1:
         return wire.compact(row, base, scoreboard.state.values, config.omit_zeros, config.short)

@@ -42,6 +42,9 @@ OVER_RATE = 0x0040
 FLOAT = 0x0080
 SHORT = 0x0100
 ROUND = 0x0200
+FOR_ONE = 0x0400  # of a result's values only the worker `meant` needs any
+FROM_ONE = 0x0800  # the worker `meant` alone gives values, and only the others need the result's
+FOR_SOME = FOR_ONE | FROM_ONE
 
 
 @njit(cache=True)
@@ -152,11 +155,24 @@ def next_exponent(row):
 
 
 @njit(cache=True)
+def meant(row):
+    """The worker that a packet with FOR_ONE or FROM_ONE names, in place of an exponent."""
+    return word(row, 5) & 0xFF
+
+
+@njit(cache=True)
 def set_worker(row, bitmap_words, worker):
     """Make the bitmap name `worker` alone. Bit 0 is the last bit of the last bitmap word."""
     for i in range(bitmap_words):
         row[HEADER_WORDS + i] = np.uint32(0)
     set_word(row, HEADER_WORDS + bitmap_words - 1 - worker // 32, 1 << (worker % 32))
+
+
+@njit(cache=True)
+def omit_values(row, base):
+    """Let a gradient or result go without its values, `base` words long; returns its bytes."""
+    set_word(row, 0, (word(row, 0) | WITHOUT_VALUES << 24) & ~SHORT)
+    return 4 * base
 
 
 @njit(cache=True)
@@ -171,8 +187,7 @@ def compact(row, base, values, omit_zeros, short):
         some_bit |= place[i]
         too_wide |= (np.int64(np.int32(swap(place[i]))) + 0x8000) >> 16
     if omit_zeros == 1 and some_bit == 0:
-        set_word(row, 0, word(row, 0) | WITHOUT_VALUES << 24)
-        return 4 * base
+        return omit_values(row, base)
     if short == 0 or too_wide != 0 or flags(row) & FLOAT:
         return 4 * (base + values)
     for i in range(values // 2):

@@ -17,7 +17,7 @@ The JSON form is described in docs/plan.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -110,6 +110,15 @@ class Results:
 
     links: tuple[tuple[str, str], ...] = ()
     room_bps: Fraction | None = None
+
+    def behind(self, workers: Sequence[str]) -> dict[str, list[int]]:
+        """The numbers of the workers that each node of the tree leads to."""
+        found: dict[str, list[int]] = {}
+        for number, worker in enumerate(workers):
+            found.setdefault(worker, []).append(number)
+        for source, target in reversed(self.links):
+            found.setdefault(source, []).extend(found.get(target, []))
+        return found
 
 
 @dataclass(frozen=True)

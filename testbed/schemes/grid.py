@@ -155,7 +155,8 @@ class Grid(PoolScheme):
             if parent == switch
         ]
         if children:
-            copy_to(topology, number, children, calls, UNTAGGED)
+            behind = planned.results.behind(group.workers)
+            copy_to(platform, job, children, behind, calls, UNTAGGED)
 
     def statistics(self, platform: Platform) -> Statistics:
         return STATISTICS

@@ -137,7 +137,7 @@ class PoolScheme(ServerScheme):
             whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
             calls.append(("table_add", "job", "aggregate", [number], whole))
             send_up_tree(topology, switch, number, tree, calls)
-        copy_to(topology, number, tree.children[switch], calls)
+        copy_to(platform, job, tree.children[switch], tree.below, calls)
 
     def statistics(self, platform: Platform) -> Statistics:
         return STATISTICS

@@ -86,7 +86,7 @@ class Switchml(Scheme):
         last = job.last_fragment
         parameters = [complete, int(switch == root), part.base, part.slots, last, step]
         calls.append(("table_add", "job", "aggregate", [number], parameters))
-        copy_to(topology, number, tree.receivers(switch), calls)
+        copy_to(platform, job, tree.receivers(switch), tree.below, calls)
         if switch != root:
             send_up_tree(topology, switch, number, tree, calls)
             return

@@ -47,7 +47,21 @@ def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
         virtual=experiment.virtual,
         arrivals=experiment.arrivals is not None,
         links_fail=any(fault.of_link for fault in experiment.faults),
+        omits_zeros=_omits_zeros(experiment),
     )
+
+
+def _omits_zeros(experiment: Experiment) -> bool:
+    """The system's option `zeros`. `auto`: the gathers and scatters of programs need it; BMv2's
+    queues take the same time for every packet, so not there if links have a limit."""
+    zeros = getattr(experiment.system, "zeros", "auto")
+    if zeros != "auto":
+        return bool(zeros == "header_only")
+    if experiment.switch == "bmv2" and any(
+        way.bandwidth_bps for both in experiment.directions for way in both
+    ):
+        return False
+    return any(job.is_program for job in experiment.jobs)
 
 
 def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:

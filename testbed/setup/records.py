@@ -72,6 +72,7 @@ class Platform:
     virtual: VirtualTime | None  # None: a real clock
     arrivals: bool  # jobs come and go
     links_fail: bool  # during a run
+    omits_zeros: bool  # packets whose values are all 0 are sent without their values
 
     def link(self, index: int) -> tuple[LinkDirection, LinkDirection]:
         """Both directions of link `index` = (a, b) of the topology: a to b, b to a."""
@@ -119,11 +120,6 @@ class Platform:
         """Unit of the P4 programs' clock: a microsecond on a real clock, as on BMv2, a nanosecond
         in virtual time."""
         return 1000 if self.virtual is None else 1
-
-    @property
-    def omits_zeros(self) -> bool:
-        """True if packets whose values are all 0 are sent without their values."""
-        return getattr(self.options, "zeros", "sent") == "header_only"
 
     def options_of(self, kind: type[T]) -> T:
         """The options of the system, which must be of this kind."""

@@ -110,11 +110,12 @@ class WorkerOptions(SystemOptions):
         description="The time that a worker waits for an answer before it retransmits a fragment;"
         " adaptive: from the measured round-trip time.",
     )
-    zeros: Annotated[str, Choice(("sent", "header_only"))] = Field(
-        default="sent",
+    zeros: Annotated[str, Choice(("auto", "sent", "header_only"))] = Field(
+        default="auto",
         description="Gradients and results whose values are all 0. sent: with values, like any"
         " other. header_only: a header without values"
-        " ([wire.md](wire.md#packets-without-values)).",
+        " ([wire.md](wire.md#packets-without-values)). auto: header_only if a job is a program,"
+        " except with switch bmv2 and limited bandwidths; else sent.",
     )
 
 

@@ -17,9 +17,10 @@ link's rate.
 The ranks submit the same calls in the same order, and a call's blocks depend on its size alone. So
 all workers give a fragment number the same place in the same call, without further messages.
 
-A call's values wait for its prelude, and the next call's prelude for these values to be laid out.
-Both orders are the same on all workers, so no worker fills its window with what another one may not
-send yet.
+The values of a call of floats wait for its prelude, which says how they are scaled; those of
+integers follow it at once. The next call's prelude waits for these values to be laid out. So the
+order is the same on all workers, and no worker fills its window with what another one may not send
+yet.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ OPEN = 2  # to open block `state.block` of the round
 # Feed.state.stage
 IDLE = 0  # no call is being laid out
 OPENING = 1  # its prelude comes next
-WAITING = 2  # for the prelude's sum
+WAITING = 2  # for the prelude's sum, which says how its floats are scaled
 BLOCKS = 3  # its values come next
 
 # Feed.state.failed
@@ -73,8 +74,8 @@ STATE = record(
     "call",  # that is being laid out, or is laid out next
     "stage",
     "laid_out",  # blocks of its values
-    "opening",  # the block of the call's prelude
     "oldest",  # all calls before it are done
+    "disputed",  # the call about which the ranks disagree, if they do
     "done",  # calls
     "news",  # 1: the program is to be told something
     "failed",
@@ -123,7 +124,7 @@ def advance(feed, scoreboard, now):
     """Lay out as much as there are calls and blocks for: BEGIN, OPEN or NOTHING. The caller does
     that and calls again."""
     state, g = feed.state, feed.given
-    _note_done(feed, now)
+    _note_done(feed, scoreboard, now)
     while state.failed == 0:
         if state.stage == IDLE:
             if state.call == state.submitted:
@@ -131,9 +132,10 @@ def advance(feed, scoreboard, now):
             _take_call(feed, scoreboard, now)
         call = feed.calls[state.call % memory_map.CALLS]
         if state.stage == WAITING:
-            _check_prelude(feed, scoreboard, call)
-            if state.failed or g.left[2 * (state.call % memory_map.CALLS)] > 0:
-                return NOTHING
+            if call.form != memory_map.INTEGERS:
+                _check_prelude(feed, scoreboard, state.call)
+                if state.failed or g.left[2 * (state.call % memory_map.CALLS)] > 0:
+                    return NOTHING
             if call.form == memory_map.FLOATS:
                 call.rare_blocks = prelude.read_levels(
                     g.words[call.prelude : call.prelude + call.prelude_words],
@@ -199,18 +201,22 @@ def deadline(feed):
 
 
 @njit(cache=True)
-def _note_done(feed, now):
+def _note_done(feed, scoreboard, now):
     """Tell the program of the calls whose sums are all there."""
     state, g = feed.state, feed.given
-    for number in range(state.oldest, state.call):
+    begun = 1 if state.stage == BLOCKS else 0  # its values are being laid out
+    for number in range(state.oldest, state.call + begun):
         call = feed.calls[number % memory_map.CALLS]
-        if call.state == memory_map.SUBMITTED and g.left[2 * (number % memory_map.CALLS) + 1] == 0:
+        if call.state != memory_map.SUBMITTED:
+            continue
+        _check_prelude(feed, scoreboard, number)
+        if call.agreed == 1 and _left(g, number) == 0:
             call.done_ns = now
             call.state = memory_map.DONE
             state.done += 1
             state.news = 1
     while state.oldest < state.call:
-        if g.left[2 * (state.oldest % memory_map.CALLS) + 1] > 0:
+        if _left(g, state.oldest) > 0:
             break
         state.oldest += 1
     if state.closed == 1 and state.oldest == state.submitted and state.end_ns == 0:
@@ -220,6 +226,13 @@ def _note_done(feed, now):
 @njit(cache=True)
 def _fragments(values, per_fragment):
     return (values + per_fragment - 1) // per_fragment
+
+
+@njit(cache=True)
+def _left(g, number):
+    """Results of a call that are still to come, those of its prelude included."""
+    place = 2 * (number % memory_map.CALLS)
+    return g.left[place] + g.left[place + 1]
 
 
 @njit(cache=True)
@@ -243,11 +256,12 @@ def _lay_out_prelude(feed, scoreboard, call):
     state.block -= 1
     block = state.block
     g.form[block] = given.WHOLE
+    g.share[block] = 0
     g.source[block] = call.prelude
     g.target[block] = call.prelude
     g.counter[block] = 2 * (state.call % memory_map.CALLS)
     send_scoreboard.lay_out(scoreboard, block, 1, call.prelude_words)
-    state.opening = block
+    call.opening, call.round, call.agreed = block, state.latest, 0
     state.stage = WAITING
 
 
@@ -279,6 +293,9 @@ def _describe_block(feed, call, block):
     g.target[block] = call.target + done
     g.counter[block] = 2 * (state.call % memory_map.CALLS) + 1
     g.divisor[block] = np.float64(call.divisor)
+    g.share[block] = call.share
+    g.share_at[block] = call.share_at + done
+    g.from_one[block] = call.from_one
     if call.form == memory_map.INTEGERS:
         g.form[block] = given.WHOLE
     elif call.form == memory_map.FIXED_SCALE:
@@ -295,15 +312,22 @@ def _describe_block(feed, call, block):
 
 
 @njit(cache=True)
-def _check_prelude(feed, scoreboard, call):
-    """Compare the arguments of all ranks, as soon as they are known."""
+def _check_prelude(feed, scoreboard, number):
+    """Compare what all ranks say of a call, as soon as that is known."""
     state, g = feed.state, feed.given
-    first = scoreboard.first[state.opening]
-    words = prelude.WORDS_PER_RANK * state.workers
-    for fragment in range(first, first + _fragments(words, scoreboard.state.values)):
-        if not send_scoreboard.has_result(scoreboard, fragment):
-            return
-    if not prelude.ranks_agree(g.words[call.prelude :], state.workers):
+    call = feed.calls[number % memory_map.CALLS]
+    if call.agreed == 1:
+        return
+    if call.round == state.latest:  # else its round is over, with all results
+        first = scoreboard.first[call.opening]
+        words = prelude.WORDS_PER_RANK * state.workers
+        for fragment in range(first, first + _fragments(words, scoreboard.state.values)):
+            if not send_scoreboard.has_result(scoreboard, fragment):
+                return
+    if prelude.ranks_agree(g.words[call.prelude :], state.workers):
+        call.agreed = 1
+    elif state.failed == 0:
+        state.disputed = number
         state.failed = DIFFERENT
         state.news = 1
 
@@ -313,7 +337,7 @@ def failure(feed: Feed, words: np.ndarray, title: str) -> str:
     state = feed.state
     if state.failed == TOO_MANY:
         return f"{title} has used up the packets' 32-bit fragment numbers"
-    call = feed.calls[int(state.call) % memory_map.CALLS]
+    call = feed.calls[int(state.disputed) % memory_map.CALLS]
     count = prelude.WORDS_PER_RANK
     start = int(call.prelude)
     given_by = words[start : start + count * int(state.workers)].reshape(-1, count)
@@ -325,7 +349,7 @@ def failure(feed: Feed, words: np.ndarray, title: str) -> str:
         for what, ranks in said.items()
     ]
     return (
-        f"the ranks of {title} do not agree on collective {int(state.call)}"
+        f"the ranks of {title} do not agree on collective {int(state.disputed)}"
         f" ({'; '.join(parts)}); all must call the same collectives in the same order, with arrays"
         " of the same size and type"
     )

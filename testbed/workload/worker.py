@@ -61,7 +61,7 @@ def _with_given(protocol: Any, own: given.Given) -> Any:
 def attach(machine: WorkerMachine, memory: memory_map.Shared) -> WorkerMachine:
     """The machine with the calls and arrays of this memory. It must be placed anew."""
     source = machine.source
-    own = source.given._replace(words=memory.words, numbers=memory.numbers)
+    own = source.given._replace(words=memory.words, numbers=memory.numbers, places=memory.places)
     return machine._replace(
         protocol=_with_given(machine.protocol, own),
         source=source._replace(given=own, calls=memory.calls),

@@ -82,9 +82,9 @@ def test_whole_numbers_are_still_exact_modulo_two_to_the_32():
 
 def test_the_scale_is_that_of_the_experiment():
     fabric, jobs = fixed(options=", fixed_point_scale: 1000")
-    arrays = [np.array([0.0014, 200_000.0], np.float32) for _ in range(4)]
+    arrays = [np.array([0.0014, 200_000.0] * 16, np.float32) for _ in range(4)]
     found = sums(jobs, arrays)[0]
-    assert found.tolist() == [pytest.approx(0.004), 800_000.0]
+    assert found[:2].tolist() == [pytest.approx(0.004), 800_000.0]
     assert total(fabric.workers(), "float_results") == 0
     assert_right(found, arrays, 1000)
 

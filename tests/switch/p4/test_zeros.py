@@ -184,3 +184,38 @@ def test_switchml_adds_values_to_zeros(place):
         sent = switch.chunk(0, worker, 4, **fields)
     assert [s.values for s in sent] == [[5, 0, -6, 0]] * 3
     assert only(switch.chunk(0, 0, 4, **ZEROS)).values == [5, 0, -6, 0]
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+@pytest.mark.parametrize("flag", [wire.FOR_ONE, wire.FROM_ONE])
+def test_a_whole_sum_says_for_whom_it_is_and_a_part_does_not(system, flag):
+    """A part leaves with the header of a packet of another fragment, whose worker it would name."""
+    switch = pool(system)
+    named = {"flags": flag, "next_exponent": 2}
+    for worker in range(2):
+        switch.gradient(0, worker, **named)
+    sent = only(switch.gradient(0, 2, **named))
+    assert sent.flags == flag and sent.packet["INA"].next_exponent == 2
+    switch.from_server(0, wire.RESULT)
+    switch.gradient(0, 0, fragment=8, priority=10, **named)
+    assert only(switch.from_server(0, wire.REMINDER, fragment=8, node=1)).flags == (
+        wire.PARTIAL | wire.REMINDED
+    )
+    if system == "esa":
+        switch.gradient(0, 0, fragment=16, priority=10, **named)
+        assert only(switch.gradient(1, 0, priority=20)).flags == wire.PARTIAL
+
+
+@pytest.mark.parametrize("flag", [wire.FOR_ONE, wire.FROM_ONE])
+def test_copies_for_workers_that_need_no_values_go_without_them(flag):
+    """Where it is known who is behind a copy; else they keep them."""
+    switch = pool()
+    result = {"kind": wire.RESULT, "flags": flag, "next_exponent": 1}
+    assert not any(is_zeros(each) for each in switch.from_server(0, **result))
+    for worker in range(3):
+        keys = [0, worker + 1, worker + 1]  # job, port, copy
+        switch.switch.table_add("members", "set_behind", keys, [1 << worker])
+    with_values = [not is_zeros(each) for each in switch.from_server(0, **result)]
+    assert with_values == [(worker == 1) == (flag == wire.FOR_ONE) for worker in range(3)]
+    result["flags"] = 0
+    assert not any(is_zeros(each) for each in switch.from_server(0, **result))

@@ -95,4 +95,4 @@ def test_what_a_rank_gives_can_be_said():
         for dtype in kinds
         for root in (0, 1)
     }
-    assert len(said) == 2 * 2 * 5 * 2 * 2, "all of it counts"
+    assert len(said) == 2 * 2 * 6 * 2 * 2, "all of it counts"

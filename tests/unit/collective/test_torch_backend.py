@@ -155,7 +155,7 @@ GLOO = {
     "all_reduce of float32": lambda g: g.allreduce([ONE.clone()], options(dist.ReduceOp.MAX)),
     "all_reduce of int32": lambda g: g.allreduce([ONE.int()], options(dist.ReduceOp.BOR)),
     "reduce_scatter of int64": lambda g: g.reduce_scatter_single(ONE.long(), ONE.long()),
-    "reduce of float32": lambda g: g.reduce([ONE.clone()]),
+    "reduce of float64": lambda g: g.reduce([ONE.double()]),
     "gather of float32": lambda g: g.gather([[ONE.clone()]], [ONE]),
     "scatter of float32": lambda g: g.scatter([ONE.clone()], [[ONE]]),
     "all_to_all of float32": lambda g: g.all_to_all_single(ONE.clone(), ONE, [], []),
