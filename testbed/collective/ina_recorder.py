@@ -964,9 +964,8 @@ class _Program:
         for owner, name in BLOCKING:
             place = dist.Reducer if owner.endswith("Reducer") else dist
             self._replace(place, name, self._blocking)
-        if torch.cuda.is_available():
-            self._replace(torch.cuda.Event, "record", self._event_record)
-            self._replace(torch.cuda.Event, "wait", self._event_wait)
+        self._replace(torch.cuda.Event, "record", self._event_record)
+        self._replace(torch.cuda.Event, "wait", self._event_wait)
 
     def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         if (original := getattr(owner, name, None)) is not None:
@@ -1349,31 +1348,31 @@ class _Program:
     def _event_record(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """An event stands for all that is on its stream."""
 
-        def record(event: Any, stream: Any = None) -> None:
+        def record(event: Any, stream: Any = None) -> Any:
             if not self._passive and self._device != "CPU":
                 with self._busy(), self._lock:
                     of = self._stream() if stream is None else int(stream.cuda_stream)
                     if of == self._main:
                         self._compute()
                     event.ina_recorded = self._nodes, frozenset(self._tail(of))
-            original(event, stream)
+            return original(event, stream)
 
         return record
 
     def _event_wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(event: Any, stream: Any = None) -> None:
+        def wait(event: Any, stream: Any = None) -> Any:
             nodes, places = getattr(event, "ina_recorded", (None, ()))
             if self._passive or nodes is not self._nodes:
-                original(event, stream)
-                return
+                return original(event, stream)
             with self._busy(), self._lock:
                 of = self._stream() if stream is None else int(stream.cuda_stream)
                 if of == self._main:
                     self._compute()
-                original(event, stream)
+                result = original(event, stream)
                 self._then(of, places)
                 if of == self._main:
                     self._since = self._mark()
+            return result
 
         return wait
 

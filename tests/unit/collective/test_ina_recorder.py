@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -339,6 +340,101 @@ def test_computation_is_what_lies_between_calls_and_waits(tmp_path, free_port):
     ended(training(tmp_path, free_port(), script=TIMES, size=1))
     (nodes,) = chakra.load(tmp_path / "run.et").ranks
     assert [(node.kind, node.after, node.duration_ns) for node in nodes] == GRAPH
+
+
+class Gpu:
+    """A GPU's streams with times, as PyTorch's `torch.cuda` shows it to the recorder."""
+
+    class Stream:
+        def __init__(self, number: int) -> None:
+            self.cuda_stream, self.now_ms = number, 0
+
+    class Event:
+        def __init__(self, enable_timing: bool = False) -> None:
+            self.at_ms = 0
+
+        def record(self, stream: Gpu.Stream) -> None:
+            self.at_ms = stream.now_ms
+
+        def wait(self, stream: Gpu.Stream) -> None:
+            stream.now_ms = max(stream.now_ms, self.at_ms)
+
+        def elapsed_time(self, later: Gpu.Event) -> float:
+            return later.at_ms - self.at_ms
+
+    def __init__(self) -> None:
+        self.main, self.side = self.Stream(0), self.Stream(7)
+        self.current = self.main
+
+    def default_stream(self, _: object) -> Stream:
+        return self.main
+
+    def current_stream(self) -> Stream:
+        return self.current
+
+    def get_device_name(self, _: object) -> str:
+        return "GPU"
+
+    def synchronize(self) -> None:
+        pass
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'")
+def test_streams_of_a_gpu_only_order_except_for_the_one_that_computes(tmp_path, monkeypatch):
+    """As FSDP2 does it: a collective on a side stream, which begins with an event of the main
+    stream and ends with one that the main stream waits for, beside 30 ms of computation."""
+    import torch
+
+    gpu = Gpu()
+    monkeypatch.setattr(torch, "cuda", gpu)
+    monkeypatch.setattr(recorder._Program, "_named", lambda *_: ("world", [0]))
+    program = recorder.record(tmp_path / "run.et", skip=0)
+    program._rank, program._world, program._groups = 0, 1, {"world": [0]}
+    on_gpu = SimpleNamespace(
+        device=SimpleNamespace(type="cuda"),
+        untyped_storage=lambda: SimpleNamespace(_cdata=1),
+        **{"numel": lambda: 4, "element_size": lambda: 2, "dtype": torch.bfloat16},
+    )
+
+    def collective(kind: str, took_ms: int, work: object = None) -> object:
+        """On the current stream; work: None for a synchronous call."""
+
+        def call() -> object:
+            if work is None:
+                gpu.current.now_ms += took_ms
+            return work
+
+        options = None, None, None
+        return program._operation(kind, None, [on_gpu], 0, options, call, lambda result: result)
+
+    collective("barrier", 1)
+    gpu.main.now_ms += 20
+    begin, end = gpu.Event(), gpu.Event()
+    begin.record(gpu.main)
+    begin.wait(gpu.side)
+    gpu.current = gpu.side
+    collective("all_gather", 100)
+    end.record(gpu.side)
+    gpu.current = gpu.main
+    gpu.main.now_ms += 30
+    end.wait(gpu.main)
+    assert gpu.main.now_ms == 121
+    gpu.main.now_ms += 10
+    collective("all_reduce", 5)
+    gpu.main.now_ms += 4
+    program.finish()
+    (nodes,) = chakra.load(tmp_path / "run.et").ranks
+    ms = 1_000_000
+    assert [(node.kind, node.after, node.duration_ns) for node in nodes] == [
+        ("compute", (), 0),
+        ("barrier", (0,), 0),
+        ("compute", (1,), 20 * ms),
+        ("all_gather", (2,), 0),
+        ("compute", (2,), 30 * ms),
+        ("compute", (3, 4), 10 * ms),
+        ("all_reduce", (5,), 0),
+        ("compute", (6,), 4 * ms),
+    ]
 
 
 @pytest.mark.slow

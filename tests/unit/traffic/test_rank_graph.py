@@ -76,6 +76,15 @@ def test_a_program_that_ends_is_accepted():
             "node 10 (recv from rank 1), which waits for rank 1, node 11, which waits for rank 1,",
         ),
         (
+            ([call("all_reduce", 1), call()], [call(), call()]),
+            "rank 0, node 10 (all_reduce in group world), which waits for rank 0, node 11, which"
+            " waits for rank 0, node 10",  # calls of a group start in file order
+        ),
+        (
+            ([transfer("recv", 1), compute(0, 2), compute(1)], [transfer("send", 0)]),
+            "rank 0, node 11 (compute), which waits for rank 0, node 12, which waits for",
+        ),
+        (
             ([call(), call("barrier")], [call("barrier"), call()]),
             "run.1.et: rank 1, node 10 (barrier in group world): is call 1 of the group, with kind"
             " barrier; run.0.et: rank 0, node 10 (all_reduce in group world) is the same call, with"
