@@ -505,12 +505,12 @@ class _Clock:
             self._cuda = torch.cuda
         self._paused_ns = 0
 
-    def mark(self, stream: Any = None) -> Any:
-        """This moment, on a GPU when its stream comes here; None: the current one."""
+    def mark(self, *stream: Any) -> Any:
+        """This moment, on a GPU when its stream comes here (default: the current one)."""
         if self._cuda is None:
             return time.perf_counter_ns() - self._paused_ns
         event = self._cuda.Event(enable_timing=True)
-        event.record(stream or self._cuda.current_stream())
+        event.record(*stream)
         return event
 
     def without(self, work: Callable[[], Any]) -> Any:
@@ -911,7 +911,7 @@ class _Program:
         self._clock = _Clock(torch.device("cpu"))
         self._device = "CPU"
         self._main = 0  # the stream that computes, by its number
-        self._compute_stream: Any = None
+        self._compute_stream: tuple[Any, ...] = ()  # itself, of a GPU
         self._lock = threading.RLock()
         self._own = threading.local()  # busy: this thread is in the recorder
         self._over = False
@@ -1109,7 +1109,7 @@ class _Program:
         self._since = now
 
     def _mark(self) -> Any:
-        return self._clock.mark(self._compute_stream)
+        return self._clock.mark(*self._compute_stream)
 
     def _then(self, stream: int, places: Iterable[int]) -> None:
         """What comes next on a stream depends on these nodes, too."""
@@ -1224,7 +1224,7 @@ class _Program:
     def _compute_on(self, stream: Any) -> None:
         """This stream computes from now on."""
         tail = self._tails.pop(self._main, set())
-        self._compute_stream, self._main = stream, int(stream.cuda_stream)
+        self._compute_stream, self._main = (stream,), int(stream.cuda_stream)
         self._tail(self._main).update(tail)
         self._since = self._mark()
 

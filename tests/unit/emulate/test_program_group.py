@@ -269,7 +269,7 @@ def test_only_the_job_that_is_to_be_recorded_is_told_so(tmp_path, monkeypatch):
     """And what sudo says of its caller is nothing for programs."""
     monkeypatch.setenv("SUDO_COMMAND", "ina")
     for job, wanted in ("other", None), ("p", {"path": "/records/p.npz", "steps": 4}):
-        said = {"job": job, "folder": "/records", "steps": 4}
+        said = {"job": job, "path": "/records/p.npz", "steps": 4}
         monkeypatch.setenv("INA_RECORD", json.dumps(said))
         run = Run(tmp_path)
         run.at(0)
