@@ -290,7 +290,7 @@ def test_a_mutant_lies_over_its_file_for_its_own_processes_alone(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", script, path], cwd=ROOT, capture_output=True, text=True, timeout=30
     )
-    assert (done.returncode, done.stdout) == (3, "1 mutant\n")
+    assert (done.returncode, done.stdout) == (3, "2 mutant\n")
     assert path.read_text() == "original"
 
 

@@ -292,21 +292,36 @@ class Campaign:
                 files.setdefault(name.partition("::")[0], []).append(name)
             turns = zip_longest(*files.values())
             names = [name for turn in turns for name in turn if name is not None]
-        begin = time.monotonic()
-        answer = self._in_child(
-            lambda: self._noticed(change, [usable[name] for name in names]), self.longest_s
-        )
-        seconds = time.monotonic() - begin
-        if isinstance(answer, str):  # the end of the process, maybe in the middle of a test
-            end, by = KILLED, answer
-        else:
+        while True:
+            begin = time.monotonic()
+            answer = self._in_child(
+                lambda: self._noticed(change, [usable[name] for name in names]), self.longest_s
+            )
+            seconds = time.monotonic() - begin
+            if isinstance(answer, str):  # the end of the process, maybe in the middle of a test
+                end, by = KILLED, answer
+                break
             end, by, seconds, count = answer
             killer = names[count - 1] if end == KILLED else None
-            self._count(change.file, names[: count - 1] if killer else names[:count], killer)
+            if killer is None or self._is_sure(change, usable[killer]):
+                self._count(change.file, names[: count - 1] if killer else names[:count], killer)
+                break
+            self.told(f"{killer}: left out, it fails by itself")
+            del usable[killer]
+            names.remove(killer)
         if not names:
             by = "no test executes it"
         place = self.key(change), change.file, change.line, change.kind, change.name
         return Result(*place, end, by, round(seconds, 2))
+
+    def _is_sure(self, change: Change, item: pytest.Item) -> bool:
+        """False if a test on Mininet does not fail again, or fails without the change, too."""
+        if not item.nodeid.startswith(ON_MININET):
+            return True
+        again = self._in_child(lambda: self._noticed(change, [item]), self.longest_s)
+        if not isinstance(again, str) and again[0] != KILLED:
+            return False
+        return self._in_child(lambda: self._passes(item), self.longest_s) is True
 
     def _count(self, file: str, others: list[str], killer: str | None) -> None:
         """Note which tests have noticed a change of a file, or not."""
