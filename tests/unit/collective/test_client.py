@@ -101,13 +101,13 @@ def test_calls_wait_for_room_in_the_memory_that_is_shared():
 def test_the_first_results_that_are_not_finite_are_named(capsys):
     job = client.Job(link := OneByOne())
     for i in range(client.NAMED + 5):
-        given = np.zeros(10, np.float32)
+        given = np.zeros(20, np.float32)  # of fewer the sum is a gather
         given[3:5] = np.inf
         handle = job.allreduce_async(given)
         link.memory.calls[i].rare_blocks = 1
         handle.wait()
     named = [
-        f"ina: collective {i + 1}, allreduce of 10 float32 values: 2 values of the result are not"
+        f"ina: collective {i + 1}, allreduce of 20 float32 values: 2 values of the result are not"
         " finite, the first is inf at index 3"
         for i in range(client.NAMED)
     ]
@@ -213,17 +213,17 @@ def test_a_rank_and_its_host_process_wake_each_other(host_process):
     with client.join_group("key", [4, 7, 9], timeout_s=20) as job:
         assert host.wishes == [{"key": "key", "rank": 1, "size": 3, "ranks": [4, 7, 9]}]
         assert (job.rank, job.size, job.label) == (1, 3, "4 7 9")
-        handle = job.allreduce_async(np.ones(2, np.float32))
+        handle = job.allreduce_async(np.ones(30, np.float32))
         assert os.eventfd_read(host.bell) == 1
         memory = memory_map.shared(memory_map.map_memory(host.memory, host.answer["bytes"]))
         record = memory.calls[0]
-        assert (record.form, record.values) == (memory_map.FIXED_SCALE, 2)
+        assert (record.form, record.values) == (memory_map.FIXED_SCALE, 30)
         assert record.prelude_words == prelude.prelude_words(3, 0)
-        memory.numbers[record.target : record.target + 2] = 5, 6
+        memory.numbers[record.target : record.target + 30] = range(30)
         record.state = memory_map.DONE
         os.eventfd_write(host.news, 1)
-        assert handle.wait(20).tolist() == [5, 6]
-        handle = job.allreduce_async(np.ones(2, np.float32))
+        assert handle.wait(20).tolist() == [*range(30)]
+        handle = job.allreduce_async(np.ones(30, np.float32))
         host.connection.close()
         with pytest.raises(CollectiveError, match="host process of this rank has ended"):
             handle.wait(20)

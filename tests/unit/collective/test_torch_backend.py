@@ -313,8 +313,9 @@ def test_barriers_that_say_who_is_missing_are_those_of_gloo(monkeypatch):
 @pytest.fixture
 def groups(monkeypatch):
     """Makes groups without gloo: (rank, size, what else a group of this backend is told). The job
-    has three ranks; `asked`: who has asked for a communicator of its own."""
-    asked = []
+    has three ranks, which are its workers 2, 0 and 1; `asked`: who has asked for a communicator of
+    its own; `seats`: the workers that the job has been told."""
+    asked, seats = [], []
 
     def join_as(*wish):
         asked.append(wish)
@@ -323,7 +324,7 @@ def groups(monkeypatch):
     def begin(name, rank, size):
         timeout = timedelta(seconds=9)
         options = types.SimpleNamespace(
-            store=None, group_rank=rank, group_size=size, timeout=timeout, group_id=name
+            store=store, group_rank=rank, group_size=size, timeout=timeout, group_id=name
         )
         return torch_backend.new_group(options)
 
@@ -331,16 +332,21 @@ def groups(monkeypatch):
     monkeypatch.setattr(torch_backend, "_in_use", False)
     monkeypatch.setattr(torch_backend, "InaGroup", lambda _, r, s, t, *more, **m: (r, s, *more, m))
     monkeypatch.setattr(torch_backend.client, "join_as", join_as)
-    job = types.SimpleNamespace(size=3)
+    workers = {0: "2", 1: "0"}
+    store = types.SimpleNamespace(
+        set=lambda key, worker: workers.update({int(key.removeprefix("worker ")): worker}),
+        get=lambda key: workers[int(key.removeprefix("worker "))].encode(),
+    )
+    job = types.SimpleNamespace(size=3, worker=1, seat=seats.append)
     monkeypatch.setattr(torch_backend.client, "join", lambda rank: job)
-    return types.SimpleNamespace(begin=begin, asked=asked, job=job)
+    return types.SimpleNamespace(begin=begin, asked=asked, job=job, seats=seats)
 
 
 def test_the_first_group_of_all_ranks_has_the_job(groups, monkeypatch):
     assert groups.begin("one", 0, 1) == (0, 1, None, "it has a single rank", "", {})
     rank, size, job, options = groups.begin("two", 1, 2)
     assert (rank, size, job.label, options) == (1, 2, "0 2", {"label": "0 2"})
-    assert groups.begin("all", 2, 3) == (2, 3, groups.job, {})
+    assert groups.begin("all", 2, 3) == (2, 3, groups.job, {}) and groups.seats == [[2, 0, 1]]
     rank, size, job, options = groups.begin("again", 2, 3)
     assert (rank, size, job.label, options) == (2, 3, "0 2", {"label": "0 2"})
     assert groups.asked == [("two", 1, 2, 9.0), ("again", 2, 3, 9.0)]
