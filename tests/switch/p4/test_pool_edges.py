@@ -141,15 +141,20 @@ def test_what_is_not_added_leaves_the_sum_where_it_is(system, flag):
 
 
 def test_statistics_add_up(system):
-    """Two sums take 2 us each to fill, and are held for 1 us until their result comes."""
+    """Sums take 2 us each to fill, and are held for 5 us until their result comes: three of one
+    job, and two of the other in between."""
     switch = OneSwitch(system=system, release="on_result")
-    for fragment in (0, 1):
+    for job, fragment in ((0, 0), (1, 0), (0, 1), (1, 1), (0, 2)):
         for worker in range(3):
-            switch.gradient(0, worker, fragment=fragment)
-        switch.from_server(0, wire.RESULT, fragment=fragment)
-    counted = switch.counters(0)
-    assert counted["filling_completed_ns"] == 4000 and counted["held_ns"] == 2000
-    assert counted["releases"] == 2 and counted["ended_completed"] == 2
+            switch.gradient(job, worker, fragment=fragment)
+        switch.now += 4000
+        switch.from_server(job, wire.RESULT, fragment=fragment)
+        assert switch.occupancy() == [(0, 0, 0), (1, 0, 0)]
+    for job, sums in ((0, 3), (1, 2)):
+        counted = switch.counters(job)
+        assert counted["filling_completed_ns"] == 2000 * sums
+        assert counted["held_ns"] == 5000 * sums
+        assert counted["releases"] == counted["ended_completed"] == sums
 
 
 def test_a_result_ends_an_incomplete_sum_as_discarded(system):
