@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -94,6 +95,7 @@ int run(struct state *s, char *text) {
     return n;
 }
 """
+REPORT = "testbed/collective/report.py"
 RUNTIME = "p4engine/src/p4engine/runtime"
 
 
@@ -325,6 +327,27 @@ def test_every_equal_mutant_can_still_be_made():
     for (file, name), why in equal_mutants().items():
         assert name in names[file], f"{file} has changed: {name}"
         assert why
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.execvp('true', ['true'])"])
+def test_what_a_fork_executes_is_executed(end):
+    pytest.importorskip("coverage")
+    script = (
+        "import os\n"
+        "from testbed.collective import report\n"
+        "from tests.support.mutants.coverage import PythonLines\n"
+        f"lines = PythonLines(['{REPORT}'])\n"
+        "if os.fork() == 0:\n"
+        "    report.report(step=1)\n"
+        f"    {end}\n"
+        "os.wait()\n"
+        f"print(lines.lines()['{REPORT}'])\n"
+    )
+    said = subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True)
+    source = (ROOT / REPORT).read_text()
+    assert str(source[: source.index("values = {}")].count("\n") + 1) in said.strip("[]\n").split(
+        ", "
+    )
 
 
 def campaign(folder: Path, *arguments: str) -> str:

@@ -7,6 +7,12 @@ lines."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,19 +90,39 @@ class P4Lines:
 
 
 class PythonLines:
-    """Records from now on, in this process, which lines of `files` are executed."""
+    """Records from now on, in this process and its forks, which lines of `files` are executed."""
 
     def __init__(self, files: list[str]) -> None:
         from coverage import Coverage
 
         self.names = {str((ROOT / file).resolve()): file for file in files}
         self.coverage = Coverage(data_file=None, include=list(self.names), config_file=False)
+        self.forks = Path(tempfile.mkdtemp())
+        self.own = os.getpid()
+        for name in ("_exit", "execvp", "execvpe"):
+            setattr(os, name, self._telling(getattr(os, name)))
         self.coverage.start()
 
-    def lines(self) -> dict[str, list[int] | None]:
+    def _telling(self, leave: Callable[..., Any]) -> Callable[..., Any]:
+        def told(*words: Any) -> None:
+            if os.getpid() != self.own:
+                with contextlib.suppress(OSError):
+                    (self.forks / str(os.getpid())).write_text(json.dumps(self._seen()))
+            leave(*words)
+
+        return told
+
+    def _seen(self) -> dict[str, list[int]]:
         self.coverage.stop()
         data = self.coverage.get_data()
-        found = {file: data.lines(path) for path, file in self.names.items()}
+        return {file: data.lines(path) or [] for path, file in self.names.items()}
+
+    def lines(self) -> dict[str, list[int] | None]:
+        found = {file: {*lines} for file, lines in self._seen().items()}
+        for path in self.forks.iterdir():
+            for file, lines in json.loads(path.read_text()).items():
+                found[file] |= {*lines}
+        shutil.rmtree(self.forks)
         return {file: sorted(lines) for file, lines in found.items() if lines}
 
 
