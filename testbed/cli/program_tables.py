@@ -79,5 +79,5 @@ def tables(program: Program) -> Iterator[Table]:
         count = calls[key] // len(members) if kind in COLLECTIVES else calls[key]
         shown = ", ".join(map(str, members[:8])) + (", ..." if len(members) > 8 else "")
         rows.append(Row((group or "all", shown, kind, dtype, count, sizes[key])))
-    yield Table("calls", "Calls of the groups, and the bytes that all ranks give", _CALLS, rows)
+    yield Table("calls", "Calls, and the bytes of all ranks", _CALLS, rows)
     yield Table("ranks", "Ranks", _RANKS, ranks)

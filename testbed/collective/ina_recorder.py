@@ -803,6 +803,8 @@ def attach(
 
     values: with what is given to all-reduce; False: sizes and times alone. limit_mb: of a rank's
     values, uncompressed. All ranks call it, before the first step. Raises RecordingError."""
+    if Path(path).suffix == TRACE:
+        raise RecordingError(f"recording {path}: call record(), which needs no model")
     return Recorder(model, path, steps, skip, values, limit_mb)
 
 
@@ -902,6 +904,10 @@ class _Program:
             raise RecordingError(
                 f"recording {path}: found steps {steps} and skip {skip}; allowed: steps from 1,"
                 " skip from 0"
+            )
+        if not hasattr(dist.Work, "unbox"):
+            raise RecordingError(
+                f"recording {path}: PyTorch {torch.__version__} is too old; install 2.11 or later"
             )
         self._path = Path(path).absolute()
         self._torch, self._dist = torch, dist

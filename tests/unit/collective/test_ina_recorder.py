@@ -447,11 +447,21 @@ def test_streams_of_a_gpu_only_order_except_for_the_one_that_computes(tmp_path, 
         (("run.et", "--steps", "0"), "error: recording"),
         (("run.txt",), "run.txt: name a file that ends in .npz or .et"),
     ],
+    ids=["too few steps to skip", "few steps", "no steps", "no kind"],
 )
 def test_what_is_not_recorded_is_told(tmp_path, free_port, words, said):
     options = recorder.__file__, "run", "-o", tmp_path / words[0], *words[1:]
     ranks = training(tmp_path, free_port(), *options)
     assert all(said in rank.communicate()[1] for rank in ranks)
+
+
+def test_a_name_that_does_not_fit_is_told():
+    with pytest.raises(
+        recorder.RecordingError, match="run.et: call record\\(\\), which needs no mod"
+    ):
+        recorder.attach(None, "run.et")
+    with pytest.raises(recorder.RecordingError, match="run.npz: name a file that ends in .et"):
+        recorder.record("run.npz")
 
 
 def split(folder: Path) -> list[Path]:
