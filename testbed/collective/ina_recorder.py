@@ -923,6 +923,7 @@ class _Program:
         self._over = False
         self._groups: dict[str, list[int]] = {}
         self._watched: set[type] = set()
+        self._unknown: list[Any] = []  # groups that are not recorded
         self._undo: list[Callable[[], Any]] = []
         self._begin()
         self._install()
@@ -936,6 +937,7 @@ class _Program:
         self._together: list[int] | None = None  # operations of one work
         self._blocked: list[int] | None = None  # operations of a blocking C++ function
         self._backward: list[int] = []  # operations for which the end of a backward pass waits
+        self._pass = -1  # the latest backward pass with such operations
         self._since = self._mark()
 
     # -- where PyTorch tells what happens
@@ -1075,7 +1077,18 @@ class _Program:
             caller is None or caller.f_code.co_name == "_engine_run_backward"
         )
         with self._busy():
-            place, stream = self._issue(kind, group, values, given, options)
+            try:
+                name, ranks = self._named(group)
+            except (KeyError, ValueError):
+                if group not in self._unknown:
+                    self._unknown.append(group)
+                    print(
+                        "ina_recorder: a process group that torch.distributed has not made is not"
+                        " recorded",
+                        file=sys.stderr,
+                    )
+                return call()
+            place, stream = self._issue(kind, name, ranks, values, given, options)
             result = call()
             self._keep(place, stream, work_of(result), values, from_backward)
         return result
@@ -1128,13 +1141,13 @@ class _Program:
     def _issue(
         self,
         kind: str,
-        group: Any,
+        name: str,
+        ranks: list[int],
         values: Sequence[Any],
         given: int | None,
         options: tuple[Any, Any, Any],
     ) -> tuple[int, int]:
-        """A new node of an operation, and its stream."""
-        name, ranks = self._named(group)
+        """A new node of an operation in this group, and its stream."""
         own = [] if given is None else [*_tensors(values[given])]
         first = next(_tensors(values[:1]), None)
         if self._device == "CPU" and first is not None and first.device.type == "cuda":
@@ -1291,7 +1304,9 @@ class _Program:
 
     def _await_backward(self, places: Sequence[int]) -> None:
         """These are waited for at the end of the backward pass that runs now."""
-        if not self._backward:
+        task = self._torch._C._current_graph_task_id()
+        if task != self._pass:  # an earlier one may have failed before its end
+            self._pass = task
             engine = self._torch.autograd.Variable._execution_engine
             engine.queue_callback(self._backward_over)
         self._backward += places

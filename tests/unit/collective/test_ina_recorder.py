@@ -455,6 +455,27 @@ def test_what_is_not_recorded_is_told(tmp_path, free_port, words, said):
     assert all(said in rank.communicate()[1] for rank in ranks)
 
 
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'")
+def test_a_group_that_pytorch_does_not_know_works_on(tmp_path, capsys):
+    import torch.distributed as dist
+
+    class Own(dist.ProcessGroup):
+        def allreduce(self, tensors, opts=None):
+            return "done"
+
+    program = recorder.record(tmp_path / "run.et", skip=0)
+    try:
+        program._rank, program._world = 0, 1
+        group = Own(0, 1)
+        assert [group.allreduce([]), group.allreduce([])] == ["done", "done"]
+    finally:
+        program.finish()
+    said = capsys.readouterr().err
+    assert said.count("a process group that torch.distributed has not made is not recorded") == 1
+    assert "nothing is recorded: there were no collectives" in said
+    assert group.allreduce([]) == "done" and not list(tmp_path.iterdir())
+
+
 def test_a_name_that_does_not_fit_is_told():
     with pytest.raises(
         recorder.RecordingError, match="run.et: call record\\(\\), which needs no mod"
