@@ -183,14 +183,16 @@ class Writer:
             raise SchemaError("a run without a row in table jobs has not finished")
         for job in jobs:
             name = f"job {job['job']} ({job['name']}), repetition {job['repetition']}"
-            wanted = job["values"] * job["iterations"] * job["workers"]
+            times = job["iterations"] * job["workers"]
             if job["outcome"] == "killed":
                 continue  # as the experiment asked for
             if job["jct_ns"] is None:
                 raise SchemaError(f"{name} did not end: the run has not finished")
             if not job["exact"]:
                 raise SchemaError(f"{name} has wrong values: the run has failed")
-            if job["values_checked"] != wanted:
+            # Ranks of a program may get different numbers; `values` is their mean, rounded.
+            if job["values_checked"] // times != job["values"]:
+                wanted = job["values"] * times
                 raise SchemaError(
                     f"{name}: {job['values_checked']} of {wanted} values were checked"
                 )

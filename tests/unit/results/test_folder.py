@@ -180,6 +180,15 @@ def test_a_run_with_unchecked_or_wrong_values_cannot_finish(tmp_path, changes, m
         new(tmp_path).finish()
 
 
+def test_ranks_of_a_program_may_get_different_numbers_of_values(tmp_path):
+    jobs = tables()["jobs"]
+    jobs[0]["values_checked"] += jobs[0]["workers"] - 1
+    with new(tmp_path) as writer:
+        writer.write("jobs", jobs, repetition=0)
+        writer.finish()
+    assert read(writer.folder).state == "finished"
+
+
 def test_writing_adds_rows_and_a_refused_write_changes_nothing(tmp_path):
     writer = new(tmp_path)
     writer.write("jobs", tables()["jobs"], repetition=0)
