@@ -52,9 +52,10 @@ def entries_of(setup: Setup, switch: str, jobs: Iterable[int]) -> dict[tuple, tu
     platform.scheme.tables(setup, switch, calls)
     if platform.admission == "port":
         calls.append(("table_set_default", "admission", "refuse", []))
-    for number in jobs:
-        calls += job_calls(platform, switch, setup.jobs[number])
-        calls += admission_calls(platform, switch, setup.jobs[number])
+    groups = [each for each in setup.groups.values() if each.ranks and each.ranks.job in jobs]
+    for job in (*(setup.jobs[number] for number in jobs), *groups):
+        calls += job_calls(platform, switch, job)
+        calls += admission_calls(platform, switch, job)
     return {entry_of(call): call for call in calls}
 
 

@@ -73,7 +73,7 @@ def copy_to(
         copies.append((port, rid))
         mac, ip = addresses(topology, child)
         calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
-        if job.job.is_program and platform.omits_zeros:
+        if (job.job.is_program or job.ranks is not None) and platform.omits_zeros:
             found = behind.get(child) or [n for n, host in enumerate(workers) if host == child]
             members = sum(1 << worker for worker in found)
             calls.append(("table_add", "members", "set_behind", [number, port, rid], [members]))

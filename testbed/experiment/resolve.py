@@ -291,6 +291,10 @@ class _Resolver:
             update = {"name": name, "model": model, "compute_scale": compute_scale}
             if trace is not None:
                 update["gpu"] = trace.gpu
+                if job.has_ranks and (size := self.parts.get("values_per_packet")):
+                    from testbed.experiment.rank_jobs import count_groups
+
+                    update["groups"] = count_groups(trace, size)
             found.append(job.model_copy(update=update))
             found[-1]._trace = trace
         return found
@@ -332,6 +336,8 @@ class _Resolver:
             self.problems.append(Problem.missing((*place, name), what))
         if missing:
             return None, job.model
+        if job.has_ranks:
+            return self.load_ranks(place, job)
         try:
             gpu = job.gpu or self.parts.get("gpu")
             trace = recording.load_model(job.model, self.folder, gpu, job.iterations)
@@ -359,6 +365,22 @@ class _Resolver:
                     " iterations at this scale",
                 )
         return scaled, model
+
+    def load_ranks(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
+        """The same of a job that replays a program of ranks."""
+        from testbed.experiment.rank_jobs import count_groups, problems_of, rank_trace
+
+        scale = 1.0 if job.compute_scale is None else job.compute_scale
+        try:
+            trace = rank_trace(job.model, self.folder, scale)
+            if size := self.parts.get("values_per_packet"):
+                count_groups(trace, size)
+        except UserError as error:
+            self.add_problem((*place, "model"), str(error))
+            return None, job.model
+        for key, message in problems_of(trace, job, self.parts):
+            self.add_problem((*place, key), message)
+        return trace, str(trace.path.absolute())
 
     def place(self, jobs: list[Job]) -> None:
         """Give every role a host, those that are named first; `jobs` is changed in place."""

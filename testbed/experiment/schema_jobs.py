@@ -29,6 +29,7 @@ from testbed.traffic.buckets import BUCKETS
 from testbed.traffic.trace import GPUS
 
 if TYPE_CHECKING:
+    from testbed.traffic.rank_calls import Group
     from testbed.traffic.trace import Trace
 
 
@@ -132,8 +133,9 @@ class Job(JobShape):
     model: Annotated[str, ANY_TEXT] = Field(
         default="",
         json_schema_extra={"default": "required without `command`"},
-        description="A trace: the name of an included one, or the path of your own file or of a"
-        " recording (`.npz`, docs/recordings.md).",
+        description="A trace: the name of an included one, or the path of your own file, of a"
+        " recording (`.npz`), or of a program of ranks (`.et`), which has as many workers"
+        " (docs/recordings.md).",
     )
     iterations: Annotated[int, Whole(1, 10**6)] = Field(
         default=0,
@@ -168,7 +170,8 @@ class Job(JobShape):
         json_schema_extra={"default": "255 with `command`; 0 if the system divides the memory"},
         description="How many groups of its ranks a program can make in a run that get a"
         " communicator of their own (docs/training.md). SwitchML divides the switches' memory among"
-        " the jobs and all these groups. Only with `command`.",
+        " the jobs and all these groups. Only with `command`; with a recorded program of ranks it"
+        " follows from the file.",
     )
     collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=None,
@@ -209,6 +212,17 @@ class Job(JobShape):
     def is_program(self) -> bool:
         """True if a program gives the values, and no model is replayed."""
         return bool(self.command)
+
+    @property
+    def has_ranks(self) -> bool:
+        """True if it replays a program of ranks (testbed/traffic/rank_graph.py)."""
+        return self.model.endswith(".et")
+
+    def rank_groups(self, values: int) -> tuple[Group, ...]:
+        """The communicators of such a job, once loaded, with `values` values per packet."""
+        from testbed.traffic.rank_calls import groups_of, load_program
+
+        return groups_of(load_program(self.trace().path), values)
 
     @property
     def fixed_placement(self) -> Placement:

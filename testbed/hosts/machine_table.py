@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from testbed.hosts.progress_board import MACHINES
-from testbed.hosts.shared_times import replaced
-from testbed.protocols import records, wire
-from testbed.protocols.jit import njit
+from testbed.protocols import records
+from testbed.protocols.records import replaced
 from testbed.workload.machine import Batch
-from testbed.workload.native import copy, peek
+from testbed.workload.machine_group import pacer_of
 from testbed.workload.placed_machine import Placed, Stepper
 
 
@@ -79,7 +78,7 @@ class MachineTable:
             there = {id(machine.status): status, id(machine.counters): counters}
             machine = replaced(machine, there)
         placed, stepper = Placed(machine), Stepper(machine, self.arrived, self.out)
-        pacer = _pacer(machine)
+        pacer = pacer_of(machine)
         if pacer is None:
             pacer = self._unpaced
         self._kept[place] = machine, placed, stepper, pacer
@@ -102,62 +101,3 @@ class MachineTable:
         self.table.steps[place] = 0
         self.table.status[place] = 0
         self.table.used[1] = 0
-
-
-def _pacer(machine: Any) -> np.ndarray | None:
-    """The time from which a machine may send next, int64[1] in its own memory; None if it does not
-    pace itself."""
-    part = machine.protocol
-    while not hasattr(part, "state"):
-        part = getattr(part, "worker", None)
-        if part is None:
-            return None
-    if "next_send_ps" not in (part.state.dtype.names or ()):
-        return None
-    return np.asarray(part.state).reshape(1)["next_send_ps"]
-
-
-@njit(cache=True)
-def find_owners(table, arrived, count):
-    """Note whose each packet is; a packet of nobody goes to the first machine, which counts it.
-    Returns the machine whose all of them are, or -1."""
-    one = np.int64(-1)
-    for i in range(count):
-        job = wire.job(arrived.packets[i])
-        owner = np.int64(0)
-        for m in range(table.used[0]):
-            if table.jobs[m] == job:
-                owner = np.int64(m)
-        table.owners[i] = owner
-        one = owner if i == 0 or owner == one else np.int64(-2)
-    return max(one, np.int64(-1))
-
-
-@njit(cache=True)
-def pick(table, machine, arrived, count, picked):
-    """Copy a machine's packets into another batch; returns how many there are."""
-    row_bytes = 4 * arrived.packets.shape[1]
-    kept = 0
-    for i in range(count):
-        if table.owners[i] == machine:
-            copy(
-                picked.packets.ctypes.data + kept * row_bytes,
-                arrived.packets.ctypes.data + i * row_bytes,
-                row_bytes,
-            )
-            picked.lengths[kept] = arrived.lengths[i]
-            kept += 1
-    return kept
-
-
-@njit(cache=True)
-def give_pace(table, machine):
-    """Before its step: the link's time, if that is later than the machine's own."""
-    if peek(table.pacers[machine]) < table.pace_ps[0]:
-        copy(table.pacers[machine], table.pace_ps.ctypes.data, 8)
-
-
-@njit(cache=True)
-def take_pace(table, machine):
-    """After its step."""
-    table.pace_ps[0] = max(table.pace_ps[0], peek(table.pacers[machine]))

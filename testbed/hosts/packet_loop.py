@@ -16,10 +16,10 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.hosts import progress_board, socket_calls, trains
-from testbed.hosts.machine_table import find_owners, give_pace, pick, take_pace
 from testbed.protocols import records, sizes
 from testbed.protocols.jit import njit
 from testbed.protocols.worker_state import NEVER
+from testbed.workload.machine_group import find_owners, give_pace, pick, take_pace
 from testbed.workload.placed_machine import call_step
 
 HEARTBEAT_NS = 50_000_000

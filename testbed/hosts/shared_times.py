@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.records import replaced
 
 ITERATION_TIMES = ("start_ns", "compute_end_ns", "end_ns")  # int64[I]
 TENSOR_TIMES = ("forward_start_ns", "forward_end_ns", "ready_ns", "first_sent_ns", "done_ns")
@@ -75,12 +76,3 @@ def attach(machine: Any, shared: dict[str, np.ndarray]) -> Any:
         array[...] = own
         instead[id(own)] = array
     return replaced(machine, instead)
-
-
-def replaced(part: Any, instead: dict[int, np.ndarray]) -> Any:
-    """A machine, or a part of one, with other arrays: a part may be in several places."""
-    if isinstance(part, np.ndarray):
-        return instead.get(id(part), part)
-    if isinstance(part, tuple) and hasattr(part, "_fields"):
-        return type(part)(*(replaced(each, instead) for each in part))
-    return part

@@ -136,6 +136,9 @@ class JobSpec(Part):
     fixed_scale: int = 0  # steps per 1.0 of its float32; 0: exponents that the ranks agree on
     omit_zeros: bool = False  # packets whose values are all 0 go without them
     value_bits: int = 32  # 16: values that fit have 16 bits in a packet, and sums are rounded to it
+    # Of a program of ranks, for each tensor: values that belong to each rank, the first one among
+    # those of all ranks, and 1 if a rank gives them (given.Given)
+    shares: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         Part.__post_init__(self)
@@ -249,6 +252,18 @@ class Compute(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class RankProgram(Part):
+    """A rank's part of a program (testbed/workload/rank_graph.py), of one of its machines."""
+
+    path: str  # of the program
+    job: int
+    rank: int
+    port: int  # this machine's; 0: the one with the graph
+    groups: tuple[str, ...]  # of the rank, in the order of their ports, from 1 on
+    scale_millionths: int  # of compute times
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerPart(Part):
     """A system's own part of one worker's specification. Systems derive theirs from it."""
 
@@ -284,6 +299,8 @@ class HostSpec(Part):
     options: SystemSpec  # of its system
     compute: Compute | None = None  # of a worker
     worker_part: WorkerPart | None = None  # of a worker, if its system has one
+    program: RankProgram | None = None  # of a rank of one
+    members: tuple[HostSpec, ...] = ()  # the host's roles in further communicators of its job
 
     def __post_init__(self) -> None:
         Part.__post_init__(self)

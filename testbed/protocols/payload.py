@@ -31,11 +31,15 @@ def _place(scoreboard, fragment):
 
 @njit(cache=True)
 def meant_for(worker, scoreboard, fragment):
-    """`given.meant_for` of a fragment; 0 where no program gives the values."""
-    if worker.given.source.size == 0:
+    """`given.meant_for` of a fragment; 0 where all values are of all workers."""
+    if worker.given.share.size == 0:
         return 0, 0
-    block, offset = _place(scoreboard, fragment)
     count = send_scoreboard.values_in(scoreboard, fragment)
+    if worker.given.source.size > 0:
+        block, offset = _place(scoreboard, fragment)
+    else:
+        block = scoreboard.tensor[fragment]
+        offset = (fragment - scoreboard.first[block]) * scoreboard.state.values
     return given.meant_for(worker.given, block, offset, count)
 
 
@@ -70,7 +74,9 @@ def write_values(worker, scoreboard, row, base, fragment):
     else:
         whole = scoreboard.state.iteration * scoreboard.state.fragments + fragment
         key = values.fragment_key(config.seed, config.job, whole)
-        values.write_generated(row, base, count, key, state.factor, config.shift)
+        flag, meant = meant_for(worker, scoreboard, fragment)
+        own = flag != wire.FROM_ONE or meant == config.number
+        values.write_generated(row, base, count, key, state.factor if own else 0, config.shift)
     values.write_zeros(row, base + count, base + scoreboard.state.values)
 
 
@@ -127,11 +133,18 @@ def check_values(worker, scoreboard, row, base, fragment):
     A sum of what a program has given is handed back to it."""
     config, state, status = worker.config, worker.state, worker.status
     count = send_scoreboard.values_in(scoreboard, fragment)
+    factor_sum = state.factor_sum
+    if worker.given.share.size > 0:
+        flag, meant = meant_for(worker, scoreboard, fragment)
+        if flag != 0 and (flag == wire.FOR_ONE) != (meant == config.number):
+            if worker.given.source.size > 0:
+                block, _ = _place(scoreboard, fragment)
+                given.leave(worker.given, block)
+            return True
+        if flag == wire.FROM_ONE:
+            factor_sum = values.factor(config.seed, config.job, scoreboard.state.iteration, meant)
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
-        if not _needs(worker, scoreboard, fragment):
-            given.leave(worker.given, block)
-            return True
         given.take(worker.given, row, base, block, offset, count)
         worker.counters[0].values_checked += count
         return True
@@ -143,7 +156,7 @@ def check_values(worker, scoreboard, row, base, fragment):
         i = scoreboard.state.iteration % worker.recorded.shape[0]
         wrong = values.wrong_recorded(row, base, worker.sums[i, start : start + count])
     else:
-        wrong = values.wrong_generated(row, base, count, key, state.factor_sum, config.shift)
+        wrong = values.wrong_generated(row, base, count, key, factor_sum, config.shift)
     if wrong < 0:
         wrong = values.first_nonzero(row, base + count, base + scoreboard.state.values)
         if wrong >= 0:
@@ -162,7 +175,7 @@ def check_values(worker, scoreboard, row, base, fragment):
         status[0].expected = np.int64(worker.sums[i, start + wrong])
     else:
         status[0].expected = np.int64(
-            np.int32(values.position_hash(key, wrong, config.shift) * np.int32(state.factor_sum))
+            np.int32(values.position_hash(key, wrong, config.shift) * np.int32(factor_sum))
         )
     return False
 

@@ -13,6 +13,7 @@ those of plain Python, so the warning is switched off.
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -112,3 +113,12 @@ def new_counters() -> np.ndarray:
 def as_dict(counters: np.ndarray) -> dict[str, int]:
     """Counters of a machine, by name."""
     return dict(zip(COUNTER_NAMES, counters.view(np.int64).tolist(), strict=True))
+
+
+def replaced(part: Any, instead: dict[int, np.ndarray]) -> Any:
+    """A machine, or a part of one, with other arrays: a part may be in several places."""
+    if isinstance(part, np.ndarray):
+        return instead.get(id(part), part)
+    if isinstance(part, tuple) and hasattr(part, "_fields"):
+        return type(part)(*(replaced(each, instead) for each in part))
+    return part

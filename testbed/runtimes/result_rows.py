@@ -124,11 +124,16 @@ def job_rows(
         iterations = spec.iterations
         checked = _total(workers, "values_checked")
         if spec.program:  # as a whole it counts as one iteration
+            iterations = 1
+        due = values * iterations * len(workers)
+        ranks = workers[0].spec.program is not None
+        if spec.program or ranks:  # what a rank has got, on average
             values, fragments = (
-                sum(host.totals[counter] for host in workers) // len(workers)
+                sum(host.totals[counter] for host in workers) // len(workers) // iterations
                 for counter in ("values_checked", "results")
             )
-            iterations = 1
+        if ranks:
+            due = sum(host.totals["values_due"] for host in workers)
         carried = (
             # As its switch sees it: what leaves the switch's port goes to the server.
             (_link_bytes(servers, by_host, "egress"), _link_bytes(servers, by_host, "ingress"))
@@ -155,9 +160,7 @@ def job_rows(
                 "jct_ns": None if end_ns is None else end_ns - spec.submitted_ns,
                 "outcome": outcome,
                 # A worker that finds a wrong value ends the run; these are all that were compared.
-                "exact": outcome != "finished"
-                or spec.program
-                or checked == values * iterations * len(workers),
+                "exact": outcome != "finished" or spec.program or checked == due,
                 "values_checked": checked,
                 "gradient_packets": _total(workers, "gradient_packets"),
                 "retransmissions": _total(workers, "retransmissions"),
@@ -218,7 +221,7 @@ def _communication_bound_ns(workers: list[Host]) -> int | None:
     """Communication bound of all iterations; None where no link is limited
     (testbed/setup/timing.py), and for a program, whose iterations are not known before."""
     spec = workers[0].spec
-    if spec.job.bound_ns is None or spec.job.program:
+    if spec.job.bound_ns is None or spec.job.program or spec.program is not None:
         return None
     return spec.job.bound_ns * spec.job.iterations
 

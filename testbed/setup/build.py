@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -10,14 +11,14 @@ import numpy as np
 from testbed.experiment import Experiment
 from testbed.experiment.background_flows import flows_of
 from testbed.experiment.link_faults import LinkChange, link_changes
-from testbed.experiment.schema_jobs import Job
+from testbed.experiment.schema_jobs import Job, Placement
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree, job_tree, root_switch
 from testbed.setup.communicator import Communicator
 from testbed.setup.plan_entries import aggregating_switches
 from testbed.setup.planning import plan_jobs
-from testbed.setup.records import JobSetup, Platform, Scheme, Setup
+from testbed.setup.records import JobSetup, Platform, RankGroup, Scheme, Setup
 from testbed.setup.routes import planned_topologies, tree_switches
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
 from testbed.systems.options import SlotOptions
@@ -61,7 +62,7 @@ def _omits_zeros(experiment: Experiment) -> bool:
         way.bandwidth_bps for both in experiment.directions for way in both
     ):
         return False
-    return any(job.is_program for job in experiment.jobs)
+    return any(job.is_program or job.has_ranks for job in experiment.jobs)
 
 
 def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:
@@ -76,7 +77,7 @@ def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:
     if platform.system.planned:
         # With the first repetition's seed for all of them.
         plans = plan_jobs(platform, experiment.jobs, experiment.seed).jobs
-    return Setup(
+    setup = Setup(
         name=experiment.name,
         repetition=repetition,
         repetitions=experiment.repetitions,
@@ -88,6 +89,7 @@ def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:
             for number, job in enumerate(experiment.jobs)
             if job.placed
         },
+        groups={},
         arrivals=experiment.arrivals,
         faults=experiment.faults,
         link_changes=changes,
@@ -96,6 +98,28 @@ def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:
         ),
         timeout_ns=experiment.timeout_ns,
     )
+    return replace(setup, groups=_groups(setup))
+
+
+def _groups(setup: Setup) -> dict[int, JobSetup]:
+    """The communicators of programs of ranks that are replayed."""
+    found: dict[int, JobSetup] = {}
+    for job, parent in setup.jobs.items():
+        if not parent.job.has_ranks:
+            continue
+        from testbed.experiment.rank_jobs import calls_trace
+
+        groups = parent.job.rank_groups(setup.platform.values)
+        hosts = parent.job.fixed_placement
+        for number, group in zip(setup.platform.group_numbers(job), groups, strict=True):
+            workers = tuple(hosts.workers[rank] for rank in group.ranks)
+            servers = {"ps": hosts.servers} if hosts.servers else {}
+            started = parent.job.started(parent.job.start_ns, Placement(workers=workers, **servers))
+            name = f"{parent.name}, group {group.name or 'of all ranks'}"
+            described = started.of_group(name, len(workers), calls_trace(parent.trace, group))
+            made = start_job(setup, number, described, number)
+            found[number] = replace(made, ranks=RankGroup(job, group))
+    return found
 
 
 def start_job(setup: Setup, number: int, job: Job, part: int) -> JobSetup:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from testbed.experiment.planned_faults import slow_windows
 from testbed.experiment.program_jobs import block_fragments
 from testbed.protocols.host_spec import (
     Compute,
     HostSpec,
     JobSpec,
+    RankProgram,
     RecordedGradients,
     ServerSpec,
     Tensor,
@@ -24,7 +27,45 @@ MILLION = 1_000_000
 
 def host_specs(setup: Setup) -> list[HostSpec]:
     """The specifications of all hosts: of each job the workers in order, then its servers."""
-    return [spec for job in setup.jobs.values() for spec in job_specs(setup, job)]
+    return [spec for job in setup.jobs.values() for spec in _with_members(setup, job)]
+
+
+def _with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
+    """A job's hosts, each with its roles in the communicators of groups of the job's ranks."""
+    specs = job_specs(setup, job)
+    if not job.job.has_ranks:
+        return specs
+    roles: list[list[HostSpec]] = [[] for _ in specs]
+    names: list[list[str]] = [[] for _ in specs]
+    workers = len(job.group.workers)
+    for group in setup.groups.values():
+        ranks = group.ranks
+        if ranks is None or ranks.job != job.number:
+            continue
+        places = (*ranks.calls.ranks, *range(workers, len(specs)))
+        for place, spec in zip(places, job_specs(setup, group), strict=True):
+            roles[place].append(spec)
+            names[place].append(ranks.calls.name)
+    compute_scale = 1.0 if job.job.compute_scale is None else job.job.compute_scale
+    found = []
+    for rank, spec in enumerate(specs):
+        own = roles[rank]
+        if spec.is_worker:
+            part = RankProgram(
+                path=str(job.trace.path),
+                job=job.number,
+                rank=rank,
+                port=0,
+                groups=tuple(names[rank]),
+                scale_millionths=round(MILLION * compute_scale),
+            )
+            spec = replace(spec, program=part)
+            own = [
+                replace(each, program=replace(part, port=port))
+                for port, each in enumerate(own, start=1)
+            ]
+        found.append(replace(spec, members=tuple(own)))
+    return found
 
 
 def host_kinds(setup: Setup) -> list[HostSpec]:
@@ -142,7 +183,16 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         fixed_scale=_fixed_scale(setup, job),
         omit_zeros=platform.omits_zeros,
         value_bits=platform.value_bits,
+        shares=_shares(job),
     )
+
+
+def _shares(job: JobSetup) -> tuple[tuple[int, int, int], ...]:
+    """See `JobSpec.shares`."""
+    if job.ranks is not None:
+        calls = reversed(job.ranks.calls.calls)
+        return tuple((each.share, each.share_at, int(each.from_one)) for each in calls)
+    return ((0, 0, 0),) if job.job.has_ranks else ()
 
 
 def _fixed_scale(setup: Setup, job: JobSetup) -> int:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from testbed.systems.statistics import Statistics
     from testbed.systems.system import System
     from testbed.topology import Topology
+    from testbed.traffic.rank_calls import Group
     from testbed.traffic.trace import Trace
 
 T = TypeVar("T", bound="SystemOptions")
@@ -141,6 +142,15 @@ class Bounds:
     burst_ns: int
 
 
+@dataclass(frozen=True)
+class RankGroup:
+    """Which ranks of job `job` a communicator has, and what they call: `calls.calls` of each
+    iteration, the first one as the last tensor (testbed/workload/rank_graph.py)."""
+
+    job: int
+    calls: Group
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JobSetup:
     """One job that has hosts. Numbers of fragments, window and iterations are those of one worker;
@@ -156,6 +166,7 @@ class JobSetup:
     timers: Bounds
     communication_ns: int  # one iteration's gradient on the slowest worker's link
     bound_ns: int | None  # least time of one iteration's communication; None: no link has a limit
+    ranks: RankGroup | None = None  # of a communicator of a program's ranks
 
     @property
     def name(self) -> str:
@@ -183,6 +194,7 @@ class Setup:
     platform: Platform
     listed: tuple[Job, ...]  # all jobs by number, also those that have no hosts yet
     jobs: Mapping[int, JobSetup]  # those that have hosts, by number
+    groups: Mapping[int, JobSetup]  # communicators of groups of ranks, by number
     arrivals: Arrivals | None  # of jobs that come and go
     faults: tuple[Fault, ...]
     link_changes: tuple[LinkChange, ...]  # by time

@@ -90,7 +90,8 @@ class Simulation:
                 break
             if reason == loop.WRONG_VALUE:
                 node = self.nodes.present_at(self.parts.failed_host)
-                raise RunError(wrong_value(node.spec, node.machine))
+                failed = next(role for role in node.roles if role[1].status[0].failed)
+                raise RunError(wrong_value(*failed))
             if reason == loop.WORKER_FINISHED and self.cluster:
                 self.cluster.worker_finished()
                 self.cluster.begin(self.now_ns)

@@ -122,4 +122,5 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         "tensors": tensors,
         "jobs": job_rows,
         "faults": simulation.faults(),
+        "collectives": [row for each in reports for row in each.done.get("collectives", ())],
     }

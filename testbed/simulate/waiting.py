@@ -39,6 +39,8 @@ def waiting(nodes: Nodes) -> list[str]:
 
 
 def _worker(node: Node) -> str:
+    if node.spec.program is not None:
+        return _rank(node)
     scoreboard, loop = node.machine.scoreboard, node.machine.source.state
     computing = loop.phase < training.DRAIN and loop.computing == 1
     iteration = int(scoreboard.state.iteration)
@@ -64,6 +66,20 @@ def _worker(node: Node) -> str:
     return "; ".join(words)
 
 
+def _rank(node: Node) -> str:
+    """Of a program of ranks: the calls that have begun and are not done."""
+    graph = node.machine.source.graph
+    state = graph.state
+    begun = []
+    assert node.spec.program is not None
+    for port, name in enumerate(node.spec.program.groups, start=1):
+        for place in range(int(graph.oldest[port]), int(graph.next_call[port])):
+            if graph.done_ns[graph.calls[place]] < 0:
+                begun.append(f"call {place - int(graph.first_call[port]) + 1} of group {name}")
+    what = f"waits for {_named(begun)}" if begun else "has begun no call that is not done"
+    return f"iteration {int(state.iteration)}, {int(state.left)} nodes left; {what}"
+
+
 def _server(protocol: Any) -> str | None:
     server = getattr(protocol, "adder", protocol)  # the plain server has a pool server inside
     rows = np.flatnonzero(server.stage == server_store.PART)
@@ -85,5 +101,5 @@ def _server(protocol: Any) -> str | None:
 
 
 def _named(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more tensors" if len(names) > NAMED else ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more

@@ -21,6 +21,7 @@ from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.records import replaced
 from testbed.protocols.values import mix2
 from testbed.routing.tree import switch_of
 from testbed.schemes import new_machine
@@ -31,8 +32,10 @@ from testbed.simulate import background, event_queue
 from testbed.simulate.packing import packed
 from testbed.simulate.state import World, empty, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
+from testbed.workload import rank_graph, worker
 from testbed.workload.background import PORT as BACKGROUND_PORT
 from testbed.workload.machine import new_batch, on_new_way
+from testbed.workload.machine_group import grouped
 from testbed.workload.placed_machine import Placed, Stepper
 
 ROWS_IN = 64
@@ -50,6 +53,27 @@ class Node:
     machine: Any
     placed: Placed
     stepper: Stepper
+    members: tuple[Any, ...] = ()  # the machines of its further roles, as of spec.members
+    kept: Any = None  # what must live as long
+
+    @property
+    def roles(self) -> Iterator[tuple[HostSpec, Any]]:
+        """All roles with their machines, the host's own first."""
+        yield self.spec, self.machine
+        yield from zip(self.spec.members, self.members, strict=True)
+
+    @classmethod
+    def grouped(
+        cls, spec: HostSpec, machines: Sequence[Any], batches: tuple[Placed, Placed]
+    ) -> Node:
+        """A host with several roles, whose machines are stepped as one."""
+        arrived, out = (batch.part for batch in batches)
+        specs = (spec, *spec.members)
+        first = np.cumsum([0, *(len(each.peers) for each in specs[:-1])]).tolist()
+        jobs = [each.job.number for each in specs]
+        group, kept = grouped(machines, jobs, first, arrived, out)
+        made = Placed(group), Stepper(group, arrived, out)
+        return cls(spec, machines[0], *made, members=tuple(machines[1:]), kept=kept)
 
     @classmethod
     def of(
@@ -119,7 +143,8 @@ class Nodes:
             ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
             gateway = switch_of(topology, node.spec.host)
             there = _mac(switch_mac(topology.number(gateway)))
-            headers = [_header(there, ours, ip, peer) for peer in node.spec.peers]
+            peers = [peer for spec, _ in node.roles for peer in spec.peers]
+            headers = [_header(there, ours, ip, peer) for peer in peers]
             first = self._place_headers(number, headers)
             world = self.world
             identity = ours + ip + struct.pack("!H", wire.PORT)
@@ -268,15 +293,36 @@ def _place(spec: HostSpec) -> int:
 
 
 def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
-    machines = []
+    machines: list[Any] = []
     first_of: dict[int, Any] = {}  # by job: its first worker
     for spec in specs:
-        machine = new_machine(spec)
-        if spec.is_worker:
-            machine = _sharing(machine, first_of.setdefault(spec.job.number, machine))
-        machines.append(machine)
+        own = len(machines)
+        for role in (spec, *spec.members):
+            machine = new_machine(role)
+            if role.is_worker:
+                machine = _sharing(machine, first_of.setdefault(role.job.number, machine))
+            if len(machines) > own:
+                machine = _counting_with(machine, machines[own])
+            machines.append(machine)
     machines, rooms = packed(machines)
-    return [Node.of(*each, batches) for each in zip(specs, machines, rooms, strict=True)]
+    nodes, place = [], 0
+    for spec in specs:
+        end = place + 1 + len(spec.members)
+        if spec.members:
+            nodes.append(Node.grouped(spec, machines[place:end], batches))
+        else:
+            nodes.append(Node.of(spec, machines[place], rooms[place], batches))
+        place = end
+    return nodes
+
+
+def _counting_with(machine: Any, first: Any) -> Any:
+    """A machine of a host with the counters of its first one, and, of a rank, with its graph."""
+    instead = {id(machine.counters): first.counters}
+    if isinstance(first, worker.WorkerMachine):
+        machine = rank_graph.sharing(machine, first)
+        instead[id(machine.source.lag)] = first.source.lag
+    return replaced(machine, instead)
 
 
 def _sharing(machine: Any, first: Any) -> Any:

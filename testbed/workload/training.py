@@ -122,7 +122,7 @@ def gradient_finished(loop, iteration, now, status):
 
 
 @njit(cache=True)
-def _stretched(loop, start, duration, iteration):
+def stretched(loop, start, duration, iteration):
     """Duration of a compute step of an iteration that begins at `start`."""
     if loop.variation[1] > 0:
         duration = varied(duration, loop.variation[0], iteration + 1, loop.variation[1])
@@ -159,7 +159,7 @@ def advance(loop, scoreboard, now):
             elif scoreboard.state.iteration < iteration:
                 return iteration
             state.computing = 1
-            state.end_ns = start + _stretched(loop, start, duration, iteration)
+            state.end_ns = start + stretched(loop, start, duration, iteration)
         if now < state.end_ns:
             return -1
         lag.record(loop.lag, now - state.end_ns)

@@ -18,13 +18,13 @@ from testbed.collective import memory_map
 from testbed.protocols import given, ring, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit, of_module
-from testbed.workload import feed, training
+from testbed.workload import feed, rank_graph, training
 
 
 class WorkerMachine(NamedTuple):
     protocol: Any  # pool_worker.Worker, switchml.Worker or ring.Ring
     scoreboard: send_scoreboard.SendScoreboard
-    source: Any  # training.Training or feed.Feed
+    source: Any  # training.Training, feed.Feed or rank_graph.Port
     status: np.ndarray
     counters: np.ndarray
 
@@ -42,6 +42,10 @@ def worker_machine(protocol: Any, spec: HostSpec) -> WorkerMachine:
         own = given.new_given(len(sizes), counters, job.workers, job.fixed_scale, job.value_bits)
         protocol = _with_given(protocol, own)
         source = feed.of_spec(spec, order, own)
+    elif spec.program is not None:
+        protocol = _with_given(protocol, rank_graph.shares(spec))
+        source = rank_graph.of_spec(spec, worker.lag)
+        iterations = job.iterations
     else:
         source = training.of_spec(spec, worker.lag)
         iterations = job.iterations

@@ -8,10 +8,10 @@ from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
 
 
-def run_virtual(spec: Experiment, repetition: int = 0) -> dict:
+def run_virtual(spec: Experiment, repetition: int = 0, threads: int = 1) -> dict:
     """The tables of a repetition."""
     setup = set_up(spec, repetition)
-    return run_repetition(setup, prepare(setup).compiled)
+    return run_repetition(setup, prepare(setup).compiled, threads=threads)
 
 
 def content(tables):

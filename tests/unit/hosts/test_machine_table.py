@@ -8,6 +8,7 @@ from testbed.hosts import machine_table
 from testbed.protocols import wire
 from testbed.protocols.host_spec import SwitchmlSpec
 from testbed.schemes import new_machine
+from testbed.workload import machine_group
 from testbed.workload.machine import new_batch
 from tests.support.host_specs import OPTIONS, host_spec
 
@@ -48,9 +49,9 @@ def arrive(table, *jobs: int) -> None:
 def test_each_machine_gets_its_packets(made, jobs, owner, first, second):
     arrive(made, *jobs)
     table = made.table
-    assert machine_table.find_owners(table, made.arrived, len(jobs)) == owner
+    assert machine_group.find_owners(table, made.arrived, len(jobs)) == owner
     for machine, expected in enumerate((first, second)):
-        kept = machine_table.pick(table, machine, made.arrived, len(jobs), made.picked)
+        kept = machine_group.pick(table, machine, made.arrived, len(jobs), made.picked)
         found = [wire.fragment(made.picked.packets[i]) for i in range(kept)]
         assert found == expected
         assert made.picked.lengths[:kept].tolist() == [100 + i for i in expected]
@@ -59,15 +60,15 @@ def test_each_machine_gets_its_packets(made, jobs, owner, first, second):
 def test_what_one_sends_takes_the_link_s_time_from_the_others(made):
     table, own = made.table, [made._kept[place][3] for place in (0, 1)]
     own[0][0] = 5000
-    machine_table.take_pace(table, 0)
-    machine_table.give_pace(table, 1)
+    machine_group.take_pace(table, 0)
+    machine_group.give_pace(table, 1)
     assert own[1][0] == 5000
     own[1][0] = 7000
-    machine_table.take_pace(table, 1)
-    machine_table.give_pace(table, 0)
+    machine_group.take_pace(table, 1)
+    machine_group.give_pace(table, 0)
     assert (own[0][0], table.pace_ps[0]) == (7000, 7000)
     own[0][0] = 6000  # never back
-    machine_table.take_pace(table, 0)
+    machine_group.take_pace(table, 0)
     assert table.pace_ps[0] == 7000
 
 

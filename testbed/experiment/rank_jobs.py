@@ -1,0 +1,90 @@
+"""Jobs that replay a program of ranks (testbed/traffic/rank_graph.py): all collectives of all
+groups. Each group has a communicator of its own.
+
+The communicator of all workers has nothing to do then, so its trace has a single value, which
+nobody sends. It stands for the job: its compute time is that of a rank, the mean of all.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.traffic.rank_calls import Group, groups_of, load_program
+from testbed.traffic.rank_graph import COMPUTE
+from testbed.traffic.trace import Layer, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from testbed.experiment.schema_jobs import Job
+
+# What a program does not have, with its value where the file does not say it.
+NOT_FOR_RANKS = {"scale": 1.0, "buckets": "layers", "gpu": None}
+
+
+def rank_trace(path: str, folder: Path, compute_scale: float) -> Trace:
+    """What stands in for the model of such a job. Raises TraceError."""
+    program = load_program(path, folder)
+    first = Path(program.files[0])
+    file = first.with_name(first.name.removesuffix(".0.et") + ".et")
+    compute_ns = sum(
+        node.duration_ns for nodes in program.ranks for node in nodes if node.kind == COMPUTE
+    )
+    mean_ns = round(compute_ns * compute_scale / len(program.ranks))
+    return Trace(
+        name=file.stem,
+        title=f"program of {len(program.ranks)} ranks",
+        layers=(Layer("none", ((1,),), 1, mean_ns, 0),),
+        times="measured",
+        hardware=program.about.get("device", "unknown"),
+        sources=(),
+        path=file,
+    )
+
+
+def calls_trace(parent: Trace, group: Group) -> Trace:
+    """The calls of a communicator as tensors, the first one as the last."""
+    layers = tuple(
+        Layer(f"{call.node.kind} {call.node.id}", ((call.values,),), call.values, 0, 0)
+        for call in reversed(group.calls)
+    )
+    return Trace(
+        name=parent.name,
+        title=parent.title,
+        layers=layers,
+        times=parent.times,
+        hardware=parent.hardware,
+        sources=(),
+        path=parent.path,
+    )
+
+
+def count_groups(trace: Trace, values: int) -> int:
+    """How many communicators the program of such a trace has beside that of all workers."""
+    return len(groups_of(load_program(trace.path), values))
+
+
+def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """Keys of a job that do not fit the program that it replays: (key, message)."""
+    ranks = len(load_program(trace.path).ranks)
+    found = []
+    if job.workers != ranks:
+        found.append(
+            ("workers", f"found {job.workers}; the program has {ranks} ranks. Write {ranks}")
+        )
+    for key, usual in NOT_FOR_RANKS.items():
+        if getattr(job, key) != usual:
+            message = f"found {getattr(job, key)}; a program of ranks is replayed as it is."
+            found.append((key, f"{message} Take this key out"))
+    if parts.get("runtime") != "virtual":
+        found.append(("model", "is a program of ranks, which needs runtime: virtual"))
+    if parts.get("arrivals") is not None:
+        found.append(("model", "is a program of ranks, and drawn jobs have no groups of ranks"))
+    if any(fault.of_link for fault in parts.get("faults", ())):
+        found.append(("model", "is a program of ranks, whose groups lose their paths with a link"))
+    options = parts.get("system")
+    if options is not None and (reason := options.lossless_reason):
+        found.append(("model", f"is a program of ranks, whose queues are not checked: {reason}"))
+    return found

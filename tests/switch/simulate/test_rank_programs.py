@@ -1,0 +1,209 @@
+"""Programs of ranks in virtual time: every value of every group is exact, whatever is lost, and
+times are those of the graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from testbed.experiment import Experiment, load_text
+from testbed.traffic import chakra
+from testbed.traffic.rank_graph import Node, Program
+from tests.support.experiments import memory_line, setup_of
+from tests.support.matrix import first_of
+from tests.support.virtual import run_virtual
+
+SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring"]
+EXPERIMENT = """
+name: test
+runtime: virtual
+topology: {kind: leaf_spine, leaves: %d, spines: 1, hosts: %d}
+links: {bandwidth: 1 Gbit/s, delay: 1 us%s}
+system: {name: %s}
+%s
+jobs:
+  - {name: ranks, model: %s, workers: %d, iterations: %d}
+"""
+
+
+class Ranks:
+    """A program under construction; each node depends on the rank's node before it, if nothing
+    else is said."""
+
+    def __init__(self, **groups: tuple[int, ...]) -> None:
+        self.groups = groups
+        self.nodes: list[list[Node]] = [[] for _ in range(1 + max(map(max, groups.values())))]
+
+    def add(self, rank: int, kind: str, after: tuple[int, ...] | None = None, **fields) -> int:
+        nodes = self.nodes[rank]
+        if after is None:
+            after = (len(nodes) - 1,) if nodes else ()
+        nodes.append(Node(kind, after, id=len(nodes), **fields))
+        return len(nodes) - 1
+
+    def write(self, path: Path) -> Path:
+        chakra.write(path, Program(self.groups, tuple(map(tuple, self.nodes))))
+        return path
+
+
+def mesh() -> Ranks:
+    """Tensor parallel pairs and data parallel groups of four, as of a transformer's layer."""
+    tensor = {f"tp{pair}": (2 * pair, 2 * pair + 1) for pair in range(4)}
+    data = {f"dp{half}": tuple(range(half, 8, 2)) for half in range(2)}
+    made = Ranks(**tensor, **data, everyone=tuple(range(8)), alone=(3,))
+    for rank in range(8):
+        pair, half = f"tp{rank // 2}", f"dp{rank % 2}"
+        for _ in range(2):
+            made.add(rank, "compute", duration_ns=50_000)
+            made.add(rank, "all_gather", group=pair, bytes=4000, dtype="float32")
+            made.add(rank, "compute", duration_ns=20_000)
+            made.add(rank, "reduce_scatter", group=pair, bytes=8008, dtype="float32")
+        step = made.add(rank, "compute", duration_ns=50_000)
+        first = made.add(rank, "all_reduce", group=half, bytes=40_000, dtype="bfloat16")
+        made.add(rank, "compute", (step,), duration_ns=50_000)
+        second = made.add(rank, "all_reduce", group=half, bytes=20_000, dtype="float32")
+        made.add(rank, "compute", (first, second), duration_ns=1000)
+        made.add(rank, "broadcast", group=half, bytes=777, peer=2 + rank % 2)
+        made.add(rank, "reduce", group=pair, bytes=777, peer=rank - rank % 2)
+        if rank == 3:
+            made.add(rank, "all_reduce", group="alone", bytes=100)
+        made.add(rank, "barrier", group="everyone")
+    return made
+
+
+def text(
+    path: Path, system: str, ranks: int, leaves: int = 1, links: str = "", iterations: int = 1
+) -> str:
+    hosts = -(-(ranks + 1) // leaves)
+    memory = memory_line(system, 512)
+    return EXPERIMENT % (leaves, hosts, links, system, memory, path, ranks, iterations)
+
+
+def experiment(*arguments, **options) -> Experiment:
+    return load_text(text(*arguments, **options))
+
+
+@pytest.mark.parametrize("system", first_of(SYSTEMS, 2))
+def test_all_groups_of_a_mesh_are_exact_under_losses(system, tmp_path):
+    path = mesh().write(tmp_path / "mesh.et")
+    faults = ", loss: 1 %, duplicate: 1 %"
+    tables = run_virtual(experiment(path, system, 8, 3, faults, iterations=3))
+    (job,) = tables["jobs"]
+    assert job["exact"] and job["retransmissions"] > 0
+    for rank in range(8):
+        rows = [row for row in tables["collectives"] if row["worker"] == rank]
+        assert {row["route"] for row in rows} == {"system"}
+        tensor = f"{rank - rank % 2} {rank - rank % 2 + 1}"
+        data = " ".join(str(each) for each in range(rank % 2, 8, 2))
+        found = {(row["communicator"], row["collective"], row["dtype"]): row for row in rows}
+        assert {key: (row["calls"], row["bytes"]) for key, row in found.items()} == {
+            (tensor, "all_gather", "float32"): (6, 24_000),
+            (tensor, "reduce_scatter", "float32"): (6, 48_048),
+            (tensor, "reduce", ""): (3, 2331),
+            (data, "all_reduce", "bfloat16"): (3, 120_000),
+            (data, "all_reduce", "float32"): (3, 60_000),
+            (data, "broadcast", ""): (3, 2331),
+            ("all", "barrier", ""): (3, 0),
+        }
+        assert all(row["time_ns"] > 0 for row in rows)
+
+
+SHARES = {  # of the bytes of an array, that a rank of four sends and gets
+    "all_reduce": (1, 1),
+    "reduce_scatter": (1, 1 / 4),
+    "all_gather": (1 / 4, 3 / 4),
+}
+HEADERS = 14 + 20 + 8 + 24 + 4
+
+
+@pytest.mark.parametrize("kind", sorted(SHARES))
+@pytest.mark.parametrize("system", first_of(["esa", "switchml", "grid"], 1))
+def test_bytes_and_times_are_those_of_the_formulas(system, kind, tmp_path):
+    """docs/training.md: what a rank sends and gets of an array, and the least time for it."""
+    size = 4 * 64 * 4 * 100
+    made = Ranks(everyone=(0, 1, 2, 3))
+    for rank in range(4):
+        given = size // 4 if kind == "all_gather" else size
+        made.add(rank, kind, group="everyone", bytes=given, dtype="float32")
+    tables = run_virtual(experiment(made.write(tmp_path / "one.et"), system, 4))
+    sends, gets = SHARES[kind]
+    for row in tables["hosts"][:4]:
+        assert row["bytes_sent"] - HEADERS * row["packets_sent"] == sends * size
+        assert row["bytes_received"] - HEADERS * row["packets_received"] == gets * size
+    packets = size // 256
+    # At 1 Gbit/s. Ranks give their parts one after the other, and all pass the server's link.
+    least_ns = 8 * packets * (HEADERS + 256)
+    (job,) = tables["jobs"]
+    assert least_ns < job["jct_ns"] < 1.1 * least_ns
+
+
+def test_what_does_not_depend_overlaps_and_the_rest_waits(tmp_path):
+    """Two pairs of groups: a call that runs beside computing, one after it, and compute nodes that
+    the processor takes in the order of the file."""
+    made = Ranks(a=(0, 1), b=(1, 0))
+    for rank in range(2):
+        start = made.add(rank, "compute", duration_ns=100_000)
+        call = made.add(rank, "all_reduce", (start,), group="a", bytes=256_000)  # 2.6 ms
+        other = made.add(rank, "compute", (start,), duration_ns=5_000_000)
+        made.add(rank, "compute", (start,), duration_ns=1_000_000)
+        made.add(rank, "all_reduce", (other, call), group="b", bytes=4)
+    tables = run_virtual(experiment(made.write(tmp_path / "two.et"), "esa", 2))
+    (job,) = tables["jobs"]
+    # The call of b begins after 5.1 ms, beside the last compute node, which ends after 6.1 ms.
+    assert job["jct_ns"] == 6_100_000
+    for row in tables["collectives"]:  # both groups have all ranks
+        assert (row["communicator"], row["calls"]) == ("all", 2)
+        assert 2_600_000 < row["time_ns"] < 3_200_000
+
+
+def test_iterations_repeat_a_program_and_compute_scale_stretches_it(tmp_path):
+    made = Ranks(everyone=(0, 1))
+    for rank in range(2):
+        made.add(rank, "compute", duration_ns=(1 + rank) * 1_000_000)
+        made.add(rank, "barrier", group="everyone")
+    path = made.write(tmp_path / "three.et")
+    tables = run_virtual(experiment(path, "esa", 2, iterations=3))
+    assert 6_000_000 < tables["jobs"][0]["jct_ns"] < 6_200_000
+    stretched = text(path, "esa", 2, iterations=3).replace("workers", "compute_scale: 2, workers")
+    tables = run_virtual(load_text(stretched))
+    assert 12_000_000 < tables["jobs"][0]["jct_ns"] < 12_200_000
+    ends = [row["end_ns"] for row in _rows(tables["iterations"]) if row["worker"] == 0]
+    assert len(ends) == 3 and ends == sorted(ends)
+
+
+def _rows(columns) -> list[dict]:
+    names = list(columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def test_threads_do_not_change_results(tmp_path):
+    path = mesh().write(tmp_path / "mesh.et")
+    found = [run_virtual(experiment(path, "esa", 8, 3), threads=threads) for threads in (1, 2)]
+    assert found[0]["collectives"] == found[1]["collectives"]
+    assert found[0]["jobs"] == found[1]["jobs"]
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (("workers: 8", "workers: 4"), "the program has 8 ranks. Write 8"),
+        (("workers: 8", "workers: 8, scale: 0.5"), "a program of ranks is replayed as it is"),
+        (("workers: 8", "workers: 8, buckets: ddp"), "a program of ranks is replayed as it is"),
+        (("runtime: virtual", "runtime: mininet"), "needs runtime: virtual"),
+        (("mesh.et", "other.et"), "there is no such trace"),
+    ],
+)
+def test_what_does_not_fit_a_program_is_said(change, message, tmp_path):
+    path = mesh().write(tmp_path / "mesh.et")
+    with pytest.raises(Exception, match=message):
+        setup_of(text(path, "esa", 8).replace(*change))
+
+
+def test_a_node_that_is_not_replayed_is_named(tmp_path):
+    made = Ranks(everyone=(0, 1))
+    for rank in range(2):
+        made.add(rank, "all_to_all", group="everyone", bytes=100)
+    path = made.write(tmp_path / "moe.et")
+    with pytest.raises(Exception, match=r"moe\.0\.et: rank 0, node 0 .*all_to_all is not replayed"):
+        setup_of(text(path, "esa", 2))
