@@ -891,9 +891,9 @@ class _Program:
     """Records the graph of this rank's program; made by `record`.
 
     An operation depends on what came before its call on the same stream; what comes after a wait
-    depends on what was waited for. Compute nodes are the times between: on a CPU those of the
-    calling thread, on a GPU those of the stream on which the optimizer runs. Other streams compute
-    nothing, they only order; events carry that from stream to stream. Where the C++ of a backward
+    depends on what was waited for. Compute nodes are the times between, on the stream on which the
+    optimizer runs; on a CPU, threads are the streams. Other streams compute nothing, they only
+    order; events carry that from stream to stream. Where the C++ of a backward
     pass calls (DDP), it waits at the end of the pass."""
 
     def __init__(self, path: str | Path, steps: int, skip: int) -> None:
@@ -916,7 +916,7 @@ class _Program:
         self._rank, self._world = -1, 0
         self._clock = _Clock(torch.device("cpu"))
         self._device = "CPU"
-        self._main = 0  # the stream that computes, by its number
+        self._main = threading.get_ident()  # the stream that computes, by its number
         self._compute_stream: tuple[Any, ...] = ()  # itself, of a GPU
         self._lock = threading.RLock()
         self._own = threading.local()  # busy: this thread is in the recorder
@@ -1107,8 +1107,9 @@ class _Program:
     # -- the graph
 
     def _stream(self) -> int:
+        """The current stream. Threads are those of a CPU."""
         if self._device == "CPU":
-            return 0
+            return threading.get_ident()
         return int(self._torch.cuda.current_stream().cuda_stream)
 
     def _tail(self, stream: int) -> set[int]:
@@ -1152,7 +1153,7 @@ class _Program:
         first = next(_tensors(values[:1]), None)
         if self._device == "CPU" and first is not None and first.device.type == "cuda":
             self._use_gpu(first.device)
-        on_host = first is not None and first.device.type != "cuda"
+        on_host = first is not None and first.device.type != "cuda" and self._device != "CPU"
         stream = self._main if on_host else self._stream()
         with self._lock:
             if stream == self._main:
@@ -1291,10 +1292,11 @@ class _Program:
         return kernel
 
     def _get_future(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A future that a hook of DDP makes is waited for in C++."""
+        """A future that a hook of DDP makes is waited for in C++; a hook may call more when it is
+        done, on a thread of the backend."""
 
         def get_future(work: Any) -> Any:
-            known = not self._passive and self._in_backward()
+            known = not self._passive and (self._in_backward() or self._backward)
             if known and (issued := self._take(("work", id(work)))) is not None:
                 with self._lock:
                     self._await_backward(issued.nodes)
@@ -1305,7 +1307,7 @@ class _Program:
     def _await_backward(self, places: Sequence[int]) -> None:
         """These are waited for at the end of the backward pass that runs now."""
         task = self._torch._C._current_graph_task_id()
-        if task != self._pass:  # an earlier one may have failed before its end
+        if task not in (-1, self._pass):  # an earlier one may have failed before its end
             self._pass = task
             engine = self._torch.autograd.Variable._execution_engine
             engine.queue_callback(self._backward_over)
@@ -1358,8 +1360,9 @@ class _Program:
             if places and not self._passive:
                 with self._busy(), self._lock:
                     if work is None:
-                        self._then(self._stream(), places)
-                        self._since = self._mark()
+                        self._then(stream := self._stream(), places)
+                        if stream == self._main:
+                            self._since = self._mark()
                     else:
                         self._enter(places, work, [])
             return work
@@ -1407,7 +1410,9 @@ class _Program:
         self._count += 1
         with self._busy():
             if self._count == self._skip:
-                if self._device != "CPU":
+                if self._device == "CPU":
+                    self._main = self._stream()
+                else:
                     self._compute_on(self._torch.cuda.current_stream())
                 self._begin()
             elif self._count == self._skip + self._wanted:

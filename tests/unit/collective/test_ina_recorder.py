@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ import pytest
 
 from testbed.collective import ina_recorder as recorder
 from testbed.traffic import chakra
-from testbed.traffic.rank_graph import ROOTED
+from testbed.traffic.rank_graph import ROOTED, Node
 from testbed.traffic.recording import load_recording
 from tests.support.recordings import header_of, times_of, values_of, write_recording
 
@@ -65,7 +66,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor.parallel import (
@@ -83,9 +83,19 @@ def net():  # of 280 parameters
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8))
 
 
+def twice(bucket):  # on one of gloo's threads, the second time
+    half = bucket.buffer().half() / 16
+
+    def again(_):
+        work = dist.all_reduce(half, async_op=True)
+        return bucket.buffer().copy_(work.get_future().wait()[0])
+
+    return dist.all_reduce(half, async_op=True).get_future().then(again)
+
+
 ddp = DistributedDataParallel(net(), bucket_cap_mb=0.0004)
 hooked = DistributedDataParallel(net())
-hooked.register_comm_hook(None, fp16_compress_hook)
+hooked.register_comm_hook(None, lambda _, bucket: twice(bucket))
 buffered = DistributedDataParallel(nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)))
 fsdp1 = FullyShardedDataParallel(net(), device_id=torch.device("cpu"))
 fsdp2 = fully_shard(net(), mesh=mesh["dp"])
@@ -133,7 +143,7 @@ dist.destroy_process_group()
 # number.
 STEP = {
     ("world", "all_reduce", "float32"): (3, 1120 + 352),  # the buckets of `ddp`, and `buffered`
-    ("world", "all_reduce", "float16"): (1, 560),
+    ("world", "all_reduce", "float16"): (2, 1120),
     ("world", "all_reduce", "int64"): (1, 16),
     ("world", "broadcast", "float32"): (2, 64 + 4),
     ("world", "broadcast", "int64"): (1, 8),
@@ -303,6 +313,16 @@ def test_a_limit_of_the_values_size_is_named_before_the_first_step(tmp_path, fre
     assert not list(tmp_path.glob("run*"))
 
 
+def before(nodes: Sequence[Node], place: int) -> set[int]:
+    """The nodes that one depends on."""
+    found, left = set(), [place]
+    while left:
+        more = set(nodes[left.pop()].after) - found
+        found |= more
+        left += more
+    return found
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'")
 def test_it_records_all_groups_whoever_calls_them_and_changes_nothing(tmp_path, free_port):
@@ -325,6 +345,8 @@ def test_it_records_all_groups_whoever_calls_them_and_changes_nothing(tmp_path, 
             calls[key] += 1
             sizes[key] += node.bytes
     assert {key: (calls[key] / 2, sizes[key] / 2) for key in calls} == STEP
+    for nodes in program.ranks:  # everything is waited for
+        assert nodes[-1].kind == "compute" and len(before(nodes, len(nodes) - 1)) == len(nodes) - 1
     second = program.ranks[2]
     assert [node.peer for node in second if node.kind == "recv"] == [3, 3], "from any rank"
     assert [node.tag for node in second if node.kind == "recv"] == [2, 3]
