@@ -99,6 +99,10 @@ _PROGRAMS = Elsewhere(
 _EXAMPLES = Elsewhere(
     "tests/network/emulate/test_training_examples.py::test_an_example_reaches_its_mark"
 )
+_PARALLEL = Elsewhere(
+    "tests/network/emulate/test_training_examples.py"
+    "::test_parallel_training_learns_and_each_group_is_aggregated"
+)
 _TRAINING = Elsewhere(
     "tests/network/emulate/test_training.py::test_weights_are_those_of_the_same_sums_over_gloo"
 )
@@ -148,6 +152,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN experiments/quickstart\.yaml", _EMULATED),
     (r"RUN experiments/(sum-arrays|train_digits)\.yaml", _PROGRAMS),
     (r"RUN experiments/train_(text|clicks|jax)\.yaml", _EXAMPLES),
+    (r"RUN experiments/train_(mesh|sharded|experts|pipeline)\.yaml", _PARALLEL),
     (r"RUN record (FILE|experiments/train_\w+\.yaml) -o \w+\.npz( --steps \d+)?", _RECORD),
     (
         r"RUN (record (FILE|experiments/train_\w+\.yaml) -o \w+\.et|recording RUN\.et)",

@@ -43,6 +43,69 @@ def test_an_example_reaches_its_mark(tmp_path: Path, name, needs, changed, measu
     assert read.jobs.iloc[0].values_checked > 1_000_000, "gradients went through the network"
 
 
+def counted(groups: str, *what: str) -> set[tuple[str, ...]]:
+    """What each of some groups counts. groups: such as "0 1, 2 3"; what: such as "all_reduce
+    float32 system"."""
+    return {(group, *each.split()) for group in groups.split(", ") for each in what}
+
+
+# Examples of parallel training: their arguments in the experiment and here, and which floats of
+# which groups go where.
+PARALLEL = {
+    "mesh": (
+        ("--steps 100 --batch 8 --loss 2.9", "--steps 15 --batch 8 --loss 3.5"),
+        counted("0 1 2 3, 4 5 6 7, 0 4, 1 5, 2 6, 3 7", "all_reduce float32 system")
+        # The parameters, at the beginning: shares of some, the whole of others.
+        | counted("0 1 2 3, 4 5 6 7", "scatter float32 gloo", "broadcast float32 system"),
+    ),
+    "sharded": (
+        ("--loss 2.9", "--steps 15 --loss 3.5 --save {folder}/text.pt"),
+        counted("all", "all_gather bfloat16 system", "reduce_scatter float32 system")
+        | counted("all", "all_gather float32 system"),  # the whole model, at the end
+    ),
+    "experts": (
+        ("--loss 2.9", "--steps 15 --loss 3.5"),
+        counted("all, 0 2, 1 3", "all_reduce float32 system")
+        | counted("0 1, 2 3", "all_to_all float32 gloo"),
+    ),
+    "pipeline": (
+        ("--loss 2.9", "--steps 15 --loss 3.5"),
+        counted("0 1, 2 3", "all_reduce float32 system", "broadcast float32 system")
+        | counted("0 2, 1 3", "send float32 gloo", "recv float32 gloo"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("mesh", marks=pytest.mark.slow),
+        pytest.param("sharded", marks=pytest.mark.slow),
+        pytest.param("experts", marks=pytest.mark.slow),
+        "pipeline",
+    ],
+)
+def test_parallel_training_learns_and_each_group_is_aggregated(tmp_path: Path, name):
+    """With few steps."""
+    if find_spec("torch") is None:
+        pytest.skip("needs torch: pip install '.[torch]'")
+    (shipped, changed), expected = PARALLEL[name]
+    text = (FOLDER / f"train_{name}.yaml").read_text()
+    assert shipped in text
+    text = text.replace(shipped, changed.format(folder=tmp_path))
+    path = tmp_path / "experiment.yaml"
+    path.write_text(text.replace("../examples", str(ROOT / "examples")))
+    done = run(path, tmp_path / "results", "--no-report")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    read = results.read(folder)
+    losses = read.measures.set_index("name").value
+    assert losses["test_loss"] < losses["loss"].iloc[0] - 1
+    floats = read.collectives[read.collectives.dtype.str.contains("float")]
+    keys = ["communicator", "collective", "dtype", "route"]
+    assert set(floats[keys].itertuples(index=False, name=None)) == expected
+
+
 @pytest.mark.slow
 def test_losses_are_drawn_over_time(tmp_path: Path):
     """The figure of losses, with two of its points and few steps."""
