@@ -183,7 +183,7 @@ for layer in net[0], net[2]:
     fully_shard(layer)
 fully_shard(net)
 options = StateDictOptions(full_state_dict=True)
-for _ in range(100):
+for _ in range(500 if "often" in sys.argv else 20):
     found = get_model_state_dict(net, options=options)
     assert all(torch.equal(found[name], whole[name]) for name in found)
 assert rank > 0 or found.keys() == whole.keys()
@@ -193,10 +193,10 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["", "moved", "torchrun"])
+@pytest.mark.parametrize("how", ["often", "moved", "torchrun"])
 def test_ranks_are_those_of_the_process_group(tmp_path: Path, how):
     """Also where a script or torchrun numbers them otherwise; with the state dicts of FSDP2, whose
-    all-gathers C++ starts (these once hung)."""
+    all-gathers C++ starts (these once hung in most runs)."""
     (tmp_path / "program.py").write_text(ORDERED)
     (tmp_path / "start").write_text(
         f"#!/bin/sh\nexec {sys.executable} -m torch.distributed.run --nnodes 4 --rdzv-backend c10d"
