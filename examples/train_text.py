@@ -2,34 +2,24 @@
 
     sudo ina experiments/train_text.yaml
 
-An ordinary PyTorch script with DistributedDataParallel. The text is `docs/*.md`, of which the last
-tenth is for testing. The transformer has 1.2 million parameters. A guess by nothing but how often a
-character occurs has a loss of 3.3 on that text.
+An ordinary PyTorch script with DistributedDataParallel. The transformer has 1.2 million parameters.
+The text is in `small_text.py`.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from small_text import LENGTH, drawn, loss_of, text
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 import testbed
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
-LENGTH = 64  # characters of a sample
 WIDTH = 128
 TESTS = 32  # batches
-
-
-def text() -> tuple[torch.Tensor, int]:
-    """The documentation as numbers of characters, int64[n], and how many characters there are."""
-    whole = "".join(path.read_text() for path in sorted(DOCS.glob("*.md")))
-    characters = {character: i for i, character in enumerate(sorted(set(whole)))}
-    return torch.tensor([characters[character] for character in whole]), len(characters)
 
 
 class Transformer(nn.Module):
@@ -52,17 +42,6 @@ class Transformer(nn.Module):
         return self.scores(self.norm(inside))
 
 
-def drawn(words: torch.Tensor, count: int, generator: torch.Generator) -> torch.Tensor:
-    """Samples with the characters that follow them, int64[count, LENGTH + 1]."""
-    starts = torch.randint(len(words) - LENGTH, (count, 1), generator=generator)
-    return words[starts + torch.arange(LENGTH + 1)]
-
-
-def loss_of(model: nn.Module, samples: torch.Tensor) -> torch.Tensor:
-    scores = model(samples[:, :-1])
-    return nn.functional.cross_entropy(scores.flatten(0, 1), samples[:, 1:].flatten())
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--steps", type=int, default=200)
@@ -74,8 +53,7 @@ def main() -> None:
 
     dist.init_process_group(options.backend)
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    words, characters = text()
-    train, test = words[: len(words) * 9 // 10], words[len(words) * 9 // 10 :]
+    train, test, characters = text()
     torch.manual_seed(0)
     model = DistributedDataParallel(Transformer(characters, options.layers))
     if rank == 0:
