@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from p4engine.switch.library import Switch as Library
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -105,6 +106,37 @@ def test_a_switch_adds_what_names_it_and_forwards_the_rest():
         "completions": 1,
         "ended_completed": 1,
     }
+
+
+def test_what_goes_nowhere_does_not_leave_by_port_0():
+    """To which v1model sends a packet that no table has sent anywhere."""
+    one = star()
+    one.switch = Library(one.switch.compiled, ports=range(5), seed=1)
+    dataplane.install(one.setup, "s1", one.switch)
+    assert one.gradient(0) == one.gradient(0) == []
+    assert one.counters()["duplicates"] == 1
+
+
+def test_a_packet_of_another_version_is_forwarded_by_its_address():
+    one = star()
+    packet = Ina(kind=wire.GRADIENT, version=2, bitmap=1, values=[1] * 64, node=1)
+    for _ in range(2):
+        sent = only(one.send("h1", "10.0.0.2", packet))  # its job's server is h4
+        assert (sent.port, sent.bitmap, sent.version) == (2, 1, 2)
+    assert one.counters() == {}
+
+
+def test_events_are_counted_for_the_job_of_their_packet():
+    jobs = "  - {model: alexnet, workers: 3, iterations: 1, scale: 0.0001}\n"
+    two = STAR.replace("hosts: 4", "hosts: 8") + jobs
+    one = Switch(two % {"memory": "plain", "collision": "server", "burst": 1000}, "s1")
+    for job, count in (1, 3), (0, 1):
+        one.job = one.setup.jobs[job].group.routed_plan
+        for _ in range(count):
+            assert one.gradient(0, fragment=job, job=job) == []
+    found = dataplane.counters(one.setup.platform, one.switch)
+    counted = {(job, name): value for job, name, value in found if value and "_" not in name}
+    assert counted == {(0, "allocations"): 1, (1, "allocations"): 1, (1, "duplicates"): 2}
 
 
 def test_a_raw_gradient_and_a_sum_leave_on_different_links_for_the_same_server():

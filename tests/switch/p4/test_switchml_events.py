@@ -294,3 +294,21 @@ def test_a_sum_that_is_held_to_the_end_counts_in_ns():
     before = switch.counters(0).get("held_open_ns", 0)
     switch.chunk(1, 0)  # 1,000 ns later
     assert switch.counters(0)["held_open_ns"] == before + 1000
+
+
+def test_statistics_add_up():
+    """Chunks of both sets: each takes 2 us to fill, and is held until the last worker has sent the
+    next one, 7 us later; of another job in between."""
+    switch = SlotSwitch()
+    for number in (0, 2, 4, 6):
+        switch.whole_chunk(0, number)
+        switch.now += 1000
+        if number < 4:
+            switch.whole_chunk(1, number)
+        else:
+            switch.now += 3000
+    for job, sums in (0, 4), (1, 2):
+        counted = switch.counters(job)
+        assert counted["ended_completed"] == sums
+        assert counted["filling_completed_ns"] == 2000 * sums
+        assert counted["held_ns"] == 7000 * (sums - 1)
