@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,7 +95,7 @@ class PythonLines:
 
         self.names = {str((ROOT / file).resolve()): file for file in files}
         self.coverage = Coverage(data_file=None, include=list(self.names), config_file=False)
-        self.forks = Path(tempfile.mkdtemp())
+        self.forks = os.memfd_create("forks")  # some become another user, so it is no file
         self.own = os.getpid()
         for name in ("_exit", "execvp", "execvpe"):
             setattr(os, name, self._telling(getattr(os, name)))
@@ -107,7 +105,7 @@ class PythonLines:
         def told(*words: Any) -> None:
             if os.getpid() != self.own:
                 with contextlib.suppress(OSError):
-                    (self.forks / str(os.getpid())).write_text(json.dumps(self._seen()))
+                    os.write(self.forks, json.dumps(self._seen()).encode() + b"\n")
             leave(*words)
 
         return told
@@ -119,10 +117,11 @@ class PythonLines:
 
     def lines(self) -> dict[str, list[int] | None]:
         found = {file: {*lines} for file, lines in self._seen().items()}
-        for path in self.forks.iterdir():
-            for file, lines in json.loads(path.read_text()).items():
-                found[file] |= {*lines}
-        shutil.rmtree(self.forks)
+        os.lseek(self.forks, 0, os.SEEK_SET)
+        with open(self.forks) as told:
+            for seen in told:
+                for file, lines in json.loads(seen).items():
+                    found[file] |= {*lines}
         return {file: sorted(lines) for file, lines in found.items() if lines}
 
 
