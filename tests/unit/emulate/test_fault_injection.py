@@ -197,6 +197,54 @@ def test_a_slow_server_has_turns_until_it_may_go_on(monkeypatch):
     assert [row["factor"] for row in run.faults.rows(BEGUN + 50 * MS)] == [4, 2]
 
 
+class Failover:
+    """Links that fail; the next step is at `due_ms`."""
+
+    def __init__(self, due_ms=None):
+        self.due_ms, self.ticks, self.done = due_ms, [], []
+
+    def next_ns(self):
+        return fault_injection.NEVER if self.due_ms is None else self.due_ms * MS
+
+    def tick(self, elapsed_ns, ended):
+        self.ticks.append((elapsed_ns // MS, ended))
+        self.due_ms = None
+
+    def cut_off(self, job):
+        return f"link {job}"
+
+    def returns(self):
+        return True
+
+    def rows(self, last_ns):
+        return [{"fault": 0, "kind": "link_down", "ended_ns": last_ns}]
+
+
+def test_links_that_fail_have_their_turn(monkeypatch):
+    monkeypatch.setattr(time, "monotonic_ns", lambda: BEGUN + 77 * MS)
+    run = Run(
+        "{at: 30 ms, fault: link_down, between: [s1, s3]}",
+        "{at: 50 ms, fault: kill, job: b}",
+    )
+    assert (run.faults.cut_off(0), run.faults.links_return) == ("", False)
+    run.faults._failover = links = Failover(30)
+    assert (run.faults.cut_off(0), run.faults.links_return) == ("link 0", True)
+    assert run.next_ms() == 30 and run.tick(29) == [] and links.ticks == []
+    run.hosts["h1"].done = run.hosts["h2"].done = "its report"
+    run.tick(30)
+    assert links.ticks == [(30, {0})] and run.next_ms() == 50
+    assert run.faults.silent_since_ns(0) == BEGUN + 77 * MS
+    links.due_ms = 40
+    assert run.next_ms() == 40
+    links.due_ms = None
+    run.tick(50)
+    assert run.next_ms() is None and len(links.ticks) == 1
+    assert [row["kind"] for row in run.faults.rows(BEGUN + 80 * MS)] == ["link_down", "kill"]
+    assert [text.partition(",")[0] for text in run.faults.missed()] == ["faults[0]"]
+    links.done = [(SimpleNamespace(fault=0), 30 * MS)]
+    assert run.faults.missed() == []
+
+
 def test_a_process_with_turns_stands_still_in_between_and_not_at_the_end():
     loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
 

@@ -169,3 +169,23 @@ def test_the_kernel_reports_waits():
     if not threads:
         pytest.skip("this kernel keeps no accounts of waits")
     assert os.getpid() in threads and all(turns > 0 for _, turns in threads.values())
+
+
+def test_a_sample_is_taken_when_it_is_due_or_the_last_one():
+    class Counting(CpuSampler):
+        reads = 0
+
+        def _read(self, name, pid):
+            self.reads += 1
+            return {}
+
+    step_ns = samples.CPU_STEP_NS
+    sampler = Counting({"h1": 1}, 0)
+    counts = [sampler.reads]
+    for now_ns, last in (
+        *((step_ns - 1, False), (step_ns, False), (step_ns + 1, False)),
+        *((step_ns + 2, True), (2 * step_ns + 1, False), (2 * step_ns + 2, False)),
+    ):
+        sampler.tick(now_ns, last=last)
+        counts.append(sampler.reads)
+    assert counts == [1, 1, 2, 2, 3, 3, 4]

@@ -321,3 +321,26 @@ def test_only_what_no_turn_explains_is_a_standstill(watch, monkeypatch):
     monkeypatch.setattr(run, "_check_progress", lambda job, now_ns: None)
     run.run()
     assert not late and run.still_ns == 4 * S + 1
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_hosts_of_an_unfinished_job_have_time_to_say_what_they_have_counted(
+    watch, monkeypatch, answers
+):
+    clock, looks = [BEGUN], []
+    monkeypatch.setattr(watchdog.time, "monotonic_ns", lambda: clock[0])
+    run = watch(Host("h1", "worker", 0), Host("h2", "worker", 1), Host("h3", "worker", 1))
+
+    def listen(selector):
+        looks.append(clock[0] - BEGUN)
+        clock[0] += S
+        if answers and len(looks) == 3:
+            run.hosts.hosts[1].done = {"counted": 1}
+
+    monkeypatch.setattr(run, "_listen", listen)
+    run._receive_remaining(None)
+    assert looks == []
+    run.unfinished[1] = "why"
+    run.hosts.hosts[2].killed = True
+    run._receive_remaining(None)
+    assert looks == [n * S for n in range(3 if answers else watchdog.STOP_NS // S)]

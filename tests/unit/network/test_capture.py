@@ -124,6 +124,7 @@ def test_what_comes_in_at_an_interface_is_heard_with_its_time(tmp_path):
         capture.listen(os.getpid(), "lo") as end,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own,
     ):
+        assert end.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= capture.BUFFER_BYTES
         own.bind(("127.0.0.1", 0))
         own.sendto(secret, own.getsockname())
         own.sendto(last := os.urandom(16), own.getsockname())

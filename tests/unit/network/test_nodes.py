@@ -78,6 +78,7 @@ def test_a_switch_passes_its_options_on(monkeypatch):
     monkeypatch.setattr(nodes.PreparedNode, "__init__", Shell.__init__)
     plain = nodes.P4Switch("s1", program="a.p4")
     assert plain.arguments == () and plain.params["inNamespace"]
+    assert plain.controlIntf is None, "Mininet looks at it"
     made = nodes.P4Switch("s1", arguments=("--trace",), cpu_port=7, priority_queues=4)
     assert made.arguments == (
         *("--trace", "--device-id", "1", "--cpu-port", "7", "--priority-queues", "4"),

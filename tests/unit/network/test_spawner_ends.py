@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
 import os
@@ -61,3 +62,36 @@ def test_a_spawner_that_cannot_start_says_why(monkeypatch, capsys, preload, fail
             gc.enable()
         assert json.loads(ours.recv(1 << 16))["failed"].startswith(failed)
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error, told",
+    [
+        (MemoryError(), "memory"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "memory"),
+        (OSError(errno.EAGAIN, "Resource temporarily unavailable"), "no more processes"),
+        (OSError(errno.EBADF, "Bad file descriptor"), ""),
+    ],
+)
+def test_a_spawner_that_lacks_something_says_what(monkeypatch, capsys, error, told):
+    class Server:
+        def __init__(self, channel):
+            pass
+
+        def serve(self):
+            raise error
+
+    for name in ("die_with_parent", "set_process_name", "set_command_line"):
+        monkeypatch.setattr(spawner.kernel, name, lambda *_: None)
+    monkeypatch.setattr(spawner, "_Server", Server)
+    for name in ("collect", "freeze"):
+        monkeypatch.setattr(spawner.gc, name, lambda: None)
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        words = [str(its.detach()), str(os.getpid()), "pool"]
+        if told:
+            assert spawner.main(words) == 1 and told in capsys.readouterr().err
+        else:
+            with pytest.raises(OSError, match="Bad file"):
+                spawner.main(words)
+        assert json.loads(ours.recv(100)) == {"ready": True}
