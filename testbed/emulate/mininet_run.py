@@ -414,6 +414,7 @@ class Repetition:
         said = self._programs.rows() if self._programs is not None else []
         measure_rows = {"measures": said} if said else {}
         called = self._programs.collectives() if self._programs is not None else []
+        called += [row for host in hosts.hosts for row in host.totals.get("collectives", ())]
         collective_rows = {"collectives": called} if called else {}
         return {
             **flow_rows,

@@ -78,8 +78,6 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
         if getattr(job, key) != usual:
             message = f"found {getattr(job, key)}; a program of ranks is replayed as it is."
             found.append((key, f"{message} Take this key out"))
-    if parts.get("runtime") != "virtual":
-        found.append(("model", "is a program of ranks, which needs runtime: virtual"))
     if parts.get("arrivals") is not None:
         found.append(("model", "is a program of ranks, and drawn jobs have no groups of ranks"))
     if any(fault.of_link for fault in parts.get("faults", ())):

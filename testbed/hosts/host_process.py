@@ -54,7 +54,7 @@ from testbed.protocols import lag, wire
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.protocols.records import COUNTER_NAMES
 from testbed.schemes import new_machine
-from testbed.workload import machine, worker
+from testbed.workload import machine, rank_graph, worker
 from testbed.workload.placed_machine import raised
 
 ROWS_IN = 256
@@ -118,6 +118,8 @@ class _Host:
         assert place is not None, "the runner counts them"
         role = self.roles[place] = _Role(spec, place)
         role.first = self.packets.add_peers(spec.peers)
+        if spec.program is not None:
+            role.machine = rank_graph.sharing(role.machine, self.role.machine)
         self.put(role)
         return role
 
@@ -201,6 +203,8 @@ def run_host(
         host.join(host.role, host.link.job.memory)
         watched = host.link.fileno()
     host.open(spec.address, wire.PORT, watched, SOCKET_BUFFER_BYTES, in_trains)
+    for member in spec.members:
+        host.add(member)
     try:
         wake_promptly()
         gc.disable()  # a collection would write to, and so copy, every page shared with the parent
@@ -312,7 +316,7 @@ def _totals(host: _Host, board: np.ndarray) -> dict:
     """Numbers that the runner writes into the tables `hosts` and `jobs`."""
     cpu, role = time.process_time_ns(), host.role
     counted = host.machines.table.counters.sum(axis=0).tolist()
-    totals: dict[str, int | None] = dict(zip(COUNTER_NAMES, counted, strict=True))
+    totals: dict[str, Any] = dict(zip(COUNTER_NAMES, counted, strict=True))
     totals |= {
         "packets_sent": int(board[progress_board.PACKETS_SENT]),
         "packets_received": int(board[progress_board.PACKETS_RECEIVED]),
@@ -331,6 +335,8 @@ def _totals(host: _Host, board: np.ndarray) -> dict:
             "lag_p99_ns": lag.percentile(lags, 0.99),
             "lag_max_ns": int(lags[lag.MAXIMUM]),
         }
+        if role.spec.program is not None:
+            totals |= rank_graph.totals(role.spec, role.machine.source.graph)
         if host.link is None:
             totals["end_ns"] = int(role.machine.source.end_ns[-1])
         else:

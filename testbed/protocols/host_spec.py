@@ -322,7 +322,7 @@ class HostSpec(Part):
         job = replace(self.job, tensors=(tensor,), fragments=2, iterations=1, gradients=None)
         compute = self.compute and replace(self.compute, steps=())
         peers = ("127.0.0.1",) * len(self.peers)
-        return replace(self, job=job, compute=compute, address="127.0.0.1", peers=peers)
+        return replace(self, job=job, compute=compute, address="127.0.0.1", peers=peers, members=())
 
     def options_of(self, kind: type[T]) -> T:
         """The options, which must be of this kind."""

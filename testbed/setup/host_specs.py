@@ -73,12 +73,12 @@ def host_kinds(setup: Setup) -> list[HostSpec]:
     kinds: dict[tuple, HostSpec] = {}
     seen = set()
     for job in setup.jobs.values():
-        program = job.job.is_program
-        if program in seen:
+        source = job.job.is_program, job.job.has_ranks
+        if source in seen:
             continue
-        seen.add(program)
-        for spec in job_specs(setup, job):
-            kind = spec.role, type(spec.options), spec.is_worker and program
+        seen.add(source)
+        for spec in _with_members(setup, job):
+            kind = spec.role, type(spec.options), spec.is_worker and source
             kinds.setdefault(kind, spec.small())
     return list(kinds.values())
 

@@ -318,11 +318,9 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
 
 def _counting_with(machine: Any, first: Any) -> Any:
     """A machine of a host with the counters of its first one, and, of a rank, with its graph."""
-    instead = {id(machine.counters): first.counters}
     if isinstance(first, worker.WorkerMachine):
         machine = rank_graph.sharing(machine, first)
-        instead[id(machine.source.lag)] = first.source.lag
-    return replaced(machine, instead)
+    return replaced(machine, {id(machine.counters): first.counters})
 
 
 def _sharing(machine: Any, first: Any) -> Any:

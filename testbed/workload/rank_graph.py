@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from testbed.collective.tally import SYSTEM, label
 from testbed.protocols import given, heap, lag, send_scoreboard
 from testbed.protocols.host_spec import HostSpec, RankProgram
 from testbed.protocols.jit import njit, of_module
-from testbed.protocols.records import new_record, record
+from testbed.protocols.records import new_record, record, replaced
 from testbed.protocols.values import mix2
-from testbed.traffic.rank_calls import load_program
+from testbed.traffic.rank_calls import calls_of, load_program
 from testbed.traffic.rank_graph import COMPUTE as COMPUTES
 from testbed.workload.training import COMPUTE_STREAM, NEVER, stretched, varied
 
@@ -119,9 +120,9 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Port:
 
 
 def sharing(machine: Any, first: Any) -> Any:
-    """A machine of a rank with the graph of its first one."""
+    """A machine of a rank with the graph of its first one, and its lags."""
     source = machine.source._replace(graph=first.source.graph)
-    return machine._replace(source=source)
+    return replaced(machine._replace(source=source), {id(source.lag): first.source.lag})
 
 
 def shares(spec: HostSpec) -> given.Given:
@@ -134,6 +135,46 @@ def shares(spec: HostSpec) -> given.Given:
         from_one=found[:, 2].copy(),
         places=np.arange(job.workers, dtype=np.int32),
     )
+
+
+def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
+    """What a rank counts beside its counters: the values that it has to check (`values_due`), and
+    its rows of table collectives."""
+    part = spec.program
+    assert part is not None
+    program = load_program(part.path)
+    rows: dict[tuple[str, str, str], list[int]] = {}
+    for port, name in enumerate(part.groups, start=1):
+        ranks = program.groups[name]
+        who = label(None if len(ranks) == len(program.ranks) else list(ranks))
+        begin = int(graph.first_call[port])
+        for place, call in enumerate(calls_of(program, part.rank, name), start=begin):
+            row = rows.setdefault((who, call.kind, call.dtype), [0, 0, 0])
+            row[0] += spec.job.iterations
+            row[1] += spec.job.iterations * call.bytes
+            row[2] += int(graph.call_ns[place])
+    keys = ("communicator", "collective", "dtype", "calls", "bytes", "time_ns")
+    return {
+        "values_due": sum(map(_values_due, spec.members)),
+        "collectives": [
+            {"job": part.job, "worker": part.rank, "route": SYSTEM}
+            | dict(zip(keys, (*key, *counted), strict=True))
+            for key, counted in rows.items()
+        ],
+    }
+
+
+def _values_due(spec: HostSpec) -> int:
+    """Values that a rank has to check in one of its communicators."""
+    due = 0
+    for tensor, (share, first, from_one) in zip(spec.job.tensors, spec.job.shares, strict=True):
+        own = tensor.values
+        if share:  # what belongs to the rank, of `values` from `first` on
+            start, stop = spec.number * share, (spec.number + 1) * share
+            own = max(0, min(stop, first + tensor.values) - max(start, first))
+            own = tensor.values - own if from_one else own
+        due += own
+    return spec.job.iterations * due
 
 
 def _nothing() -> Graph:

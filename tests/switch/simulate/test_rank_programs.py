@@ -190,7 +190,6 @@ def test_threads_do_not_change_results(tmp_path):
         (("workers: 8", "workers: 4"), "the program has 8 ranks. Write 8"),
         (("workers: 8", "workers: 8, scale: 0.5"), "a program of ranks is replayed as it is"),
         (("workers: 8", "workers: 8, buckets: ddp"), "a program of ranks is replayed as it is"),
-        (("runtime: virtual", "runtime: mininet"), "needs runtime: virtual"),
         (("mesh.et", "other.et"), "there is no such trace"),
     ],
 )
