@@ -53,7 +53,7 @@ def counted(groups: str, *what: str) -> set[tuple[str, ...]]:
 # which groups go where.
 PARALLEL = {
     "mesh": (
-        ("--steps 100 --batch 8 --loss 2.9", "--steps 15 --batch 8 --loss 3.5"),
+        ("--loss 2.9", "--steps 15 --batch 8 --loss 3.5"),
         counted("0 1 2 3, 4 5 6 7, 0 4, 1 5, 2 6, 3 7", "all_reduce float32 system")
         # The parameters, at the beginning: shares of some, the whole of others.
         | counted("0 1 2 3, 4 5 6 7", "scatter float32 gloo", "broadcast float32 system"),
