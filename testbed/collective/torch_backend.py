@@ -634,6 +634,7 @@ def register() -> None:
         if client.SOCKET in os.environ:
             _replace_init(dist.init_process_group)
             _replace_monitored_barrier(dist.monitored_barrier)
+            _replace_split_group(dist.split_group)
 
 
 def _replace(original: Callable[..., Any], by: Callable[..., Any]) -> None:
@@ -680,3 +681,27 @@ def _replace_monitored_barrier(original: Callable[..., None]) -> None:
             original(group, timeout, wait_all_ranks)
 
     _replace(original, monitored_barrier)
+
+
+def _replace_split_group(original: Callable[..., Any]) -> None:
+    """Replace `split_group`, which refuses groups of processors."""
+
+    @functools.wraps(original)
+    def split_group(
+        parent_pg: Any = None,
+        split_ranks: Any = None,
+        timeout: Any = None,
+        *more: Any,
+        **named: Any,
+    ) -> Any:
+        parent = dist.group.WORLD if parent_pg is None else parent_pg
+        if not isinstance(parent, InaGroup) or not split_ranks:
+            return original(parent_pg, split_ranks, timeout, *more, **named)
+        ranks = dist.get_process_group_ranks(parent)
+        for part in split_ranks:
+            if parent.rank() in part:
+                chosen = [ranks[each] for each in sorted(part)]
+                return dist.new_group(chosen, timeout, NAME, use_local_synchronization=True)
+        return None
+
+    _replace(original, split_group)

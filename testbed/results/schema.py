@@ -479,7 +479,11 @@ _DECLARED = (
                 allowed=("system", "gloo"),
             ),
             _count("calls", "calls"),
-            _count("bytes", "bytes that the rank has given to them", unit="bytes"),
+            _count(
+                "bytes",
+                "bytes that the rank has given to them; of scatter and recv: got",
+                unit="bytes",
+            ),
             _time("time_ns", "sum of the times from a call to its end; null: unknown", True),
         ),
         key=("repetition", "job", "worker", "communicator", "collective", "dtype", "route"),

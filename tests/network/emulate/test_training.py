@@ -176,6 +176,11 @@ own = torch.zeros(2)
 dist.reduce_scatter(own, [*torch.arange(8.0).view(4, 2)])
 assert own.tolist() == [8 * rank, 8 * rank + 4]
 dist.monitored_barrier()
+pair = dist.split_group(split_ranks=[[0, 1], [3, 2]])
+both = torch.tensor([float(rank)])
+dist.all_reduce(both, group=pair)
+assert both.item() == (1 if rank < 2 else 5)
+dist.destroy_process_group(pair)
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
 whole = {name: value.clone() for name, value in net.state_dict().items()}

@@ -310,6 +310,27 @@ def test_barriers_that_say_who_is_missing_are_those_of_gloo(monkeypatch):
     assert called == [("gloo", late, True), ("another", late, False), ("gloo", None, False)]
 
 
+def test_a_group_is_split_by_making_new_ones(monkeypatch):
+    """PyTorch itself splits only groups of accelerators."""
+    made, called = group(Network()), []
+
+    def split_group(*given):
+        called.append(given)
+
+    module = types.ModuleType("torch.distributed.made_up")
+    module.split_group = split_group
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    torch_backend._replace_split_group(split_group)
+    monkeypatch.setattr(dist, "get_process_group_ranks", lambda of: [7, 3, 5])
+    monkeypatch.setattr(dist, "new_group", lambda *given, **more: (*given, more))
+    how = {"use_local_synchronization": True}
+    assert module.split_group(made, [[1], [2, 0]]) == ([7, 5], None, "ina", how)
+    assert module.split_group(made, [[1, 2]]) is None
+    assert not called
+    module.split_group("another", [[0]])
+    assert called == [("another", [[0]], None)]
+
+
 @pytest.fixture
 def groups(monkeypatch):
     """Makes groups without gloo: (rank, size, what else a group of this backend is told). The job
