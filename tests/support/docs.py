@@ -157,7 +157,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (
         r"RUN (record (FILE|experiments/train_\w+\.yaml) -o \w+\.et|recording RUN\.et)",
         Elsewhere(
-            "tests/network/emulate/test_record.py::test_all_groups_of_a_program_are_recorded"
+            "tests/network/emulate/test_record.py"
+            "::test_all_groups_of_a_program_are_recorded_and_replayed"
         ),
     ),
     (
