@@ -45,6 +45,15 @@ def test_an_unknown_port_is_refused_with_the_known_ones(wanted, words):
     assert words in str(refused.value)
 
 
+@pytest.mark.parametrize("tors, more", [(7, ""), (8, ", ...")])
+def test_of_many_switches_some_are_named(tors, more):
+    tree = f"{{kind: two_level, tors: {tors}, hosts: 1, servers: 1}}"
+    text = (TEXT % "mininet").replace("{kind: star, hosts: 4}", tree)
+    with pytest.raises(UserError) as refused:
+        ports(load_text(text).topology_object(), False, ["s99:1"])
+    assert str(refused.value).endswith(f"the switches are s1, s2, s3, s4, s5, s6, s7, s8{more}")
+
+
 def test_virtual_time_has_nothing_to_capture():
     with pytest.raises(UserError, match="use `runtime: mininet`"):
         ports(TOPOLOGY, True, ["s1:1"])
