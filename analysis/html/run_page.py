@@ -90,6 +90,7 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         else:
             checked = units.number(run["values_checked"].sum())
             blocks.append(page.Paragraph(f"WRONG VALUES among {checked} checked.", "bad"))
+        blocks += [page.Paragraph(f"{text}.") for text in tables.past_switches(results)]
         blocks += [page.Paragraph(text) for text in explanations.of_run(frames)]
         blocks.append(page.Figures(_figures(run)))
     if len(results.faults):

@@ -228,9 +228,34 @@ def headline(results: Results, frames: Frames) -> Text:
         else:
             checked = units.number(run["values_checked"].sum())
             text.append(f"exactness: WRONG VALUES among {checked} checked", style="bold red")
+        for said in past_switches(results):
+            text.append(f"\n{said}", style="yellow")
         if len(run) > 1:
             text.append(f"\nrepetitions: {len(run)} (mean, and 95 % confidence interval)")
     return text
+
+
+def past_switches(results: Results) -> list[str]:
+    """A sentence for each job of whose collectives a part went past the switches: shares of sums
+    completed in switches are shares of the rest."""
+    if not len(results.collectives):
+        return []
+    names = results.jobs.groupby("job")["name"].first()
+    found = []
+    for job, rows in results.collectives.groupby("job"):
+        past = rows[rows["route"] == "gloo"]
+        if not len(past):
+            continue
+        calls, total = int(past["calls"].sum()), int(rows["calls"].sum())
+        given, of = int(past["bytes"].sum()), int(rows["bytes"].sum())
+        share = f" ({units.share(given / of)} of the bytes)" if of else ""
+        kinds = ", ".join(sorted(set(past["collective"])))
+        found.append(
+            f"past the switches: {units.number(calls)} of {units.number(total)} calls of"
+            f" job {names[job]}{share} went over gloo ({kinds});"
+            " columns about switches count the others"
+        )
+    return found
 
 
 def exactness(run: pd.DataFrame, finished: bool = True) -> str:

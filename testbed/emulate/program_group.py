@@ -191,14 +191,19 @@ class ProgramGroup:
         return over
 
     def latest(self, job: int) -> str:
-        """Last report of rank 0 of a job, for display; "" if there is none."""
+        """Last report of rank 0 of a job, for display, or how far its ranks are; "" if it is no
+        program, or has not begun."""
         if not self.ranks(job):
             return ""
         with self.ranks(job)[0].measures.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
             lines = file.read().split(b"\n")[:-1]
         if not lines or not (said := _read(lines[-1])):
-            return ""
+            hosts = self._jobs[job].hosts
+            joined = sum(host.joined for host in hosts)
+            if joined < len(hosts):
+                return f"{joined} of {len(hosts)} ranks have joined"
+            return "all ranks have joined"
         parts = [f"{name} {float(value):.3g}" for name, value in said["values"].items()]
         return ", ".join([f"step {said['step']}", *parts])
 

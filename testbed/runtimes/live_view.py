@@ -249,7 +249,11 @@ class Progress:
                 self._page.draw(elapsed_ns, self._drops.ports)
 
     def last(self, elapsed_ns: int, snapshots: Mapping[str, MemorySnapshot]) -> None:
-        """The repetition is over: the page shows how it ended."""
+        """The repetition is over: the page shows how it ended, and a line has the last report of
+        each program."""
+        for job, title in self.jobs.items():
+            if said := self._work(job).said:
+                self._console.print(f"job {title.name}: {said}", highlight=False, soft_wrap=True)
         if self._page is None:
             return
         self._snapshots = snapshots or self._snapshots

@@ -79,6 +79,34 @@ def test_sums_of_programs_do_not_count_as_checked(tmp_path, console):
         assert said in " ".join(printed(console).split())
 
 
+def test_what_went_past_the_switches_is_said_first(tmp_path, console):
+    """Columns about switches count only what got there."""
+    collectives = [
+        {"worker": worker, "communicator": who, "collective": kind, "dtype": "float32"}
+        | {"job": 0, "route": route, "calls": calls, "bytes": size, "time_ns": None}
+        for worker in (0, 1)
+        for who, kind, route, calls, size in (
+            ("all", "all_reduce", "system", 10, 600),
+            ("0 1", "all_to_all", "gloo", 4, 150),
+            ("0 1", "send", "gloo", 1, 250),
+        )
+    ]
+    with Writer.create(tmp_path, "run", "name: run\nsystem: esa\n", ENVIRONMENT) as writer:
+        for table, rows in tables().items():
+            writer.write(table, rows, repetition=0)
+        writer.write("collectives", collectives, repetition=0)
+        writer.finish()
+    console.print(render(read(writer.folder)))
+    said = " ".join(printed(console).split())
+    assert (
+        "past the switches: 10 of 30 calls of job big (40.0 % of the bytes) went over gloo"
+        " (all_to_all, send); columns about switches count the others"
+    ) in said
+    console.file.truncate(0)
+    console.print(render(read(write_run(tmp_path))))
+    assert "past the switches" not in printed(console)
+
+
 def test_repetitions_show_their_interval(tmp_path, console):
     console.print(render(read(write_run(tmp_path, stretches=(1.2, 1.25, 1.3)))))
     # 120, 125, 130 ms: s = 5, 4.3027 x 5 / sqrt(3) = 12.42 = 9.9 % of 125

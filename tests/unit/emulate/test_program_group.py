@@ -160,7 +160,8 @@ def test_the_others_are_told_how_many_collectives_a_rank_has_called_that_leaves(
 
 def test_what_ranks_report_is_a_table_and_the_last_report_is_shown(watched, tmp_path):
     """Whatever else is in the file is left out: it is the program's."""
-    assert watched.group.latest(0) == watched.group.latest(9) == ""
+    assert watched.group.latest(0) == "0 of 4 ranks have joined"
+    assert watched.group.latest(9) == ""
     lines = [
         '{"step": 3, "time_ns": 50, "values": {"loss": 0.125, "rate": "nan"}}',
         '{"step": -1, "time_ns": 60, "values": {"loss": 7}}',
@@ -173,7 +174,9 @@ def test_what_ranks_report_is_a_table_and_the_last_report_is_shown(watched, tmp_
     assert watched.group.latest(0) == "step 4, loss 1.23e+03"
     with path.open("a") as file:
         file.write("\nnothing\n")
-    assert watched.group.latest(0) == ""
+    for joined, said in ("013", "3 of 4 ranks have joined"), ("0123", "all ranks have joined"):
+        watched.at(1, joined=joined)
+        assert watched.group.latest(0) == said
     (tmp_path / "p-rank2.jsonl").write_text(lines[0])
     named = ("worker", "number", "name", "step", "time_ns", "value")
     expected = [

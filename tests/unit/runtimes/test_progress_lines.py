@@ -90,3 +90,13 @@ def test_a_job_that_has_ended_sends_nothing(shown):
     progress.job_ended(0, 4 * S)
     progress.tick(5 * S, {})
     assert "(0.0 Mbit/s)" in text()
+
+
+def test_the_last_report_of_a_program_stays():
+    text = io.StringIO()
+    said = {0: "step 9, loss 0.25", 1: ""}
+    titles = {0: JobTitle("text", 0, 0), 1: JobTitle("vgg16-1", 10, 0)}
+    console = Console(file=text, force_terminal=False)
+    with Progress(titles, lambda job: Work(1, 0, said[job]), "test", console) as progress:
+        progress.last(12 * S, {})
+    assert text.getvalue() == "job text: step 9, loss 0.25\n"
