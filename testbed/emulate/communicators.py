@@ -3,6 +3,7 @@
 When all ranks of a group have asked for it, the group gets a number, a tree through the network,
 and entries in the switches on its way; each member's host process, and the parameter server's,
 makes a machine for it; then the ranks are let in. When all have left, the entries and machines go.
+Groups that a job declares (`parallel`) get all that at the start, and are let in at once.
 A group that the experiment has no communicator for is refused, to all of its ranks alike.
 """
 
@@ -39,7 +40,7 @@ class _Wish:
 class Group:
     """A group of ranks with its communicator."""
 
-    key: str
+    key: str | None  # None: the experiment declares it, and its ranks have not asked for it yet
     setup: JobSetup
     members: list[HostProcess]  # the workers, in the order of the group's ranks
     hosts: list[HostProcess]  # and the parameter server
@@ -70,19 +71,24 @@ class Communicators:
             if job.is_program
         }
         self._tables: dict[str, JobTables] = {}
+        self._begun = False
 
     def tick(self, now_ns: int) -> None:
         """Take in what hosts say. Raises RunError when a switch does not answer."""
+        if not self._begun:
+            self._begun = True
+            self._make_declared()
         for number in self._free:
             for host in self._hosts.of_job(number, "worker"):
                 self._hear(number, host, now_ns)
         for (number, key), wish in [*self._wishes.items()]:
             if len(wish.members) == wish.size:
                 del self._wishes[number, key]
-                self._make(number, key, wish)
+                self._grant(number, key, [wish.members[place] for place in range(wish.size)])
         for group in self._groups.values():
             own = group.setup.number
-            if not group.opened and all(own in host.made for host in group.hosts):
+            made = all(own in host.made for host in group.hosts)
+            if group.key is not None and made and not group.opened:
                 group.opened = True
                 for host in group.members:
                     host.send(opened=own, key=group.key)
@@ -116,15 +122,34 @@ class Communicators:
             communicator, calls = host.left.popitem()
             self._leave(self._groups[communicator], host, calls, now_ns)
 
-    def _make(self, number: int, key: str, wish: _Wish) -> None:
-        """Give a group its number, entries and machines, or refuse it."""
-        members = [wish.members[place] for place in range(wish.size)]
+    def _make_declared(self) -> None:
+        """Make the groups that jobs declare, before their ranks ask for them."""
+        for number in self._free:
+            parallel = self._setup.listed[number].parallel
+            workers = self._hosts.of_job(number, "worker")
+            for ranks in parallel.groups if parallel is not None else ():
+                members = [workers[rank] for rank in ranks]
+                self._make(number, None, members, self._set_up(number, members))
+
+    def _grant(self, number: int, key: str, members: list[HostProcess]) -> None:
+        """Give a group what it needs, unless it has that already, or refuse it."""
+        for group in self._groups.values():
+            same = [host.spec for host in group.members] == [host.spec for host in members]
+            if group.key is None and same:
+                group.key = key
+                return
         try:
             setup = self._set_up(number, members)
         except UserError as error:
             for host in members:
                 host.send(refused=str(error), key=key)
             return
+        self._make(number, key, members, setup)
+
+    def _make(
+        self, number: int, key: str | None, members: list[HostProcess], setup: JobSetup
+    ) -> None:
+        """Give a group its number, entries and machines."""
         for switch in self._switches:
             with self._asked(switch) as client:
                 self._tables_of(switch, client).add(self._setup.platform, setup)

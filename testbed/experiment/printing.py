@@ -48,7 +48,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
             and not value
         ):
             continue
-        optional = ("memory", "virtual", "arrivals", "gpu", "backend")
+        optional = ("memory", "virtual", "arrivals", "gpu", "backend", "parallel")
         if name in optional and value is None:  # of one without
             continue
         if isinstance(part, Job) and name in (OF_REPLAY if part.is_program else OF_PROGRAM):

@@ -6,6 +6,7 @@ files that the experiment names, fragment numbers that fit the packet.
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -316,11 +317,33 @@ class _Resolver:
                 "found fixed; only system atp has it, whose parameter server adds up as"
                 " floating-point numbers what does not fit. Take exponents",
             )
+        declared = len(job.parallel.groups) if job.parallel is not None else 0
         if job.groups is None and self.system is not None:
-            job = job.model_copy(update={"groups": 0 if self.system.divided else GROUPS})
+            groups = declared if self.system.divided else max(GROUPS, declared)
+            job = job.model_copy(update={"groups": groups})
+        for key, message in self.problems_of_groups(job, declared):
+            self.add_problem((*path, key), message)
         size = self.parts.get("values_per_packet")
         program = Path(job.command.split()[0]).stem if job.command.split() else "program"
         return job, round_trace(program, job.workers, size) if size else None
+
+    def problems_of_groups(self, job: Job, declared: int) -> list[tuple[str, str]]:
+        """Keys of a program's job that do not fit its declared groups: (key, message)."""
+        if job.parallel is None:
+            return []
+        found = []
+        ranks, options = math.prod(job.parallel.sizes), self.parts.get("system")
+        if ranks != job.workers:
+            message = f"found {ranks} ranks together; the job has {job.workers} workers"
+            found.append(("parallel", f"{message}. Let the product of the sizes be their number"))
+        if job.groups is not None and job.groups < declared:
+            message = f"found {job.groups}; `parallel` needs {declared}. Write at least that"
+            found.append(("groups", message))
+        if any(fault.of_link for fault in self.parts.get("faults", ())):
+            found.append(("parallel", "needs links that do not fail; take one of the two out"))
+        if options is not None and (reason := options.lossless_reason):
+            found.append(("parallel", f"needs queues that may overflow: {reason}"))
+        return found
 
     def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,6 +58,33 @@ class Placement(Section):
         """The parameter server of a system that has one per job."""
         (server,) = self.servers
         return server
+
+
+class Parallel(Section):
+    """The groups of a program's ranks, by the sizes of its dimensions: ranks that differ in one of
+    them alone are a group. Neighbouring ranks differ in the first one, `tp`, then in `cp`, and so
+    on. The product is the number of workers."""
+
+    tp: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Tensor parallel.")
+    cp: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Context parallel.")
+    ep: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Expert parallel.")
+    dp: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Data parallel.")
+    pp: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Pipeline parallel.")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.tp, self.cp, self.ep, self.dp, self.pp
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The ranks of each group, without those of one rank."""
+        found, stride, ranks = [], 1, math.prod(self.sizes)
+        for size in self.sizes:
+            for first in range(ranks) if size > 1 else ():
+                if first // stride % size == 0:
+                    found.append(tuple(range(first, first + size * stride, stride)))
+            stride *= size
+        return tuple(found)
 
 
 class JobShape(Section):
@@ -121,7 +149,7 @@ OF_REPLAY = (
     "speed_spread",
 )
 # Keys of a job that is a program; one that replays a model has none of them.
-OF_PROGRAM = ("command", "backend", "numbers", "groups", "collective_timeout_ns")
+OF_PROGRAM = ("command", "backend", "numbers", "groups", "parallel", "collective_timeout_ns")
 GROUPS = 255  # of ranks that a program can make, unless the experiment says otherwise
 MAX_GROUPS = 4096
 
@@ -172,6 +200,13 @@ class Job(JobShape):
         " communicator of their own (docs/training.md). SwitchML divides the switches' memory among"
         " the jobs and all these groups. Only with `command`; with a recorded program of ranks it"
         " follows from the file.",
+    )
+    parallel: Parallel | None = Field(
+        default=None,
+        json_schema_extra={"default": "none"},
+        description="The groups of ranks that a program will make, such as `{tp: 2, dp: 4}`. Their"
+        " communicators are there from the start of the run; others are made when all of their"
+        " ranks have asked for them (docs/training.md). Only with `command`.",
     )
     collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=None,

@@ -326,7 +326,11 @@ def test_a_mesh_of_tensor_and_data_parallel_ranks(tmp_path: Path, system):
     text = EXPERIMENT.format(
         system=f"{{name: {system}}}", aggregators=512, steps="", scale="", numbers="exponents"
     )
-    path.write_text(text.replace("workers: 4", "workers: 8, groups: 12").replace("s: 5", "s: 9"))
+    path.write_text(
+        text.replace("workers: 4", "workers: 8, groups: 12, parallel: {tp: 4, dp: 2}").replace(
+            "s: 5", "s: 9"
+        )
+    )
     done = run(path, tmp_path / "results", "--no-report")
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "results").iterdir()

@@ -79,8 +79,9 @@ class Switch:
 class Run:
     """Four workers and a server, and the three switches between them."""
 
-    def __init__(self, system: str = "esa", more: str = "") -> None:
-        self.setup = set_up(load_text(TEXT % (system, more)))
+    def __init__(self, system: str = "esa", more: str = "", parallel: str = "") -> None:
+        text = TEXT.replace("groups: 2", f"groups: {8 if parallel else 2}{parallel}")
+        self.setup = set_up(load_text(text % (system, more)))
         self.hosts = [Host(spec) for spec in host_specs(self.setup)]
         self.workers, self.servers = self.hosts[:4], self.hosts[4:]
         self.switches = {name: Switch() for name in self.setup.platform.topology.switches}
@@ -278,3 +279,34 @@ def test_runs_without_communicators_for_groups_say_why(system, more, why):
         (said,) = host.told
         assert said["refused"].startswith(why) and said["key"] == "key"
     assert not run.asked
+
+
+def test_declared_groups_are_there_before_their_ranks_ask():
+    run = Run(parallel=", parallel: {tp: 2, dp: 2}")
+    run.tick()
+    made = {}
+    for host in run.hosts:
+        for said in host.heard_of("made"):
+            made.setdefault(said["made"]["job"]["number"], []).append(host)
+    workers = run.workers
+    groups = ["h1", "h2"], ["h4", "h5"], ["h1", "h4"], ["h2", "h5"]
+    expected = [[*group, "h7"] for group in groups]
+    found = [[host.spec.host for host in made[number]] for number in sorted(made)]
+    assert found == expected
+    assert all(switch.entries for switch in run.switches.values())
+    for number, hosts in made.items():
+        for host in hosts:
+            host.made.add(number)
+    run.asked.clear()
+    run.tick()
+    assert not any(host.heard_of("opened") for host in run.hosts)
+    run.want("dp", [1, 3])
+    run.tick()
+    own = next(number for number, hosts in made.items() if hosts[0] is workers[1])
+    for host in run.hosts:
+        opened = [{"opened": own, "key": "dp"}] if host in (workers[1], workers[3]) else []
+        assert host.heard_of("opened", "made") == opened
+    assert run.asked == []  # no switch
+    run.want("turned", [3, 1])  # a group in another order is another one
+    run.tick()
+    assert len(workers[1].heard_of("made")) == 1 and run.asked

@@ -29,6 +29,9 @@ jobs:
 """
 
 
+MEMORY = "memory: {aggregators: 64}"
+
+
 def of(command: str = "true", keys: str = "", system: str = "ps", more: str = "", folder=None):
     text = TEXT.format(command=command, keys=keys, system=system, more=more)
     if folder is None:
@@ -120,3 +123,37 @@ def test_its_memory_is_that_of_its_ranks():
     """However many rounds there are numbers for."""
     found = estimate_bytes(set_up(of()), machine_bytes_at_most)
     assert 4 * PROGRAM_BYTES < found < 3 * GIB
+
+
+def test_declared_groups_are_ranks_that_differ_in_one_dimension():
+    job = of(keys=", parallel: {dp: 2, tp: 2}", system="esa", more=MEMORY).jobs[0]
+    assert job.parallel.groups == ((0, 1), (2, 3), (0, 2), (1, 3))
+    assert job.groups == 255
+    text = TEXT.replace("hosts: 8", "hosts: 13").replace("workers: 4", "workers: 12")
+    text = text.format(
+        command="true", keys=", parallel: {tp: 2, cp: 3, pp: 2}", system="esa", more=MEMORY
+    )
+    groups = load_text(text).jobs[0].parallel.groups
+    assert len(groups) == 6 + 4 + 6
+    assert groups[6:10] == ((0, 2, 4), (1, 3, 5), (6, 8, 10), (7, 9, 11))
+    assert groups[10] == (0, 6)
+    divided = of(keys=", parallel: {tp: 4}", system="switchml", more=MEMORY)
+    assert divided.jobs[0].groups == 1
+
+
+@pytest.mark.parametrize(
+    "keys, more, message",
+    [
+        ("parallel: {tp: 2}", "", "found 2 ranks together; the job has 4 workers"),
+        ("parallel: {tp: 2, dp: 2}, groups: 3", "", "found 3; `parallel` needs 4"),
+        ("parallel: {tp: 4, mp: 1}", "", "unknown key"),
+        (
+            "parallel: {tp: 4}",
+            "faults: [{at: 1 s, fault: link_down, between: [h1, s1]}]",
+            "needs links that do not fail",
+        ),
+    ],
+)
+def test_declared_groups_that_do_not_fit_are_said(keys, more, message):
+    with pytest.raises(UserError, match=message):
+        of(keys=f", {keys}", system="esa", more=f"{more}\n{MEMORY}")
