@@ -80,8 +80,19 @@ def test_more_calls_than_records_wait_for_the_oldest():
     assert handles[343].done() and not handles[344].done()
     for i in (599, *range(599)):
         assert handles[i].wait().tolist() == 3 * [4 * i]
+    assert not any(handle.rare_blocks for handle in handles)
+    assert (link.memory.calls["done_ns"] == -1).all(), "the host process says when they are done"
     job.close()
     assert link.memory.header["closed"] == 1
+
+
+def test_a_list_of_numbers_is_an_array():
+    job = client.Job(OneByOne())
+    four = [np.float32(n) for n in range(4)]
+    assert job.reduce_scatter(four).tolist() == [8.0]
+    assert job.reduce(np.array(four), 2).tolist() == [0, 4, 8, 12]
+    assert job.all_gather([1.5, 2]).shape == (4, 2)
+    assert job.broadcast([7, 8], 2).tolist() == [7, 8]
 
 
 def test_calls_wait_for_room_in_the_memory_that_is_shared():

@@ -96,3 +96,11 @@ def test_what_a_rank_gives_can_be_said():
         for root in (0, 1)
     }
     assert len(said) == 2 * 2 * 6 * 2 * 2, "all of it counts"
+
+
+@pytest.mark.parametrize("rare, bound", [(False, 2.0**-24), (True, 2.0**-17)])
+def test_a_sum_is_off_by_half_a_step_of_each_rank(rare, bound):
+    """Of four ranks: three bits count them, and values below 2^3 have 2^25 steps, or 2^18."""
+    assert prelude.error_bound(4, 3.0, rare) == prelude.error_bound(4, 2.0, rare) == bound
+    assert prelude.error_bound(4, 8.0, rare) == 4 * bound
+    assert prelude.error_bound(4, 0.0, rare) == 0
