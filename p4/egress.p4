@@ -69,7 +69,8 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                 if (hdr.ina.kind == KIND_RESULT &&
                     (hdr.ina.flags & (FLAG_FOR_ONE | FLAG_FROM_ONE)) != 0) {
                     members.apply();
-                    bitmap_t needed = behind & ((bitmap_t) 1 << hdr.ina.next_exponent);
+                    bit<16> worker = hdr.ina.exponent ++ hdr.ina.next_exponent;
+                    bitmap_t needed = behind & ((bitmap_t) 1 << worker);
                     if ((hdr.ina.flags & FLAG_FROM_ONE) != 0) {
                         needed = behind ^ needed;
                     }

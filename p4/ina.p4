@@ -52,7 +52,7 @@ const bit<16> FLAG_OVER_RATE = 0x0040;  // found the switch's aggregation capaci
 const bit<16> FLAG_FLOAT     = 0x0080;  // the values are float32; never added in a switch
 const bit<16> FLAG_SHORT     = 0x0100;  // the values are int16 (short_values.p4)
 const bit<16> FLAG_ROUND     = 0x0200;  // once all workers are in, the sum is to be rounded to int16
-const bit<16> FLAG_FOR_ONE   = 0x0400;  // worker next_exponent alone needs the result's values
+const bit<16> FLAG_FOR_ONE   = 0x0400;  // one worker alone needs the result's values
 const bit<16> FLAG_FROM_ONE  = 0x0800;  // it alone gives values, and all others need the result's
 
 typedef bit<BITMAP_WIDTH> bitmap_t;
@@ -99,8 +99,9 @@ header ina_t {
     bit<32> index;           // where in the pool
     bit<32> extra;           // a second index or a chunk number, where a system needs one
     bit<16> sender;          // worker number; 0x4000: the job's PS
+    /* With FOR_ONE or FROM_ONE both together are the number of a worker. */
     bit<8>  exponent;        // of these values (block floating point)
-    bit<8>  next_exponent;   // of the values one window ahead; with FOR_ONE or FROM_ONE a worker
+    bit<8>  next_exponent;   // of the values one window ahead
 }
 
 header workers_t {

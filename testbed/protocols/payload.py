@@ -55,7 +55,7 @@ def name_meant(worker, scoreboard, row, fragment):
     if flag == 0:
         return False
     wire.set_word(row, 0, wire.word(row, 0) | flag)
-    wire.set_exponents(row, 0, meant)
+    wire.set_meant(row, meant)
     return flag == wire.FROM_ONE and meant != worker.config.number
 
 

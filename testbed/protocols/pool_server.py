@@ -274,7 +274,7 @@ def _take(server, now, row, place):
     server.flags[place] |= np.uint16(flags & (wire.ECN | wire.OVERFLOW | wire.ROUND))
     if flags & wire.FOR_SOME:
         server.flags[place] |= np.uint16(flags & wire.FOR_SOME)
-        server.meant[place] = np.uint8(wire.meant(row))
+        server.meant[place] = np.uint16(wire.meant(row))
 
     complete = True
     for j in range(config.bitmap_words):

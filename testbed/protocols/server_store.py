@@ -82,7 +82,7 @@ class Server(NamedTuple):
     iteration: np.ndarray  # int32[2F], -1: none yet
     stage: np.ndarray  # uint8[2F]
     flags: np.ndarray  # uint16[2F]
-    meant: np.ndarray  # uint8[2F], the worker that FOR_ONE or FROM_ONE is about
+    meant: np.ndarray  # uint16[2F], the worker that FOR_ONE or FROM_ONE is about
     bitmap: np.ndarray  # uint32[2F, B], in packet order, native bytes
     sums: np.ndarray  # int32[2F, V]
     attempts: np.ndarray  # uint8[2F], reminders sent
@@ -170,7 +170,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         iteration=np.full(rows, -1, np.int32),
         stage=np.zeros(rows, np.uint8),
         flags=np.zeros(rows, np.uint16),
-        meant=np.zeros(rows, np.uint8),
+        meant=np.zeros(rows, np.uint16),
         bitmap=np.zeros((rows, words), np.uint32),
         sums=np.zeros((rows, job.values), np.int32),
         attempts=np.zeros(rows, np.uint8),
@@ -230,7 +230,7 @@ def write_result(server, row, kind, place):
     flags = np.int64(server.flags[place]) & RESULT_FLAGS
     write_header(server, row, kind, flags, 0, place)
     if flags & wire.FOR_SOME:
-        wire.set_exponents(row, 0, np.int64(server.meant[place]))
+        wire.set_meant(row, np.int64(server.meant[place]))
     for i in range(config.bitmap_words):
         row[wire.HEADER_WORDS + i] = wire.swap(server.everyone[i])
     if server.flags[place] & wire.FLOAT:

@@ -156,8 +156,13 @@ def next_exponent(row):
 
 @njit(cache=True)
 def meant(row):
-    """The worker that a packet with FOR_ONE or FROM_ONE names, in place of an exponent."""
-    return word(row, 5) & 0xFF
+    """The worker that a packet with FOR_ONE or FROM_ONE names, in place of the exponents."""
+    return word(row, 5) & 0xFFFF
+
+
+@njit(cache=True)
+def set_meant(row, worker):
+    set_word(row, 5, (word(row, 5) & 0xFFFF0000) | worker)
 
 
 @njit(cache=True)

@@ -29,8 +29,8 @@ local FLAGS = {
   { "float", 0x0080, "The values are float32" },
   { "short", 0x0100, "The values are int16" },
   { "round", 0x0200, "The sum of all workers is to be rounded to int16" },
-  { "for_one", 0x0400, "One worker, in next_exponent, needs the result's values" },
-  { "from_one", 0x0800, "One worker, in next_exponent, gives the values" },
+  { "for_one", 0x0400, "One worker, in the exponents' fields, needs the result's values" },
+  { "from_one", 0x0800, "One worker, in the exponents' fields, gives the values" },
 }
 local FLOAT = 0x0080
 local SHORT = 0x0100

@@ -315,3 +315,27 @@ def test_a_ring_sends_what_its_formula_says():
         host = worker.spec.host
         assert abs(counted.sent[host, True] - expected) <= 0.02 * expected
         assert counted.sent[host, False] <= 0.1 * expected
+
+
+@pytest.mark.parametrize("system", first_of(["esa", "switchml", "atp", "ps"], 2))
+def test_parts_of_sums_and_gathers_with_values_of_16_bits(system):
+    _, jobs = programs(text(system) + "value_bits: 16\n", lossy(4, **FAULTS))
+    given = draw(3, 4 * BLOCK)
+    whole = sums(jobs, given)[0].reshape(4, -1)
+    for rank, found in enumerate(called(jobs, "reduce_scatter", given)):
+        np.testing.assert_array_equal(found, whole[rank])
+    small = [np.arange(BLOCK, dtype=np.int32) % 7 + rank for rank in range(4)]
+    for found in called(jobs, "all_gather", small):
+        np.testing.assert_array_equal(found, np.stack(small))
+    for found in called(jobs, "broadcast", small, 2):
+        np.testing.assert_array_equal(found, small[2])
+
+
+def test_parts_of_sums_that_do_not_fit_a_fixed_scale():
+    _, jobs = programs(text("atp", keys=", numbers: fixed"), lossy(5, **FAULTS))
+    given = draw(4, 2 * BLOCK)
+    for array in given:
+        array[::100] *= 1e20
+    whole = sums(jobs, given)[0].reshape(4, -1)
+    for rank, found in enumerate(called(jobs, "reduce_scatter", given)):
+        np.testing.assert_array_equal(found, whole[rank])

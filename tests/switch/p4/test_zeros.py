@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
 
+from testbed.dissect import Ina
 from testbed.protocols import wire
-from tests.support.switches import OneSwitch, Sent, only
+from tests.support.experiments import setup_of
+from tests.support.switches import OneSwitch, Sent, only, start_switches
 from tests.support.switchml import SlotSwitch
 
+MANY = """
+name: test
+topology: {kind: star, hosts: 301}
+system: esa
+memory: {aggregators: 16}
+values_per_packet: 4
+jobs:
+  - {name: many, command: "true", workers: 300}
+"""
 ZEROS = {"kind": wire.GRADIENT_ZEROS, "values": []}
 HEADER_BYTES = 14 + 20 + 8 + 24 + 4
 
@@ -219,3 +232,24 @@ def test_copies_for_workers_that_need_no_values_go_without_them(flag):
     assert with_values == [(worker == 1) == (flag == wire.FOR_ONE) for worker in range(3)]
     result["flags"] = 0
     assert not any(is_zeros(each) for each in switch.from_server(0, **result))
+
+
+@pytest.mark.parametrize("worker", [0, 255, 256, 299])
+def test_a_copy_is_for_the_one_worker_of_many_that_is_named(worker):
+    """Numbers of workers need more than the 8 bits of an exponent."""
+    setup = setup_of(MANY)
+    (switch,) = start_switches(setup).values()
+    server = setup.platform.topology.port_to("s1", "h301")
+    wide = type("Wide", (Ina,), {"bitmap_width": setup.platform.bitmap_bits})
+    fields = {"exponent": worker >> 8, "next_exponent": worker & 0xFF, "flags": wire.FOR_ONE}
+    head = wide(kind=wire.RESULT, sender=0x4000, bitmap=(1 << 300) - 1, values=[7] * 4, **fields)
+    ports = wire.PORT, wire.PORT
+    udp = UDP(sport=ports[0], dport=ports[1], chksum=0)
+    ether = Ether(src="02:00:00:00:01:2d", dst="02:00:00:01:00:01")
+    ip = IP(src="10.0.1.45", dst="10.255.0.1")
+    switch.receive(server, bytes(ether / ip / udp / head), 1000)
+    out = switch.advance(10**9)
+    longest = max(len(frame) for _, _, frame in out)
+    assert len(out) == 300 and {port for _, port, frame in out if len(frame) == longest} == {
+        setup.platform.topology.port_to("s1", f"h{worker + 1}")
+    }
