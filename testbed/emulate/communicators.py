@@ -33,6 +33,7 @@ class _Wish:
 
     size: int
     ranks: list[int] | None
+    refused: bool = False  # True: the ranks disagree, and all who ask are told so
     members: dict[int, HostProcess] = field(default_factory=dict)
 
 
@@ -82,7 +83,7 @@ class Communicators:
             for host in self._hosts.of_job(number, "worker"):
                 self._hear(number, host, now_ns)
         for (number, key), wish in [*self._wishes.items()]:
-            if len(wish.members) == wish.size:
+            if len(wish.members) == wish.size and not wish.refused:
                 del self._wishes[number, key]
                 self._grant(number, key, [wish.members[place] for place in range(wish.size)])
         for group in self._groups.values():
@@ -114,10 +115,14 @@ class Communicators:
             if ranks is not None:
                 named = ranks[place : place + 1] == [host.spec.number]
                 agreed &= named and set(ranks) <= set(all_ranks)
-            if not agreed or size > len(all_ranks) or wish.members.get(place, host) is not host:
-                host.send(refused=f"the ranks disagree about group {key}", key=key)
-            else:
+            taken = wish.members.get(place, host) is not host
+            wish.refused |= not agreed or taken or size > len(all_ranks)
+            if not wish.refused:
                 wish.members[place] = host
+                continue
+            for each in (host, *wish.members.values()):
+                each.send(refused=f"the ranks disagree about group {key}", key=key)
+            wish.members.clear()
         while host.left:
             communicator, calls = host.left.popitem()
             self._leave(self._groups[communicator], host, calls, now_ns)

@@ -50,7 +50,7 @@ from testbed.hosts.program_link import Membership, ProgramLink
 from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
 from testbed.hosts.sockets import PacketSocket
 from testbed.linux.kernel import wake_promptly
-from testbed.protocols import lag, wire
+from testbed.protocols import lag, records, wire
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.protocols.records import COUNTER_NAMES
 from testbed.schemes import new_machine
@@ -100,6 +100,9 @@ class _Host:
         self.output = output
         self.is_worker = spec.is_worker
         self.said_done = False
+        # Of communicators that are over: their part of `sums`, and their results, which the table
+        # counts as the first machine's.
+        self.dropped = 0.0, 0
         self.link: ProgramLink | None = None
         rows = ROWS_OUT if self.is_worker else SERVER_ROWS_OUT
         shape = spec.job.values, spec.job.bitmap_width
@@ -127,8 +130,23 @@ class _Host:
         """Leave the communicator with this number."""
         for place, role in [*self.roles.items()]:
             if place > 0 and role.spec.job.number == number:
+                sums, results = self.dropped
+                self.dropped = sums + self._sums_of(place), results + self._results_of(place)
                 del self.roles[place]
                 self.machines.remove(place)
+
+    def _results_of(self, place: int) -> int:
+        return records.as_dict(self.machines.table.counters[place])["results"]
+
+    def _sums_of(self, place: int) -> float:
+        results = self._results_of(place) - (self.dropped[1] if place == 0 else 0)
+        return results / self.roles[place].spec.job.workers
+
+    @property
+    def sums(self) -> float:
+        """This host's share of the sums in its communicators: each counts as one of all hosts
+        together, as a sum of W workers has results at W hosts."""
+        return self.dropped[0] + sum(map(self._sums_of, self.roles))
 
     def open(
         self, address: str, port: int, watched: int, buffer_bytes: int, in_trains: bool = False
@@ -331,6 +349,7 @@ def _totals(host: _Host, board: np.ndarray) -> dict:
     if host.is_worker:
         lags = role.lags
         totals |= {
+            "sums": host.sums,
             "lag_p50_ns": lag.percentile(lags, 0.50),
             "lag_p99_ns": lag.percentile(lags, 0.99),
             "lag_max_ns": int(lags[lag.MAXIMUM]),

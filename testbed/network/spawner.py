@@ -285,8 +285,8 @@ class Spawner:
     def close(self, timeout: float = 5) -> None:
         """Kill all children and the spawner, and wait until they are gone."""
         self._socket.close()
-        if not self._ready:
-            # It may import or compile for a long while yet, and has no children so far.
+        if not self._ready and not self.processes:
+            # It may import or compile for a long while yet, and has no children.
             self._process.kill()
         try:
             self._process.wait(timeout)

@@ -160,8 +160,12 @@ _DECLARED = (
                 "iterations of the experiment file; 1 for a program",
                 minimum=1,
             ),
-            _count("values", "values per iteration and worker; for a program, in total"),
-            _count("fragments", "fragments per iteration and worker; for a program, in total"),
+            _count(
+                "values", "values per iteration and worker; for a program, the mean of its ranks"
+            ),
+            _count(
+                "fragments", "fragments per iteration; for a program, the sums of all its groups"
+            ),
             Column(
                 "batch",
                 "int32",

@@ -127,11 +127,10 @@ def job_rows(
             iterations = 1
         due = values * iterations * len(workers)
         ranks = workers[0].spec.program is not None
-        if spec.program or ranks:  # what a rank has got, on average
-            values, fragments = (
-                sum(host.totals[counter] for host in workers) // len(workers) // iterations
-                for counter in ("values_checked", "results")
-            )
+        if spec.program or ranks:  # what a rank has got, on average, and the sums of all groups
+            values = sum(host.totals["values_checked"] for host in workers)
+            values //= len(workers) * iterations
+            fragments = round(sum(host.totals.get("sums", 0) for host in workers)) // iterations
         if ranks:
             due = sum(host.totals["values_due"] for host in workers)
         carried = (

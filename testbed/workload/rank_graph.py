@@ -138,8 +138,8 @@ def shares(spec: HostSpec) -> given.Given:
 
 
 def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
-    """What a rank counts beside its counters: the values that it has to check (`values_due`), and
-    its rows of table collectives."""
+    """What a rank counts beside its counters: the values that it has to check (`values_due`), its
+    share of all sums (host_process.py), and its rows of table collectives."""
     part = spec.program
     assert part is not None
     program = load_program(part.path)
@@ -156,6 +156,9 @@ def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
     keys = ("communicator", "collective", "dtype", "calls", "bytes", "time_ns")
     return {
         "values_due": sum(map(_values_due, spec.members)),
+        "sums": sum(
+            each.job.iterations * each.job.fragments / each.job.workers for each in spec.members
+        ),
         "collectives": [
             {"job": part.job, "worker": part.rank, "route": SYSTEM}
             | dict(zip(keys, (*key, *counted), strict=True))

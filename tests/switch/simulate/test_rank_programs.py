@@ -136,6 +136,7 @@ def test_bytes_and_times_are_those_of_the_formulas(system, kind, tmp_path):
     least_ns = 8 * packets * (HEADERS + 256)
     (job,) = tables["jobs"]
     assert least_ns < job["jct_ns"] < 1.1 * least_ns
+    assert job["fragments"] == packets and job["ps_packets"] in (packets, None)
 
 
 def test_what_does_not_depend_overlaps_and_the_rest_waits(tmp_path):

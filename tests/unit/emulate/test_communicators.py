@@ -179,7 +179,11 @@ def test_ranks_that_disagree_are_told_so(second):
     assert not run.asked
     refused = {"refused": "the ranks disagree about group key", "key": "key"}
     told = [host.heard_of("refused", "made") for host in run.workers]
-    assert told == [[refused] if rank == second[0] else [] for rank in range(4)]
+    # Both are told, whichever asked first; one that asks later is told, too.
+    assert told == [[refused] if rank in (1, second[0]) else [] for rank in range(4)]
+    run.wants(0, "key", 1, 2, [1, 0])
+    run.tick()
+    assert run.workers[0].heard_of("refused", "made") == [refused]
 
 
 def test_ranks_that_the_job_has_not_are_no_group():

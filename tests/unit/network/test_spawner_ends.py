@@ -17,14 +17,15 @@ from testbed.network.spawner import Spawner
 
 
 @pytest.mark.parametrize(
-    "ready, stubborn, done",
+    "ready, asked, stubborn, done",
     [
-        (True, False, ["wait 5"]),
-        (True, True, ["wait 5", "kill", "wait"]),
-        (False, False, ["kill", "wait 5"]),  # it may import for a long while yet
+        (True, True, False, ["wait 5"]),
+        (True, False, True, ["wait 5", "kill", "wait"]),
+        (False, False, False, ["kill", "wait 5"]),  # it may import for a long while yet
+        (False, True, False, ["wait 5"]),  # it may have begun children by now
     ],
 )
-def test_a_spawner_is_given_time_and_then_killed(tmp_path, ready, stubborn, done):
+def test_a_spawner_is_given_time_and_then_killed(tmp_path, ready, asked, stubborn, done):
     log = []
 
     def wait(timeout=None):
@@ -36,6 +37,7 @@ def test_a_spawner_is_given_time_and_then_killed(tmp_path, ready, stubborn, done
     (tmp_path / "pool.log").write_text("its words")
     made = SimpleNamespace(
         _socket=SimpleNamespace(close=lambda: None), _ready=ready, _process=process,
+        processes={"child": None} if asked else {},
         log=tmp_path / "pool.log", kept=tmp_path / "kept.log",
     )  # fmt: skip
     Spawner.close(made)
