@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -34,9 +35,31 @@ print(hashlib.sha256(repr(tables).encode()).hexdigest())
 """
 
 
-def tables_with(**environment: str) -> list[str]:
+RANKS = """
+import hashlib
+import sys
+from pathlib import Path
+from tests.support.experiments import experiment
+from tests.support.virtual import content, run_virtual
+from tests.switch.simulate.test_rank_programs import Ranks, text
+made = Ranks(pair=(0, 1), turned=(1, 0), everyone=(0, 1, 2))
+for rank in range(3):
+    made.add(rank, "compute", duration_ns=1000 * (rank + 1))
+    if rank < 2:
+        made.add(rank, "all_reduce", group="pair", bytes=2000, dtype="float32")
+        made.add(rank, "all_gather", group="turned", bytes=600)
+    made.add(rank, "reduce_scatter", group="everyone", bytes=3072, dtype="float32")
+path = made.write(Path(sys.argv[1]) / "ranks.et")
+found = text(path, "switchml", 3, links=", loss: 1 %", iterations=2)
+tables = content(run_virtual(experiment(found)))
+print(sum(len(table) for table in tables.values()))
+print(hashlib.sha256(repr(tables).encode()).hexdigest())
+"""
+
+
+def tables_with(script: str, folder: Path, **environment: str) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", script, folder],
         cwd=ROOT,
         env=os.environ | environment,
         capture_output=True,
@@ -47,8 +70,10 @@ def tables_with(**environment: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_compiled_and_interpreted_code_agree():
+@pytest.mark.parametrize("script", [SCRIPT, RANKS], ids=["training", "ranks"])
+def test_compiled_and_interpreted_code_agree(script, tmp_path):
     # Arithmetic of 32 bits is meant to wrap, without a warning.
-    size, found = tables_with(NUMBA_DISABLE_JIT="1", PYTHONWARNINGS="error::RuntimeWarning")
+    plain = {"NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "error::RuntimeWarning"}
+    size, found = tables_with(script, tmp_path, **plain)
     assert int(size) > 1000
-    assert [size, found] == tables_with()
+    assert [size, found] == tables_with(script, tmp_path)
