@@ -35,6 +35,7 @@ from testbed.traffic.rank_graph import (
 from testbed.traffic.trace import TraceError
 
 SUFFIX = ina_recorder.TRACE
+FIRST = f".0{SUFFIX}"  # with which the first rank\'s file ends
 MAX_BYTES = 1 << 30  # of a rank's file, also unpacked
 MAX_NODES = 4_000_000  # of a rank
 
@@ -60,6 +61,16 @@ _LISTS = (8, 10, 12, 14)  # of whole numbers
 def is_trace(name_or_path: str | Path) -> bool:
     """True if a path names a program's traces."""
     return str(name_or_path).endswith(SUFFIX)
+
+
+def files_of(first: Path) -> list[Path]:
+    """All files of a program that are there, by that of its first rank."""
+    path = first.with_name(first.name.removesuffix(FIRST) + SUFFIX)
+    found = [first]
+    while (file := ina_recorder.trace_part(path, len(found))).is_file():
+        found.append(file)
+    groups = path.with_suffix(".json")
+    return [*found, *([groups] if groups.is_file() else [])]
 
 
 def load(path: str | Path) -> Program:

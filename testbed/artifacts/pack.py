@@ -20,6 +20,7 @@ from testbed.paths import command_line
 from testbed.results import SWEEP_FILE, Results, checkout, digest, hand_over
 from testbed.results.environment import version
 from testbed.results.schema import FORMAT as RESULTS_FORMAT
+from testbed.traffic.chakra import FIRST, files_of
 
 KEPT = ("status.json", "experiment.yaml", "environment.json", "report.txt", "report.html")
 KEPT_FOLDERS = ("tables", "figures")
@@ -180,8 +181,11 @@ def _words(text: str) -> tuple[str, str, str]:
 
 
 def _with_includes(file: Path) -> list[Path]:
-    """A file, and the files beside it that a P4 program includes."""
+    """A file, and the files beside it that a P4 program includes, or that belong to the trace of a
+    program's first rank."""
     found = [file]
+    if file.name.endswith(FIRST):
+        return files_of(file)
     for each in found:
         if each.suffix not in (".p4", ".h"):
             continue

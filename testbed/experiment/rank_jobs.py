@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed.traffic.chakra import FIRST, SUFFIX
 from testbed.traffic.rank_calls import Group, groups_of, load_program
 from testbed.traffic.rank_graph import COMPUTE
 from testbed.traffic.trace import Layer, Trace
@@ -28,7 +29,7 @@ def rank_trace(path: str, folder: Path, compute_scale: float) -> Trace:
     """What stands in for the model of such a job. Raises TraceError."""
     program = load_program(path, folder)
     first = Path(program.files[0])
-    file = first.with_name(first.name.removesuffix(".0.et") + ".et")
+    file = first.with_name(first.name.removesuffix(FIRST) + SUFFIX)
     compute_ns = sum(
         node.duration_ns for nodes in program.ranks for node in nodes if node.kind == COMPUTE
     )

@@ -392,6 +392,7 @@ class _Resolver:
     def load_ranks(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
         """The same of a job that replays a program of ranks."""
         from testbed.experiment.rank_jobs import count_groups, problems_of, rank_trace
+        from testbed.traffic.chakra import FIRST
 
         scale = 1.0 if job.compute_scale is None else job.compute_scale
         try:
@@ -403,7 +404,7 @@ class _Resolver:
             return None, job.model
         for key, message in problems_of(trace, job, self.parts):
             self.add_problem((*place, key), message)
-        return trace, str(trace.path.absolute())
+        return trace, str(trace.path.with_suffix(FIRST).absolute())
 
     def place(self, jobs: list[Job]) -> None:
         """Give every role a host, those that are named first; `jobs` is changed in place."""

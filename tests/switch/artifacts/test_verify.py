@@ -15,6 +15,7 @@ from testbed.artifacts.pack import named_files, path_in
 from testbed.cli.main import main
 from testbed.paths import P4
 from testbed.results import digest, read
+from tests.switch.simulate.test_rank_programs import Ranks, text
 
 TEXT = """
 name: packed
@@ -80,6 +81,27 @@ def test_a_run_in_virtual_time_is_the_same_elsewhere(run, tmp_path, capsys):
     assert main(["verify", str(made), "--results", there]) == 1
     said = capsys.readouterr().out
     assert "packed: different in hosts" in said and "0 of 1 runs agree" in said
+
+
+def test_all_files_of_a_program_of_ranks_are_packed(tmp_path, capsys):
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    made = Ranks(pair=(0, 1))
+    for rank in range(2):
+        made.add(rank, "all_reduce", group="pair", bytes=1000)
+    made.write(folder / "pair.et")
+    file = tmp_path / "packed.yaml"
+    file.write_text(text("traces/pair.et", "esa", 2))
+    results = tmp_path / "results"
+    assert main(["run", str(file), "--results", str(results), "--no-report"]) == 0
+    (run,) = results.iterdir()
+    packed = tmp_path / "packed.ina.zip"
+    assert main(["pack", str(run), "-o", str(packed)]) == 0
+    shutil.rmtree(folder)
+    capsys.readouterr()
+    there = str(tmp_path / "there")
+    assert main(["verify", str(packed), "--results", there, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agrees"]
 
 
 def test_what_runs_code_of_the_file_asks_for_trust(run, tmp_path, capsys):
