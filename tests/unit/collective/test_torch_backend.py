@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import random
 import re
 import socket
 import subprocess
 import sys
+import threading
+import time
 import types
 from datetime import timedelta
 from importlib.metadata import entry_points
@@ -503,3 +507,121 @@ def test_sharded_training_uses_it_unmodified(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+class Slow:
+    """A collective that is done when `end` is called."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.over = threading.Event()
+        self.error = error
+        self.waiters: list[threading.Thread] = []
+
+    def wait(self, timeout_s: float) -> None:
+        self.waiters.append(threading.current_thread())
+        assert self.over.wait(timeout_s)
+        if self.error is not None:
+            raise self.error
+
+
+def begun(line, *handles: Slow, put=lambda number: None):
+    works = []
+    for number, handle in enumerate(handles):
+        works.append(torch_backend.InaWork([], line))
+        line.append(handle, works[-1], functools.partial(put, number))
+    return works
+
+
+@pytest.fixture
+def line():
+    made = torch_backend._Line(20)
+    yield made
+    made.close()
+    assert made._thread is None or not made._thread.is_alive()
+
+
+def test_who_waits_takes_in_the_results_before_its_own(line):
+    """A thread beside it takes in what nobody waits for."""
+    handles, order = [Slow() for _ in range(3)], []
+    line._thread = threading.current_thread()  # none beside this one yet
+    works = begun(line, *handles, put=order.append)
+    for handle in handles:
+        handle.over.set()
+    assert works[1].wait() and order == [0, 1] and not works[2].is_completed()
+    assert handles[0].waiters == handles[1].waiters == [threading.current_thread()]
+    line._thread = None
+    handles.append(Slow())
+    handles[-1].over.set()
+    begun(line, handles[-1])  # which begins a thread
+    works[2].get_future().wait()
+    assert order == [0, 1, 2] and handles[2].waiters != [threading.current_thread()]
+
+
+def test_who_has_waited_leaves_the_rest_to_the_thread(line):
+    handles = [Slow(), Slow()]
+    with line._serving:  # as if somebody waited for one before them
+        works = begun(line, *handles)
+        tries = 0
+        while not line._more._waiters:  # the thread looks once, and is then told
+            time.sleep(0.01)
+            tries += 1
+            assert tries < 2000
+    for handle in handles:
+        handle.over.set()
+    assert works[0].wait() and handles[0].waiters == [threading.current_thread()]
+    assert works[1].wait(timedelta(seconds=20))  # with a limit it is left to others
+    assert handles[1].waiters == [line._thread]
+
+
+def test_an_error_belongs_to_its_collective_alone(line):
+    handles = [Slow(), Slow(ValueError("one")), Slow()]
+    works = begun(line, *handles)
+    for handle in handles:
+        handle.over.set()
+    assert works[2].wait()
+    with pytest.raises(ValueError, match="one"):
+        works[1].wait()
+    assert works[0].wait() and works[1].exception() is handles[1].error
+
+
+def test_an_interrupt_ends_the_wait_and_the_others_go_on(line):
+    handles = [Slow(KeyboardInterrupt()), Slow()]
+    line._thread = threading.current_thread()
+    works = begun(line, *handles)
+    for handle in handles:
+        handle.over.set()
+    with pytest.raises(KeyboardInterrupt):
+        works[1].wait()
+    assert works[0].is_completed() and works[1].wait()
+    line._thread = None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nobody_waits_forever_whichever_threads_wait(line, seed):
+    """Threads wait for some of the works, in any order, while others begin and end."""
+    draw = random.Random(seed)
+    handles = [Slow() for _ in range(300)]
+    works: list = []
+    order: list[int] = []
+
+    def wait_for(numbers) -> None:
+        for number in numbers:
+            while len(works) <= number:
+                time.sleep(0)
+            assert works[number].wait()
+
+    chosen = [draw.sample(range(300), 40) for _ in range(3)]
+    threads = [threading.Thread(target=wait_for, args=(numbers,)) for numbers in chosen]
+    for thread in threads:
+        thread.start()
+    for number, handle in enumerate(handles):
+        works += begun(line, handle, put=lambda _, number=number: order.append(number))
+        handles[draw.randrange(number + 1)].over.set()
+    for handle in handles:
+        handle.over.set()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    for work in works:
+        work.get_future().wait()
+    assert order == [*range(300)]
