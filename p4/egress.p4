@@ -34,14 +34,20 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
     }
 
 #ifdef ZEROS
-    /* The workers that a copy of a result is for: those behind its port. */
-    bitmap_t behind = 0;                 // 0: unknown
+    /* The workers that a copy of a result is for, those behind its port: of the 256 among which is
+     * the worker that the packet names, and whether there are others. */
+    bit<1>   known = 0;
+    bit<256> behind = 0;
+    bit<1>   others = 0;
 
-    action set_behind(bitmap_t workers) {
+    action set_behind(bit<256> workers, bit<1> more) {
+        known = 1;
         behind = workers;
+        others = more;
     }
     table members {
-        key = { hdr.ina.job: exact; standard.egress_port: exact; standard.egress_rid: exact; }
+        key = { hdr.ina.job: exact; standard.egress_port: exact; standard.egress_rid: exact;
+                hdr.ina.exponent: exact; }
         actions = { set_behind; NoAction; }
         default_action = NoAction();
         size = 65536;
@@ -69,12 +75,11 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                 if (hdr.ina.kind == KIND_RESULT &&
                     (hdr.ina.flags & (FLAG_FOR_ONE | FLAG_FROM_ONE)) != 0) {
                     members.apply();
-                    bit<16> worker = hdr.ina.exponent ++ hdr.ina.next_exponent;
-                    bitmap_t needed = behind & ((bitmap_t) 1 << worker);
+                    bit<256> needed = behind & ((bit<256>) 1 << hdr.ina.next_exponent);
                     if ((hdr.ina.flags & FLAG_FROM_ONE) != 0) {
-                        needed = behind ^ needed;
+                        needed = (behind ^ needed) | (bit<256>) others;
                     }
-                    if (behind != 0 && needed == 0) {
+                    if (known == 1 && needed == 0) {
                         omit_values();
                     }
                 }

@@ -8,6 +8,7 @@ from testbed.routing.tree import JobTree, next_hop
 from testbed.setup.records import JobSetup, Platform, Setup
 from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
+BLOCK = 256  # workers that the lower half of a worker's number tells apart (p4/egress.p4)
 TO_SERVER = 1  # p4/esa.p4
 TO_WORKERS = 2
 
@@ -76,7 +77,11 @@ def copy_to(
         if (job.job.is_program or job.ranks is not None) and platform.omits_zeros:
             found = behind.get(child) or [n for n, host in enumerate(workers) if host == child]
             members = sum(1 << worker for worker in found)
-            calls.append(("table_add", "members", "set_behind", [number, port, rid], [members]))
+            for block in range(-(-len(workers) // BLOCK)):
+                mask = (1 << BLOCK) - 1 << BLOCK * block
+                parameters = [(members & mask) >> BLOCK * block, int(members & ~mask != 0)]
+                keys = [number, port, rid, block]
+                calls.append(("table_add", "members", "set_behind", keys, parameters))
     group = number + 1
     calls.append(("multicast_group", group, copies))
     keys = [number, TO_WORKERS, *more_keys]

@@ -226,22 +226,23 @@ def test_copies_for_workers_that_need_no_values_go_without_them(flag):
     result = {"kind": wire.RESULT, "flags": flag, "next_exponent": 1}
     assert not any(is_zeros(each) for each in switch.from_server(0, **result))
     for worker in range(3):
-        keys = [0, worker + 1, worker + 1]  # job, port, copy
-        switch.switch.table_add("members", "set_behind", keys, [1 << worker])
+        keys = [0, worker + 1, worker + 1, 0]  # job, port, copy, upper half of the number
+        switch.switch.table_add("members", "set_behind", keys, [1 << worker, 0])
     with_values = [not is_zeros(each) for each in switch.from_server(0, **result)]
     assert with_values == [(worker == 1) == (flag == wire.FOR_ONE) for worker in range(3)]
     result["flags"] = 0
     assert not any(is_zeros(each) for each in switch.from_server(0, **result))
 
 
+@pytest.mark.parametrize("flag", [wire.FOR_ONE, wire.FROM_ONE])
 @pytest.mark.parametrize("worker", [0, 255, 256, 299])
-def test_a_copy_is_for_the_one_worker_of_many_that_is_named(worker):
+def test_a_copy_is_for_the_one_worker_of_many_that_is_named(worker, flag):
     """Numbers of workers need more than the 8 bits of an exponent."""
     setup = setup_of(MANY)
     (switch,) = start_switches(setup).values()
     server = setup.platform.topology.port_to("s1", "h301")
     wide = type("Wide", (Ina,), {"bitmap_width": setup.platform.bitmap_bits})
-    fields = {"exponent": worker >> 8, "next_exponent": worker & 0xFF, "flags": wire.FOR_ONE}
+    fields = {"exponent": worker >> 8, "next_exponent": worker & 0xFF, "flags": flag}
     head = wide(kind=wire.RESULT, sender=0x4000, bitmap=(1 << 300) - 1, values=[7] * 4, **fields)
     ports = wire.PORT, wire.PORT
     udp = UDP(sport=ports[0], dport=ports[1], chksum=0)
@@ -250,6 +251,8 @@ def test_a_copy_is_for_the_one_worker_of_many_that_is_named(worker):
     switch.receive(server, bytes(ether / ip / udp / head), 1000)
     out = switch.advance(10**9)
     longest = max(len(frame) for _, _, frame in out)
-    assert len(out) == 300 and {port for _, port, frame in out if len(frame) == longest} == {
-        setup.platform.topology.port_to("s1", f"h{worker + 1}")
-    }
+    whole = {port for _, port, frame in out if len(frame) == longest}
+    named = setup.platform.topology.port_to("s1", f"h{worker + 1}")
+    everyone = {port for _, port, _ in out}
+    assert len(out) == len(everyone) == 300
+    assert whole == ({named} if flag == wire.FOR_ONE else everyone - {named})
