@@ -40,6 +40,8 @@ FAILED = 3
 
 
 def _record(*names: str) -> np.dtype:
+    # Else it could not be read in plain Python (testbed/protocols/records.py).
+    assert not any(hasattr(np.record, name) for name in names)
     fields = np.dtype([(name, np.int64) for name in names], align=True)
     return np.dtype((np.record, fields))
 
@@ -67,7 +69,7 @@ CALL = _record(
     "rare_blocks",  # blocks in which a rank had NaN or an infinity
     "submitted_ns",  # since the run's start, -1: not yet
     "done_ns",
-    "round",  # of its prelude, for the host process alone, as what follows
+    "in_round",  # its prelude is, for the host process alone, as what follows
     "opening",  # block of it
     "agreed",  # 1: all ranks have said the same of it
 )

@@ -261,7 +261,7 @@ def _lay_out_prelude(feed, scoreboard, call):
     g.target[block] = call.prelude
     g.counter[block] = 2 * (state.call % memory_map.CALLS)
     send_scoreboard.lay_out(scoreboard, block, 1, call.prelude_words)
-    call.opening, call.round, call.agreed = block, state.latest, 0
+    call.opening, call.in_round, call.agreed = block, state.latest, 0
     state.stage = WAITING
 
 
@@ -318,7 +318,7 @@ def _check_prelude(feed, scoreboard, number):
     call = feed.calls[number % memory_map.CALLS]
     if call.agreed == 1:
         return
-    if call.round == state.latest:  # else its round is over, with all results
+    if call.in_round == state.latest:  # else its round is over, with all results
         first = scoreboard.first[call.opening]
         words = prelude.WORDS_PER_RANK * state.workers
         for fragment in range(first, first + _fragments(words, scoreboard.state.values)):

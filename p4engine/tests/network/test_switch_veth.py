@@ -476,14 +476,16 @@ def test_a_standstill_is_counted_at_whatever_moment_it_begins(tmp_path):
             with switch.loop.locked():
                 return switch.loop.stats()["still_ns"]
 
-        for _ in range(25):
+        for _ in range(15):
             before = counted()
             for _ in range(50):  # the loop is awake
                 with switch.loop.locked():
                     pass
             with switch.loop.locked():
-                time.sleep(0.2)
+                time.sleep(0.4)
             deadline = time.monotonic() + 10
-            while counted() - before < 150_000_000:  # a sleep of 50 ms may have been planned
+            # A sleep of 50 ms may have been planned, and on a busy machine its beginning is noted
+            # some time after the lock is taken. A standstill that is lost counts nothing.
+            while counted() - before < 100_000_000:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)

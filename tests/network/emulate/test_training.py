@@ -419,4 +419,5 @@ def test_sharded_training_is_that_of_the_whole_network(tmp_path: Path):
         assert "the same losses" in (folder / "logs" / f"t-rank{rank}.log").read_text()
     parameters = 30 * 101 + 101 + 101 * 6 + 6
     checked = results.read(folder).jobs.iloc[0].values_checked
-    assert checked > 2 * 2 * 12 * 2 * parameters, "shards went through the network"
+    # Of each gather and each part of a sum a rank of two gets half.
+    assert checked > 2 * 12 * 2 * parameters, "shards went through the network"

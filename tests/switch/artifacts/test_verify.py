@@ -15,7 +15,7 @@ from testbed.artifacts.pack import named_files, path_in
 from testbed.cli.main import main
 from testbed.paths import P4
 from testbed.results import digest, read
-from tests.switch.simulate.test_rank_programs import Ranks, text
+from tests.support.ranks import Ranks, text
 
 TEXT = """
 name: packed

@@ -41,7 +41,7 @@ import sys
 from pathlib import Path
 from tests.support.experiments import experiment
 from tests.support.virtual import content, run_virtual
-from tests.switch.simulate.test_rank_programs import Ranks, text
+from tests.support.ranks import Ranks, text
 made = Ranks(pair=(0, 1), turned=(1, 0), everyone=(0, 1, 2))
 for rank in range(3):
     made.add(rank, "compute", duration_ns=1000 * (rank + 1))

@@ -3,48 +3,15 @@ times are those of the graph."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from testbed.experiment import Experiment, load_text
-from testbed.traffic import chakra
-from testbed.traffic.rank_graph import Node, Program
-from tests.support.experiments import memory_line, setup_of
+from tests.support.experiments import setup_of
 from tests.support.matrix import first_of
+from tests.support.ranks import Ranks, text
 from tests.support.virtual import run_virtual
 
 SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring"]
-EXPERIMENT = """
-name: test
-runtime: virtual
-topology: {kind: leaf_spine, leaves: %d, spines: 1, hosts: %d}
-links: {bandwidth: 1 Gbit/s, delay: 1 us%s}
-system: {name: %s}
-%s
-jobs:
-  - {name: ranks, model: %s, workers: %d, iterations: %d}
-"""
-
-
-class Ranks:
-    """A program under construction; each node depends on the rank's node before it, if nothing
-    else is said."""
-
-    def __init__(self, **groups: tuple[int, ...]) -> None:
-        self.groups = groups
-        self.nodes: list[list[Node]] = [[] for _ in range(1 + max(map(max, groups.values())))]
-
-    def add(self, rank: int, kind: str, after: tuple[int, ...] | None = None, **fields) -> int:
-        nodes = self.nodes[rank]
-        if after is None:
-            after = (len(nodes) - 1,) if nodes else ()
-        nodes.append(Node(kind, after, id=len(nodes), **fields))
-        return len(nodes) - 1
-
-    def write(self, path: Path) -> Path:
-        chakra.write(path, Program(self.groups, tuple(map(tuple, self.nodes))))
-        return path
 
 
 def mesh() -> Ranks:
@@ -70,14 +37,6 @@ def mesh() -> Ranks:
             made.add(rank, "all_reduce", group="alone", bytes=100)
         made.add(rank, "barrier", group="everyone")
     return made
-
-
-def text(
-    path: Path, system: str, ranks: int, leaves: int = 1, links: str = "", iterations: int = 1
-) -> str:
-    hosts = -(-(ranks + 1) // leaves)
-    memory = memory_line(system, 512)
-    return EXPERIMENT % (leaves, hosts, links, system, memory, path, ranks, iterations)
 
 
 def experiment(*arguments, **options) -> Experiment:
