@@ -63,9 +63,16 @@ def is_trace(name_or_path: str | Path) -> bool:
     return str(name_or_path).endswith(SUFFIX)
 
 
+def of_all(path: Path) -> Path:
+    """NAME.et, by that or by the first rank's file, NAME.0.et."""
+    if not path.name.endswith(FIRST):
+        return path
+    return path.with_name(path.name.removesuffix(FIRST) + SUFFIX)
+
+
 def files_of(first: Path) -> list[Path]:
     """All files of a program that are there, by that of its first rank."""
-    path = first.with_name(first.name.removesuffix(FIRST) + SUFFIX)
+    path = of_all(first)
     found = [first]
     while (file := ina_recorder.trace_part(path, len(found))).is_file():
         found.append(file)
@@ -76,9 +83,7 @@ def files_of(first: Path) -> list[Path]:
 def load(path: str | Path) -> Program:
     """Read and check the traces of all ranks. path: NAME.et, or the first rank's file, NAME.0.et.
     Raises TraceError, which names file and node."""
-    path = Path(path)
-    if path.stem.endswith(".0"):
-        path = path.with_name(f"{path.stem[:-2]}{SUFFIX}")
+    path = of_all(Path(path))
     part = functools.partial(ina_recorder.trace_part, path)
     if not part(0).exists():
         raise TraceError(f"{part(0)}: there is no such trace; name NAME{SUFFIX} or NAME.0{SUFFIX}")

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from testbed.collective.memory_map import WHOLE
 from testbed.traffic import chakra
 from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, Node, Program
 from testbed.traffic.trace import MAX_VALUES, TraceError
 
 REPLAYED = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier")
-WHOLE = 1 << 40  # values, more than any call has: a share that is all of it
-BYTES = {"bfloat16": 2, "float16": 2, "float64": 8, "int64": 8, "int8": 1, "uint8": 1}  # else 4
+NARROW = {"bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1}  # bytes of types below 32 bits
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,34 @@ def _loaded(path: Path, *_: int) -> Program:
     return program
 
 
-def load_program(path: str | Path, folder: str | Path | None = None) -> Program:
-    """A program whose collectives can all be replayed; path: relative to `folder`. Raises
-    TraceError."""
-    file = Path(folder or ".") / Path(path).expanduser()
-    first = file if file.stem.endswith(".0") else file.with_suffix(f".0{file.suffix}")
+@lru_cache(maxsize=4)
+def _grouped(values: int, path: Path, *state: int) -> tuple[Group, ...]:
+    return _groups_of(_loaded(path, *state), values)
+
+
+def _state(path: Path) -> tuple:
+    """Key of a program in the caches: its path, and the state of its first rank's file."""
+    first = path if path.name.endswith(chakra.FIRST) else path.with_suffix(chakra.FIRST)
     try:
         state = first.stat()
     except OSError:
-        return _loaded(file.absolute())  # says what is the matter
-    return _loaded(file.absolute(), state.st_mtime_ns, state.st_size)
+        return (path.absolute(),)  # loading it says what is the matter
+    return path.absolute(), state.st_mtime_ns, state.st_size
 
 
-def groups_of(program: Program, values: int) -> tuple[Group, ...]:
+def load_program(path: str | Path, folder: str | Path | None = None) -> Program:
+    """A program whose collectives can all be replayed; path: relative to `folder`. Raises
+    TraceError."""
+    return _loaded(*_state(Path(folder or ".") / Path(path).expanduser()))
+
+
+def load_groups(path: Path, values: int) -> tuple[Group, ...]:
     """The communicators of several ranks in which there are calls, with `values` values per packet.
     What belongs to a rank is whole packets. Raises TraceError if a call is too large."""
+    return _grouped(values, *_state(path))
+
+
+def _groups_of(program: Program, values: int) -> tuple[Group, ...]:
     found = []
     for name, ranks in program.groups.items():
         nodes = calls_of(program, ranks[0], name)
@@ -89,10 +102,9 @@ def calls_of(program: Program, rank: int, group: str) -> list[Node]:
 
 
 def _call(program: Program, ranks: tuple[int, ...], node: Node, values: int) -> Call:
-    each = BYTES.get(node.dtype, 4)
     # Bytes of any type travel as words of 32 bits. A sum needs one for each of its numbers.
     words = -(-node.bytes // 4)
-    numbers = -(-node.bytes // (each if each < 4 else 4))
+    numbers = -(-node.bytes // NARROW.get(node.dtype, 4))
     size = len(ranks)
     if node.kind == "all_gather":
         part = _whole_packets(words, values)

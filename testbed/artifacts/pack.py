@@ -183,9 +183,9 @@ def _words(text: str) -> tuple[str, str, str]:
 def _with_includes(file: Path) -> list[Path]:
     """A file, and the files beside it that a P4 program includes, or that belong to the trace of a
     program's first rank."""
-    found = [file]
     if file.name.endswith(FIRST):
         return files_of(file)
+    found = [file]
     for each in found:
         if each.suffix not in (".p4", ".h"):
             continue

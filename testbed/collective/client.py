@@ -55,7 +55,6 @@ RECORD = "INA_RECORD"  # JSON, the arguments of ina_recorder.start; only if a ru
 
 
 FEW_WORDS = 64  # that all ranks together give to a sum that is a gather
-WHOLE = 1 << 40  # values, more than any array has: a share that is all of it
 NAMED = 20  # results with values that are not finite, of which a rank's log says where they are
 
 
@@ -459,8 +458,8 @@ class Job:
                 wanted=wanted,
                 wanted_first=0,
                 said=(array.size, prelude.REDUCE, array.dtype, root),
-                share=WHOLE,
-                share_at=root * WHOLE,
+                share=memory_map.WHOLE,
+                share_at=root * memory_map.WHOLE,
                 divisor=self.size if mean else 1,
                 layer=layer,
             ),
@@ -539,8 +538,8 @@ class Job:
                 wanted=wanted,
                 wanted_first=0,
                 said=(array.size, prelude.BROADCAST, array.dtype, root),
-                share=WHOLE,
-                share_at=root * WHOLE,
+                share=memory_map.WHOLE,
+                share_at=root * memory_map.WHOLE,
                 from_one=True,
                 layer=layer,
             ),

@@ -25,6 +25,7 @@ CALLS = 256  # under way at a time
 MAX_MESSAGE = 65536  # bytes, with which a program says which communicator it joins
 TEXT_BYTES = 4096
 RANKS = 1024  # at most in a communicator
+WHOLE = 1 << 40  # values, more than any array has: a share that is all of it
 ARENA = 65536  # bytes before the arena
 
 # Call.form: how the values travel

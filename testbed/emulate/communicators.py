@@ -139,8 +139,7 @@ class Communicators:
     def _grant(self, number: int, key: str, members: list[HostProcess]) -> None:
         """Give a group what it needs, unless it has that already, or refuse it."""
         for group in self._groups.values():
-            same = [host.spec for host in group.members] == [host.spec for host in members]
-            if group.key is None and same:
+            if group.key is None and [*map(id, group.members)] == [*map(id, members)]:
                 group.key = key
                 return
         try:

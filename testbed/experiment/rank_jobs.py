@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.traffic.chakra import FIRST, SUFFIX
-from testbed.traffic.rank_calls import Group, groups_of, load_program
+from testbed.traffic.chakra import of_all
+from testbed.traffic.rank_calls import Group, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
 from testbed.traffic.trace import Layer, Trace
 
@@ -28,8 +28,7 @@ NOT_FOR_RANKS = {"scale": 1.0, "buckets": "layers", "gpu": None}
 def rank_trace(path: str, folder: Path, compute_scale: float) -> Trace:
     """What stands in for the model of such a job. Raises TraceError."""
     program = load_program(path, folder)
-    first = Path(program.files[0])
-    file = first.with_name(first.name.removesuffix(FIRST) + SUFFIX)
+    file = of_all(Path(program.files[0]))
     compute_ns = sum(
         node.duration_ns for nodes in program.ranks for node in nodes if node.kind == COMPUTE
     )
@@ -64,7 +63,7 @@ def calls_trace(parent: Trace, group: Group) -> Trace:
 
 def count_groups(trace: Trace, values: int) -> int:
     """How many communicators the program of such a trace has beside that of all workers."""
-    return len(groups_of(load_program(trace.path), values))
+    return len(load_groups(trace.path, values))
 
 
 def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
@@ -81,9 +80,17 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
             found.append((key, f"{message} Take this key out"))
     if parts.get("arrivals") is not None:
         found.append(("model", "is a program of ranks, and drawn jobs have no groups of ranks"))
+    if why := why_no_groups(parts):
+        found.append(("model", f"is a program of ranks, which {why}"))
+    return found
+
+
+def why_no_groups(parts: Mapping[str, Any]) -> str:
+    """What an experiment would need, so that groups of ranks can have communicators; "" if they
+    can. A run asks the same of its Setup (testbed/emulate/communicators.py)."""
     if any(fault.of_link for fault in parts.get("faults", ())):
-        found.append(("model", "is a program of ranks, whose groups lose their paths with a link"))
+        return "needs links that do not fail; take one of the two out"
     options = parts.get("system")
     if options is not None and (reason := options.lossless_reason):
-        found.append(("model", f"is a program of ranks, whose queues are not checked: {reason}"))
-    return found
+        return f"needs queues that may overflow: {reason}"
+    return ""

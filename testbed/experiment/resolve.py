@@ -331,18 +331,18 @@ class _Resolver:
         """Keys of a program's job that do not fit its declared groups: (key, message)."""
         if job.parallel is None:
             return []
+        from testbed.experiment.rank_jobs import why_no_groups
+
         found = []
-        ranks, options = math.prod(job.parallel.sizes), self.parts.get("system")
+        ranks = math.prod(job.parallel.sizes)
         if ranks != job.workers:
             message = f"found {ranks} ranks together; the job has {job.workers} workers"
             found.append(("parallel", f"{message}. Let the product of the sizes be their number"))
         if job.groups is not None and job.groups < declared:
             message = f"found {job.groups}; `parallel` needs {declared}. Write at least that"
             found.append(("groups", message))
-        if any(fault.of_link for fault in self.parts.get("faults", ())):
-            found.append(("parallel", "needs links that do not fail; take one of the two out"))
-        if options is not None and (reason := options.lossless_reason):
-            found.append(("parallel", f"needs queues that may overflow: {reason}"))
+        if why := why_no_groups(self.parts):
+            found.append(("parallel", why))
         return found
 
     def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:

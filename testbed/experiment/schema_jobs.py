@@ -255,9 +255,9 @@ class Job(JobShape):
 
     def rank_groups(self, values: int) -> tuple[Group, ...]:
         """The communicators of such a job, once loaded, with `values` values per packet."""
-        from testbed.traffic.rank_calls import groups_of, load_program
+        from testbed.traffic.rank_calls import load_groups
 
-        return groups_of(load_program(self.trace().path), values)
+        return load_groups(self.trace().path, values)
 
     @property
     def fixed_placement(self) -> Placement:

@@ -263,17 +263,20 @@ def _begin_iteration(graph, now):
     graph.oldest[:] = graph.first_call[:-1]
     for node in range(graph.kind.size):
         # One that depends on others may be done already, as they are of single ranks.
-        if graph.depends[node] == 0:
-            _open(graph, node)
+        if graph.depends[node] == 0 and _open(graph, node, 0) > 0:
+            _end(graph, node, now)
 
 
 @njit(cache=True)
-def _open(graph, node):
-    """All is done that a node depends on."""
+def _open(graph, node, size):
+    """All is done that a node depends on. It may compute, or, if it takes no time, comes onto the
+    stack, which has `size` entries; returns how many it has then."""
     if graph.kind[node] == COMPUTE:
         graph.state.ready = heap.push(graph.heap, graph.state.ready, graph.number, node)
     elif graph.kind[node] == NOTHING:
-        _end(graph, node, graph.ready_ns[node])
+        graph.stack[size] = node
+        return size + 1
+    return size
 
 
 @njit(cache=True)
@@ -291,13 +294,8 @@ def _end(graph, node, when):
             other = graph.after[i]
             graph.ready_ns[other] = max(graph.ready_ns[other], when)
             graph.waits[other] -= 1
-            if graph.waits[other] > 0:
-                continue
-            if graph.kind[other] == NOTHING:
-                graph.stack[size] = other
-                size += 1
-            elif graph.kind[other] == COMPUTE:
-                graph.state.ready = heap.push(graph.heap, graph.state.ready, graph.number, other)
+            if graph.waits[other] == 0:
+                size = _open(graph, other, size)
 
 
 @njit(cache=True)
