@@ -35,6 +35,7 @@ from testbed.traffic.rank_graph import (
 from testbed.traffic.trace import TraceError
 
 SUFFIX = ina_recorder.TRACE
+SAID = ("title", "script", "torch", "device")  # what a program says of itself
 FIRST = f".0{SUFFIX}"  # with which the first rank\'s file ends
 MAX_BYTES = 1 << 30  # of a rank's file, also unpacked
 MAX_NODES = 4_000_000  # of a rank
@@ -102,6 +103,13 @@ def load(path: str | Path) -> Program:
         )
     if (beside := path.with_suffix(".json")).exists():
         groups = _groups_in({"groups": _json(beside)}, beside)
+    names = about.get("names", {})
+    if names:
+        groups = {names.get(name, name): members for name, members in groups.items()}
+        ranks = [
+            tuple(replace(each, group=names.get(each.group, each.group)) for each in nodes)
+            for nodes in ranks
+        ]
     if any(not each.group and each.kind in COLLECTIVES for nodes in ranks for each in nodes):
         groups[""] = tuple(range(len(ranks)))
     # A trace need not say who the root is.
@@ -115,30 +123,85 @@ def load(path: str | Path) -> Program:
         for nodes in ranks
     ]
     files = tuple(str(part(rank)) for rank in range(len(ranks)))
-    says = {key: str(about[key]) for key in ("script", "torch", "device") if key in about}
+    says = {key: str(about[key]) for key in SAID if key in about}
     program = Program(groups, tuple(rooted), files, says)
     check(program)
+    _check_dependencies(program)
     return program
 
 
-def write(path: str | Path, program: Program) -> None:
-    """Write a program as NAME.0.et, ... and NAME.json, for the path NAME.et."""
-    path = Path(path)
+def _check_dependencies(program: Program) -> None:
+    """Converters are known to lose the dependencies of collectives, which then would all begin with
+    the program. Raises TraceError if several of a rank that computes have none, and if one of them
+    comes after computation in its file, or if no collective comes after any. Those in front of the
+    first computation may be meant so."""
     for rank, nodes in enumerate(program.ranks):
-        own = {name: list(ranks) for name, ranks in program.groups.items() if rank in ranks}
-        about = {**program.about, "rank": rank, "world": len(program.ranks), "groups": own}
+        computes = [place for place, node in enumerate(nodes) if node.duration_ns]
+        free = [
+            place for place, node in enumerate(nodes) if node.kind in COLLECTIVES and not node.after
+        ]
+        if not computes or len(free) < 2:
+            continue
+        if free[-1] > computes[0] or not _any_waits(nodes, computes):
+            raise TraceError(
+                f"{program.where(rank, free[-1])}: depends on nothing, as {len(free) - 1} other"
+                f" collective{'s' if len(free) > 2 else ''} of this rank, so they would all begin"
+                " at time 0, although the rank computes. The trace has lost its dependencies:"
+                " convert or record it again"
+            )
+
+
+def _any_waits(nodes: tuple[Node, ...], computes: list[int]) -> bool:
+    """True if a collective comes after one of these nodes."""
+    after: list[list[int]] = [[] for _ in nodes]
+    for place, node in enumerate(nodes):
+        for before in node.after:
+            after[before].append(place)
+    reached, found = set(computes), list(computes)
+    while found:
+        for place in after[found.pop()]:
+            if nodes[place].kind in COLLECTIVES:
+                return True
+            if place not in reached:
+                reached.add(place)
+                found.append(place)
+    return False
+
+
+def write(path: str | Path, program: Program, numbered: bool = False) -> None:
+    """Write a program as NAME.0.et, ... and NAME.json, for the path NAME.et. numbered: groups have
+    numbers, as ASTRA-sim needs it, and their names are in the metadata only."""
+    path = Path(path)
+    named = [name for name in program.groups if name]
+    numbers = {
+        name: str(number) if numbered else name for number, name in enumerate(named, start=1)
+    }
+    members = {name: frozenset(ranks) for name, ranks in program.groups.items()}
+    for rank, nodes in enumerate(program.ranks):
+        own = {numbers[name]: list(program.groups[name]) for name in named if rank in members[name]}
+        about = {
+            **program.about,
+            "rank": rank,
+            "world": len(program.ranks),
+            "groups": own,
+        }
+        if numbered:
+            about["names"] = {number: name for name, number in numbers.items()}
         graph = [
-            (each.kind, each.after, each.duration_ns, _attributes(each, rank)) for each in nodes
+            (each.kind, each.after, each.duration_ns, _attributes(each, rank, numbers))
+            for each in nodes
         ]
         ina_recorder.write_trace(ina_recorder.trace_part(path, rank), about, graph)
     ina_recorder.join_traces(path)
 
 
-def _attributes(node: Node, rank: int) -> dict[str, Any]:
-    """The attributes of a node of the recorder."""
+def _attributes(node: Node, rank: int, numbers: dict[str, str]) -> dict[str, Any]:
+    """The attributes of a node of the recorder. numbers: of the groups."""
     if node.kind == COMPUTE:
         return {}
-    found: dict[str, Any] = {"pg_name": node.group, "comm_size": node.bytes}
+    found: dict[str, Any] = {"comm_size": node.bytes}
+    if node.group:
+        found["pg_name"] = numbers[node.group]
     if node.dtype:
         found["dtype"] = node.dtype
     if node.parts:
@@ -163,6 +226,9 @@ def _json(path: Path) -> Any:
 
 def _groups_in(about: dict[str, Any], file: Path) -> dict[str, tuple[int, ...]]:
     groups = about.get("groups", {})
+    names = about.get("names", {})
+    if not isinstance(names, dict) or not all(isinstance(each, str) for each in names.values()):
+        raise TraceError(f"{file}: the names of its groups are damaged; export it again")
     whole = isinstance(groups, dict) and all(
         isinstance(ranks, list) and all(type(each) is int for each in ranks)
         for ranks in groups.values()

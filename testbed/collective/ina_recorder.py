@@ -353,10 +353,14 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError("a number is cut off")
 
 
+ENDS = ("comm_src", "comm_dst", "comm_tag")  # attributes that are int32, as in other converters
+
+
 def attribute(name: str, value: bool | int | str | Sequence[int]) -> bytes:
     """A named value of a node or of the metadata."""
     if isinstance(value, int):
-        field = proto(27 if isinstance(value, bool) else 9, value)
+        kind = 27 if isinstance(value, bool) else 7 if name in ENDS else 9
+        field = proto(kind, value)
     elif isinstance(value, str):
         field = proto(29, value)
     else:
@@ -391,7 +395,7 @@ def write_trace(path: Path, about: dict[str, Any], graph: Graph) -> None:
     calls: dict[tuple[str, str], list[int]] = {}
     for kind, _, _, given in graph:
         if kind != "compute":
-            entry = calls.setdefault((given["pg_name"], kind), [0, 0])
+            entry = calls.setdefault((given.get("pg_name", ""), kind), [0, 0])
             entry[0] += 1
             entry[1] += given["comm_size"]
     said = {
