@@ -7,12 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from testbed.collective.memory_map import WHOLE
-from testbed.traffic import chakra
-from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, Node, Program
+from testbed.traffic import rank_source
+from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, Node, Program, check
+from testbed.traffic.rank_source import NARROW, FileSource
 from testbed.traffic.trace import MAX_VALUES, TraceError
 
 REPLAYED = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier")
-NARROW = {"bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1}  # bytes of types below 32 bits
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,15 @@ class Group:
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: Path, *_: int) -> Program:
-    program = chakra.load(path)
+def _loaded(source: FileSource, *_: int) -> Program:
+    return source.load()
+
+
+@lru_cache(maxsize=4)
+def _checked(source: FileSource, *state: int) -> Program:
+    program = _loaded(source, *state)
+    if not source.is_trace:
+        check(program)
     for rank, nodes in enumerate(program.ranks):
         for place, node in enumerate(nodes):
             if node.kind not in (COMPUTE, *REPLAYED):
@@ -51,30 +58,28 @@ def _loaded(path: Path, *_: int) -> Program:
 
 
 @lru_cache(maxsize=4)
-def _grouped(values: int, path: Path, *state: int) -> tuple[Group, ...]:
-    return _groups_of(_loaded(path, *state), values)
+def _grouped(values: int, source: FileSource, *state: int) -> tuple[Group, ...]:
+    return _groups_of(_loaded(source, *state), values)
 
 
-def _state(path: Path) -> tuple:
-    """Key of a program in the caches: its path, and the state of its first rank's file."""
-    first = path if path.name.endswith(chakra.FIRST) else path.with_suffix(chakra.FIRST)
-    try:
-        state = first.stat()
-    except OSError:
-        return (path.absolute(),)  # loading it says what is the matter
-    return path.absolute(), state.st_mtime_ns, state.st_size
+def load_program(what: str | Path | FileSource, folder: str | Path | None = None) -> Program:
+    """A program by its source, or by the text of that (rank_source); a path is relative to
+    `folder`. Raises TraceError."""
+    source = rank_source.of(what, folder)
+    return _loaded(source, *source.state())
 
 
-def load_program(path: str | Path, folder: str | Path | None = None) -> Program:
-    """A program whose collectives can all be replayed; path: relative to `folder`. Raises
-    TraceError."""
-    return _loaded(*_state(Path(folder or ".") / Path(path).expanduser()))
+def check_program(what: str | Path | FileSource) -> Program:
+    """The same, after a check that its collectives can all be replayed."""
+    source = rank_source.of(what)
+    return _checked(source, *source.state())
 
 
-def load_groups(path: Path, values: int) -> tuple[Group, ...]:
+def load_groups(what: str | Path | FileSource, values: int) -> tuple[Group, ...]:
     """The communicators of several ranks in which there are calls, with `values` values per packet.
     What belongs to a rank is whole packets. Raises TraceError if a call is too large."""
-    return _grouped(values, *_state(path))
+    source = rank_source.of(what)
+    return _grouped(values, source, *source.state())
 
 
 def _groups_of(program: Program, values: int) -> tuple[Group, ...]:

@@ -13,7 +13,7 @@ Everything else overlaps. `check` proves that all ranks of a program come to the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from testbed.traffic.trace import MAX_NS, TraceError
@@ -56,7 +56,7 @@ class Program:
     """The graphs of all ranks, and the groups: their ranks in the order of the group."""
 
     groups: dict[str, tuple[int, ...]]
-    ranks: tuple[tuple[Node, ...], ...]
+    ranks: Sequence[tuple[Node, ...]]
     files: tuple[str, ...] = ()  # of the ranks, for messages
     about: dict[str, str] = field(default_factory=dict)  # what a recording says of itself
 

@@ -106,6 +106,7 @@ class Trace:
     gradients: Path | None = None
     gpu: str | None = None
     gpus: tuple[str, ...] = ()
+    ranks: str = ""  # of a program of ranks: the text of its source (rank_source)
 
     @cached_property
     def values(self) -> int:

@@ -33,7 +33,7 @@ COMMANDS = {
     "plan": "plan which switch aggregates whose gradient",
     "schema": "print a JSON schema of experiment or network files, for editors",
     "completion": "print a script with which a shell completes commands and options",
-    "import": "make a network file from a p4app.json of p4-utils",
+    "import": "make a network file from a p4app.json, or traces of a SimAI workload",
     "report": "print tables and draw figures again; compare runs",
     "twin": "run a Mininet run's experiment in virtual time, and compare",
     "record": "run an experiment, and record the gradients or the collectives of its program",

@@ -29,6 +29,16 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def factor(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= 100:
+        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: a number above 0 up to 100")
+    return found
+
+
 def results_option(parser: Parser) -> None:
     parser.add_argument(
         "--results",

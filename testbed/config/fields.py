@@ -301,7 +301,7 @@ def kind_of(info: FieldInfo) -> Kind | None:
 @dataclass(frozen=True)
 class WordOr:
     """Mark in an annotation, `Annotated[Model | str, WordOr(Model, words, example)]`: one of some
-    words, or a section of the model, of which `example` is one."""
+    words, or, without any, any text; or a section of the model, of which `example` is one."""
 
     model: type
     words: tuple[str, ...]
@@ -315,14 +315,21 @@ class WordOr:
                 return value
             if isinstance(value, dict | self.model):
                 return section(value)
-            allowed = f"{', '.join(self.words)}, or a mapping {self.example}"
-            raise as_pydantic(FieldError(describe(value), allowed, did_you_mean(value, self.words)))
+            words, hint = ", ".join(self.words), did_you_mean(value, self.words)
+            if not self.words:
+                try:
+                    return ANY_TEXT.parse(value)
+                except FieldError as error:
+                    words, hint = error.allowed, error.hint
+            allowed = f"{words}, or a mapping {self.example}"
+            raise as_pydantic(FieldError(describe(value), allowed, hint))
 
         schema = handler.generate_schema(self.model)
         return core_schema.no_info_wrap_validator_function(validate, schema)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
-        return {"anyOf": [{"enum": list(self.words)}, handler(schema)]}
+        words = {"enum": list(self.words)} if self.words else {"type": "string"}
+        return {"anyOf": [words, handler(schema)]}
 
 
 NAME = Text(

@@ -11,9 +11,12 @@ from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_background import Background
-from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job
+from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job, RankModel
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
 from testbed.experiment.schema_switches import SwitchException
+
+# Sections that leave out what has no value.
+_WITHOUT_NONE = Memory | Fault | Poisson | Kind | ClusterTrace | Background | RankModel
 
 
 def shown(part: Any, name: str) -> Any:
@@ -41,12 +44,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         value = getattr(part, name)
         if given_only and name not in part.model_fields_set:
             continue
-        if (
-            isinstance(part, Memory | Fault | Poisson | Kind | ClusterTrace | Background)
-            and value is None
-            or name == "servers"
-            and not value
-        ):
+        if isinstance(part, _WITHOUT_NONE) and value is None or name == "servers" and not value:
             continue
         optional = ("memory", "virtual", "arrivals", "gpu", "backend", "parallel")
         if name in optional and value is None:  # of one without

@@ -10,37 +10,57 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.traffic.chakra import of_all
-from testbed.traffic.rank_calls import Group, load_groups, load_program
+from testbed.traffic.chakra import FIRST, SUFFIX, of_all
+from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
+from testbed.traffic.rank_source import FileSource
 from testbed.traffic.trace import Layer, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from testbed.experiment.schema_jobs import Job
+    from testbed.experiment.schema_jobs import Job, RankModel
 
 # What a program does not have, with its value where the file does not say it.
-NOT_FOR_RANKS = {"scale": 1.0, "buckets": "layers", "gpu": None}
+NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
 
 
-def rank_trace(path: str, folder: Path, compute_scale: float) -> Trace:
+def source_of(job: Job, folder: Path) -> FileSource:
+    """Where the program of such a job comes from; its paths are relative to `folder`."""
+    model = job.model
+    file = (folder / Path(model if isinstance(model, str) else model.file).expanduser()).absolute()
+    if file.suffix == SUFFIX and not file.name.endswith(FIRST):
+        file = file.with_suffix(FIRST)
+    if isinstance(model, str):
+        return FileSource(str(file), job.scale)
+    return FileSource(str(file), job.scale, model.replicas, model.stage)
+
+
+def resolved_model(job: Job, source: FileSource) -> RankModel | str:
+    """The job's model with the absolute path of its file."""
+    if isinstance(job.model, str):
+        return source.file
+    return job.model.model_copy(update={"file": source.file})
+
+
+def rank_trace(source: FileSource, compute_scale: float) -> Trace:
     """What stands in for the model of such a job. Raises TraceError."""
-    program = load_program(path, folder)
-    file = of_all(Path(program.files[0]))
+    program = check_program(source)
+    file = of_all(source.path)
     compute_ns = sum(
         node.duration_ns for nodes in program.ranks for node in nodes if node.kind == COMPUTE
     )
     mean_ns = round(compute_ns * compute_scale / len(program.ranks))
     return Trace(
         name=file.stem,
-        title=f"program of {len(program.ranks)} ranks",
+        title=program.about.get("title", f"program of {len(program.ranks)} ranks"),
         layers=(Layer("none", ((1,),), 1, mean_ns, 0),),
         times="measured",
         hardware=program.about.get("device", "unknown"),
         sources=(),
         path=file,
+        ranks=str(source),
     )
 
 
@@ -63,12 +83,12 @@ def calls_trace(parent: Trace, group: Group) -> Trace:
 
 def count_groups(trace: Trace, values: int) -> int:
     """How many communicators the program of such a trace has beside that of all workers."""
-    return len(load_groups(trace.path, values))
+    return len(load_groups(trace.ranks, values))
 
 
 def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
     """Keys of a job that do not fit the program that it replays: (key, message)."""
-    ranks = len(load_program(trace.path).ranks)
+    ranks = len(load_program(trace.ranks).ranks)
     found = []
     if job.workers != ranks:
         found.append(

@@ -19,7 +19,7 @@ from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTim
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Poisson
 from testbed.experiment.schema_arrivals import Kind as JobKind
 from testbed.experiment.schema_background import Background
-from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Placement
+from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Placement, RankModel
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
 from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
 from testbed.protocols.sizes import BITMAP_WIDTHS, MAX_JOBS
@@ -250,6 +250,7 @@ def reference() -> str:
     parts += ["## timers\n", _text(Timers), TIMERS, _table(Timers)]
     parts += ["## virtual\n", _text(VirtualTime), VIRTUAL, _table(VirtualTime)]
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
+    parts += ["### jobs[].model\n", _text(RankModel), _table(RankModel)]
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
     parts += ["### jobs[].parallel\n", _text(Parallel), _table(Parallel)]
     parts += ["## arrivals\n", _text(Arrivals), ARRIVALS, _table(Arrivals)]
@@ -309,6 +310,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "panels": f"a list of {', '.join(FIGURE_MEASURES)}",
         "reported": "a list of 1 to 4 names",
         "workers": "a list of hosts",
+        "model": "text, or a mapping; see [below](#jobsmodel)",
         "parallel": "a mapping; see [below](#jobsparallel)",
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",

@@ -45,7 +45,7 @@ from testbed.experiment.schema import (
     VirtualTime,
 )
 from testbed.experiment.schema_arrivals import Arrivals
-from testbed.experiment.schema_jobs import GROUPS, Fault, Job, Placement
+from testbed.experiment.schema_jobs import GROUPS, Fault, Job, Placement, RankModel
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
 from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS, frame_bytes
@@ -289,7 +289,7 @@ class _Resolver:
                 self.add_problem((*path, "name"), f"{message}; rename one of them")
             names.setdefault(name, path)
             compute_scale = job.scale if job.compute_scale is None else job.compute_scale
-            update = {"name": name, "model": model, "compute_scale": compute_scale}
+            update: dict[str, Any] = {"name": name, "model": model, "compute_scale": compute_scale}
             if trace is not None:
                 update["gpu"] = trace.gpu
                 if job.has_ranks and (size := self.parts.get("values_per_packet")):
@@ -345,7 +345,7 @@ class _Resolver:
             found.append(("parallel", why))
         return found
 
-    def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
+    def load_model(self, place: KeyPath, job: Job) -> tuple[Trace | None, RankModel | str]:
         """The scaled trace of a job, and the name or absolute path by which to find it again;
         (None, what the file says) if there is no such trace."""
         from testbed.traffic import recording
@@ -359,7 +359,7 @@ class _Resolver:
             self.problems.append(Problem.missing((*place, name), what))
         if missing:
             return None, job.model
-        if job.has_ranks:
+        if not isinstance(job.model, str) or job.has_ranks:
             return self.load_ranks(place, job)
         try:
             gpu = job.gpu or self.parts.get("gpu")
@@ -389,14 +389,20 @@ class _Resolver:
                 )
         return scaled, model
 
-    def load_ranks(self, place: KeyPath, job: Job) -> tuple[Trace | None, str]:
+    def load_ranks(self, place: KeyPath, job: Job) -> tuple[Trace | None, RankModel | str]:
         """The same of a job that replays a program of ranks."""
-        from testbed.experiment.rank_jobs import count_groups, problems_of, rank_trace
-        from testbed.traffic.chakra import FIRST
+        from testbed.experiment.rank_jobs import (
+            count_groups,
+            problems_of,
+            rank_trace,
+            resolved_model,
+            source_of,
+        )
 
-        scale = 1.0 if job.compute_scale is None else job.compute_scale
+        scale = job.scale if job.compute_scale is None else job.compute_scale
+        source = source_of(job, self.folder)
         try:
-            trace = rank_trace(job.model, self.folder, scale)
+            trace = rank_trace(source, scale)
             if size := self.parts.get("values_per_packet"):
                 count_groups(trace, size)
         except UserError as error:
@@ -404,7 +410,7 @@ class _Resolver:
             return None, job.model
         for key, message in problems_of(trace, job, self.parts):
             self.add_problem((*place, key), message)
-        return trace, str(trace.path.with_suffix(FIRST).absolute())
+        return trace, resolved_model(job, source)
 
     def place(self, jobs: list[Job]) -> None:
         """Give every role a host, those that are named first; `jobs` is changed in place."""

@@ -87,6 +87,26 @@ class Parallel(Section):
         return tuple(found)
 
 
+class RankModel(Section):
+    """A program of ranks as a job's model ([workloads.md](workloads.md)): a file."""
+
+    file: Annotated[str, ANY_TEXT] = Field(
+        description="Chakra traces, `NAME.et`, or a workload of SimAI, `NAME.txt`.",
+    )
+    replicas: Annotated[int | None, Whole(1, MAX_WORKERS)] = Field(
+        default=None,
+        json_schema_extra={"default": "all of the file"},
+        description="How many data parallel replicas of a SimAI workload are replayed, a multiple"
+        " of its `ep`. The arrays that they exchange keep their sizes.",
+    )
+    stage: Annotated[int | None, Whole(0, 0)] = Field(
+        default=None,
+        json_schema_extra={"default": "required if the workload has several"},
+        description="The pipeline stage of a SimAI workload that is replayed: 0, which is what its"
+        " file describes.",
+    )
+
+
 class JobShape(Section):
     """The keys of a job except its hosts and its start."""
 
@@ -158,12 +178,12 @@ class Job(JobShape):
     """One training job: it replays a model, or runs a program (docs/training.md). Jobs are numbered
     from 0 in the order of the file."""
 
-    model: Annotated[str, ANY_TEXT] = Field(
+    model: Annotated[RankModel | str, WordOr(RankModel, (), "{file: run.et}")] = Field(  # type: ignore[assignment]
         default="",
         json_schema_extra={"default": "required without `command`"},
         description="A trace: the name of an included one, or the path of your own file, of a"
         " recording (`.npz`), or of a program of ranks (`.et`), which has as many workers"
-        " (docs/recordings.md).",
+        " (docs/recordings.md). A mapping for more of such programs.",
     )
     iterations: Annotated[int, Whole(1, 10**6)] = Field(
         default=0,
@@ -251,13 +271,13 @@ class Job(JobShape):
     @property
     def has_ranks(self) -> bool:
         """True if it replays a program of ranks (testbed/traffic/rank_graph.py)."""
-        return self.model.endswith(".et")
+        return isinstance(self.model, RankModel) or self.model.endswith(".et")
 
     def rank_groups(self, values: int) -> tuple[Group, ...]:
         """The communicators of such a job, once loaded, with `values` values per packet."""
         from testbed.traffic.rank_calls import load_groups
 
-        return load_groups(self.trace().path, values)
+        return load_groups(self.trace().ranks, values)
 
     @property
     def fixed_placement(self) -> Placement:

@@ -255,7 +255,7 @@ class Compute(Part):
 class RankProgram(Part):
     """A rank's part of a program (testbed/workload/rank_graph.py), of one of its machines."""
 
-    path: str  # of the program
+    path: str  # of the program, or the text of its source (testbed/traffic/rank_source.py)
     job: int
     rank: int
     port: int  # this machine's; 0: the one with the graph

@@ -52,7 +52,7 @@ def _with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
         own = roles[rank]
         if spec.is_worker:
             part = RankProgram(
-                path=str(job.trace.path),
+                path=job.trace.ranks,
                 job=job.number,
                 rank=rank,
                 port=0,

@@ -274,6 +274,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Run("plan topos/graphs/grid-example.txt --planner nearest --json"),
     ),
     (
+        r"RUN import \S+\.(txt|et)( --(stage|replicas|scale) \S+)*( -o \S+\.et)?",
+        Elsewhere("tests/unit/cli/test_program_commands.py::test_a_workload_is_imported_as_traces"),
+    ),
+    (
         r"RUN import \S+\.json( --program \S+)?",
         Elsewhere("tests/unit/netfile/test_p4_utils.py::test_hosts_of_a_switch_share_a_subnet"),
     ),

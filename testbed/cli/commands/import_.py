@@ -1,21 +1,57 @@
-"""`ina import FILE`."""
+"""`ina import FILE`: a p4app.json as a network file, or a program of ranks as Chakra traces."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
 
-from testbed.cli.shared import Parser, import_schemas
+from testbed.cli.shared import Parser, factor, import_schemas, json_option, positive
+from testbed.errors import UserError
+
+OF_PROGRAMS = ("replicas", "stage", "scale")
+PROGRAMS = (".et", ".txt")
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("topology", type=Path, metavar="FILE.json", help="a p4app.json")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a p4app.json; or NAME.et (Chakra traces) or NAME.txt (a workload of SimAI)",
+    )
     parser.add_argument("--program", type=Path, metavar="FILE.p4", help="of all switches")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE.yaml", help="the file to write")
+    parser.add_argument("--replicas", type=positive, metavar="N", help="of a SimAI workload")
+    parser.add_argument("--stage", type=int, metavar="0", help="of a SimAI workload with several")
+    parser.add_argument("--scale", type=factor, metavar="X", help="factor on bytes and times")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the file to write: .yaml, or .et"
+    )
+    json_option(parser, "print JSON")
 
 
 def call(options: Namespace) -> int:
+    """Write the network file; or check the program, print its counts, and write its traces if `-o`
+    names them. Raises UserError."""
     import_schemas()
-    from testbed.netfile.p4_utils import import_app
+    if options.file.suffix not in PROGRAMS:
+        from testbed.netfile.p4_utils import import_app
 
-    return import_app(options.topology, options.program, options.output)
+        for name in OF_PROGRAMS:
+            if getattr(options, name) is not None:
+                raise UserError(f"--{name} is for programs of ranks; take it out")
+        return import_app(options.file, options.program, options.output)
+    from testbed.cli.program_output import show, write
+    from testbed.traffic.rank_graph import check
+    from testbed.traffic.rank_source import FileSource, stretched
+
+    if options.program is not None:
+        raise UserError("--program is for a p4app.json; take it out")
+    scale = 1.0 if options.scale is None else options.scale
+    source = FileSource(str(options.file), scale, options.replicas, options.stage)
+    program = stretched(source.load(), scale)
+    if not source.is_trace:
+        check(program)
+    show(program, options.json)
+    if options.output is not None:
+        write(options.output, program)
+    return 0

@@ -25,7 +25,7 @@ from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.netfile.load_network import load_network
 from testbed.results import ResultsError, read
 from testbed.routing.graph_file import read_graph
-from testbed.traffic import chakra
+from testbed.traffic import chakra, simai
 from testbed.traffic.arrivals import read_mix
 from testbed.traffic.cluster_traces import read_cluster_trace
 from testbed.traffic.recording import load_recording
@@ -35,6 +35,7 @@ from tests.support import topology_files
 from tests.support.paths import ROOT
 from tests.support.recordings import PROGRAM, write_recording
 from tests.support.synthetic_results import write_run, write_sweep
+from tests.support.workloads import workload
 
 GRAPH = """<?xml version="1.0" encoding="utf-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="d0" for="edge" attr.name="rate"
@@ -52,6 +53,7 @@ MODEL = """# name: mine
 name,shape,values,forward_ns,backward_ns
 fc,3x2,6,1000,2000
 """
+WORKLOAD = workload("one 9 ALLGATHER 64 9 ALLTOALL_EP 8 9 NONE 0 1", tp=2, ep=2, gpus=4)
 RUN = "run"  # the folder of a run's results: inputs name files by their paths
 MIX = "submit,model,workers,iterations,scale\n0 s,vgg16,2,3,0.01\n1 ms,resnet50,4,2,0.1\n"
 
@@ -174,6 +176,7 @@ READERS: dict[str, Reader] = {
         _float_gradients, lambda path: load_gradients(load_trace(str(path.with_suffix(".csv"))))
     ),
     "recording": Reader(_recording, _values),
+    "workload": Reader(partial(_one, "work.txt", WORKLOAD), simai.load),
     "program": Reader(_program, lambda path: chakra.load(path.with_name("run.et"))),
     "mix": Reader(partial(_one, "mix.csv", MIX), read_mix),
     "graph": Reader(_graphs, read_graph),

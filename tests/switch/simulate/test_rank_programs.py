@@ -148,7 +148,7 @@ def test_threads_do_not_change_results(tmp_path):
     "change, message",
     [
         (("workers: 8", "workers: 4"), "the program has 8 ranks. Write 8"),
-        (("workers: 8", "workers: 8, scale: 0.5"), "a program of ranks is replayed as it is"),
+        (("workers: 8", "workers: 8, gpu: v100"), "a program of ranks is replayed as it is"),
         (("workers: 8", "workers: 8, buckets: ddp"), "a program of ranks is replayed as it is"),
         (("mesh.et", "other.et"), "there is no such trace"),
     ],

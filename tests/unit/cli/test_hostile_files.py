@@ -40,6 +40,7 @@ COMMANDS = {
     "experiment.yaml": ["check", "{file}"],
     "network.yaml": ["run", "{file}"],
     "p4app.json": ["import", "{file}"],
+    "work.txt": ["import", "{file}"],
     "recording.npz": ["recording", "{file}"],
     "plan.csv": ["plan", "{file}"],
 }

@@ -82,7 +82,7 @@ TABLE = [
     ("model: resnet50", "model: no/such.npz", "no such recording; check the path"),
     ("model: resnet50", f"model: {'9' * 300}.npz", ".npz: File name too long"),
     ("model: resnet50", f"model: {'9' * 300}.csv", "jobs[0].model: "),
-    ("model: resnet50", "model: 7", "jobs[0].model: found 7; allowed: text; put it in quotes"),
+    ("model: resnet50", "model: 7", "jobs[0].model: found 7; allowed: text, or a mapping"),
     ("iterations: 2", "iterations: 0", "jobs[0].iterations: found 0; allowed: a whole number"),
     ("iterations: 2", "iterations: .inf", "jobs[0].iterations: found '.inf'"),
     ("iterations: 2, scale: 0.01", "iterations: 99999, scale: 1", "fragments; allowed: up to"),

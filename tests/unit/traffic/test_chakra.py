@@ -16,6 +16,7 @@ from testbed.traffic import chakra
 from testbed.traffic.rank_graph import Node, Program
 from testbed.traffic.trace import TraceError
 from tests.support.recordings import PROGRAM
+from tests.support.workloads import example
 
 
 def message(body: bytes) -> bytes:
@@ -185,3 +186,126 @@ def test_the_recorder_joins_the_groups_of_the_ranks(tmp_path):
     write_rank(tmp_path, 1)
     with pytest.raises(ina_recorder.RecordingError, match="run.1.et: the recorder has not written"):
         ina_recorder.join_traces(tmp_path / "run.et")
+
+
+# -- dependencies, and ASTRA-sim
+
+
+def called(number: int, *before: int, **given: int) -> bytes:
+    depends = [proto(5, each) for each in before]
+    return node(number, 7, *depends, comm_type=0, comm_size=8, **given)
+
+
+def computed(number: int, micros: int, *before: int) -> bytes:
+    return node(number, 4, *[proto(5, each) for each in before], proto(7, micros))
+
+
+@pytest.mark.parametrize(
+    "nodes, named",
+    [
+        # All have lost theirs; or some have, and the file has the last one after computation.
+        ((computed(0, 5), called(1), called(2), called(3)), 3),
+        ((called(1), called(2), computed(3, 5, 1)), 2),
+        ((computed(0, 5), called(1, 0), called(2), called(3, 1), called(4)), 4),
+    ],
+)
+def test_collectives_that_lost_their_dependencies_are_refused(nodes, named, tmp_path):
+    said = refused(write_rank(tmp_path, 0, *nodes))
+    assert f"run.0.et: rank 0, node {named} (all_reduce): depends on nothing" in said
+    assert "would all begin at time 0" in said and "convert or record it again" in said
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        (called(1), called(2)),  # a benchmark computes nothing
+        (called(1), called(2), computed(3, 5, 1), called(4, 3)),  # gathered before the first layer
+        (computed(0, 5), called(1), called(2, 0)),  # one may run beside the first computation
+        (computed(0, 0), called(1), called(2)),
+    ],
+)
+def test_collectives_that_may_begin_with_the_program_are_read(nodes, tmp_path):
+    assert len(chakra.load(write_rank(tmp_path, 0, *nodes)).ranks[0]) == len(nodes)
+
+
+def counted(file: Path) -> list[tuple[int, int, str]]:
+    """Type, bytes and group of the collectives of a trace, by an own reader of protobuf."""
+
+    def number(data: bytes, at: int) -> tuple[int, int]:
+        found = shift = 0
+        while True:
+            byte = data[at]
+            found |= (byte & 127) << shift
+            shift, at = shift + 7, at + 1
+            if byte < 128:
+                return found, at
+
+    def fields(data: bytes) -> list[tuple[int, int | bytes]]:
+        found, at = [], 0
+        while at < len(data):
+            key, at = number(data, at)
+            assert key % 8 in (0, 2)
+            value, at = number(data, at)
+            if key % 8 == 2:
+                at += value
+                found.append((key // 8, data[at - value : at]))
+            else:
+                found.append((key // 8, value))
+        return found
+
+    data = file.read_bytes()
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    messages, at = [], 0
+    while at < len(data):
+        size, at = number(data, at)
+        messages.append(fields(data[at : at + size]))
+        at += size
+    found = []
+    for each in messages[1:]:
+        if dict(each)[3] == 7:
+            named = [dict(fields(value)) for key, value in each if key == 10]
+            given = {own[1].decode(): [own[k] for k in own if k != 1] for own in named}
+            group = given.get("pg_name", [b""])[0]
+            kind, size = (given[name] or [0] for name in ("comm_type", "comm_size"))
+            found.append((kind[0], size[0], group.decode()))
+    return found
+
+
+def test_the_micro_benchmarks_of_astra_sim_have_their_own_counts():
+    numbers = {"all_reduce": 0, "all_gather": 2, "all_to_all": 6, "reduce_scatter": 7}
+    read = 0
+    for folder in sorted(example("chakra").glob("*/*")):
+        kind = folder.parent.name
+        program = chakra.load(folder / f"{kind}.et")
+        files = sorted(folder.glob("*.et"))
+        assert len(program.ranks) == len(files) == int(folder.name.split("npus")[0])
+        beside = folder / f"{kind}.json"
+        groups = json.loads(beside.read_text()) if beside.exists() else {}
+        for rank, nodes in enumerate(program.ranks):
+            calls = [each for each in nodes if each.kind != "compute"]
+            found = counted(folder / f"{kind}.{rank}.et")
+            assert [(numbers[each.kind], each.bytes, each.group) for each in calls] == found
+            for each in calls:
+                members = groups.get(each.group, range(len(files)))
+                assert program.groups[each.group] == tuple(members)
+            read += len(found)
+    assert read >= 4 * (4 + 8)
+
+
+def test_exported_groups_have_numbers_and_keep_their_names(tmp_path):
+    """ASTRA-sim reads group names as numbers, and ends of transfers as int32."""
+    chakra.write(tmp_path / "run.et", PROGRAM, numbered=True)
+    groups = json.loads((tmp_path / "run.json").read_text())
+    assert sorted(groups) == [str(n) for n in range(1, 1 + len(PROGRAM.groups))]
+    assert without_files(chakra.load(tmp_path / "run.et")) == without_files(PROGRAM)
+    data = (tmp_path / "run.0.et").read_bytes()
+    assert proto(1, "comm_src") + proto(7, 0) in data
+    assert proto(1, "comm_size") + proto(9, 0)[:1] in data
+    assert proto(1, "pg_name") + proto(29, "1") in data
+
+
+def test_a_call_of_all_ranks_names_no_group(tmp_path):
+    everyone = Program({"": (0, 1)}, ((Node("barrier", id=0),), (Node("barrier", id=0),)))
+    chakra.write(tmp_path / "run.et", everyone, numbered=True)
+    assert b"pg_name" not in (tmp_path / "run.0.et").read_bytes()
+    assert without_files(chakra.load(tmp_path / "run.et")) == without_files(everyone)

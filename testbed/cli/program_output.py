@@ -1,0 +1,48 @@
+"""What `ina import` and `ina workload` do with a program: show its counts, write its traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from testbed.cli import program_tables
+from testbed.cli.shared import print_json
+from testbed.cli.workload_tables import tables
+from testbed.errors import UserError
+from testbed.text_table import Table, printed, table_data
+from testbed.traffic import chakra
+from testbed.traffic.rank_graph import Program
+
+FILE_WIDTH = 120  # of tables that go to a file
+
+
+def show(program: Program, json: bool, more: tuple[Table, ...] = ()) -> None:
+    """Print the counts of a program, and more tables."""
+    from rich.console import Console
+
+    title = program.about.get("title") or program_tables.title(program)
+    found = [*tables(program), *more]
+    if json:
+        print_json({"program": title, **{each.name: table_data(each) for each in found}})
+        return
+    print(f"{title}\n")
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_WIDTH)
+    for each in found:
+        console.print(printed(each))
+
+
+def write(path: Path, program: Program) -> None:
+    """Write a program as Chakra traces, with groups that have numbers. Raises UserError."""
+    if path.suffix != chakra.SUFFIX:
+        raise UserError(f"{path}: name traces that end in {chakra.SUFFIX}")
+    if not path.absolute().parent.is_dir():
+        raise UserError(f"{path}: there is no folder {path.absolute().parent}: make it first")
+    first = path.with_suffix(chakra.FIRST)
+    if first.exists():
+        raise UserError(f"{first} is there already: remove it, or name others with -o")
+    try:
+        chakra.write(path, program, numbered=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None
+    print(f"{first} to {path.stem}.{len(program.ranks) - 1}{path.suffix}")

@@ -1,0 +1,90 @@
+"""What the ranks of a program do, counted: calls and bytes by kind of group, computation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+
+from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, RECV, SEND, Program
+
+_NUMBERED = re.compile(r"(.+?)[._]?\d+")
+
+
+@dataclass(frozen=True)
+class Count:
+    """The calls of one kind in all groups of one kind, or all sends; per iteration. bytes: given by
+    a rank in its calls, the least and the most."""
+
+    groups: str
+    number: int  # of these groups; of sends, of ranks that send
+    ranks: int  # of such a group
+    kind: str
+    dtype: str
+    calls: tuple[int, int]  # of a group, or of a rank that sends: the fewest and the most
+    bytes: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What some ranks do alike, in an iteration."""
+
+    ranks: tuple[int, ...]
+    compute_ns: int
+    collectives: int
+    sends: int
+    bytes: int
+
+
+def kind_of_group(name: str) -> str:
+    """The name of a group without its number; "all" for that of all ranks."""
+    found = _NUMBERED.fullmatch(name)
+    return found[1] if found else name or "all"
+
+
+def counts(program: Program) -> list[Count]:
+    """All kinds of calls, those of the largest groups first."""
+    calls: Counter[tuple[str, int, str, str]] = Counter()  # group, rank, kind, dtype
+    sizes: Counter[tuple[str, int, str, str]] = Counter()
+    for rank, nodes in enumerate(program.ranks):
+        for node in nodes:
+            if node.kind in (COMPUTE, RECV):
+                continue
+            key = (node.group, rank, node.kind, node.dtype)
+            calls[key] += 1
+            sizes[key] += node.bytes
+    kinds: dict[tuple[str, int, str, str], list[tuple[str, int, str, str]]] = defaultdict(list)
+    for key in calls:
+        group, _, kind, dtype = key
+        if kind == SEND:
+            kinds["pairs", 2, kind, dtype].append(key)
+        else:
+            kinds[kind_of_group(group), len(program.groups[group]), kind, dtype].append(key)
+    found = []
+    for (groups, ranks, kind, dtype), keys in kinds.items():
+        who = {key[1] if kind == SEND else key[0] for key in keys}
+        numbers = [calls[key] for key in keys]
+        given = [sizes[key] for key in keys]
+        found.append(
+            Count(
+                *(groups, len(who), ranks, kind, dtype),
+                (min(numbers), max(numbers)),
+                (min(given), max(given)),
+            )
+        )
+    return sorted(found, key=lambda each: (-each.ranks, each.groups, each.kind, each.dtype))
+
+
+def works(program: Program) -> list[Work]:
+    """All ranks, those together that do the same."""
+    alike: dict[tuple[int, int, int, int], list[int]] = defaultdict(list)
+    for rank, nodes in enumerate(program.ranks):
+        given = [node for node in nodes if node.kind not in (COMPUTE, RECV)]
+        key = (
+            sum(node.duration_ns for node in nodes),
+            sum(node.kind in COLLECTIVES for node in given),
+            sum(node.kind == SEND for node in given),
+            sum(node.bytes for node in given),
+        )
+        alike[key].append(rank)
+    return [Work(tuple(ranks), *key) for key, ranks in alike.items()]

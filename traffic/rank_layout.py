@@ -1,0 +1,197 @@
+"""Which ranks of a job are neighbours in which dimension of parallelism, and programs in which all
+ranks of a pipeline stage do the same.
+
+Megatron-LM's order of ranks, the fastest dimension first: tp, cp, ep, dp, pp. A *template* is the
+graph of a stage. Its nodes name a kind of group (`tp`), and its transfers a dimension and a
+distance in it. A rank's graph has the group that the rank belongs to, and the rank at that
+distance. Nodes that are equal are one object, and a rank's graph is made when it is asked for, so a
+program of thousands of ranks stays small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+from testbed.traffic.rank_graph import COLLECTIVES, RECV, SEND, Node, Program
+
+DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
+# Kinds of groups: the dimensions in which their ranks differ.
+GROUPS = {
+    "tp": ("tp",),
+    "cp": ("cp",),
+    "ep": ("ep",),
+    "dp": ("cp", "ep", "dp"),  # they hold the same parameters, except of experts
+    "dp_ep": ("cp", "dp"),  # they hold the same experts
+    "ends": ("pp",),  # the first and the last stage, which share the embedding
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The sizes of the dimensions. `dp`: replicas with the same experts, so `ep` times `dp`
+    replicas of everything else."""
+
+    tp: int = 1
+    cp: int = 1
+    ep: int = 1
+    dp: int = 1
+    pp: int = 1
+
+    @property
+    def ranks(self) -> int:
+        return math.prod(self.size(each) for each in DIMENSIONS)
+
+    def size(self, dimension: str) -> int:
+        return int(getattr(self, dimension))
+
+    def group_size(self, kind: str) -> int:
+        """How many ranks a group of a kind has."""
+        if kind == "ends":
+            return min(self.pp, 2)
+        return math.prod(self.size(each) for each in GROUPS[kind])
+
+    def stride(self, dimension: str) -> int:
+        """How far ranks are apart that are neighbours in a dimension."""
+        before = DIMENSIONS[: DIMENSIONS.index(dimension)]
+        return math.prod(self.size(each) for each in before)
+
+    def place(self, rank: int, dimension: str) -> int:
+        """Where a rank is in a dimension."""
+        return rank // self.stride(dimension) % self.size(dimension)
+
+    def neighbour(self, rank: int, dimension: str, distance: int) -> int:
+        """The rank at a distance in a dimension, which is a ring."""
+        place, size = self.place(rank, dimension), self.size(dimension)
+        return rank + ((place + distance) % size - place) * self.stride(dimension)
+
+    def group_of(self, rank: int, kind: str) -> tuple[int, ...]:
+        """The ranks of a rank's group, in their order."""
+        found = [rank]
+        for dimension in GROUPS[kind]:
+            found = [
+                self.neighbour(each, dimension, distance)
+                for each in found
+                for distance in range(self.size(dimension))
+            ]
+        found = sorted(found)
+        return (found[0], found[-1]) if kind == "ends" and len(found) > 1 else tuple(found)
+
+    def name_of(self, rank: int, kind: str) -> str:
+        """The name of a rank's group: its number among those of its kind, in the order of ranks."""
+        number, stride = 0, 1
+        for dimension in DIMENSIONS:
+            if dimension not in GROUPS[kind]:
+                number += self.place(rank, dimension) * stride
+                stride *= self.size(dimension)
+        return f"{kind}.{number}"
+
+    def groups(self, kinds: Sequence[str]) -> dict[str, tuple[int, ...]]:
+        """All groups of these kinds by name."""
+        found: dict[str, tuple[int, ...]] = {}
+        for kind in kinds:
+            for rank in range(self.ranks):
+                if (name := self.name_of(rank, kind)) not in found:
+                    found[name] = self.group_of(rank, kind)
+        return found
+
+
+class Template:
+    """The graph of a stage under construction. Nodes are numbered from 0."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.steps: dict[int, tuple[str, int]] = {}  # of a transfer: its dimension and distance
+
+    def add(self, kind: str, after: Sequence[int] = (), group: str = "", **fields) -> int:
+        """Add a node; returns its number. group: a kind of group."""
+        number = len(self.nodes)
+        self.nodes.append(Node(kind, tuple(after), group=group, id=number, **fields))
+        return number
+
+    def transfer(
+        self,
+        kind: str,
+        after: Sequence[int],
+        step: tuple[str, int],
+        size: int,
+        tag: int,
+        dtype: str = "",
+    ) -> int:
+        """Add a send or receive. step: the dimension, and the distance of the peer in it."""
+        number = self.add(kind, after, bytes=size, tag=tag, dtype=dtype)
+        self.steps[number] = step
+        return number
+
+    def changed(self, change: Callable[[Node], Node]) -> Template:
+        """The same with other nodes in their places."""
+        made = Template()
+        made.nodes = [change(node) for node in self.nodes]
+        made.steps = self.steps
+        return made
+
+
+class StagedRanks(Sequence[tuple[Node, ...]]):
+    """The graphs of all ranks: `templates` has that of each stage."""
+
+    def __init__(self, layout: Layout, templates: Sequence[Template]) -> None:
+        self.layout, self._templates = layout, templates
+        self._nodes: dict[tuple[int, int, str | int], Node] = {}
+        self._ranks: dict[int, tuple[Node, ...]] = {}
+
+    def __len__(self) -> int:
+        return self.layout.ranks
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Ranks of a group, by the kind that a template's node names."""
+        return {kind: self.layout.group_size(kind) for kind in GROUPS}
+
+    def changed(self, change: Callable[[Node], Node]) -> StagedRanks:
+        """The same with other nodes in the templates."""
+        return StagedRanks(self.layout, [each.changed(change) for each in self._templates])
+
+    @overload
+    def __getitem__(self, rank: int) -> tuple[Node, ...]: ...
+
+    @overload
+    def __getitem__(self, rank: slice) -> Sequence[tuple[Node, ...]]: ...
+
+    def __getitem__(self, rank):
+        if isinstance(rank, slice):
+            return [self[each] for each in range(*rank.indices(len(self)))]
+        if not 0 <= rank < len(self):
+            raise IndexError(rank)
+        if rank not in self._ranks:
+            self._ranks[rank] = self._of_rank(rank)
+        return self._ranks[rank]
+
+    def _of_rank(self, rank: int) -> tuple[Node, ...]:
+        layout, stage = self.layout, self.layout.place(rank, "pp")
+        template, known = self._templates[stage], self._nodes
+        names = {kind: layout.name_of(rank, kind) for kind in GROUPS}
+        found = []
+        for number, node in enumerate(template.nodes):
+            if node.kind in COLLECTIVES:
+                name = names[node.group]
+                key: tuple[int, int, str | int] = (stage, number, name)
+                if key not in known:
+                    known[key] = replace(node, group=name)
+                node = known[key]
+            elif node.kind in (SEND, RECV):
+                peer = layout.neighbour(rank, *template.steps[number])
+                key = (stage, number, peer)
+                if key not in known:
+                    known[key] = replace(node, peer=peer)
+                node = known[key]
+            found.append(node)
+        return tuple(found)
+
+
+def staged(layout: Layout, templates: Sequence[Template], about: dict[str, str]) -> Program:
+    """The program in which the ranks of stage s do what templates[s] says."""
+    used = {node.group for each in templates for node in each.nodes if node.kind in COLLECTIVES}
+    kinds = [kind for kind in GROUPS if kind in used]
+    return Program(layout.groups(kinds), StagedRanks(layout, templates), about=about)

@@ -1,0 +1,126 @@
+"""Where a job's program of ranks comes from: a file, or a model that is generated.
+
+A source is small and has a text. Host processes get the text and make their part of the program.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from testbed.traffic import chakra, simai
+from testbed.traffic.rank_graph import COMPUTE, Node, Program
+from testbed.traffic.rank_layout import StagedRanks
+from testbed.traffic.trace import TraceError
+
+NARROW = {"bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1}  # bytes of types below 32 bits
+SUFFIXES = (chakra.SUFFIX, simai.SUFFIX)
+# Collectives whose bytes are those of parts for all ranks.
+_DIVIDED = ("reduce_scatter", "all_to_all", "scatter")
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Traces (`NAME.et`, or the first rank's file), or a workload of SimAI (`NAME.txt`), of which
+    `replicas` and `stage` say the slice. scale: factor on the bytes of each call and transfer."""
+
+    file: str
+    scale: float = 1.0
+    replicas: int | None = None
+    stage: int | None = None
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+    @property
+    def path(self) -> Path:
+        return Path(self.file)
+
+    @property
+    def is_trace(self) -> bool:
+        return chakra.is_trace(self.file)
+
+    def state(self) -> tuple[int, ...]:
+        """Changes when the file does."""
+        path = self.path
+        if self.is_trace:
+            path = path.with_name(chakra.of_all(path).stem + chakra.FIRST)
+        try:
+            found = path.stat()
+        except OSError:
+            return ()  # loading it says what is the matter
+        return found.st_mtime_ns, found.st_size
+
+    def load(self) -> Program:
+        """Read the program. Only that of traces is checked (rank_graph.check). Raises
+        TraceError."""
+        if not self.file.endswith(SUFFIXES):
+            raise TraceError(
+                f"{self.file}: not a program of ranks; name Chakra traces ({chakra.SUFFIX}) or a"
+                f" workload of SimAI ({simai.SUFFIX})"
+            )
+        if not self.is_trace:
+            return scaled(simai.load(self.file, self.replicas, self.stage), self.scale)
+        for key in ("replicas", "stage"):
+            if getattr(self, key) is not None:
+                raise TraceError(
+                    f"{self.file}: traces have all ranks, so they have no slice; take {key} out"
+                )
+        return scaled(chakra.load(self.file), self.scale)
+
+
+def of(what: str | Path | FileSource, folder: str | Path | None = None) -> FileSource:
+    """The source of a text or path; a path is relative to `folder`."""
+    if isinstance(what, FileSource):
+        return what
+    text = str(what)
+    if text.startswith("{"):
+        return FileSource(**json.loads(text))
+    return FileSource(str(Path(folder or ".") / Path(text).expanduser()))
+
+
+def scaled(program: Program, scale: float) -> Program:
+    """A program with `scale` times the bytes in each call and transfer, at least one value (of
+    those with a part for each rank: one for each)."""
+    if scale == 1:
+        return program
+    sizes = {name: len(each) for name, each in program.groups.items()}
+    if isinstance(program.ranks, StagedRanks):
+        sizes = program.ranks.sizes
+    return _changed(program, lambda node: _scaled(node, sizes.get(node.group, 1), scale))
+
+
+def stretched(program: Program, scale: float) -> Program:
+    """A program that computes `scale` times as long."""
+    if scale == 1:
+        return program
+    return _changed(
+        program, lambda node: replace(node, duration_ns=round(node.duration_ns * scale))
+    )
+
+
+def _changed(program: Program, change: Callable[[Node], Node]) -> Program:
+    """The same with other nodes in their places."""
+    ranks = program.ranks
+    if isinstance(ranks, StagedRanks):
+        return replace(program, ranks=ranks.changed(change))
+    return replace(program, ranks=tuple(tuple(map(change, nodes)) for nodes in ranks))
+
+
+def _scaled(node: Node, ranks: int, scale: float) -> Node:
+    if node.kind == COMPUTE or not node.bytes:
+        return node
+    width = NARROW.get(node.dtype, 4)
+    if node.parts:
+        parts = tuple(_times(part, width, scale) for part in node.parts)
+        return replace(node, parts=parts, bytes=sum(parts))
+    if node.kind in _DIVIDED and node.bytes % (width * ranks) == 0:
+        width *= ranks
+    return replace(node, bytes=_times(node.bytes, width, scale))
+
+
+def _times(size: int, unit: int, scale: float) -> int:
+    """A number of bytes, scaled: a multiple of `unit`, at least one of it unless there are none."""
+    return max(1, round(size * scale / unit)) * unit if size else 0
