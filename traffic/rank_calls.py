@@ -8,11 +8,10 @@ from pathlib import Path
 
 from testbed.collective.memory_map import WHOLE
 from testbed.traffic import rank_source
-from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, Node, Program, check
+from testbed.traffic.rank_graph import COLLECTIVES, Node, Program, check
 from testbed.traffic.rank_source import NARROW, FileSource
 from testbed.traffic.trace import MAX_VALUES, TraceError
-
-REPLAYED = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier")
+from testbed.traffic.transfers import Transfers, is_carried, transfers_of
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,17 @@ def _checked(source: FileSource, *state: int) -> Program:
     program = _loaded(source, *state)
     if not source.is_trace:
         check(program)
-    for rank, nodes in enumerate(program.ranks):
-        for place, node in enumerate(nodes):
-            if node.kind not in (COMPUTE, *REPLAYED):
-                raise TraceError(
-                    f"{program.where(rank, place)}: {node.kind} is not replayed, only"
-                    f" {', '.join(REPLAYED)}; take such nodes out"
-                )
     return program
 
 
 @lru_cache(maxsize=4)
 def _grouped(values: int, source: FileSource, *state: int) -> tuple[Group, ...]:
     return _groups_of(_loaded(source, *state), values)
+
+
+@lru_cache(maxsize=4)
+def _moved(source: FileSource, *state: int) -> Transfers:
+    return transfers_of(_loaded(source, *state))
 
 
 def load_program(what: str | Path | FileSource, folder: str | Path | None = None) -> Program:
@@ -70,7 +67,7 @@ def load_program(what: str | Path | FileSource, folder: str | Path | None = None
 
 
 def check_program(what: str | Path | FileSource) -> Program:
-    """The same, after a check that its collectives can all be replayed."""
+    """The same, after a check of the program."""
     source = rank_source.of(what)
     return _checked(source, *source.state())
 
@@ -80,6 +77,12 @@ def load_groups(what: str | Path | FileSource, values: int) -> tuple[Group, ...]
     What belongs to a rank is whole packets. Raises TraceError if a call is too large."""
     source = rank_source.of(what)
     return _grouped(values, source, *source.state())
+
+
+def load_transfers(what: str | Path | FileSource) -> Transfers:
+    """What single ranks of a program give to each other."""
+    source = rank_source.of(what)
+    return _moved(source, *source.state())
 
 
 def _groups_of(program: Program, values: int) -> tuple[Group, ...]:
@@ -100,9 +103,11 @@ def _groups_of(program: Program, values: int) -> tuple[Group, ...]:
 
 
 def calls_of(program: Program, rank: int, group: str) -> list[Node]:
-    """A rank's collectives in a group, in order."""
+    """A rank's collectives in a group, in order, without those whose parts are transfers."""
     return [
-        node for node in program.ranks[rank] if node.kind in COLLECTIVES and node.group == group
+        node
+        for node in program.ranks[rank]
+        if node.kind in COLLECTIVES and node.group == group and not is_carried(node)
     ]
 
 

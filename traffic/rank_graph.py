@@ -95,7 +95,7 @@ def check(program: Program) -> None:
             if node.kind in COLLECTIVES:
                 calls[node.group, rank].append(place)
     _check_calls(program, calls)
-    _Rehearsal(program, calls, _transfers(program)).run()
+    _Rehearsal(program, calls, transfers(program)).run()
 
 
 def _check_groups(program: Program) -> None:
@@ -184,8 +184,8 @@ def _call(node: Node) -> tuple[str, ...]:
     return f"kind {node.kind}", size, f"root {node.peer}"
 
 
-def _transfers(program: Program) -> dict[Place, Place]:
-    """The send of each receive."""
+def transfers(program: Program) -> dict[Place, Place]:
+    """The send of each receive. Raises TraceError if one lacks the other."""
     halves: dict[str, dict[tuple, list[Place]]] = {SEND: {}, RECV: {}}
     for rank, nodes in enumerate(program.ranks):
         for place, node in enumerate(nodes):

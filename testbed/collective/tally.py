@@ -15,7 +15,7 @@ import threading
 COLLECTIVES = "INA_COLLECTIVES"  # environment variable: the file
 KEY = ("communicator", "collective", "dtype", "route")
 VALUES = ("calls", "bytes", "time_ns")
-SYSTEM, GLOO = "system", "gloo"  # routes
+SYSTEM, GLOO, FLOW = "system", "gloo", "flow"  # routes
 NAMES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "reduce")
 ALL = "all"  # the communicator of all ranks
 

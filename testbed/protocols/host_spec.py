@@ -261,6 +261,10 @@ class RankProgram(Part):
     port: int  # this machine's; 0: the one with the graph
     groups: tuple[str, ...]  # of the rank, in the order of their ports, from 1 on
     scale_millionths: int  # of compute times
+    ack_delay_ns: int = 0  # time that an acknowledgement waits for more to acknowledge
+    # Of port 0: the ranks with which this one exchanges transfers, by their place among its peers;
+    # None: the machine carries none (testbed/protocols/flows.py)
+    partners: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +326,16 @@ class HostSpec(Part):
         job = replace(self.job, tensors=(tensor,), fragments=2, iterations=1, gradients=None)
         compute = self.compute and replace(self.compute, steps=())
         peers = ("127.0.0.1",) * len(self.peers)
-        return replace(self, job=job, compute=compute, address="127.0.0.1", peers=peers, members=())
+        program = self.program and replace(self.program, port=0)  # has the graph
+        return replace(
+            self,
+            job=job,
+            compute=compute,
+            address="127.0.0.1",
+            peers=peers,
+            program=program,
+            members=(),
+        )
 
     def options_of(self, kind: type[T]) -> T:
         """The options, which must be of this kind."""

@@ -478,9 +478,9 @@ _DECLARED = (
             _name("dtype", "type of the values; empty: it has none"),
             _name(
                 "route",
-                "system: through the switches, or as the system does it without; gloo: over"
-                " PyTorch's own connections",
-                allowed=("system", "gloo"),
+                "system: through the switches, or as the system does it without; flow: in the"
+                " testbed's own flows between single ranks; gloo: over PyTorch's own connections",
+                allowed=("system", "flow", "gloo"),
             ),
             _count("calls", "calls"),
             _count(

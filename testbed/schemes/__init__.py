@@ -46,4 +46,8 @@ def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
 
 def new_machine(spec: HostSpec) -> Any:
     """The state machine of a host (testbed/workload/machine.py)."""
+    if spec.program is not None and spec.program.partners is not None:
+        from testbed.workload import worker
+
+        return worker.transfer_machine(spec)
     return scheme_of(spec.job.system).machine(spec)

@@ -20,6 +20,7 @@ from testbed.setup.records import JobSetup, Setup
 from testbed.setup.timing import uplink_rate
 from testbed.systems.options import AtpOptions
 from testbed.topology import host_ip, switch_ip
+from testbed.traffic.rank_calls import load_transfers
 from testbed.traffic.recording import Recording, Times, is_recording, load_recording
 
 MILLION = 1_000_000
@@ -47,7 +48,7 @@ def _with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
             roles[place].append(spec)
             names[place].append(ranks.calls.name)
     compute_scale = 1.0 if job.job.compute_scale is None else job.job.compute_scale
-    found = []
+    found, moved = [], load_transfers(job.trace.ranks)
     for rank, spec in enumerate(specs):
         own = roles[rank]
         if spec.is_worker:
@@ -58,8 +59,14 @@ def _with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
                 port=0,
                 groups=tuple(names[rank]),
                 scale_millionths=round(MILLION * compute_scale),
+                ack_delay_ns=job.timers.ack_delay_ns,
             )
-            spec = replace(spec, program=part)
+            partners = moved.partners_of(rank)
+            spec = replace(
+                spec,
+                program=replace(part, partners=partners),
+                peers=tuple(specs[each].address for each in partners),
+            )
             own = [
                 replace(each, program=replace(part, port=port))
                 for port, each in enumerate(own, start=1)
@@ -78,8 +85,10 @@ def host_kinds(setup: Setup) -> list[HostSpec]:
             continue
         seen.add(source)
         for spec in _with_members(setup, job):
-            kind = spec.role, type(spec.options), spec.is_worker and source
-            kinds.setdefault(kind, spec.small())
+            for role in (spec, *spec.members):
+                carries = role.program is not None and role.program.partners is not None
+                kind = role.role, type(role.options), role.is_worker and source, carries
+                kinds.setdefault(kind, role.small())
     return list(kinds.values())
 
 

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import grid, sizes
+from testbed.protocols import flows, grid, sizes
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
-from testbed.workload import background, servers, worker
+from testbed.workload import background, rank_graph, servers, worker
 
 
 class Batch(NamedTuple):
@@ -63,6 +63,8 @@ def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tupl
 def wrong_value(spec: HostSpec, machine: Any) -> str:
     """The error in a machine that has failed, by job, iteration, tensor and position."""
     status, scoreboard = machine.status, machine.scoreboard
+    if isinstance(machine.protocol, flows.Flows):
+        return rank_graph.wrong_transfer(spec, machine.protocol)
     fragment = int(status[0].fragment)
     tensor = int(scoreboard.tensor[fragment])
     position = (fragment - int(scoreboard.first[tensor])) * spec.job.values + int(

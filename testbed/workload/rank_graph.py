@@ -4,7 +4,8 @@ A rank has a machine for each of its communicators (machine_group.py). The sourc
 *ports* of one graph (testbed/traffic/rank_graph.py says what a graph means). A port begins the
 calls of its communicator in their order, each when the nodes are done that it depends on, and notes
 when they are done. A call is a tensor of the communicator's iteration, the first call the last
-tensor: that is the order in which backward makes tensors ready.
+tensor: that is the order in which backward makes tensors ready. Port 0 has no calls. It begins the
+transfers to single ranks, and its protocol carries them (testbed/protocols/flows.py).
 
 Compute nodes follow each other by schedule, as the training loop's steps do: a late host does not
 slow a program down. An iteration begins when all nodes of the one before are done.
@@ -12,25 +13,49 @@ slow a program down. An iteration begins when all nodes of the one before are do
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.collective.tally import SYSTEM, label
-from testbed.protocols import given, heap, lag, send_scoreboard
+from testbed.collective.tally import FLOW, SYSTEM, label
+from testbed.protocols import flows, given, heap, lag, send_scoreboard
 from testbed.protocols.host_spec import HostSpec, RankProgram
 from testbed.protocols.jit import njit, of_module
 from testbed.protocols.records import new_record, record, replaced
 from testbed.protocols.values import mix2
-from testbed.traffic.rank_calls import calls_of, load_program
+from testbed.traffic.rank_calls import load_program, load_transfers
+from testbed.traffic.rank_graph import COLLECTIVES, NOBODY, Node
 from testbed.traffic.rank_graph import COMPUTE as COMPUTES
+from testbed.traffic.transfers import Transfers, is_carried
 from testbed.workload.training import COMPUTE_STREAM, NEVER, stretched, varied
 
-_begin = of_module("begin")  # of a protocol
+
+@njit(cache=True)
+def _no_transfers(protocol):
+    return False
+
+
+@njit(cache=True)
+def _starts_nothing(protocol, node, iteration):
+    pass
+
+
+@njit(cache=True)
+def _nothing_ended(protocol, number):
+    return NOBODY, 0, 0
+
+
+# Of a protocol
+_begin = of_module("begin")
+_carries_transfers = of_module("carries_transfers", _no_transfers)
+_start_transfers = of_module("start_transfers", _starts_nothing)
+_ended_transfer = of_module("ended_transfer", _nothing_ended)
 
 COMPUTE = 0
 CALL = 1
 NOTHING = 2  # a collective of a single rank
+TRANSFER = 3  # one or several, from or to single ranks
 
 # Graph.state
 STATE = record(
@@ -42,6 +67,8 @@ STATE = record(
     "free_ns",  # time at which the last compute node was due to end
     "end_ns",  # time at which the running one is due to end
     "last_ns",  # end of the node that was done last
+    "posted",  # entries in Graph.posted,
+    "begun",  # and those whose transfers have begun
 )
 
 
@@ -53,6 +80,10 @@ class Graph(NamedTuple):
     kind: np.ndarray  # int64[N]
     duration_ns: np.ndarray  # int64[N]
     tensor: np.ndarray  # int64[N], of its communicator, where it is a call
+    transfers: np.ndarray  # int64[N], how many begin or end with it
+    unmoved: np.ndarray  # int64[N], those of the iteration that have not ended
+    early: np.ndarray  # int64[N], those of the next iteration that have ended already
+    posted: np.ndarray  # int64[N], nodes of the iteration whose transfers may begin
     first_after: np.ndarray  # int64[N + 1], where in `after` the nodes begin that depend on a node
     after: np.ndarray  # int64[E]
     depends: np.ndarray  # int64[N], on how many nodes
@@ -70,7 +101,7 @@ class Graph(NamedTuple):
     start_ns: np.ndarray  # int64[I]
     compute_end_ns: np.ndarray  # int64[I]
     end_ns: np.ndarray  # int64[I]
-    call_ns: np.ndarray  # int64[C], sum over the iterations, from a call's beginning to its end
+    spent_ns: np.ndarray  # int64[N], sum over the iterations, from a node's beginning to its end
     slow: np.ndarray  # as of training.Training
     variation: np.ndarray  # the same
 
@@ -125,6 +156,35 @@ def sharing(machine: Any, first: Any) -> Any:
     return replaced(machine._replace(source=source), {id(source.lag): first.source.lag})
 
 
+def flows_of(spec: HostSpec) -> flows.Flows:
+    """The transfers of a rank whose specification has port 0."""
+    part = spec.program
+    assert part is not None and part.partners is not None
+    moved = load_transfers(part.path)
+    number, first, total = moved.numbered(spec.job.values)
+    own = (moved.source == part.rank) & (moved.target != part.rank)
+    given_by, received = moved.of(own), moved.received_by(part.rank)
+    place = {rank: place for place, rank in enumerate(part.partners)}
+    return flows.new_flows(
+        spec,
+        part.partners,
+        len(load_program(part.path).ranks[part.rank]),
+        flows.Outgoing(
+            target=np.array([place[rank] for rank in given_by.target.tolist()], np.int64),
+            node=given_by.sends,
+            size=given_by.values,
+            their_number=number[own],
+            their_first=first[own],
+            their_packets=total[own],
+        ),
+        flows.Incoming(
+            source=np.array([place[rank] for rank in received.source.tolist()], np.int64),
+            in_node=received.receives,
+            in_size=received.values,
+        ),
+    )
+
+
 def shares(spec: HostSpec) -> given.Given:
     """What belongs to which rank, of each call of a communicator."""
     job = spec.job
@@ -143,28 +203,45 @@ def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
     part = spec.program
     assert part is not None
     program = load_program(part.path)
-    rows: dict[tuple[str, str, str], list[int]] = {}
-    for port, name in enumerate(part.groups, start=1):
-        ranks = program.groups[name]
+    rows: dict[tuple[str, str, str, str], list[int]] = {}
+    for place, node in enumerate(program.ranks[part.rank]):
+        if graph.kind[place] not in (CALL, TRANSFER):
+            continue
+        ranks = program.groups.get(node.group, range(len(program.ranks)))
         who = label(None if len(ranks) == len(program.ranks) else list(ranks))
-        begin = int(graph.first_call[port])
-        for place, call in enumerate(calls_of(program, part.rank, name), start=begin):
-            row = rows.setdefault((who, call.kind, call.dtype), [0, 0, 0])
-            row[0] += spec.job.iterations
-            row[1] += spec.job.iterations * call.bytes
-            row[2] += int(graph.call_ns[place])
-    keys = ("communicator", "collective", "dtype", "calls", "bytes", "time_ns")
+        route = FLOW if graph.kind[place] == TRANSFER else SYSTEM
+        row = rows.setdefault((who, node.kind, node.dtype, route), [0, 0, 0])
+        row[0] += spec.job.iterations
+        row[1] += spec.job.iterations * node.bytes
+        row[2] += int(graph.spent_ns[place])
+    keys = ("communicator", "collective", "dtype", "route", "calls", "bytes", "time_ns")
+    received = load_transfers(part.path).received_by(part.rank)
     return {
-        "values_due": sum(map(_values_due, spec.members)),
+        "values_due": sum(map(_values_due, spec.members))
+        + spec.job.iterations * int(received.values.sum()),
         "sums": sum(
             each.job.iterations * each.job.fragments / each.job.workers for each in spec.members
         ),
         "collectives": [
-            {"job": part.job, "worker": part.rank, "route": SYSTEM}
-            | dict(zip(keys, (*key, *counted), strict=True))
+            {"job": part.job, "worker": part.rank} | dict(zip(keys, (*key, *counted), strict=True))
             for key, counted in rows.items()
         ],
     }
+
+
+def wrong_transfer(spec: HostSpec, moved: flows.Flows) -> str:
+    """The error of a wrong value that a transfer has brought."""
+    part, status = spec.program, moved.status[0]
+    assert part is not None
+    packet = int(status.fragment)
+    number = int(np.searchsorted(moved.in_first, packet, side="right")) - 1
+    position = (packet - int(moved.in_first[number])) * spec.job.values + int(status.position)
+    where = load_program(part.path).where(part.rank, int(moved.in_node[number]))
+    return (
+        f"wrong value: job {spec.job.name}, iteration {int(status.iteration)}, {where}, from rank"
+        f" {int(moved.rank[moved.source[number]])}, position {position}: got {int(status.found)},"
+        f" expected {int(status.expected)} (worker {spec.number} on {spec.host})"
+    )
 
 
 def _values_due(spec: HostSpec) -> int:
@@ -181,26 +258,49 @@ def _values_due(spec: HostSpec) -> int:
 
 
 def _nothing() -> Graph:
-    return _graph([], [], [], [[]], 0, 0)
+    return _graph([], [], [], [[]], np.zeros(0, np.int64), 0, 0)
 
 
 def _new_graph(part: RankProgram, iterations: int, start_ns: int) -> Graph:
-    nodes = load_program(part.path).ranks[part.rank]
+    nodes, moved = load_program(part.path).ranks[part.rank], load_transfers(part.path)
     ports = {name: port for port, name in enumerate(part.groups, start=1)}
     kinds, durations = [], []
     calls: list[list[int]] = [[] for _ in range(len(part.groups) + 1)]
     for place, node in enumerate(nodes):
         if node.kind == COMPUTES:
             kinds.append(COMPUTE)
+        elif is_carried(node):
+            kinds.append(TRANSFER)
         elif node.group in ports:
             kinds.append(CALL)
             calls[ports[node.group]].append(place)
         else:
             kinds.append(NOTHING)
         durations.append(node.duration_ns * part.scale_millionths // 1_000_000)
-    return _graph(
-        kinds, durations, [set(each.after) for each in nodes], calls, iterations, start_ns
-    )
+    transfers = np.zeros(len(nodes), np.int64)
+    np.add.at(transfers, moved.given_by(part.rank).sends, 1)
+    np.add.at(transfers, moved.received_by(part.rank).receives, 1)
+    before = _dependencies(nodes, moved, part.rank)
+    return _graph(kinds, durations, before, calls, transfers, iterations, start_ns)
+
+
+def _dependencies(nodes: Sequence[Node], moved: Transfers, rank: int) -> list[set[int]]:
+    """What each node waits for. What a rank receives from itself waits for its sending.
+
+    A collective whose parts are transfers begins after the one before it in its group, and the next
+    one after it."""
+    before = [set(each.after) for each in nodes]
+    for sends, receives in moved.within(rank):
+        before[receives].add(sends)
+    last: dict[str, int] = {}
+    for place, node in enumerate(nodes):
+        if node.kind not in COLLECTIVES:
+            continue
+        other = last.get(node.group)
+        if other is not None and (is_carried(node) or is_carried(nodes[other])):
+            before[place].add(other)
+        last[node.group] = place
+    return before
 
 
 def _graph(
@@ -208,6 +308,7 @@ def _graph(
     durations: list[int],
     before: list[set[int]],
     calls: list[list[int]],
+    transfers: np.ndarray,
     iterations: int,
     start_ns: int,
 ) -> Graph:
@@ -225,6 +326,10 @@ def _graph(
         kind=np.array(kinds, np.int64),
         duration_ns=np.array(durations, np.int64),
         tensor=tensor,
+        transfers=transfers,
+        unmoved=transfers.copy(),
+        early=np.zeros(count, np.int64),
+        posted=np.zeros(count, np.int64),
         first_after=np.cumsum([0, *map(len, after)]),
         after=np.array([each for one in after for each in one], np.int64),
         depends=np.array([len(each) for each in before], np.int64),
@@ -242,7 +347,7 @@ def _graph(
         start_ns=np.full(iterations, -1, np.int64),
         compute_end_ns=np.full(iterations, -1, np.int64),
         end_ns=np.full(iterations, -1, np.int64),
-        call_ns=np.zeros(int(first_call[-1]), np.int64),
+        spent_ns=np.zeros(count, np.int64),
         slow=np.zeros((0, 3), np.int64),
         variation=np.zeros(2, np.int64),
     )
@@ -259,6 +364,11 @@ def _begin_iteration(graph, now):
     graph.waits[:] = graph.depends
     graph.ready_ns[:] = now
     graph.done_ns[:] = -1
+    graph.unmoved[:] = graph.transfers
+    graph.unmoved[:] -= graph.early
+    graph.early[:] = 0
+    state.posted = 0
+    state.begun = 0
     graph.next_call[:] = graph.first_call[:-1]
     graph.oldest[:] = graph.first_call[:-1]
     for node in range(graph.kind.size):
@@ -269,11 +379,15 @@ def _begin_iteration(graph, now):
 
 @njit(cache=True)
 def _open(graph, node, size):
-    """All is done that a node depends on. It may compute, or, if it takes no time, comes onto the
-    stack, which has `size` entries; returns how many it has then."""
+    """All is done that a node depends on. It may compute, or begin its transfers, or, if it takes
+    no time, comes onto the stack, which has `size` entries; returns how many it has then."""
+    state = graph.state
+    if graph.kind[node] == TRANSFER:
+        graph.posted[state.posted] = node
+        state.posted += 1
     if graph.kind[node] == COMPUTE:
-        graph.state.ready = heap.push(graph.heap, graph.state.ready, graph.number, node)
-    elif graph.kind[node] == NOTHING:
+        state.ready = heap.push(graph.heap, state.ready, graph.number, node)
+    elif graph.kind[node] == NOTHING or graph.kind[node] == TRANSFER and graph.unmoved[node] == 0:
         graph.stack[size] = node
         return size + 1
     return size
@@ -332,7 +446,7 @@ def _take_results(port, scoreboard):
         node = graph.calls[place]
         when = scoreboard.done_ns[scoreboard.state.iteration, graph.tensor[node]]
         if graph.done_ns[node] < 0 and when >= 0:
-            graph.call_ns[place] += when - graph.ready_ns[node]
+            graph.spent_ns[node] += when - graph.ready_ns[node]
             _end(graph, node, when)
     while (
         graph.oldest[own] < graph.next_call[own]
@@ -342,12 +456,44 @@ def _take_results(port, scoreboard):
 
 
 @njit(cache=True)
+def _take_ends(graph, protocol):
+    """Note the transfers that have ended, some of them of the next iteration."""
+    number = 0
+    while True:
+        node, iteration, when = _ended_transfer(protocol, number)
+        if node == NOBODY:
+            return
+        number += 1
+        if iteration > graph.state.iteration:
+            graph.early[node] += 1
+            continue
+        graph.unmoved[node] -= 1
+        if graph.unmoved[node] == 0 and graph.waits[node] == 0:
+            graph.spent_ns[node] += when - graph.ready_ns[node]
+            if graph.start_ns[iteration] < 0:
+                graph.start_ns[iteration] = graph.ready_ns[node]
+            _end(graph, node, when)
+
+
+@njit(cache=True)
+def _start_posted(graph, protocol, scoreboard):
+    """Begin the transfers of the nodes that have come to their turn."""
+    state = graph.state
+    _begin(protocol, scoreboard, state.iteration)
+    while state.begun < state.posted:
+        _start_transfers(protocol, graph.posted[state.begun], state.iteration)
+        state.begun += 1
+
+
+@njit(cache=True)
 def drive(port, protocol, scoreboard, now):
     """Run the graph up to `now`, or until a call of this port begins. True if one does."""
     graph, own, state = port.graph, port.own[0], port.graph.state
     if state.iteration == state.iterations:
         return False
     _take_results(port, scoreboard)
+    if _carries_transfers(protocol):
+        _take_ends(graph, protocol)
     _compute(graph, port.lag, now)
     if state.left == 0:
         graph.end_ns[state.iteration] = state.last_ns
@@ -356,6 +502,8 @@ def drive(port, protocol, scoreboard, now):
             return False
         _begin_iteration(graph, state.last_ns)
         _compute(graph, port.lag, now)
+    if _carries_transfers(protocol):
+        _start_posted(graph, protocol, scoreboard)
     if not _is_due(graph, own, now):
         return False
     if scoreboard.state.iteration < state.iteration:
@@ -413,4 +561,6 @@ def deadline(port):
                 due = min(due, graph.ready_ns[node])
     if not ended and state.running >= 0:
         due = min(due, state.end_ns)
+    if not ended and state.begun < state.posted:
+        return 0
     return due

@@ -56,6 +56,19 @@ def worker_machine(protocol: Any, spec: HostSpec) -> WorkerMachine:
     return WorkerMachine(protocol, scoreboard, source, worker.status, worker.counters)
 
 
+def transfer_machine(spec: HostSpec) -> WorkerMachine:
+    """The machine of a rank of a program that carries its transfers to single ranks, and has its
+    graph."""
+    protocol = rank_graph.flows_of(spec)
+    order, window = send_scoreboard.FIFO, spec.options.window
+    sizes = [tensor.values for tensor in spec.job.tensors]
+    scoreboard = send_scoreboard.new_scoreboard(
+        sizes, spec.job.values, spec.job.iterations, order, window
+    )
+    source = rank_graph.of_spec(spec, protocol.lag)
+    return WorkerMachine(protocol, scoreboard, source, protocol.status, protocol.counters)
+
+
 def _with_given(protocol: Any, own: given.Given) -> Any:
     if isinstance(protocol, ring.Ring):
         return protocol._replace(worker=protocol.worker._replace(given=own))

@@ -40,6 +40,28 @@ class Ranks:
         return path
 
 
+def every_transfer() -> Ranks:
+    """All kinds of transfers, beside a sum and of several sizes, between four ranks."""
+    made = Ranks(all=(0, 1, 2, 3), pair=(3, 1))
+    for rank in range(4):
+        made.add(rank, "compute", duration_ns=20_000 * (1 + rank))
+        made.add(rank, "all_to_all", group="all", bytes=40_000, dtype="bfloat16")
+        made.add(rank, "all_reduce", group="all", bytes=20_000)
+        parts = tuple(1000 * (rank + other) for other in range(4))
+        made.add(rank, "all_to_all", group="all", bytes=sum(parts), parts=parts)
+        made.add(rank, "gather", group="all", bytes=9_001, peer=2)
+        made.add(rank, "scatter", group="all", bytes=9_001, peer=1)
+        last = made.add(rank, "compute", duration_ns=1000)
+        made.add(rank, "send", (last,), peer=(rank + 1) % 4, tag=1, bytes=30_000)
+        made.add(rank, "recv", (last,), peer=(rank - 1) % 4, tag=1, bytes=30_000)
+        own = made.add(rank, "send", (last,), peer=rank, tag=2, bytes=100)
+        made.add(rank, "recv", (last,), peer=rank, tag=2, bytes=100)
+        made.add(rank, "barrier", (own,), group="all")
+        if rank in (1, 3):
+            made.add(rank, "all_to_all", group="pair", bytes=8)
+    return made
+
+
 def text(
     path: Path, system: str, ranks: int, leaves: int = 1, links: str = "", iterations: int = 1
 ) -> str:

@@ -157,12 +157,3 @@ def test_what_does_not_fit_a_program_is_said(change, message, tmp_path):
     path = mesh().write(tmp_path / "mesh.et")
     with pytest.raises(Exception, match=message):
         setup_of(text(path, "esa", 8).replace(*change))
-
-
-def test_a_node_that_is_not_replayed_is_named(tmp_path):
-    made = Ranks(everyone=(0, 1))
-    for rank in range(2):
-        made.add(rank, "all_to_all", group="everyone", bytes=100)
-    path = made.write(tmp_path / "moe.et")
-    with pytest.raises(Exception, match=r"moe\.0\.et: rank 0, node 0 .*all_to_all is not replayed"):
-        setup_of(text(path, "esa", 2))
