@@ -12,6 +12,11 @@ A topology of one's own is a subclass that adds nodes and links in `__init__`:
             self.add_switch("s1")
             for number in range(1, hosts + 1):
                 self.add_link(self.add_host(f"h{number}"), "s1", bandwidth="10 Mbit/s")
+
+A host is a rank with a network card (NIC) of its own. Hosts may belong to one machine, a *server*
+with several GPUs and NICs. That changes neither links nor addresses: it says which hosts share a
+network namespace on Mininet, and by a host's place in its server, its *local rank*, routes choose
+among equally short paths (testbed/routing/tree.py).
 """
 
 from __future__ import annotations
@@ -30,7 +35,9 @@ Derived = TypeVar("Derived")
 
 # Linux limits interface names to 15 characters, and `<node>-eth<port>` has to fit.
 NAME = re.compile(r"[a-z][a-z0-9]{0,7}")
+_ALLOWED_NAME = "a name is a small letter and up to 7 small letters or digits"
 MAX_PORTS = 510  # of a switch: port numbers of v1model have 9 bits, ours begin at 1, and 511 drops
+MAX_PER_SERVER = 64
 MAX_NODES = 65_000  # numbers have 16 bits in addresses, and of all nodes as replication ids
 
 
@@ -59,6 +66,8 @@ class Topology:
     backward), which override the experiment's; they are checked when an experiment uses the
     topology. `switch_options`: {switch: keys of `switches:`}, likewise. `failed`: indices of links
     that are known to be down. `forwarding`: switches that only forward and never aggregate.
+    `servers`: {server: its hosts, by local rank}, of those that the topology names. `tiers`: one
+    word per link, for what it is in the network ("host", "fabric", or the topology's own words).
     """
 
     _hosts: dict[str, int]
@@ -67,6 +76,9 @@ class Topology:
     _link_options: list[dict[str, Any]]
     _switch_options: dict[str, dict[str, Any]]
     _ports: dict[str, list[tuple[str, int, int]]]
+    _servers: dict[str, list[str]]
+    _server_of: dict[str, str]
+    _tiers: list[str]
     _failed: frozenset[int]
     _forwarding: frozenset[str]
     _derived: dict[Hashable, Any]
@@ -81,15 +93,37 @@ class Topology:
         self._link_options = []
         self._switch_options = {}
         self._ports = {}
+        self._servers = {}
+        self._server_of = {}
+        self._tiers = []
         self._failed = frozenset()
         self._forwarding = frozenset()
         self._derived = {}
         self._made_with = args, options
         return self
 
-    def add_host(self, name: str) -> str:
-        """Add a host; returns its name. Raises TopologyError if the name is taken or malformed."""
-        return self._add(name, self._hosts, "host")
+    def add_host(self, name: str, server: str = "") -> str:
+        """Add a host; returns its name. server: the name of the machine that it is a part of, after
+        the hosts that were added to it before; "": it is a machine by itself. Raises TopologyError
+        if a name is taken or malformed."""
+        added = self._add(name, self._hosts, "host")
+        if server:
+            if not isinstance(server, str) or not NAME.fullmatch(server):
+                raise TopologyError(f"server {server!r}: {_ALLOWED_NAME}")
+            self._servers.setdefault(server, []).append(name)
+            self._server_of[name] = server
+        return added
+
+    def add_hosts(self, switch: str, count: int, per_server: int = 1) -> None:
+        """Add `count` hosts of a switch, named h and the next number. per_server: how many
+        neighbouring ones are a server (n1, n2, ...; the last one of a switch may have fewer); 1:
+        each host is one by itself. Raises TopologyError."""
+        within("per_server", per_server, 1, MAX_PER_SERVER)
+        server = ""
+        for place in range(count):
+            if per_server > 1 and place % per_server == 0:
+                server = f"n{len(self._servers) + 1}"
+            self.add_link(self.add_host(f"h{len(self._hosts) + 1}", server), switch)
 
     def add_switch(self, name: str, **options: Any) -> str:
         """Add a switch; returns its name. Raises TopologyError if the name is taken or
@@ -99,9 +133,10 @@ class Topology:
             self._switch_options[added] = dict(options)
         return added
 
-    def add_link(self, a: str, b: str, **options: Any) -> int:
+    def add_link(self, a: str, b: str, tier: str = "", **options: Any) -> int:
         """Link two nodes that exist; returns the link's index. Parallel links are allowed between
-        switches. Raises TopologyError."""
+        switches. tier: a word for what the link is in the network; "": "host" for a host's link,
+        else "fabric". Raises TopologyError."""
         for name in (a, b):
             if name not in self._ports:
                 raise TopologyError(
@@ -113,15 +148,14 @@ class Topology:
         self._derived.clear()
         self._links.append((a, b))
         self._link_options.append(dict(options))
+        self._tiers.append(tier or self.usual_tier(a, b))
         self._ports[a].append((b, index, 0))
         self._ports[b].append((a, index, 1))
         return index
 
     def _add(self, name: str, kind: dict[str, int], word: str) -> str:
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise TopologyError(
-                f"{word} {name!r}: a name is a small letter and up to 7 small letters or digits"
-            )
+            raise TopologyError(f"{word} {name!r}: {_ALLOWED_NAME}")
         if name in self._ports:
             raise TopologyError(f"{word} {name!r}: the name is already taken")
         if len(self._ports) == MAX_NODES:
@@ -152,6 +186,18 @@ class Topology:
         return {name: dict(options) for name, options in self._switch_options.items()}
 
     @property
+    def servers(self) -> dict[str, tuple[str, ...]]:
+        return {server: tuple(hosts) for server, hosts in self._servers.items()}
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        return tuple(self._tiers)
+
+    def usual_tier(self, a: str, b: str) -> str:
+        """The tier of a link between two nodes that has no word of its own."""
+        return "host" if self.is_host(a) or self.is_host(b) else "fabric"
+
+    @property
     def failed(self) -> frozenset[int]:
         return self._failed
 
@@ -168,6 +214,15 @@ class Topology:
         """True if there is a host of this name."""
         return name in self._hosts
 
+    def server_of(self, host: str) -> str:
+        """The server that a host is a part of; the host's own name if it is one by itself."""
+        return self._server_of.get(host, host)
+
+    def local_rank(self, host: str) -> int:
+        """The place of a host among the hosts of its server, from 0."""
+        server = self._server_of.get(host)
+        return 0 if server is None else self._servers[server].index(host)
+
     def number(self, name: str) -> int:
         """The number of a host among the hosts, or of a switch among the switches, from 1."""
         return self._hosts[name] if name in self._hosts else self._switches[name]
@@ -183,16 +238,24 @@ class Topology:
 
     def port_to(self, node: str, neighbour: str) -> int:
         """The first port of a node that leads to a neighbour."""
-        return self.derived(("port to", node), lambda: self._first_ports(node))[neighbour]
+        return self.derived(("ports to", node), lambda: self._ports_to(node))[neighbour][0]
+
+    def ports_to(self, node: str, neighbour: str) -> tuple[int, ...]:
+        """The ports of a node that lead to a neighbour over links that are up, in order."""
+        return self.derived(("ports to", node), lambda: self._ports_to(node))[neighbour]
+
+    def port_of(self, node: str, link: int) -> int:
+        """The port of a node at one of its links."""
+        return next(port for port, leads in enumerate(self._ports[node], 1) if leads[1] == link)
 
     def is_linked(self, node: str, neighbour: str) -> bool:
         """True if a link between two nodes is up."""
         return any(other == neighbour for other, _, _ in self.ports(node).values())
 
-    def _first_ports(self, node: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def _ports_to(self, node: str) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
         for port, (neighbour, _, _) in self.ports(node).items():
-            found.setdefault(neighbour, port)
+            found[neighbour] = (*found.get(neighbour, ()), port)
         return found
 
     def switch_of(self, host: str) -> str:
@@ -243,6 +306,9 @@ class Topology:
                     f" {MAX_PORTS} ports, whose numbers have 9 bits in P4's v1model; spread the"
                     " links over several switches"
                 )
+        for server in self._servers:
+            if server in self._ports:
+                raise TopologyError(f"{server} is the name of a node and of a server")
         start = next(iter(self._ports))
         reached, queue = {start}, deque([start])
         while queue:
@@ -258,11 +324,12 @@ class Topology:
         """A copy without the subclass: nothing but the data, so it can be compared and pickled."""
         copy = Topology()
         for host in self._hosts:
-            copy.add_host(host)
+            copy.add_host(host, self._server_of.get(host, ""))
         for switch in self._switches:
             copy.add_switch(switch, **self._switch_options.get(switch, {}))
-        for (a, b), options in zip(self._links, self._link_options, strict=True):
-            copy.add_link(a, b, **options)
+        links = zip(self._links, self._tiers, self._link_options, strict=True)
+        for (a, b), tier, options in links:
+            copy.add_link(a, b, tier, **options)
         copy._failed = self._failed
         copy._forwarding = self._forwarding
         return copy
@@ -274,7 +341,8 @@ class Topology:
 
     def _parts(self) -> tuple[Any, ...]:
         options = self.link_options, self.switch_options
-        return self.hosts, self.switches, self.links, *options, self.failed, self.forwarding
+        down = self.failed, self.forwarding
+        return self.hosts, self.switches, self.links, *options, self.servers, self.tiers, *down
 
     def __repr__(self) -> str:
         return (

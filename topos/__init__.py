@@ -15,6 +15,7 @@ from testbed.topos.explicit import Explicit
 from testbed.topos.fat_tree import FatTree
 from testbed.topos.graph import Graph
 from testbed.topos.leaf_spine import LeafSpine
+from testbed.topos.rails import Rails
 from testbed.topos.star import Star
 from testbed.topos.triangle import Triangle
 from testbed.topos.two_level import TwoLevel
@@ -24,6 +25,7 @@ SHIPPED: dict[str, type[Topology]] = {
     "two_level": TwoLevel,
     "leaf_spine": LeafSpine,
     "fat_tree": FatTree,
+    "rails": Rails,
     "triangle": Triangle,
     "graph": Graph,
     "explicit": Explicit,

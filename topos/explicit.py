@@ -12,17 +12,23 @@ from testbed.topology import Topology, TopologyError
 class Explicit(Topology):
     """The hosts, switches and links of three lists, numbered in their order.
 
-    hosts: names of hosts
+    hosts: names of hosts; or mappings of `name` and `server`, the name of the machine that the host
+        is a rank of ([servers](#servers)), such as {name: h1, server: n1}
     switches: names of switches; or mappings of `name` and keys of
         [switches](#switches), such as {name: s1, capacity: 10 Gbit/s}
     links: pairs of names; or mappings of `between` and keys of [links](#links),
-        such as {between: [s1, s2], bandwidth: 1 Gbit/s}
+        such as {between: [s1, s2], bandwidth: 1 Gbit/s}, and `tier`, a word for what the link is
     """
 
     def __init__(self, hosts: list, switches: list, links: list) -> None:
         for host in _members("hosts", hosts):
             with _at("hosts"):
-                self.add_host(host)
+                if isinstance(host, dict):
+                    if not {"name"} <= host.keys() <= {"name", "server"}:
+                        raise TopologyError("a mapping of a host has the keys name and server")
+                    self.add_host(**host)
+                else:
+                    self.add_host(host)
         for switch in _members("switches", switches):
             options = dict(switch) if isinstance(switch, dict) else {"name": switch}
             if "name" not in options:
@@ -52,11 +58,20 @@ def listed(topology: Topology) -> dict[str, Any]:
         {"name": name, **topology.switch_options[name]} if name in topology.switch_options else name
         for name in topology.switches
     ]
-    links = [
-        {"between": list(ends), **options} if options else list(ends)
-        for ends, options in zip(topology.links, topology.link_options, strict=True)
+    tiers = [
+        {} if tier == topology.usual_tier(*ends) else {"tier": tier}
+        for ends, tier in zip(topology.links, topology.tiers, strict=True)
     ]
-    return {"hosts": list(topology.hosts), "switches": switches, "links": links}
+    links = [
+        {"between": list(ends), **tier, **options} if tier or options else list(ends)
+        for ends, tier, options in zip(topology.links, tiers, topology.link_options, strict=True)
+    ]
+    in_server = {host: server for server, ranks in topology.servers.items() for host in ranks}
+    hosts = [
+        {"name": host, "server": in_server[host]} if host in in_server else host
+        for host in topology.hosts
+    ]
+    return {"hosts": hosts, "switches": switches, "links": links}
 
 
 def _members(option: str, value: Any) -> Iterator[Any]:

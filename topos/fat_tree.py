@@ -16,9 +16,10 @@ class FatTree(Topology):
 
     k: ports of a switch, an even number from 2 to 24; 5 k^2 / 4 switches
     hosts: hosts of each edge switch, 1 to 256; 0: k / 2
+    per_server: how many neighbouring hosts of a switch are a server ([servers](#servers)), 1 to 64
     """
 
-    def __init__(self, k: int, hosts: int = 0) -> None:
+    def __init__(self, k: int, hosts: int = 0, per_server: int = 1) -> None:
         within("k", k, 2, 24)
         if k % 2:
             raise TopologyError(f"found {k}; allowed: an even number from 2 to 24", option="k")
@@ -29,9 +30,8 @@ class FatTree(Topology):
         middle = [self.add_switch(f"s{number}") for number in range(count + 1, 2 * count + 1)]
         above = range(2 * count + 1, 2 * count + half**2 + 1)
         cores = [self.add_switch(f"s{number}") for number in above]
-        for place, switch in enumerate(edge):
-            for number in range(1, hosts + 1):
-                self.add_link(self.add_host(f"h{place * hosts + number}"), switch)
+        for switch in edge:
+            self.add_hosts(switch, hosts, per_server)
         for pod in range(k):
             for lower in edge[pod * half : (pod + 1) * half]:
                 for upper in middle[pod * half : (pod + 1) * half]:

@@ -16,17 +16,17 @@ class LeafSpine(Topology):
     leaves: number of leaf switches, 1 to 256
     spines: number of spine switches, 1 to 64
     hosts: hosts of each leaf, 1 to 256
+    per_server: how many neighbouring hosts of a switch are a server ([servers](#servers)), 1 to 64
     """
 
-    def __init__(self, leaves: int, spines: int, hosts: int) -> None:
+    def __init__(self, leaves: int, spines: int, hosts: int, per_server: int = 1) -> None:
         within("leaves", leaves, 1, 256)
         within("spines", spines, 1, 64)
         within("hosts", hosts, 1, 256)
         below = [self.add_switch(f"s{number}") for number in range(1, leaves + 1)]
         above = [self.add_switch(f"s{number}") for number in range(leaves + 1, leaves + spines + 1)]
-        for place, leaf in enumerate(below):
-            for number in range(1, hosts + 1):
-                self.add_link(self.add_host(f"h{place * hosts + number}"), leaf)
+        for leaf in below:
+            self.add_hosts(leaf, hosts, per_server)
         for leaf in below:
             for spine in above:
                 self.add_link(leaf, spine)

@@ -9,10 +9,9 @@ class Star(Topology):
     """Switch s1 with hosts h1 to hN.
 
     hosts: number of hosts, 2 to 510
+    per_server: how many neighbouring hosts of a switch are a server ([servers](#servers)), 1 to 64
     """
 
-    def __init__(self, hosts: int) -> None:
+    def __init__(self, hosts: int, per_server: int = 1) -> None:
         within("hosts", hosts, 2, MAX_PORTS)
-        switch = self.add_switch("s1")
-        for number in range(1, hosts + 1):
-            self.add_link(self.add_host(f"h{number}"), switch)
+        self.add_hosts(self.add_switch("s1"), hosts, per_server)

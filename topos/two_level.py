@@ -22,18 +22,17 @@ class TwoLevel(Topology):
     tors: number of racks, 1 to 64
     hosts: hosts of each rack, 1 to 509
     servers: hosts at the servers' switch, at least 1, and with `tors` at most 510
+    per_server: how many neighbouring hosts of a rack are one machine ([servers](#servers)), 1 to 64
     """
 
-    def __init__(self, tors: int, hosts: int, servers: int = 1) -> None:
+    def __init__(self, tors: int, hosts: int, servers: int = 1, per_server: int = 1) -> None:
         within("tors", tors, 1, MAX_TORS)
         within("hosts", hosts, 1, MAX_HOSTS)
         within("servers", servers, 1, MAX_PORTS - tors)
-        number = 0
         racks = [self.add_switch(f"s{tor}") for tor in range(1, tors + 1)]
         root = self.add_switch(f"s{tors + 1}")
-        for switch, count in [*((rack, hosts) for rack in racks), (root, servers)]:
-            for _ in range(count):
-                number += 1
-                self.add_link(self.add_host(f"h{number}"), switch)
+        for rack in racks:
+            self.add_hosts(rack, hosts, per_server)
+        self.add_hosts(root, servers)
         for rack in racks:
             self.add_link(rack, root)

@@ -77,7 +77,15 @@ class Pair(Topology):
 A name has a small letter and up to 7 more small letters or digits. A host has exactly one link, to
 a switch. A switch has at most 510 links, because port numbers have 9 bits in P4's v1model, and a
 topology at most 65,000 nodes. All nodes must be connected. `add_link` takes the keys of `links:`,
-`forward` and `backward`.
+`forward` and `backward`, and `tier`, a word for what the link is.
+
+### Servers
+
+A host is one rank, with a link and a network card (NIC) of its own. Several hosts may be one
+*server*, a machine with several GPUs and NICs: `add_host("h1", server="n1")`. Links, addresses and
+ports are the same with and without servers. The hosts of a server have the *local ranks* 0, 1, ...
+in order; of equally short paths the r-th leads to a host of local rank r, and the communicator of a
+job or group takes the r-th if its first worker has local rank r.
 """
 
 _WIDTHS = f"{', '.join(map(str, BITMAP_WIDTHS[:-1]))} or {BITMAP_WIDTHS[-1]} bits"
@@ -353,7 +361,9 @@ def _topologies() -> Iterator[str]:
         for name, (annotation, default) in parameters(cls).items():
             required = default is inspect.Parameter.empty
             shown = "required" if required else f"`{default}`"
-            rows.append(f"| `{name}` | {getattr(annotation, '__name__', annotation)} | {shown} |")
+            of_several = str(annotation).replace(" | None", "").replace(" | ", " or ")
+            type_name = getattr(annotation, "__name__", of_several)
+            rows.append(f"| `{name}` | {type_name} | {shown} |")
         yield "\n".join(rows) + "\n"
 
 

@@ -2,10 +2,12 @@
 
 Every switch forwards towards a host along a shortest path of links that are up. Of equal paths it
 takes the neighbour that comes first in the topology's order, so that routes are the same on every
-machine. The topology may be any graph, with cycles and parallel links. The routes of all switches
-towards a job's parameter server, or its root switch if it has no server, form a tree. The job's
-tree has the branches with its workers. A switch that only forwards is a node of the tree like any
-other, but never the root.
+machine; towards a host with local rank r, the r-th neighbour, and of parallel links the r-th, so
+that the ranks of a server are reached over different links (as in a rail-optimised network). The
+topology may be any graph, with cycles and parallel links. The routes of all switches towards a
+job's parameter server, or its root switch if it has no server, form a tree, whose choice among
+equal paths is that of the job's first worker. The job's tree has the branches with its workers. A
+switch that only forwards is a node of the tree like any other, but never the root.
 """
 
 from __future__ import annotations
@@ -26,43 +28,55 @@ def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | 
     if switch == last:
         up = topology.is_linked(switch, target)
         return (topology.port_to(switch, target), target) if up else None
-    return next_hops(topology, last).get(switch)
+    return next_hops(topology, last, topology.local_rank(target)).get(switch)
 
 
-def next_hops(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
+def next_hops(
+    topology: Topology, target: str, rail: int | None = None
+) -> dict[str, tuple[int, str]]:
     """Port and neighbour on the way to the node `target`, for each switch that can reach it.
 
-    Links that have failed are not used."""
+    Links that have failed are not used. rail: which of equal paths is taken; None: the local rank
+    of a host, 0 for a switch."""
     if not topology.is_host(target):
-        return topology.derived(("next_hops", target), lambda: _breadth_first(topology, target))
+        key = "next_hops", target, rail or 0
+        return topology.derived(key, lambda: _breadth_first(topology, target, rail or 0))
     last = switch_of(topology, target)
-    return {**next_hops(topology, last), last: (topology.port_to(last, target), target)}
+    towards = next_hops(topology, last, topology.local_rank(target) if rail is None else rail)
+    return {**towards, last: (topology.port_to(last, target), target)}
 
 
-def _breadth_first(topology: Topology, target: str) -> dict[str, tuple[int, str]]:
+def _breadth_first(topology: Topology, target: str, rail: int) -> dict[str, tuple[int, str]]:
     def neighbours(node: str) -> list[str]:
         return [neighbour for neighbour, _, _ in topology.ports(node).values()]
 
-    towards = next_nodes(neighbours, topology.hosts, target)
-    return {node: (topology.port_to(node, next_), next_) for node, next_ in towards.items()}
+    hops = {}
+    for node, choices in next_nodes(neighbours, topology.hosts, target).items():
+        following = choices[rail % len(choices)]
+        ports = topology.ports_to(node, following)
+        hops[node] = ports[rail // len(choices) % len(ports)], following
+    return hops
 
 
 def next_nodes(
     neighbours: Callable[[str], Iterable[str]], hosts: Iterable[str], target: str
-) -> dict[str, str]:
-    """Next switch on a shortest path to the switch `target`, for each switch that can reach it. Of
-    equal paths the one over the neighbour that comes first. `neighbours` returns a node's
-    neighbours in the order of its ports."""
-    towards: dict[str, str] = {}
-    seen = {target, *hosts}  # hosts do not forward
+) -> dict[str, list[str]]:
+    """The next switches on the shortest paths to the switch `target`, for each switch that can
+    reach it, those that come first in their own neighbours' order first. `neighbours` returns a
+    node's neighbours in the order of its ports."""
+    towards: dict[str, list[str]] = {}
+    steps = dict.fromkeys(hosts, -1)  # they do not forward
+    steps[target] = 0
     queue = deque([target])
     while queue:
         node = queue.popleft()
         for neighbour in neighbours(node):
-            if neighbour not in seen:
-                seen.add(neighbour)
+            if neighbour not in steps:
+                steps[neighbour] = steps[node] + 1
                 queue.append(neighbour)
-                towards[neighbour] = node
+                towards[neighbour] = [node]
+            elif steps[neighbour] == steps[node] + 1 and node not in towards[neighbour]:
+                towards[neighbour].append(node)
     return towards
 
 
@@ -110,22 +124,24 @@ def job_tree(topology: Topology, workers: tuple[str, ...], target: str) -> JobTr
     """The tree of a job whose server, or root switch, is `target`.
 
     Raises UserError if a worker has no path to the target."""
-    hops = next_hops(topology, target)
+    hops = next_hops(topology, target, topology.local_rank(workers[0]))
     parent: dict[str, tuple[int, str]] = {}
     below: dict[str, list[int]] = {}
     children: dict[str, dict[str, int]] = {}
     for number, worker in enumerate(workers):
         child, node = worker, switch_of(topology, worker)
+        link = topology.ports(worker)[1][1]
         while True:
             if node != target and node not in hops:
                 raise UserError(f"{worker} has no path to {target}")
             if topology.is_host(node):
                 break
             below.setdefault(node, []).append(number)
-            children.setdefault(node, {})[child] = topology.port_to(node, child)
+            children.setdefault(node, {})[child] = topology.port_of(node, link)
             if node == target:
                 break
             parent[node] = hops[node]
+            link = topology.ports(node)[hops[node][0]][1]
             child, node = node, hops[node][1]
     return JobTree(
         target=target,
@@ -141,27 +157,30 @@ def job_tree(topology: Topology, workers: tuple[str, ...], target: str) -> JobTr
 
 def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:
     """The switch that completes the sums of a job without a server: the aggregating switch with the
-    shortest path to its farthest worker. Of several, the one with the smallest sum of paths, then
-    the first in the topology's order.
+    shortest path to its farthest worker. Of several, the one with the smallest sum of paths; of
+    these the r-th in the topology's order, where r is the first worker's local rank.
 
     Raises UserError if none has a path to all workers."""
-    best: tuple[tuple[int, int], str] | None = None
+    best: tuple[int, int] | None = None
+    found: list[str] = []
     for switch in topology.switches:
         if switch in topology.forwarding:
             continue
         hops = next_hops(topology, switch)
-        distances = [_distance(hops, switch_of(topology, worker), switch) for worker in workers]
+        distances = [steps_to(hops, switch_of(topology, worker), switch) for worker in workers]
         if None not in distances:
             steps = [each for each in distances if each is not None]
             rank = max(steps), sum(steps)
-            if best is None or rank < best[0]:
-                best = rank, switch
-    if best is None:
+            if best is None or rank < best:
+                best, found = rank, []
+            if rank == best:
+                found.append(switch)
+    if not found:
         raise UserError(f"no switch that aggregates has a path to all of {', '.join(workers)}")
-    return best[1]
+    return found[topology.local_rank(workers[0]) % len(found)]
 
 
-def _distance(hops: dict[str, tuple[int, str]], node: str, target: str) -> int | None:
+def steps_to(hops: dict[str, tuple[int, str]], node: str, target: str) -> int | None:
     """Links from a switch to a target switch along `hops`; None if there is no path."""
     steps = 0
     while node != target:

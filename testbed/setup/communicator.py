@@ -87,7 +87,10 @@ def _ports_of(group: Communicator) -> Ports:
         ends.add(gateway)
         if topology.is_linked(gateway, host):
             found.setdefault(gateway, set()).add(topology.port_to(gateway, host))
-    for switch, port in _leaving(group, ends, {*ends, *before}):
+    # Towards a switch and towards its hosts packets may take different ones of equal paths.
+    up = [host for host in group.hosts if topology.is_linked(switch_of(topology, host), host)]
+    ranks = [host for host in up if topology.local_rank(host)]
+    for switch, port in _leaving(group, [*ends, *ranks], {*ends, *before}):
         neighbour, link = _links(topology, switch)[port]
         there = _links(topology, neighbour).items()
         back = next(port for port, (_, other) in there if other == link)
@@ -116,21 +119,24 @@ def _leaving(
             while node not in passed and node in hops:
                 passed.add(node)
                 port, following = hops[node]
+                if topology.is_host(following):
+                    break
                 yield node, port
                 node = following
-    ways: list[tuple[str, str]] = []
     if group.plan is not None:
         ways = [(switch, node) for (switch, _), node in next_nodes_by_tag(group.plan).items()]
-        ways += group.plan.results.links
+        for switch, following in [*ways, *group.plan.results.links]:
+            if topology.is_host(following) or topology.is_host(switch):
+                continue
+            if topology.is_linked(switch, following):
+                yield switch, topology.port_to(switch, following)
     elif group.tree is not None:
-        ways = [(switch, following) for switch, (_, following) in group.tree.parent.items()]
+        hops_of_tree = [*group.tree.parent.items()]
         for switch, found in group.tree.children.items():
-            ways += [(switch, child) for _, child in found]
-    for switch, following in ways:
-        if topology.is_host(following) or topology.is_host(switch):
-            continue
-        if topology.is_linked(switch, following):
-            yield switch, topology.port_to(switch, following)
+            hops_of_tree += [(switch, hop) for hop in found]
+        for switch, (port, following) in hops_of_tree:
+            if not topology.is_host(following) and port in topology.ports(switch):
+                yield switch, port
 
 
 def _links(topology: Topology, node: str) -> Mapping[int, tuple[str, int]]:

@@ -28,7 +28,9 @@ fragments of a long window would collide with each other, nor where a plan sets 
     ring all-reduce             2 (W - 1) M / (W R)   each worker's link
 
 The bound is the largest over all links and both directions. Acknowledgements, requests and
-reminders are not in it, nor is what the switches between share.
+reminders are not in it, nor is what the switches between share. Where servers have several ranks,
+whose own links are faster than those of their servers, all three count the links between the
+switches of a communicator's tree, too.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from testbed.experiment.schema import VirtualTime
+from testbed.experiment.schema_links import MAX_RATE
+from testbed.routing.group_server import has_shared_servers
 from testbed.routing.tree import next_hops, switch_of
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import Bounds, Platform
@@ -79,6 +83,23 @@ def uplink_rate(platform: Platform, host: str) -> int:
 def slowest_uplink(platform: Platform, hosts: tuple[str, ...]) -> int:
     """The lowest of these hosts' rates towards their switches, in bit/s."""
     return min(uplink_rate(platform, host) or NOMINAL_RATE_BPS for host in hosts)
+
+
+def _slower_inside(platform: Platform, group: Communicator) -> int | None:
+    """The lowest rate in bit/s of the links between switches in a communicator's tree, where
+    servers have several ranks: there the hosts' links are the fast ones. None if there is none."""
+    topology, tree = platform.topology, group.tree
+    if tree is None or not has_shared_servers(topology):
+        return None
+    links = [topology.ports(switch)[port][1] for switch, (port, _) in tree.parent.items()]
+    ways = [way for link in links for way in platform.link(link)]
+    return min((way.bandwidth_bps for way in ways if way.bandwidth_bps), default=None)
+
+
+def slowest_rate(platform: Platform, group: Communicator) -> int:
+    """The lowest rate in bit/s of the links that carry each fragment of a communicator."""
+    inside = _slower_inside(platform, group)
+    return min(slowest_uplink(platform, group.hosts), inside or MAX_RATE)
 
 
 def shortest_queue(platform: Platform, hosts: tuple[str, ...]) -> int:
@@ -128,7 +149,7 @@ def round_trip_ns(platform: Platform, group: Communicator) -> int:
 def timers_of(platform: Platform, group: Communicator, program: bool) -> Bounds:
     """The bounds of a job's timers: those that the experiment sets, and defaults for its
     runtime."""
-    frame_ns = max(1, platform.longest_frame_bits * 10**9 // slowest_uplink(platform, group.hosts))
+    frame_ns = max(1, platform.longest_frame_bits * 10**9 // slowest_rate(platform, group))
     if platform.virtual is None:
         bounds = _of_machine(platform, group, program, frame_ns)
     else:
@@ -188,7 +209,7 @@ def window_of(platform: Platform, group: Communicator, program: bool) -> int:
         return group.slots.window(options.window)
     if options.window is not None:
         return options.window
-    rate_bps = slowest_uplink(platform, group.hosts)
+    rate_bps = slowest_rate(platform, group)
     if platform.virtual is None:
         rate_bps = min(rate_bps, NOMINAL_RATE_BPS)  # more than a machine can send
     round_trip = round_trip_ns(platform, group)
@@ -243,6 +264,8 @@ def communication_bound_ns(platform: Platform, group: Communicator, fragments: i
         for host, count in packets.items()
         if (rate := _slower_rate(platform, host)) is not None
     ]
+    if inside := _slower_inside(platform, group):
+        bounds.append(fragments * platform.frame_bits * 10**9 // inside)
     return max(bounds, default=None)
 
 
