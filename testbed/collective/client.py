@@ -44,7 +44,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.collective import memory_map, prelude, tally
+from testbed.collective import memory_map, own_rank, prelude, tally
 from testbed.errors import UserError
 
 # Environment variables that a rank gets
@@ -800,8 +800,19 @@ class Job:
                 self._wait_news(left)
 
 
+def in_job() -> bool:
+    """True if this process belongs to a job of an experiment."""
+    return SOCKET in os.environ or own_rank.RANKS in os.environ
+
+
 def _host_process() -> str:
+    own_rank.adopt()
     name = os.environ.get(SOCKET)
+    if not name and own_rank.RANKS in os.environ:
+        raise UserError(
+            "nobody knows which rank of its server this process is: let it join the job first, or"
+            f" set {own_rank.LOCAL}, as torchrun does"
+        )
     if not name:
         raise UserError(
             f"this process belongs to no job ({SOCKET} is not set): name the program as `command`"
@@ -842,4 +853,18 @@ def join(rank: int | None = None) -> Job:
 
     rank: its number in collectives, if that is not the job's: the ranks' numbers must be those of
     the job in some order."""
-    return Job(SocketLink(_host_process(), {}), rank)
+    own_rank.adopt()
+    open_places = own_rank.entries()
+    if not open_places:
+        return Job(SocketLink(_host_process(), {}), rank)
+    # Somebody else has made the ranks of this server, and has not told them their places in it.
+    for number in range(len(open_places)):
+        entry = open_places[((rank or 0) + number) % len(open_places)]
+        try:
+            link = SocketLink(entry[SOCKET], {})
+        except Refused as error:
+            refused = error
+            continue
+        own_rank.take(entry)
+        return Job(link, rank)
+    raise refused

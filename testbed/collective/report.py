@@ -12,6 +12,8 @@ import os
 import re
 import time
 
+from testbed.collective.own_rank import adopt
+
 MEASURES = "INA_MEASURES"  # environment variable: the file
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
@@ -30,6 +32,7 @@ def report(*, step: int, **measures: float) -> None:
         number = float(value)
         # JSON has no NaN; its name is read as well.
         values[name] = number if math.isfinite(number) else str(number)
+    adopt()
     path = os.environ.get(MEASURES)
     if not path or not values:
         return

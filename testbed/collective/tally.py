@@ -12,6 +12,8 @@ import json
 import os
 import threading
 
+from testbed.collective.own_rank import RANKS
+
 COLLECTIVES = "INA_COLLECTIVES"  # environment variable: the file
 KEY = ("communicator", "collective", "dtype", "route")
 VALUES = ("calls", "bytes", "time_ns")
@@ -31,9 +33,8 @@ class Tally:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, str, str, str], list[int | None]] = {}
-        path = os.environ.get(COLLECTIVES)
-        if path:
-            atexit.register(self.write, path)
+        if COLLECTIVES in os.environ or RANKS in os.environ:
+            atexit.register(self.write)
 
     def add(
         self,
@@ -61,10 +62,11 @@ class Tally:
                 for key, counts in sorted(self._counts.items())
             ]
 
-    def write(self, path: str) -> None:
+    def write(self) -> None:
         """Append to the file, which all processes of a rank share."""
         lines = "".join(json.dumps(row) + "\n" for row in self.rows())
-        if lines:
+        path = os.environ.get(COLLECTIVES)
+        if lines and path:
             with open(path, "a") as file:  # in one write, so that lines stay whole
                 file.write(lines)
 

@@ -39,7 +39,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
 
-from testbed.collective import client, ina_recorder, tally
+from testbed.collective import client, ina_recorder, own_rank, tally
 from testbed.errors import UserError
 
 NAME = "ina"
@@ -449,7 +449,7 @@ class InaGroup(dist.ProcessGroup):
         if os.environ.get(STRICT, "0") != "0":
             raise client.CollectiveError(f"{text} ({STRICT} forbids it)")
         self._bypasses.add((kind, dtype))
-        if client.SOCKET in os.environ:
+        if client.in_job():
             print(f"ina: {text}", file=sys.stderr, flush=True)
         return self._gloo
 
@@ -621,8 +621,9 @@ def _join(rank: int, size: int) -> client.Job | None:
     if job.size != size:
         raise UserError(
             f"the process group has {size} ranks, and the job has {job.size}, one on each of its"
-            " hosts: start torchrun with --nproc-per-node 1 on every host, or give the job"
-            f" `workers: {size}`"
+            f" hosts: give the job `workers: {size}`, or start a process for each worker. With"
+            " `launch: ranks` the testbed starts them, so --nproc-per-node of torchrun is 1; with"
+            " `launch: servers` it is the number of the job's workers on each server"
         )
     return job
 
@@ -631,7 +632,8 @@ def register() -> None:
     """Make the backend known to PyTorch; more than once does no harm."""
     if dist.is_available() and NAME not in dist.Backend.backend_list:
         dist.Backend.register_backend(NAME, new_group, extended_api=True, devices=["cpu"])
-        if client.SOCKET in os.environ:
+        own_rank.adopt()  # before gloo looks for its interface
+        if client.in_job():
             _replace_init(dist.init_process_group)
             _replace_monitored_barrier(dist.monitored_barrier)
             _replace_split_group(dist.split_group)

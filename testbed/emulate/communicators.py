@@ -17,9 +17,8 @@ from testbed.dataplane.job_tables import JobTables
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.errors import UserError
 from testbed.experiment.program_jobs import round_trace
-from testbed.experiment.schema_jobs import Placement
 from testbed.hosts.progress_board import MACHINES
-from testbed.setup.build import start_job
+from testbed.setup.build import group_placement, start_job
 from testbed.setup.host_specs import job_specs
 from testbed.setup.records import JobSetup, Platform, Setup
 
@@ -157,7 +156,9 @@ class Communicators:
         for switch in self._switches:
             with self._asked(switch) as client:
                 self._tables_of(switch, client).add(self._setup.platform, setup)
-        hosts = [*members, *self._hosts.of_job(number, "ps")]
+        own = setup.group.servers
+        servers = [host for host in self._hosts.of_job(number, "ps") if host.spec.host in own]
+        hosts = [*members, *servers]
         ranks = [host.spec.number for host in members]
         for host, spec in zip(hosts, job_specs(self._setup, setup), strict=True):
             host.send(made=spec.to_json(), ranks=ranks)
@@ -177,14 +178,12 @@ class Communicators:
                 f"job {parent.name} has made all {platform.groups[job]} groups that its key"
                 " `groups` allows"
             )
-        placement = parent.job.fixed_placement
-        workers = tuple(host.spec.host for host in members)
-        servers = {"ps": placement.servers} if placement.servers else {}
-        numbers = ", ".join(str(host.spec.number) for host in members)
-        described = parent.job.started(0, Placement(workers=workers, **servers)).of_group(
-            f"{parent.name}, ranks {numbers}",
-            len(workers),
-            round_trace(parent.trace.name, len(workers), platform.values),
+        ranks = [host.spec.number for host in members]
+        placement = group_placement(platform, parent, ranks)
+        described = parent.job.started(0, placement).of_group(
+            f"{parent.name}, ranks {', '.join(map(str, ranks))}",
+            len(ranks),
+            round_trace(parent.trace.name, len(ranks), platform.values),
         )
         return start_job(self._setup, number, described, number)
 

@@ -47,7 +47,8 @@ class HostProcess(Controlled):
     messages: list[dict] = field(default_factory=list)
     joined: bool = False  # its program has joined its job
     disagreed: str | None = None  # why the ranks of its program's job cannot go on
-    left_told: bool = False  # True: the other ranks know that its program has ended
+    left_job: int | None = None  # collectives of its job that its program called, if it has left
+    left_told: bool = False  # True: the other ranks know that its program has left
     wanted: list[dict] = field(default_factory=list)  # groups of ranks that its program wants
     withdrawn: list[str] = field(default_factory=list)  # keys of those that it wants no more
     made: set[int] = field(default_factory=set)  # numbers of groups for which it has a machine
@@ -94,7 +95,10 @@ class HostProcess(Controlled):
             elif "made" in message:
                 self.made.add(message["made"])
             elif "left" in message:
-                self.left[message["left"]] = message["calls"]
+                if message["left"] == self.spec.job.number:
+                    self.left_job = message["calls"]
+                else:
+                    self.left[message["left"]] = message["calls"]
             elif "disagree" in message:
                 self.disagreed = message["disagree"]
             elif "failed" in message:

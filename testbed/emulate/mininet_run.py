@@ -30,8 +30,10 @@ from testbed.emulate.session import SharedSession
 from testbed.emulate.switch_backends import Backend, backend_of
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
-from testbed.errors import RunError
+from testbed.errors import RunError, UserError
+from testbed.machine import kernel_probe
 from testbed.protocols import has_compiled
+from testbed.routing.group_server import has_shared_servers
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work
 from testbed.runtimes.run import Run
@@ -65,6 +67,14 @@ class MininetRun:
         prompt: the time at which Mininet's prompt opens: "before" the jobs, "during" or "after"
         them; None: it does not. Raises UserError for tasks that the machine cannot do."""
         self.run = run
+        topology = run.setup.platform.topology
+        why_not = kernel_probe.why_no_policy_routing() if has_shared_servers(topology) else ""
+        if why_not:
+            raise UserError(
+                "topology: has servers with several hosts, each with an interface of its own, which"
+                f" needs policy routing, and this machine's kernel has none ({why_not}). Use a"
+                " kernel with CONFIG_IP_MULTIPLE_TABLES, runtime: virtual, or one host per server"
+            )
         self._captured, self._shared, self._prompt = captured, shared, prompt
         self._backend = backend_of(run.setup.platform, run.program)
 
@@ -274,6 +284,7 @@ class Repetition:
             session.logs,
             self.number,
             start_ns,
+            self.topology,
             self._communicators,
         )
         look = dataplane.SnapshotTaker(platform) if platform.aggregators > 0 else None

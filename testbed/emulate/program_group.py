@@ -1,21 +1,21 @@
 """The programs of jobs (`command` in an experiment file): started, watched, ended.
 
-Each worker of such a job has one process, a *rank*, in its host's namespace, with the environment
-that `torchrun` would give it. It runs as the user behind sudo, and what it prints goes to a file of
-its own. A job is over when all its ranks have ended with exit code 0. If one of them fails, or the
-ranks disagree about a collective, or one does not come to it in time, all ranks are told why, and
-those that go on are killed.
+Each worker of such a job has one process, a *rank*, in its host's namespace. Or there is one
+process on each server, which makes the ranks (`launch: servers`); what becomes of it becomes of all
+of them. It runs as the user behind sudo (program_environment.py), and what it prints goes to a file
+of its own. A job is over when all its ranks have ended with exit code 0. If one of them fails, or
+the ranks disagree about a collective, or one does not come to it in time, all ranks are told why,
+and those that go on are killed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
-import pwd
 import re
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -23,40 +23,42 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.collective.client import BACKEND, RECORD, SOCKET, TIMEOUT_S, socket_name
-from testbed.collective.report import MEASURES
-from testbed.collective.tally import COLLECTIVES, GLOO, KEY, SYSTEM
+from testbed.collective.tally import GLOO, KEY, SYSTEM
 from testbed.config import units
 from testbed.emulate.host_group import HostGroup, HostProcess
+from testbed.emulate.program_environment import Place, environment_of_rank, environment_of_server
 from testbed.errors import RunError, sentence
-from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS
+from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS, SERVERS
 from testbed.hosts import progress_board as board
 from testbed.linux.ownership import hand_over, user_behind
 from testbed.network.spawner import Process, Spawner
-from testbed.paths import import_path
 
 if TYPE_CHECKING:
     from testbed.emulate.communicators import Communicators
     from testbed.experiment.schema_jobs import Job
+    from testbed.topology import Topology
 
 INA = "ina"  # the job's key `backend`
 # What a child of the spawner calls.
 TARGET = "testbed.emulate.child_processes:program"
-MASTER_PORT = 29500  # as torchrun's default
 LAST_BYTES = 4096  # of a rank's measures, in which its last report is looked for
+LEAVING_NS = 10_000_000_000  # for the process of a rank that has left its job to end
 LAST_WORDS_NS = 5_000_000_000  # for the other ranks to say what they were told
 
 
 @dataclass
 class Rank:
-    """One process of a program."""
+    """One rank of a program. `process`: its process, or that of its server; `started`: what that is
+    in messages."""
 
     host: HostProcess
     process: Process
+    started: str
     log: Path
     measures: Path
     collectives: Path
     ended_ns: int | None = None  # on CLOCK_MONOTONIC
+    left_ns: int | None = None  # when its program was seen to have left the job
 
     @property
     def number(self) -> int:
@@ -74,6 +76,8 @@ class _Job:
     hosts: list[HostProcess]
     timeout_ns: int  # of a collective that some ranks have called
     backend: str | None  # that replaces the program's choice
+    places: list[Place]  # by rank
+    in_servers: bool  # True: a process on each server makes its ranks
     ranks: list[Rank] = field(default_factory=list)
     seen: tuple = ()  # the ranks' calls and results at their last change,
     seen_ns: int = 0  # and the time of that change
@@ -91,6 +95,7 @@ class ProgramGroup:
         logs: Path,
         repetition: int,
         start_ns: int,
+        topology: Topology,
         communicators: Communicators | None = None,
     ) -> None:
         """namespaces: holder's process id by host. start_ns: the common start, on CLOCK_MONOTONIC.
@@ -101,17 +106,24 @@ class ProgramGroup:
         self._logs = logs
         self._repetition = repetition
         self._start_ns = start_ns
-        self._jobs = {
-            number: _Job(
+        self._jobs: dict[int, _Job] = {}
+        masters: list[str] = []  # servers of the jobs' first ranks, where their ports are taken
+        for number, job in enumerate(jobs):
+            if not job.is_program:
+                continue
+            workers = hosts.of_job(number, "worker")
+            ranks = [host.spec.host for host in workers]
+            first = topology.server_of(ranks[0])
+            self._jobs[number] = _Job(
                 shlex.split(job.command),
                 start_ns + job.start_ns,
-                hosts.of_job(number, "worker"),
+                workers,
                 job.collective_timeout_ns or COLLECTIVE_TIMEOUT_NS,
                 job.backend,
+                Place.of_all(topology, ranks, workers[0].spec.address, masters.count(first)),
+                job.launch == SERVERS,
             )
-            for number, job in enumerate(jobs)
-            if job.is_program
-        }
+            masters.append(first)
 
     def ranks(self, job: int) -> list[Rank]:
         """A job's ranks that have been started."""
@@ -124,7 +136,9 @@ class ProgramGroup:
             self._communicators.tick(now_ns)
         for job in self._jobs.values():
             if not job.ranks and now_ns >= job.start_ns:
-                job.ranks = [self._start(job, host) for host in job.hosts]
+                for ranks in self._started_together(job):
+                    job.ranks += self._start(job, ranks)
+                job.ranks.sort(key=lambda rank: rank.number)
             self._check_waiting(job, now_ns)
             for host in job.hosts:
                 if host.disagreed is not None:
@@ -134,19 +148,30 @@ class ProgramGroup:
                     continue
                 rank.ended_ns = now_ns
                 if rank.process.code != 0:
-                    self._abort(job, f"{rank.title} {rank.process.how_it_ended}", rank)
+                    self._abort(job, f"{rank.started} {rank.process.how_it_ended}", rank)
                 rank.host.send(ended=True)
             for rank in job.ranks:
-                # A rank that fails leaves before it has ended; the others are told why, then.
-                done = rank.host.done if rank.ended_ns is not None else None
-                if done is not None and not rank.host.left_told:
-                    rank.host.left_told = True
-                    if job.backend == INA and not rank.host.joined:
-                        self._abort(job, _never_joined(rank, job.command), rank)
-                    for other in job.hosts:
-                        if other is not rank.host and other.done is None:
-                            number = other.spec.job.number
-                            other.send(left=[rank.number, done["calls"]], group=number)
+                self._tell_left(job, rank, now_ns)
+
+    def _tell_left(self, job: _Job, rank: Rank, now_ns: int) -> None:
+        """Tell the other ranks that one has left. A rank that fails leaves before its process has
+        ended, and they are told why, then; so the process has some time to end."""
+        host = rank.host
+        if host.left_job is not None and rank.left_ns is None:
+            rank.left_ns = now_ns
+        calls = None
+        if rank.ended_ns is not None and host.done is not None:
+            calls = host.done["calls"]
+        elif rank.left_ns is not None and now_ns - rank.left_ns > LEAVING_NS:
+            calls = host.left_job
+        if calls is None or host.left_told:
+            return
+        host.left_told = True
+        if job.backend == INA and not host.joined:
+            self._abort(job, _never_joined(rank, job.command), rank)
+        for other in job.hosts:
+            if other is not host and other.done is None:
+                other.send(left=[rank.number, calls], group=other.spec.job.number)
 
     def _check_waiting(self, job: _Job, now_ns: int) -> None:
         """Fail if a rank waits for one that will never come.
@@ -259,30 +284,59 @@ class ProgramGroup:
         self.kill(running)
         self._spawner.wait_ended([rank.process for rank in running], 10, "end of the programs")
 
-    def _start(self, job: _Job, host: HostProcess) -> Rank:
-        spec = host.spec
+    @staticmethod
+    def _started_together(job: _Job) -> list[list[int]]:
+        """The ranks that each process of a job is for."""
+        if not job.in_servers:
+            return [[rank] for rank in range(len(job.hosts))]
+        servers: dict[str, list[int]] = {}
+        for rank, place in enumerate(job.places):
+            servers.setdefault(place.server, []).append(rank)
+        return [*servers.values()]
+
+    def _start(self, job: _Job, ranks: list[int]) -> list[Rank]:
+        """Start a process, for one rank, or for those of a server."""
+        hosts = [job.hosts[rank] for rank in ranks]
+        places = [job.places[rank] for rank in ranks]
+        spec, place = hosts[0].spec, places[0]
         suffix = "" if self._repetition == 0 else f"-r{self._repetition}"
-        log = self._logs / f"{spec.job.name}-rank{spec.number}{suffix}.log"
-        measures, collectives = log.with_suffix(".jsonl"), log.with_suffix(".collectives")
-        for path in (log, measures, collectives):
+        own = [self._logs / f"{spec.job.name}-rank{rank}{suffix}.log" for rank in ranks]
+        log, key = own[0], f"{spec.job.name}-{spec.number}"
+        if job.in_servers:
+            log = self._logs / f"{spec.job.name}-{place.server}{suffix}.log"
+            key = f"{spec.job.name}-{place.server}"
+        measures = [path.with_suffix(".jsonl") for path in own]
+        collectives = [path.with_suffix(".collectives") for path in own]
+        for path in (log, *measures, *collectives):
             path.touch()
             hand_over(path)
+        make = environment_of_server if job.in_servers else environment_of_rank
+        common = job.timeout_ns, job.backend
         arguments = {
             "command": command_line(job.command),
-            "environment": environment(job.hosts, host, measures, job.timeout_ns, job.backend)
-            | {COLLECTIVES: str(collectives.absolute())},
+            "environment": make(
+                [host.spec for host in hosts], places, measures, collectives, *common
+            ),
             "folder": str(Path.cwd()),
             "user": user_behind(),
             "node": self._namespaces[spec.host],
         }
         process = self._spawner.spawn(
-            f"{spec.job.name}-{spec.number}-r{self._repetition}",
+            f"{key}-r{self._repetition}",
             TARGET,
             arguments,
             log,
             namespace=self._namespaces[spec.host],
         )
-        return Rank(host, process, log, measures, collectives)
+        started = f"rank {spec.number} of job {spec.job.name}"
+        if job.in_servers:
+            numbers = ", ".join(map(str, ranks))
+            started = (
+                f"the process on server {place.server} of job {spec.job.name} (rank"
+                f"{'s' * (len(ranks) > 1)} {numbers})"
+            )
+        files = zip(hosts, measures, collectives, strict=True)
+        return [Rank(host, process, started, log, said, called) for host, said, called in files]
 
     def _abort(self, job: _Job, why: str, failed: Rank | None) -> None:
         """Tell all ranks why the job is over, give them a moment, and end them."""
@@ -330,59 +384,13 @@ def _never_joined(rank: Rank, command: Sequence[str]) -> str:
 
 
 def command_line(command: Sequence[str]) -> list[str]:
-    """Command line of a program; this Python runs a Python file."""
+    """Command line of a program; this Python runs a Python file, and has a torchrun if the path has
+    none."""
     if command[0].endswith(".py"):
         return [sys.executable, "-u", *command]
+    if command[0] == "torchrun" and shutil.which("torchrun") is None:
+        return [sys.executable, "-u", "-m", "torch.distributed.run", *command[1:]]
     return list(command)
-
-
-def environment(
-    hosts: Sequence[HostProcess],
-    host: HostProcess,
-    measures: Path,
-    timeout_ns: int,
-    backend: str | None,
-) -> dict[str, str]:
-    """A rank's environment: the caller's, the variables that torchrun would set, and those of the
-    experiment."""
-    spec = host.spec
-    master = next(each.spec.address for each in hosts if each.spec.number == 0)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
-    user = user_behind()
-    if user is not None:
-        with contextlib.suppress(KeyError):  # a user without an account
-            account = pwd.getpwuid(user[0])
-            kept |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
-    return {
-        "OMP_NUM_THREADS": "1",  # as torchrun does where several ranks share a machine
-        **{name: value for name, value in kept.items() if name != RECORD},
-        **_recorded(kept.get(RECORD), spec.job.name),
-        "RANK": str(spec.number),
-        "WORLD_SIZE": str(spec.job.workers),
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "GROUP_RANK": str(spec.number),
-        "GROUP_WORLD_SIZE": str(spec.job.workers),
-        "MASTER_ADDR": master,
-        "MASTER_PORT": str(MASTER_PORT),
-        "GLOO_SOCKET_IFNAME": f"{spec.host}-eth0",
-        # Nobody answers questions about names, so a program need not wait long for an answer.
-        "RES_OPTIONS": "timeout:1 attempts:1",
-        "PYTHONPATH": import_path(kept),
-        SOCKET: socket_name(spec.job.number, spec.number),
-        MEASURES: str(measures.absolute()),
-        TIMEOUT_S: f"{timeout_ns / 1e9:g}",
-        **({BACKEND: backend} if backend else {}),
-    }
-
-
-def _recorded(wanted: str | None, job: str) -> dict[str, str]:
-    """Environment that tells a rank of a job what to record. wanted: the message of the command
-    `record`."""
-    options = json.loads(wanted) if wanted else {}
-    if options.pop("job", None) != job:
-        return {}
-    return {RECORD: json.dumps(options)}
 
 
 def _counts(text: str) -> list[dict[str, Any]]:

@@ -128,7 +128,11 @@ class Session:
             topology, self.nodes, self.logs, self.record.folder, **options
         )
         self._built = topology, kind, options
-        hosts, switches = dict.fromkeys(topology.hosts, "host"), topology.switches
+        hosts = dict.fromkeys([*topology.hosts, *topology.servers], "host")
+        switches = topology.switches
+        for ranks in topology.servers.values():  # which have one namespace
+            for name in ranks:
+                self.record.add(f"{name}-net", self._network.holders[name].pid)
         self.record.nodes = {**hosts, **dict.fromkeys(switches, "switch")}
         self.note_processes()
         return self.network

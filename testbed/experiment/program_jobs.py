@@ -19,6 +19,7 @@ from testbed.experiment.schema_jobs import (
     COLLECTIVE_TIMEOUT_NS,
     OF_PROGRAM,
     OF_REPLAY,
+    RANKS,
     Job,
 )
 from testbed.traffic.trace import Layer, Trace
@@ -64,6 +65,18 @@ def misplaced(path: KeyPath, job: Job) -> list[Problem]:
     ]
 
 
+def _script(words: list[str], folder: Path) -> tuple[int, str] | None:
+    """Place and absolute path of the Python file that a command such as torchrun starts, if it is
+    beside the experiment and not in the current folder."""
+    for place, word in enumerate(words[1:], 1):
+        if word.endswith(".py") and not word.startswith("-"):
+            try:
+                return None if Path(word).is_file() else (place, str(user_file(word, folder)))
+            except FieldError:
+                return None
+    return None
+
+
 def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
     """The job with its command as absolute paths and the defaults of a program, and the problems of
     its keys."""
@@ -93,7 +106,11 @@ def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
                 problems.append(Problem.of((*path, "command"), error))
                 return job, problems
             words[0] = str((here / words[0]).resolve())
+    elif script := _script(words, folder):
+        words[script[0]] = script[1]
     update: dict[str, object] = {"command": shlex.join(words)}
+    if job.launch is None:
+        update["launch"] = RANKS
     if job.numbers is None:
         update["numbers"] = "exponents"
     if job.collective_timeout_ns is None:

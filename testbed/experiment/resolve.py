@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ from testbed.experiment.schema_jobs import GROUPS, Fault, Job, Placement, RankMo
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
 from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS, frame_bytes
+from testbed.routing.group_server import has_shared_servers, nearest
 from testbed.systems import SystemOptions
 from testbed.topology import Topology
 
@@ -463,6 +465,7 @@ class _Resolver:
         extra = max(each, self.servers_reserved)
         if sum(job.workers + extra for job in jobs) > len(topology.hosts):
             extra = each
+        by_word = []
         for number, job in enumerate(jobs):
             if isinstance(job.placement, str):
                 free = [host for host in topology.hosts if host not in taken]
@@ -473,6 +476,9 @@ class _Resolver:
                 taken |= dict.fromkeys(hosts, "")
                 placement = Placement.of(hosts[: job.workers + each], job.workers)
                 jobs[number] = job.model_copy(update={"placement": placement})
+                by_word.append(number)
+        for number in by_word if self.serves_groups else ():
+            jobs[number] = self.serve_groups(jobs[number], taken)
 
     @property
     def servers_per_job(self) -> int | None:
@@ -481,10 +487,44 @@ class _Resolver:
             return None
         return self.system.servers_per_job(self.parts.get("system"))
 
+    @property
+    def serves_groups(self) -> bool:
+        """True if groups of ranks may have parameter servers of their own."""
+        if self.system is None or self.system.servers != "one" or self.system.planned:
+            return False
+        return self.topology is not None and has_shared_servers(self.topology)
+
+    def serve_groups(self, job: Job, taken: dict[str, str]) -> Job:
+        """The job with further parameter servers, on free hosts, for groups of its ranks that are
+        known before the run: for each the nearest, if it is nearer than the job's."""
+        assert self.topology is not None
+        placement = job.fixed_placement
+        found = placement.servers
+        for group in self.known_groups(job):
+            workers = [placement.workers[rank] for rank in group]
+            known = [host for host in self.topology.hosts if host not in taken or host in found]
+            host = nearest(self.topology, workers, known)
+            if host not in found:
+                found = (*found, host)
+                taken[host] = ""
+        served = Placement.of((*placement.workers, *found), job.workers)
+        return job.model_copy(update={"placement": served})
+
+    def known_groups(self, job: Job) -> Sequence[Sequence[int]]:
+        """Ranks of the groups of a job that are known before the run."""
+        if job.parallel is not None:
+            return job.parallel.groups
+        if job.has_ranks and job._trace is not None and "values_per_packet" in self.parts:
+            groups = job.rank_groups(self.parts["values_per_packet"])
+            return [group.ranks for group in groups]
+        return ()
+
     def servers_fit(self, path: KeyPath, placement: Placement) -> bool:
         """True if a job names as many servers as its system has; otherwise adds a problem."""
         wanted, found = self.servers_per_job, len(placement.servers)
         if self.system is None or wanted is None or found == wanted:
+            return True
+        if wanted == 1 < found and self.serves_groups:  # further ones are for groups of ranks
             return True
         title = self.system.title
         if not found:

@@ -169,7 +169,16 @@ OF_REPLAY = (
     "speed_spread",
 )
 # Keys of a job that is a program; one that replays a model has none of them.
-OF_PROGRAM = ("command", "backend", "numbers", "groups", "parallel", "collective_timeout_ns")
+OF_PROGRAM = (
+    "command",
+    "launch",
+    "backend",
+    "numbers",
+    "groups",
+    "parallel",
+    "collective_timeout_ns",
+)
+RANKS, SERVERS = "ranks", "servers"  # what a program is started for, by `launch`
 GROUPS = 255  # of ranks that a program can make, unless the experiment says otherwise
 MAX_GROUPS = 4096
 
@@ -197,6 +206,14 @@ class Job(JobShape):
         " one process on each worker's host, which supplies the values. The testbed's Python"
         " runs Python files. Its path is relative to the experiment file or to the current"
         " folder. Only on Mininet.",
+    )
+    launch: Annotated[str | None, Choice((RANKS, SERVERS))] = Field(
+        default=None,
+        json_schema_extra={"default": "`ranks` with `command`"},
+        description="How often `command` is started: `ranks`: once for each worker, as a rank with"
+        " `torchrun`'s environment; `servers`: once on each server with workers, and makes the"
+        " processes of its ranks itself, as `torchrun` does (docs/training.md). Only with"
+        " `command`.",
     )
     backend: Annotated[str | None, Choice(("ina", "gloo"))] = Field(
         default=None,

@@ -225,8 +225,9 @@ class ProgramLink:
         assert self.job.program is not None
         if self.job.program.fileno() >= 0:
             return (
-                f"{self._rank} is a single process, and another one has joined as it. A host has"
-                " one rank: start torchrun with --nproc-per-node 1"
+                f"{self._rank} is a single process, and another one has joined as it. Where the"
+                " command makes the ranks of its server, the job's key is `launch: servers`; else"
+                " start torchrun with --nproc-per-node 1"
             )
         return (
             f"the process that was {self._rank} has left it for good. A process that takes its"
@@ -270,11 +271,12 @@ class ProgramLink:
         membership.close()
 
     def news_of_leaving(self) -> list[Membership]:
-        """The groups that the program has left since this was asked last."""
+        """The communicators that the program has left since this was asked last: no process can
+        come back to them."""
         found = [each for each in self._memberships if each.finished and not each.said_left]
         for each in found:
             each.said_left = True
-        return [each for each in found if each is not self.job]
+        return found
 
     def end(self) -> None:
         """The rank has ended, with all processes that it may have started again."""

@@ -202,11 +202,13 @@ _KERNEL_REMEDY = {
     kernel_probe.VETH: "sudo modprobe veth (on the machine itself, not in a container)",
     kernel_probe.PACKET_SOCKETS: "sudo modprobe af_packet (on the machine itself)",
     kernel_probe.TRAINS: "Linux 6.2 or newer",
+    kernel_probe.POLICY_ROUTING: "a kernel with CONFIG_IP_MULTIPLE_TABLES",
     kernel_probe.HTB: "sudo modprobe sch_htb (on the machine itself)",
     kernel_probe.NETEM: "sudo modprobe sch_netem (on the machine itself)",
 }
 _OPTIONAL = {
     kernel_probe.TRAINS: "only for speed: without it packets go one by one",
+    kernel_probe.POLICY_ROUTING: "only where servers have several ranks",
     kernel_probe.HTB: "only where the switch is BMv2: links with a bandwidth",
     kernel_probe.NETEM: "only where the switch is BMv2: links with delay or loss",
 }

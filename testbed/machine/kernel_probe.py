@@ -25,7 +25,8 @@ PACKET_SOCKETS = "packet sockets"
 HTB = "HTB"
 TRAINS = "UDP trains"
 NETEM = "netem"
-FEATURES = (NAMESPACES, VETH, PACKET_SOCKETS, TRAINS, HTB, NETEM)
+POLICY_ROUTING = "policy routing"
+FEATURES = (NAMESPACES, VETH, PACKET_SOCKETS, TRAINS, POLICY_ROUTING, HTB, NETEM)
 
 _PAIR = "probe0", "probe1"
 _ADDRESS, _NEIGHBOUR, _PORT = "10.0.0.1", "10.0.0.2", 9
@@ -98,16 +99,34 @@ def _pass_trains() -> None:
             raise OSError("UDP sockets do not receive them")
 
 
+def _route_by_source() -> None:
+    """Rules as of a server with several addresses (testbed/network/server_routes.py)."""
+    _command("ip", "rule", "add", "priority", "101", "from", _ADDRESS, "iif", "lo", "lookup", "101")
+    _command("ip", "rule", "add", "priority", "300", "lookup", "local")
+    _command("ip", "rule", "del", "priority", "0")
+
+
 def why_no_trains() -> str:
-    """Reason why this kernel does not pass UDP packets in trains; "" if it does. Tried in a child
-    process with a network namespace of its own."""
+    """Reason why this kernel does not pass UDP packets in trains; "" if it does."""
+    return _why_not(_make_veth, _pass_trains)
+
+
+def why_no_policy_routing() -> str:
+    """Reason why this kernel has no rules of routing; "" if it has."""
+    return _why_not(_route_by_source)
+
+
+def _why_not(*actions: Callable[[], None]) -> str:
+    """Reason why one of these fails; "" if none does. Tried in a child process with a network
+    namespace of its own."""
     reason, theirs = os.pipe()
     child = os.fork()
     if child == 0:
         found = "cannot be tried"
         try:
             found = _attempt(lambda: kernel.unshare(kernel.CLONE_NEWNET))
-            found = found or _attempt(_make_veth) or _attempt(_pass_trains)
+            for action in actions:
+                found = found or _attempt(action)
         finally:
             os.write(theirs, found.encode()[:1000])
             os._exit(0)
@@ -155,6 +174,7 @@ def probe() -> dict[str, str]:
     for feature, action in (
         (PACKET_SOCKETS, _send_packet),
         (TRAINS, _pass_trains),
+        (POLICY_ROUTING, _route_by_source),
         (HTB, _make_htb),
         (NETEM, _make_netem),
     ):

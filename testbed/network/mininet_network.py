@@ -9,6 +9,9 @@ it.
 Addresses: a host has its address as a /32, and its switch's address as gateway with a permanent
 neighbour entry, so that a host sends no ARP and all its traffic goes through the switch's L3
 forwarding.
+
+The hosts of a server share a namespace, in which each has its own interface and address. Rules of
+policy routing (server_routes.py) keep them apart.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from testbed import topology as addresses
 from testbed.errors import RunError
 from testbed.network.mininet_parts import Mininet, Node
 from testbed.network.nodes import BuiltIntf, BuiltLink, P4Switch, TestbedHost
+from testbed.network.server_routes import Nic, server_commands
 from testbed.network.spawner import Process, Spawner
 
 # A packet with 256 values of 4 bytes, all headers and room to spare.
@@ -33,11 +37,12 @@ MTU_BYTES = 9000
 class Network(Mininet):
     """A built network; its switches wait for `start`.
 
-    topology: hosts, switches and links. spawner: forks the processes that hold the namespaces.
-    logs: folder for what those write. sockets: folder for the switches' control sockets (a short
-    path). launch: starts a switch process, see `P4Switch`. mtu_bytes: of every interface. qdiscs:
-    commands for `tc -batch`, by the node in whose namespace they are carried out. trains: the
-    interfaces pass UDP packets in trains; all switches must take them apart.
+    topology: hosts, switches and links; `holders`: the process that holds the namespace of each of
+    them, of the hosts of a server the same one. spawner: forks the processes that hold the
+    namespaces. logs: folder for what those write. sockets: folder for the switches' control sockets
+    (a short path). launch: starts a switch process, see `P4Switch`. mtu_bytes: of every interface.
+    qdiscs: commands for `tc -batch`, by the node in whose namespace they are carried out. trains:
+    the interfaces pass UDP packets in trains; all switches must take them apart.
     """
 
     def __init__(
@@ -96,17 +101,23 @@ class Network(Mininet):
     def take_down(self) -> None:
         """Stop everything and give the namespaces up, with which the links go."""
         self.stop()
-        holders = list(self.holders.values())
+        holders = list({holder.key: holder for holder in self.holders.values()}.values())
         for holder in holders:
             self.spawner.signal(holder, signal.SIGKILL)
         self.spawner.wait_ended(holders, 30, "end of the network")
         self.spawner.pump()  # nobody is to be surprised later that they have ended
 
     def _hold(self, logs: Path) -> dict[str, Process]:
-        """A namespace per node, each held by a process; by name of the node."""
-        names = [*self.topology.hosts, *self.topology.switches]
+        """A namespace per server and switch, each held by a process; by name of the node."""
+        topology = self.topology
+        server_of = {name: topology.server_of(name) for name in topology.hosts}
+        names = [*dict.fromkeys(server_of.values()), *topology.switches]
+        shared = {server for server, ranks in topology.servers.items() if len(ranks) > 1}
         hosts = logs / "hosts"
-        known = [f"{self._address(name)[0]} {name}" for name in self.topology.hosts]
+        known = []
+        for name, server in server_of.items():
+            alias = "" if server == name else f" {server}"
+            known.append(f"{self._address(name)[0]} {name}{alias}")
         hosts.write_text("\n".join(["127.0.0.1 localhost", *known, ""]))
         hosts.chmod(0o644)
         ready, theirs = os.pipe()
@@ -116,7 +127,11 @@ class Network(Mininet):
                 name: self.spawner.spawn(
                     f"{name}-net",
                     target,
-                    {"name": name, "hosts": str(hosts.absolute())},
+                    {
+                        "name": name,
+                        "hosts": str(hosts.absolute()),
+                        "several_addresses": name in shared,
+                    },
                     logs / "namespaces.log",
                     descriptors=[theirs],
                     title=f"ina namespace {name}",
@@ -139,7 +154,8 @@ class Network(Mininet):
             os.close(ready)
             os.close(theirs)
         self.spawner.wait_started(list(holders.values()))
-        return holders
+        of_hosts = {name: holders[server] for name, server in server_of.items()}
+        return of_hosts | {name: holders[name] for name in topology.switches}
 
     def _link_command(self, first: str, second: str) -> str:
         """Add a link to Mininet's books; returns the `ip` command that makes it."""
@@ -180,14 +196,29 @@ class Network(Mininet):
 
     def _ip_commands(self, host: Node) -> list[str]:
         """Lines for `ip -batch` in a host."""
-        intf = host.defaultIntf()
-        neighbour = self.topology.number(self.topology.switch_of(host.name))
-        gateway, mac = addresses.switch_ip(neighbour), addresses.switch_mac(neighbour)
-        return [
-            f"addr add {intf.ip}/32 dev {intf.name}",
-            f"neigh add {gateway} lladdr {mac} dev {intf.name} nud permanent",
-            f"route add default via {gateway} dev {intf.name} onlink",
+        own = self._nic(host.name)
+        commands = [
+            f"addr add {own.address}/32 dev {own.interface}",
+            f"neigh add {own.gateway} lladdr {own.mac} dev {own.interface} nud permanent",
         ]
+        topology = self.topology
+        ranks = topology.servers.get(topology.server_of(host.name), (host.name,))
+        if host.name == ranks[0]:
+            commands.append(f"route add default via {own.gateway} dev {own.interface} onlink")
+        if len(ranks) > 1 and host.name == ranks[-1]:  # all interfaces of the server are up
+            places = {
+                self._address(name)[0]: topology.local_rank(name)
+                for name in topology.hosts
+                if name not in ranks
+            }
+            commands += server_commands([self._nic(name) for name in ranks], places)
+        return commands
+
+    def _nic(self, host: str) -> Nic:
+        """A host's interface."""
+        neighbour = self.topology.number(self.topology.switch_of(host))
+        gateway, mac = addresses.switch_ip(neighbour), addresses.switch_mac(neighbour)
+        return Nic(self[host].defaultIntf().name, self._address(host)[0], gateway, mac)
 
     def _mac(self, name: str) -> str:
         """A host's address. A switch's interfaces get others than the switch has as a gateway: the

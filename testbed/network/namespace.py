@@ -28,15 +28,22 @@ _SETTINGS = {
     "net/ipv4/conf/default/rp_filter": "0",
 }
 
+# Of a server with several addresses: packets from one of them come to another over the wire.
+_SEVERAL_ADDRESSES = {
+    "net/ipv4/conf/all/accept_local": "1",
+    "net/ipv4/conf/all/arp_ignore": "1",
+}
+
 _NAMES = "/etc/hosts"
 
 
 def hold(arguments: dict, descriptors: list[int]) -> int:
     """Be a new network namespace until killed; a byte on descriptors[0] says that it is there.
 
-    arguments: {"name": of the node, "hosts": file with the names of all hosts}. The node has a host
-    name and mounts of its own, too: /sys shows its own interfaces, and /etc/hosts is that file. Its
-    mount namespace stays a slave of the machine's: an unmount outside must not fail because of us.
+    arguments: {"name": of the node, "hosts": file with the names of all hosts,
+    "several_addresses": true if it is a server of several hosts}. The node has a host name and
+    mounts of its own, too: /sys shows its own interfaces, and /etc/hosts is that file. Its mount
+    namespace stays a slave of the machine's: an unmount outside must not fail because of us.
     """
     kernel.unshare(kernel.CLONE_NEWNET | kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS)
     socket.sethostname(arguments["name"])
@@ -44,7 +51,8 @@ def hold(arguments: dict, descriptors: list[int]) -> int:
     kernel.mount("sysfs", "/sys", "sysfs", 0)
     if os.path.exists(_NAMES):
         kernel.mount(arguments["hosts"], _NAMES, None, kernel.MS_BIND)
-    for name, value in _SETTINGS.items():
+    settings = _SETTINGS | (_SEVERAL_ADDRESSES if arguments["several_addresses"] else {})
+    for name, value in settings.items():
         path = Path("/proc/sys") / name
         if path.exists():  # a kernel without IPv6 has no IPv6 to switch off
             path.write_text(value)

@@ -13,6 +13,7 @@ from testbed.experiment.background_flows import flows_of
 from testbed.experiment.link_faults import LinkChange, link_changes
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
+from testbed.routing.group_server import nearest
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree, job_tree, root_switch
 from testbed.setup.communicator import Communicator
@@ -110,16 +111,25 @@ def _groups(setup: Setup) -> dict[int, JobSetup]:
         from testbed.experiment.rank_jobs import calls_trace
 
         groups = parent.job.rank_groups(setup.platform.values)
-        hosts = parent.job.fixed_placement
         for number, group in zip(setup.platform.group_numbers(job), groups, strict=True):
-            workers = tuple(hosts.workers[rank] for rank in group.ranks)
-            servers = {"ps": hosts.servers} if hosts.servers else {}
-            started = parent.job.started(parent.job.start_ns, Placement(workers=workers, **servers))
+            placement = group_placement(setup.platform, parent, group.ranks)
+            workers = placement.workers
+            started = parent.job.started(parent.job.start_ns, placement)
             name = f"{parent.name}, group {group.name or 'of all ranks'}"
             described = started.of_group(name, len(workers), calls_trace(parent.trace, group))
             made = start_job(setup, number, described, number)
             found[number] = replace(made, ranks=RankGroup(job, group))
     return found
+
+
+def group_placement(platform: Platform, parent: JobSetup, ranks: Sequence[int]) -> Placement:
+    """The hosts of a group of a job's ranks. Of several parameter servers of a system that has one
+    per job, a group uses the nearest."""
+    hosts = parent.job.fixed_placement
+    workers, servers = tuple(hosts.workers[rank] for rank in ranks), hosts.servers
+    if platform.system.servers == "one" and len(servers) > 1:
+        servers = (nearest(platform.topology, workers, servers),)
+    return Placement.of((*workers, *servers), len(workers))
 
 
 def start_job(setup: Setup, number: int, job: Job, part: int) -> JobSetup:
@@ -179,6 +189,9 @@ def _communicator(
     changes: Sequence[LinkChange],
 ) -> Communicator:
     placement, topology = job.fixed_placement, platform.topology
+    servers = placement.servers
+    if platform.system.servers == "one":  # further ones are for groups
+        servers = servers[:1]
     tree: JobTree | None = None
     reminded: tuple[str, ...] = ()
     if plan is not None:
@@ -187,18 +200,17 @@ def _communicator(
             able = [name for name in topology.switches if platform.switches.of(name).aggregates]
             reminded = tuple(dict.fromkeys([*reminded, *able]))
     elif platform.system.memory:
-        servers = placement.servers
         target = servers[0] if servers else root_switch(topology, placement.workers)
         tree = job_tree(topology, placement.workers, target)
         reminded = tree.switches
         if changes and servers:
             later = planned_topologies(topology, changes)[1:]
-            reminded = tree_switches(tree, placement.workers, placement.ps, later)
+            reminded = tree_switches(tree, placement.workers, servers[0], later)
     return Communicator(
         number=number,
         topology=topology,
         workers=placement.workers,
-        servers=placement.servers,
+        servers=servers,
         slots=slots,
         tree=tree,
         plan=plan,

@@ -32,8 +32,12 @@ def host_specs(setup: Setup) -> list[HostSpec]:
 
 
 def _with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
-    """A job's hosts, each with its roles in the communicators of groups of the job's ranks."""
+    """A job's hosts, each with its roles in the communicators of groups of the job's ranks; last
+    those of parameter servers that only groups use."""
     specs = job_specs(setup, job)
+    for number, host in enumerate(job.job.fixed_placement.servers):
+        if number >= len(job.group.servers):
+            specs.append(_server_spec(setup, job, specs[0], number, host))
     if not job.job.has_ranks:
         return specs
     roles: list[list[HostSpec]] = [[] for _ in specs]
@@ -43,7 +47,9 @@ def _with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
         ranks = group.ranks
         if ranks is None or ranks.job != job.number:
             continue
-        places = (*ranks.calls.ranks, *range(workers, len(specs)))
+        placed = job.job.fixed_placement.servers
+        places = [*ranks.calls.ranks]
+        places += [workers + placed.index(server) for server in group.group.servers]
         for place, spec in zip(places, job_specs(setup, group), strict=True):
             roles[place].append(spec)
             names[place].append(ranks.calls.name)
@@ -131,23 +137,27 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
         for worker, host in enumerate(group.workers)
     ]
     for server, host in enumerate(group.servers):
-        peers = [switch_ip(topology.number(switch_of(topology, host)))]  # its gateway
-        peers += [address(worker) for worker in group.workers]
-        if isinstance(options, ServerSpec):
-            peers += [switch.address for switch in options.switches]
-        specs.append(
-            HostSpec(
-                role="ps",
-                number=server,
-                host=host,
-                address=address(host),
-                peers=tuple(peers),
-                rate_bps=uplink_rate(platform, host),
-                job=spec,
-                options=options,
-            )
-        )
+        specs.append(_server_spec(setup, job, specs[0], server, host))
     return specs
+
+
+def _server_spec(setup: Setup, job: JobSetup, worker: HostSpec, number: int, host: str) -> HostSpec:
+    """The specification of a job's parameter server. worker: of the same job."""
+    topology, options = setup.platform.topology, worker.options
+    peers = [switch_ip(topology.number(switch_of(topology, host)))]  # its gateway
+    peers += [host_ip(topology.number(each)) for each in job.group.workers]
+    if isinstance(options, ServerSpec):
+        peers += [switch.address for switch in options.switches]
+    return HostSpec(
+        role="ps",
+        number=number,
+        host=host,
+        address=host_ip(topology.number(host)),
+        peers=tuple(peers),
+        rate_bps=uplink_rate(setup.platform, host),
+        job=worker.job,
+        options=options,
+    )
 
 
 def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSpec:

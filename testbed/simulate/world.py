@@ -266,9 +266,8 @@ def build(setup: Setup, compiled: Compiled) -> Nodes:
     platform = setup.platform
     topology, values, width = platform.topology, platform.values, platform.bitmap_bits
     batches = Placed(new_batch(ROWS_IN, values, width)), Placed(new_batch(ROWS_OUT, values, width))
-    hosts = len(topology.hosts)
-    if not platform.arrivals:
-        hosts = sum(len(job.group.hosts) for job in setup.jobs.values())
+    specs = [] if platform.arrivals else host_specs(setup)
+    hosts = len(topology.hosts) if platform.arrivals else len(specs)
     switches = {
         name: _switch(setup, name, compiled, setup.seed * 1000 + number)
         for number, name in enumerate(topology.switches)
@@ -282,7 +281,7 @@ def build(setup: Setup, compiled: Compiled) -> Nodes:
     if platform.arrivals:
         world.state[0].report_finished = 1
         return nodes
-    nodes.enter(host_specs(setup), range(hosts), 0)
+    nodes.enter(specs, range(hosts), 0)
     nodes.worlds[0] = Placed(nodes.world._replace(pauses=_pauses(nodes)))
     return nodes
 

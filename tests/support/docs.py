@@ -152,7 +152,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN experiments/quickstart\.yaml", _EMULATED),
     (r"RUN experiments/(sum-arrays|train_digits)\.yaml", _PROGRAMS),
     (r"RUN experiments/train_(text|clicks|jax)\.yaml", _EXAMPLES),
-    (r"RUN experiments/train_(mesh|sharded|experts|pipeline)\.yaml", _PARALLEL),
+    (r"RUN experiments/train_(mesh|servers|sharded|experts|pipeline)\.yaml", _PARALLEL),
     (r"RUN record (FILE|experiments/train_\w+\.yaml) -o \w+\.npz( --steps \d+)?", _RECORD),
     (
         r"RUN (record (FILE|experiments/train_\w+\.yaml) -o \w+\.et|recording RUN\.et)",

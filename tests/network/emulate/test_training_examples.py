@@ -58,6 +58,11 @@ PARALLEL = {
         # The parameters, at the beginning: shares of some, the whole of others.
         | counted("0 1 2 3, 4 5 6 7", "scatter float32 gloo", "broadcast float32 system"),
     ),
+    "servers": (
+        ("--loss 2.9", "--steps 15 --batch 8 --loss 3.5"),
+        counted("0 1 2 3, 4 5 6 7, 0 4, 1 5, 2 6, 3 7", "all_reduce float32 system")
+        | counted("0 1 2 3, 4 5 6 7", "scatter float32 gloo", "broadcast float32 system"),
+    ),
     "sharded": (
         ("--loss 2.9", "--steps 15 --loss 3.5 --save {folder}/text.pt"),
         counted("all", "all_gather bfloat16 system", "reduce_scatter float32 system")
@@ -80,6 +85,7 @@ PARALLEL = {
     "name",
     [
         pytest.param("mesh", marks=pytest.mark.slow),
+        pytest.param("servers", marks=pytest.mark.slow),
         pytest.param("sharded", marks=pytest.mark.slow),
         pytest.param("experts", marks=pytest.mark.slow),
         "pipeline",
@@ -94,6 +100,8 @@ def test_parallel_training_learns_and_each_group_is_aggregated(tmp_path: Path, n
     assert shipped in text
     text = text.replace(shipped, changed.format(folder=tmp_path))
     path = tmp_path / "experiment.yaml"
+    # Else torchrun leaves its folders behind.
+    text = text.replace("torchrun", f"torchrun --log-dir {tmp_path}/torchrun")
     path.write_text(text.replace("../examples", str(ROOT / "examples")))
     done = run(path, tmp_path / "results", "--no-report")
     assert done.returncode == 0, done.stderr

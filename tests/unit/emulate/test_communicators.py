@@ -314,3 +314,23 @@ def test_declared_groups_are_there_before_their_ranks_ask():
     run.want("turned", [3, 1])  # a group in another order is another one
     run.tick()
     assert len(workers[1].heard_of("made")) == 1 and run.asked
+
+
+def test_of_several_parameter_servers_each_group_has_the_nearest():
+    run = Run()
+    text = TEXT.replace("groups: 2", "groups: 4") % ("esa", "")
+    text = text.replace(
+        "two_level, tors: 2, hosts: 3, servers: 1", "rails, servers: 2, ranks: 2, server_ps: 1"
+    ).replace("[h1, h2, h4, h5], ps: h7", "[h1, h2, h3, h4], ps: [h5, h6, h8]")
+    run.setup = set_up(load_text(text))
+    run.hosts = [Host(spec) for spec in host_specs(run.setup)]
+    run.workers, run.servers = run.hosts[:4], run.hosts[4:]
+    run.switches = {name: Switch() for name in run.setup.platform.topology.switches}
+    run.groups = Communicators(run.setup, run, [*run.switches], run._client)
+    for ranks, server in ([2, 3], "h8"), ([1, 3], "h6"), ([0, 1], "h5"), ([0, 1, 2, 3], "h5"):
+        run.want(str(ranks), ranks)
+        run.tick()
+        made = {host.spec.host: host.heard_of("made") for host in run.servers}
+        assert [name for name, messages in made.items() if messages] == [server], ranks
+        spec = made[server][0]["made"]
+        assert (spec["host"], spec["role"], spec["number"]) == (server, "ps", 0)

@@ -54,7 +54,15 @@ class Run:
         self.killed: list[Process] = []
         self.waited_for: list[Process] = []
         self.group = ProgramGroup(
-            setup.listed, self, self, names, logs, repetition, 0, communicators
+            setup.listed,
+            self,
+            self,
+            names,
+            logs,
+            repetition,
+            0,
+            setup.platform.topology,
+            communicators,
         )
 
     def of_job(self, job: int, role: str) -> list[Host]:
@@ -297,6 +305,104 @@ def test_groups_of_ranks_are_looked_after(tmp_path):
     assert Groups.ticks == [SECOND, 2 * SECOND]
 
 
-def test_a_python_file_is_run_by_this_python():
+def test_a_python_file_is_run_by_this_python(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
     assert command_line(["train.py", "-x"]) == [sys.executable, "-u", "train.py", "-x"]
+    run = [sys.executable, "-u", "-m", "torch.distributed.run", "a.py"]
+    assert command_line(["torchrun", "a.py"]) == run
     assert command_line(["train", "a.py"]) == ["train", "a.py"]
+
+
+SERVERS = """
+name: test
+topology: {kind: star, hosts: 7, per_server: 2}
+system: ring
+jobs:
+  - {name: q, workers: 2, command: "true", placement: {workers: [h6, h5]}}
+  - name: p
+    workers: 4
+    command: "true"
+    launch: LAUNCH
+    placement: {workers: [h1, h7, h2, h3]}
+"""
+
+
+class Servers(Run):
+    """Several jobs, that of p last; its ranks 0 and 2 are on one server."""
+
+    def __init__(self, logs: Path, launch: str, text: str = SERVERS) -> None:
+        super().__init__(logs, text.replace("LAUNCH", launch))
+        self.group.tick(0)
+
+    def of_job(self, job: int, role: str) -> list[Host]:
+        return [host for host in self.hosts if host.spec.job.number == job]
+
+
+def test_each_rank_is_told_its_place_among_the_servers(tmp_path):
+    run = Servers(tmp_path, "ranks")
+    names = "RANK LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK GLOO_SOCKET_IFNAME"
+    found = [[each[name] for name in names.split()] for each in run.environments[2:]]
+    assert found == [
+        ["0", "0", "2", "0", "0", "h1-eth0"],
+        ["1", "0", "1", "1", "1", "h7-eth0"],
+        ["2", "1", "2", "0", "0", "h2-eth0"],
+        ["3", "0", "1", "2", "2", "h3-eth0"],
+    ]
+    for each in run.environments[2:]:
+        assert (each["GROUP_WORLD_SIZE"], each["WORLD_SIZE"]) == ("3", "4")
+        assert (each["ROLE_RANK"], each["ROLE_WORLD_SIZE"]) == (each["RANK"], "4")
+
+
+@pytest.mark.parametrize("hosts, port", [("[h6, h5]", "29500"), ("[h4, h5]", "29501")])
+def test_jobs_with_a_first_rank_on_one_server_have_ports_of_their_own(tmp_path, hosts, port):
+    text = SERVERS.replace("[h6, h5]", hosts).replace("[h1, h7, h2, h3]", "[h3, h7, h2, h1]")
+    ports = [each["MASTER_PORT"] for each in Servers(tmp_path, "ranks", text).environments]
+    assert ports == ["29500"] * 2 + [port] * 4
+
+
+def test_a_process_on_each_server_makes_its_ranks(tmp_path):
+    run = Servers(tmp_path, "servers")
+    environments = run.environments[2:]
+    assert [process.log.name for process in run.processes[2:]] == [
+        "p-n1.log",
+        "p-n4.log",
+        "p-n2.log",
+    ]
+    names = "PET_NNODES PET_NODE_RANK PET_NPROC_PER_NODE PET_MASTER_PORT GLOO_SOCKET_IFNAME"
+    assert [[each[name] for name in names.split()] for each in environments] == [
+        ["3", "0", "2", "29500", "h1-eth0"],
+        ["3", "1", "1", "29500", "h7-eth0"],
+        ["3", "2", "1", "29500", "h3-eth0"],
+    ]
+    own = [json.loads(each["INA_RANKS"]) for each in environments]
+    assert [[each["INA_SOCKET"] for each in ranks] for ranks in own] == [
+        ["ina-1-0", "ina-1-2"],
+        ["ina-1-1"],
+        ["ina-1-3"],
+    ]
+    assert [each["GLOO_SOCKET_IFNAME"] for each in own[0]] == ["h1-eth0", "h2-eth0"]
+    for rank in own[0]:
+        assert Path(rank["INA_MEASURES"]).exists() and Path(rank["INA_COLLECTIVES"]).exists()
+    for each in environments:
+        assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE", "INA_SOCKET"} & {*each}
+    assert [rank.number for rank in run.group.ranks(1)] == [0, 1, 2, 3]
+    # What becomes of the process becomes of its ranks.
+    run.processes[2].code = 0
+    run.group.tick(1)
+    told = [host.spec.host for host in run.hosts if {"ended": True} in host.told]
+    assert told == ["h1", "h2"]
+    run.processes[3].code = 9
+    with pytest.raises(RunError, match=r"the process on server n4 of job p \(rank 1\) ended"):
+        run.group.tick(2)
+
+
+def test_a_rank_that_leaves_and_whose_process_goes_on_is_reported_after_a_while(watched):
+    watched.at(1, joined="0123")
+    watched.hosts[2].left_job = 5
+    left = {"left": [2, 5], "group": 0}
+    for second in (2, 11):
+        watched.at(second, joined="0123")
+        assert not any(left in host.told for host in watched.hosts)
+    for second in (13, 14):
+        watched.at(second, joined="0123")
+        assert [host.told.count(left) for host in watched.hosts] == [1, 1, 0, 1]

@@ -55,6 +55,7 @@ class Network:
         self.told, self.made = spawner.told, (topology, logs, sockets, options)
         self.told.append("build")
         self.gone = False
+        self.holders = {"h1": SimpleNamespace(pid=7), "h2": SimpleNamespace(pid=7)}
 
     def check(self) -> None:
         if self.gone:
@@ -68,7 +69,7 @@ class Network:
         raise OSError("it is gone already")
 
 
-TOPOLOGY = SimpleNamespace(hosts=["h1", "h2"], switches=["s1"])
+TOPOLOGY = SimpleNamespace(hosts=["h1", "h2"], switches=["s1"], servers={})
 
 
 @pytest.fixture
@@ -151,6 +152,15 @@ def test_what_has_ended_is_named(log):
         with pytest.raises(RunError, match=f"the {spawner.name} ended"):
             opened.check()
         spawner.broken = False
+
+
+def test_each_host_of_a_server_is_found_by_its_name(log):
+    topology = SimpleNamespace(hosts=["h1", "h2"], switches=["s1"], servers={"n1": ("h1", "h2")})
+    with contextlib.suppress(OSError), Session("first") as opened:
+        opened.start()
+        opened.build(topology, Network)
+        assert opened.record.nodes == {"h1": "host", "h2": "host", "n1": "host", "s1": "switch"}
+        assert opened.record.added.items() >= {"h1-net": 7, "h2-net": 7}.items()
 
 
 def test_everything_is_taken_away_whatever_happens_and_only_once(log):

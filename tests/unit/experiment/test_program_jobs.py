@@ -51,6 +51,21 @@ def test_the_program_is_found_beside_the_experiment_and_nothing_is_run(tmp_path)
     assert again.jobs[0].is_program
 
 
+def test_so_is_the_program_of_a_launcher(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text("")
+    script, options = str(tmp_path / "train.py"), ["--out", "b.py"]
+    for launcher in ["torchrun", "--nnodes", "2"], ["true"]:
+        command = shlex.join([*launcher, "train.py", *options])
+        found = of(command, folder=tmp_path).jobs[0].command
+        assert shlex.split(found) == [*launcher, script, *options]
+    assert of("torchrun nowhere.py", folder=tmp_path).jobs[0].command == "torchrun nowhere.py"
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "train.py").write_text("")
+    monkeypatch.chdir(here)
+    assert of("torchrun train.py", folder=tmp_path).jobs[0].command == "torchrun train.py"
+
+
 def test_its_path_may_be_relative_to_the_current_folder(tmp_path, monkeypatch):
     here = tmp_path / "here"
     here.mkdir()

@@ -1,0 +1,231 @@
+"""Servers with several ranks on Mininet: one namespace, an interface for each rank, and programs
+that make the processes of their ranks themselves."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from testbed import results
+from tests.support.runs import finished, run
+
+EXPERIMENT = """
+name: servers
+topology: {kind: rails, servers: 2, ranks: 2, server_ps: 1}
+links: {bandwidth: 20 Mbit/s, loss: 1 %}
+system: SYSTEM
+memory: {aggregators: 320}
+jobs:
+  - {name: p, command: COMMAND, workers: 4, parallel: {tp: 2, dp: 2}}
+"""
+
+REPLAY = """
+topology: TOPOLOGY
+links: {bandwidth: 20 Mbit/s}
+system: SYSTEM
+jobs: [{model: resnet18, workers: 4, iterations: 1, scale: 0.0005, compute_scale: 0}]
+"""
+
+# A rank of a 2 x 2 mesh, which says where it is.
+RANK = """
+import os
+import sys
+import numpy as np
+import testbed
+from testbed import collective
+from testbed.collective import client
+
+with collective.join() as job:
+    rank = client.job_rank()
+    assert (job.rank, job.size) == (rank, 4)
+    for members in [rank // 2 * 2, rank // 2 * 2 + 1], [rank % 2, rank % 2 + 2]:
+        group = client.join_group(str(members), members)
+        total = group.allreduce(np.arange(5000, dtype=np.int32) * (rank + 1))
+        assert (total == np.arange(5000) * sum(each + 1 for each in members)).all()
+    total = job.allreduce(np.arange(3000, dtype=np.int32) * (rank + 1))
+    assert (total == 10 * np.arange(3000)).all()
+    testbed.report(step=1, rank=rank)
+    if "fail" in sys.argv and rank == 3:
+        sys.exit("rank 3 has had enough")
+    job.barrier()
+    names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK"
+    names += " ROLE_WORLD_SIZE NODE_RANK MASTER_PORT GLOO_SOCKET_IFNAME"
+    said = [os.environ.get(name, "-") for name in names.split()]
+    print("in order", rank, os.uname().nodename, sorted(os.listdir("/sys/class/net")), *said)
+"""
+
+# Makes the ranks of its server; with a word, it does not say which rank a process is.
+LAUNCHER = """
+import os
+import subprocess
+import sys
+
+count, node = int(os.environ["PET_NPROC_PER_NODE"]), os.environ["PET_NODE_RANK"]
+assert os.environ["PET_NNODES"] == "2" and os.environ["PET_MASTER_ADDR"].startswith("10.0.")
+assert "RANK" not in os.environ and "LOCAL_RANK" not in os.environ
+started = []
+for local in range(count):
+    told = {} if "silent" in sys.argv else {"LOCAL_RANK": str(local)}
+    command = [sys.executable, os.path.join(os.path.dirname(__file__), "rank.py"), *sys.argv[1:]]
+    started.append(subprocess.Popen(command, env=os.environ | told))
+sys.exit(max(process.wait() for process in started))
+"""
+
+
+def start(tmp_path: Path, command: str, system: str = "esa", launch: str = "ranks"):
+    (tmp_path / "rank.py").write_text(RANK)
+    (tmp_path / "launcher.py").write_text(LAUNCHER)
+    path = tmp_path / "experiment.yaml"
+    text = EXPERIMENT.replace("COMMAND", command).replace("SYSTEM", system)
+    if system == "ring":
+        text = text.replace("memory: {aggregators: 320}", "")
+    path.write_text(text.replace("workers: 4", f"workers: 4, launch: {launch}"))
+    return run(path, tmp_path / "results", "--no-report")
+
+
+def folder_of(tmp_path: Path) -> Path:
+    (folder,) = (tmp_path / "results").iterdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "topology, system",
+    [
+        # Of each rank of the ring, the next one is on the same server, or on the other.
+        ("{kind: star, hosts: 4, per_server: 2}", "ring"),
+        # The parameter server is on the server of all workers.
+        pytest.param("{kind: star, hosts: 5, per_server: 5}", "ps", marks=pytest.mark.slow),
+    ],
+)
+def test_packets_between_ranks_of_a_server_take_the_wire(tmp_path, topology, system):
+    path = tmp_path / "experiment.yaml"
+    path.write_text(REPLAY.replace("TOPOLOGY", topology).replace("SYSTEM", system))
+    read = finished(path, tmp_path / "results")
+    sent = read.hosts.set_index("host").packets_sent
+    links = read.links.set_index(["neighbour", "direction"])
+    for host in sent.index:
+        # An acknowledgement may be on its way while they are counted.
+        assert 0 <= links.packets[host, "ingress"] - sent[host] < 10 < sent[host]
+    # What a server receives comes to the rank that it is for.
+    received = read.hosts.set_index("host").packets_received
+    for host in received.index:
+        assert 0 <= links.packets[host, "egress"] - received[host] < 10 < received[host]
+    assert (read.hosts.socket_drops == 0).all() and (read.links.refused.fillna(0) == 0).all()
+
+
+def test_each_rank_of_a_server_has_its_place(tmp_path):
+    done = start(tmp_path, "rank.py")
+    assert done.returncode == 0, done.stderr
+    folder = folder_of(tmp_path)
+    for rank in range(4):
+        node, local = divmod(rank, 2)
+        first = 2 * node + 1
+        (line,) = (folder / "logs" / f"p-rank{rank}.log").read_text().splitlines()
+        interfaces = [f"h{number}-eth0" for number in (first, first + 1, 7 + node)] + ["lo"]
+        words = f"{rank} 4 {local} 2 {node} 2 {rank} 4 {node} 29500 h{rank + 1}-eth0"
+        assert line == f"in order {rank} n{node + 1} {interfaces} {words}"
+    read = results.read(folder)
+    # Groups between servers have a rail each, with a parameter server there; h7 and h8 are those
+    # of the groups inside a server.
+    assert {*read.hosts.query("role == 'ps'").host} == {"h5", "h6", "h7", "h8"}
+    links = read.links.query("direction == 'egress'").set_index(["node", "neighbour"]).packets
+    assert links["s4", "h6"] > 79 and min(links["s1", "h7"], links["s2", "h8"]) > 79
+    assert links["s1", "s4"] < 1.2 * links["s4", "h6"], "only one group is on this rail"
+    called = read.collectives.groupby("communicator").bytes.sum()
+    assert set(called.index) == {"all", "0 1", "2 3", "0 2", "1 3"}
+
+
+LAUNCHES = ["", pytest.param("silent", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("how", LAUNCHES)
+def test_a_program_that_makes_the_ranks_of_its_server(tmp_path, how):
+    done = start(tmp_path, f"launcher.py {how}", launch="servers")
+    assert done.returncode == 0, done.stderr
+    folder = folder_of(tmp_path)
+    for node in range(2):
+        said = (folder / "logs" / f"p-n{node + 1}.log").read_text()
+        assert said.count("in order") == 2, said
+    measures = results.read(folder).measures
+    assert measures.sort_values("worker").value.to_list() == [0, 1, 2, 3]
+    assert set(measures.worker) == {0, 1, 2, 3}
+    called = results.read(folder).collectives.groupby("worker").calls.sum()
+    assert [*called.index] == [0, 1, 2, 3] and called.nunique() == 1
+
+
+@pytest.mark.slow
+def test_a_rank_that_fails_ends_its_server_and_the_job(tmp_path):
+    done = start(tmp_path, "launcher.py fail", launch="servers")
+    assert done.returncode == 1
+    told = "the process on server n2 of job p (ranks 2, 3)"
+    assert told in done.stderr, done.stderr
+    assert "rank 3 of job p has ended after 1 collectives" in done.stderr
+    log = folder_of(tmp_path) / "logs" / "p-n2.log"
+    assert "rank 3 has had enough" in log.read_text()
+
+
+TORCH = """
+import os
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+import testbed
+
+torch.set_num_threads(1)
+dist.init_process_group("ina")
+rank, local = dist.get_rank(), int(os.environ["LOCAL_RANK"])
+assert dist.get_world_size() == 4 and rank % 2 == local
+whole = torch.arange(5000, dtype=torch.int32) * (rank + 1)
+dist.all_reduce(whole)
+assert torch.equal(whole, 10 * torch.arange(5000, dtype=torch.int32))
+mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+for name in "tp", "dp":
+    group = mesh.get_group(name)
+    members = dist.get_process_group_ranks(group)
+    assert members == ([rank - local, rank - local + 1] if name == "tp" else [local, local + 2])
+    values = torch.full((5000,), rank, dtype=torch.int32)
+    dist.all_reduce(values, group=group)
+    assert (values == sum(members)).all()
+past = torch.tensor([rank])  # over gloo, between the interfaces of the ranks
+dist.all_reduce(past)
+assert past.item() == 6
+dist.monitored_barrier()
+testbed.report(step=1, rank=rank)
+print("in order", flush=True)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'")
+@pytest.mark.parametrize(
+    "how, system", [("c10d", "esa"), ("environment", "esa"), ("c10d", "switchml")]
+)
+def test_torchrun_makes_the_ranks(tmp_path, how, system):
+    """With the rendezvous of its arguments, or all from the environment."""
+    (tmp_path / "train.py").write_text(TORCH)
+    chosen = "--nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint h1:29500"
+    (tmp_path / "start").write_text(
+        f"#!/bin/sh\nexec {sys.executable} -m torch.distributed.run"
+        f" {chosen if how == 'c10d' else ''} --log-dir {tmp_path}/logs {tmp_path}/train.py\n"
+    )
+    (tmp_path / "start").chmod(0o755)
+    done = start(tmp_path, str(tmp_path / "start"), system, launch="servers")
+    assert done.returncode == 0, done.stderr
+    folder = folder_of(tmp_path)
+    for node in range(2):
+        assert (folder / "logs" / f"p-n{node + 1}.log").read_text().count("in order") == 2
+    read = results.read(folder)
+    assert sorted(read.measures.value) == [0, 1, 2, 3]
+    routes = read.collectives.groupby("dtype").route.agg(set).to_dict()
+    assert routes["int32"] == {"system"} and routes["int64"] == {"gloo"}
+    counted = read.switch_counters.groupby(["switch", "counter"]).value.sum()
+    # On each server's switch: 79 fragments of its tp group, and as many of its ranks for all.
+    for switch in "s1", "s2":
+        assert counted[switch, "allocations"] >= 2 * 79
+        if system == "switchml":  # nobody pulls a sum out before all are there
+            assert counted[switch, "completions"] >= 2 * 79
