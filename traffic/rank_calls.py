@@ -9,7 +9,7 @@ from pathlib import Path
 from testbed.collective.memory_map import WHOLE
 from testbed.traffic import rank_source
 from testbed.traffic.rank_graph import COLLECTIVES, Node, Program, check
-from testbed.traffic.rank_source import NARROW, FileSource
+from testbed.traffic.rank_source import NARROW, Source
 from testbed.traffic.trace import MAX_VALUES, TraceError
 from testbed.traffic.transfers import Transfers, is_carried, transfers_of
 
@@ -37,12 +37,12 @@ class Group:
 
 
 @lru_cache(maxsize=4)
-def _loaded(source: FileSource, *_: int) -> Program:
+def _loaded(source: Source, *_: int) -> Program:
     return source.load()
 
 
 @lru_cache(maxsize=4)
-def _checked(source: FileSource, *state: int) -> Program:
+def _checked(source: Source, *state: int) -> Program:
     program = _loaded(source, *state)
     if not source.is_trace:
         check(program)
@@ -50,36 +50,36 @@ def _checked(source: FileSource, *state: int) -> Program:
 
 
 @lru_cache(maxsize=4)
-def _grouped(values: int, source: FileSource, *state: int) -> tuple[Group, ...]:
+def _grouped(values: int, source: Source, *state: int) -> tuple[Group, ...]:
     return _groups_of(_loaded(source, *state), values)
 
 
 @lru_cache(maxsize=4)
-def _moved(source: FileSource, *state: int) -> Transfers:
+def _moved(source: Source, *state: int) -> Transfers:
     return transfers_of(_loaded(source, *state))
 
 
-def load_program(what: str | Path | FileSource, folder: str | Path | None = None) -> Program:
+def load_program(what: str | Path | Source, folder: str | Path | None = None) -> Program:
     """A program by its source, or by the text of that (rank_source); a path is relative to
     `folder`. Raises TraceError."""
     source = rank_source.of(what, folder)
     return _loaded(source, *source.state())
 
 
-def check_program(what: str | Path | FileSource) -> Program:
+def check_program(what: str | Path | Source) -> Program:
     """The same, after a check of the program."""
     source = rank_source.of(what)
     return _checked(source, *source.state())
 
 
-def load_groups(what: str | Path | FileSource, values: int) -> tuple[Group, ...]:
+def load_groups(what: str | Path | Source, values: int) -> tuple[Group, ...]:
     """The communicators of several ranks in which there are calls, with `values` values per packet.
     What belongs to a rank is whole packets. Raises TraceError if a call is too large."""
     source = rank_source.of(what)
     return _grouped(values, source, *source.state())
 
 
-def load_transfers(what: str | Path | FileSource) -> Transfers:
+def load_transfers(what: str | Path | Source) -> Transfers:
     """What single ranks of a program give to each other."""
     source = rank_source.of(what)
     return _moved(source, *source.state())
@@ -95,8 +95,8 @@ def _groups_of(program: Program, values: int) -> tuple[Group, ...]:
         for call in calls:
             if call.values > MAX_VALUES:
                 raise TraceError(
-                    f"{program.files[ranks[0]]}: node {call.node.id} ({call.node.kind}) has"
-                    f" {call.values} values; allowed: up to {MAX_VALUES}"
+                    f"{program.where(ranks[0])}, node {call.node.id} ({call.node.kind}) has"
+                    f" {call.values} values; allowed: up to {MAX_VALUES}. Take a smaller scale"
                 )
         found.append(Group(name, ranks, calls))
     return tuple(found)

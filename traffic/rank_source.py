@@ -14,6 +14,7 @@ from testbed.traffic import chakra, simai
 from testbed.traffic.rank_graph import COMPUTE, Node, Program
 from testbed.traffic.rank_layout import StagedRanks
 from testbed.traffic.trace import TraceError
+from testbed.traffic.transformer import Transformer
 
 NARROW = {"bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1}  # bytes of types below 32 bits
 SUFFIXES = (chakra.SUFFIX, simai.SUFFIX)
@@ -71,13 +72,39 @@ class FileSource:
         return scaled(chakra.load(self.file), self.scale)
 
 
-def of(what: str | Path | FileSource, folder: str | Path | None = None) -> FileSource:
+@dataclass(frozen=True)
+class TransformerSource:
+    """A transformer that is generated. scale: as of a file."""
+
+    transformer: Transformer
+    scale: float = 1.0
+
+    is_trace = False
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+    def state(self) -> tuple[int, ...]:
+        return ()
+
+    def load(self) -> Program:
+        """The program, which is not checked. Raises TraceError."""
+        return scaled(self.transformer.load(), self.scale)
+
+
+Source = FileSource | TransformerSource
+
+
+def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
     """The source of a text or path; a path is relative to `folder`."""
-    if isinstance(what, FileSource):
+    if isinstance(what, Source):
         return what
     text = str(what)
     if text.startswith("{"):
-        return FileSource(**json.loads(text))
+        given = json.loads(text)
+        if "transformer" in given:
+            return TransformerSource(Transformer(**given["transformer"]), given["scale"])
+        return FileSource(**given)
     return FileSource(str(Path(folder or ".") / Path(text).expanduser()))
 
 

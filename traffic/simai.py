@@ -112,22 +112,26 @@ def load(path: str | Path, replicas: int | None = None, stage: int | None = None
             f"a slice of {layout.ranks} ranks; allowed: up to {MAX_RANKS}. Name fewer replicas",
             1,
         )
-    about = {"title": title(workload, replicas), "device": "unknown"}
+    of = _slice(workload, replicas)
+    whole = f", a slice of {workload.keys['all_gpus']:,} GPUs: {of}" if of else ""
+    about = {
+        "name": f"{workload.path.stem} ({of})" if of else workload.path.stem,
+        "title": f"SimAI workload {workload.path.name}, {layout.ranks} ranks{whole}",
+        "device": "unknown",
+    }
     program = staged(layout, [_template(workload, layout)], about)
     files = (str(workload.path),) * layout.ranks
     return Program(program.groups, program.ranks, files, about)
 
 
-def title(workload: Workload, replicas: int) -> str:
-    """What a program of a file is, with how much of the whole job."""
-    of = ""
-    ranks = workload.tp * replicas
-    if workload.stages > 1 or replicas < workload.replicas:
-        all_gpus = workload.keys["all_gpus"]
-        of = f", a slice of {all_gpus:,} GPUs: {replicas} of {workload.replicas} replicas"
-        if workload.stages > 1:
-            of += f", stage 0 of {workload.stages} without transfers between stages"
-    return f"SimAI workload {workload.path.name}, {ranks} ranks{of}"
+def _slice(workload: Workload, replicas: int) -> str:
+    """What a slice leaves out; "" for the whole job."""
+    parts = []
+    if replicas < workload.replicas or workload.stages > 1:
+        parts.append(f"{replicas} of {workload.replicas} replicas")
+    if workload.stages > 1:
+        parts.append(f"stage 0 of {workload.stages}")
+    return ", ".join(parts)
 
 
 def _template(workload: Workload, layout: Layout) -> Template:

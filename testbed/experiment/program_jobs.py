@@ -21,6 +21,7 @@ from testbed.experiment.schema_jobs import (
     OF_REPLAY,
     RANKS,
     Job,
+    Parallel,
 )
 from testbed.traffic.trace import Layer, Trace
 
@@ -55,12 +56,13 @@ def round_trace(name: str, workers: int, values: int) -> Trace:
 
 def misplaced(path: KeyPath, job: Job) -> list[Problem]:
     """The keys of a program that a job without one has."""
+    names = OF_PROGRAM if job.is_transformer else (*OF_PROGRAM, "parallel")
     return [
         Problem(
             (*path, Job.model_fields[name].alias or name),
             "is for jobs that are programs; this job replays a model. Take it out",
         )
-        for name in OF_PROGRAM
+        for name in names
         if name in job.model_fields_set and getattr(job, name)
     ]
 
@@ -89,6 +91,11 @@ def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
                     "is for jobs that replay a model; this job has a command. Take one out",
                 )
             )
+    for name in ("sequence_parallel", "sharding"):
+        usual = Parallel.model_fields[name].default
+        if job.parallel is not None and getattr(job.parallel, name) != usual:
+            message = "is for model: {transformer: ...}; a program shards by itself. Take it out"
+            problems.append(Problem((*path, "parallel", name), message))
     try:
         words = shlex.split(job.command)
     except ValueError as error:

@@ -7,29 +7,35 @@ nobody sends. It stands for the job: its compute time is that of a rank, the mea
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.traffic.chakra import FIRST, SUFFIX, of_all
 from testbed.traffic.rank_calls import Group, check_program, load_groups, load_program
 from testbed.traffic.rank_graph import COMPUTE
-from testbed.traffic.rank_source import FileSource
+from testbed.traffic.rank_source import FileSource, Source, TransformerSource
 from testbed.traffic.trace import Layer, Trace
+from testbed.traffic.transformer import Transformer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from testbed.experiment.schema_jobs import Job, RankModel
+    from testbed.experiment.schema_jobs import Job, Parallel, RankModel
 
 # What a program does not have, with its value where the file does not say it.
 NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
 
 
-def source_of(job: Job, folder: Path) -> FileSource:
+def source_of(job: Job, folder: Path) -> Source:
     """Where the program of such a job comes from; its paths are relative to `folder`."""
     model = job.model
-    file = (folder / Path(model if isinstance(model, str) else model.file).expanduser()).absolute()
+    if not isinstance(model, str) and model.transformer is not None:
+        return TransformerSource(_transformer(model, job.parallel), job.scale)
+    named = model if isinstance(model, str) else model.file
+    assert named is not None
+    file = (folder / Path(named).expanduser()).absolute()
     if file.suffix == SUFFIX and not file.name.endswith(FIRST):
         file = file.with_suffix(FIRST)
     if isinstance(model, str):
@@ -37,23 +43,47 @@ def source_of(job: Job, folder: Path) -> FileSource:
     return FileSource(str(file), job.scale, model.replicas, model.stage)
 
 
-def resolved_model(job: Job, source: FileSource) -> RankModel | str:
-    """The job's model with the absolute path of its file."""
+def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:
+    assert model.transformer is not None
+    assert model.sequence is not None and model.global_batch is not None
+    usual = Transformer(model.transformer, model.sequence, model.global_batch)
+    given = {
+        name: getattr(model, name)
+        for name in ("micro_batch", "gpu", "times", "utilisation", "layers")
+        if getattr(model, name) is not None
+    }
+    sizes = {} if parallel is None else parallel.model_dump()
+    return replace(usual, **given, **sizes)
+
+
+def resolved_model(job: Job, source: Source) -> RankModel | str:
+    """The job's model with its defaults, or with the absolute path of its file."""
+    if isinstance(source, TransformerSource):
+        return _with_defaults(job.model, source.transformer)
     if isinstance(job.model, str):
         return source.file
     return job.model.model_copy(update={"file": source.file})
 
 
-def rank_trace(source: FileSource, compute_scale: float) -> Trace:
+def _with_defaults(model: RankModel | str, transformer: Transformer) -> RankModel:
+    assert not isinstance(model, str)
+    names = ("micro_batch", "gpu", "times", "utilisation")
+    return model.model_copy(update={name: getattr(transformer, name) for name in names})
+
+
+def rank_trace(source: Source, compute_scale: float) -> Trace:
     """What stands in for the model of such a job. Raises TraceError."""
     program = check_program(source)
-    file = of_all(source.path)
+    if isinstance(source, TransformerSource):
+        file = Path(source.transformer.model)
+    else:
+        file = of_all(source.path)
     compute_ns = sum(
         node.duration_ns for nodes in program.ranks for node in nodes if node.kind == COMPUTE
     )
     mean_ns = round(compute_ns * compute_scale / len(program.ranks))
     return Trace(
-        name=file.stem,
+        name=program.about.get("name", file.stem),
         title=program.about.get("title", f"program of {len(program.ranks)} ranks"),
         layers=(Layer("none", ((1,),), 1, mean_ns, 0),),
         times="measured",

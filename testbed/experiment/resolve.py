@@ -284,7 +284,9 @@ class _Resolver:
             else:
                 self.problems += misplaced(path, job)
                 trace, model = self.load_model(path, job)
-            plain = re.sub(r"[^A-Za-z0-9._-]+", "-", trace.name if trace else "job").lstrip("._-")
+            # A slice of a workload is named in parentheses.
+            plain = trace.name.partition(" (")[0] if trace else "job"
+            plain = re.sub(r"[^A-Za-z0-9._-]+", "-", plain).lstrip("._-")
             name = job.name or f"{plain[:50]}-{number}"
             if name in names:
                 message = f"found {name!r}, which is already the name of {key_path(names[name])}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
 from testbed.config.fields import (
     ANY_TEXT,
@@ -16,18 +16,22 @@ from testbed.config.fields import (
     NODE,
     SECOND,
     Choice,
+    Flag,
     Nodes,
     Number,
     Quantity,
     Section,
     Whole,
     WordOr,
+    as_pydantic,
 )
-from testbed.config.units import PERCENT, TIME
+from testbed.config.units import PERCENT, TIME, FieldError
 from testbed.experiment.placement import POLICIES
 from testbed.protocols.sizes import MAX_WORKERS
 from testbed.traffic.buckets import BUCKETS
 from testbed.traffic.trace import GPUS
+from testbed.traffic.transformer import GPUS as TRANSFORMER_GPUS
+from testbed.traffic.transformer import SHAPES, SHARDING, TIMES
 
 if TYPE_CHECKING:
     from testbed.traffic.rank_calls import Group
@@ -61,15 +65,27 @@ class Placement(Section):
 
 
 class Parallel(Section):
-    """The groups of a program's ranks, by the sizes of its dimensions: ranks that differ in one of
-    them alone are a group. Neighbouring ranks differ in the first one, `tp`, then in `cp`, and so
-    on. The product is the number of workers."""
+    """The groups of ranks of a program or a transformer, by the sizes of its dimensions: ranks that
+    differ in one of them alone are a group. Neighbouring ranks differ in the first one, `tp`, then
+    in `cp`, and so on. The product is the number of workers. A transformer has `ep` times `dp`
+    replicas."""
 
     tp: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Tensor parallel.")
     cp: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Context parallel.")
     ep: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Expert parallel.")
     dp: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Data parallel.")
     pp: Annotated[int, Whole(1, MAX_WORKERS)] = Field(default=1, description="Pipeline parallel.")
+    sequence_parallel: Annotated[bool, Flag()] = Field(
+        default=False,
+        description="Between the parts of a layer, tp ranks hold parts of the tokens: all_gather"
+        " and reduce_scatter in place of all_reduce. Only with `model: {transformer: ...}`.",
+    )
+    sharding: Annotated[str, Choice(SHARDING)] = Field(
+        default="none",
+        description="How data parallel replicas hold what they have alike: `none`: all of it;"
+        " `zero1`: parts of the optimizer; `fsdp`: parts of everything. Only with `model:"
+        " {transformer: ...}`.",
+    )
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -88,9 +104,12 @@ class Parallel(Section):
 
 
 class RankModel(Section):
-    """A program of ranks as a job's model ([workloads.md](workloads.md)): a file."""
+    """A program of ranks as a job's model ([workloads.md](workloads.md)): a file, or a transformer,
+    whose parallelism is in the job's `parallel`."""
 
-    file: Annotated[str, ANY_TEXT] = Field(
+    file: Annotated[str | None, ANY_TEXT] = Field(
+        default=None,
+        json_schema_extra={"default": "this or `transformer` is required"},
         description="Chakra traces, `NAME.et`, or a workload of SimAI, `NAME.txt`.",
     )
     replicas: Annotated[int | None, Whole(1, MAX_WORKERS)] = Field(
@@ -105,6 +124,67 @@ class RankModel(Section):
         description="The pipeline stage of a SimAI workload that is replayed: 0, which is what its"
         " file describes.",
     )
+    transformer: Annotated[str | None, Choice(tuple(SHAPES))] = Field(
+        default=None,
+        json_schema_extra={"default": "this or `file` is required"},
+        description="A transformer with its published shape.",
+    )
+    sequence: Annotated[int | None, Whole(1, 10**7)] = Field(
+        default=None,
+        json_schema_extra={"default": "required with `transformer`"},
+        description="Tokens of a sequence.",
+    )
+    global_batch: Annotated[int | None, Whole(1, 10**6)] = Field(
+        default=None,
+        json_schema_extra={"default": "required with `transformer`"},
+        description="Sequences of an iteration, of all replicas together.",
+    )
+    micro_batch: Annotated[int | None, Whole(1, 10**4)] = Field(
+        default=None,
+        json_schema_extra={"default": "1 with `transformer`"},
+        description="Sequences that a replica computes at a time.",
+    )
+    gpu: Annotated[str | None, Choice(tuple(TRANSFORMER_GPUS))] = Field(
+        default=None,
+        json_schema_extra={"default": "`a100` with `transformer`"},
+        description="The GPU whose peak, or whose measurements, the compute times follow.",
+    )
+    times: Annotated[str | None, Choice(TIMES)] = Field(
+        default=None,
+        json_schema_extra={"default": "`computed` with `transformer`"},
+        description="`computed`: floating-point operations / (peak x `utilisation`). `measured`:"
+        " times of layers on an H200 ([workloads.md](workloads.md#times)).",
+    )
+    utilisation: Annotated[float | None, Quantity(PERCENT, 1, 100)] = Field(
+        default=None,
+        json_schema_extra={"default": "50 % with `transformer`"},
+        description="The share of the GPU's peak that computation reaches.",
+    )
+    layers: Annotated[int | None, Whole(1, 1000)] = Field(
+        default=None,
+        json_schema_extra={"default": "as published"},
+        description="Fewer or more layers than the published model has, for a quick look.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> RankModel:
+        if (self.file is None) == (self.transformer is None):
+            found = "neither" if self.file is None else "both"
+            raise as_pydantic(FieldError(found, "one of file, transformer"))
+        kind, others = ("transformer", OF_FILE) if self.transformer else ("file", OF_TRANSFORMER)
+        for name in others:
+            if getattr(self, name) is not None:
+                raise as_pydantic(FieldError(name, f"keys that belong to {kind}"))
+        for name in ("sequence", "global_batch") if self.transformer else ():
+            if getattr(self, name) is None:
+                raise as_pydantic(FieldError(f"no {name}", f"transformer with {name}"))
+        return self
+
+
+OF_FILE = ("replicas", "stage")
+OF_TRANSFORMER = (
+    *("sequence", "global_batch", "micro_batch", "gpu", "times", "utilisation", "layers"),
+)
 
 
 class JobShape(Section):
@@ -175,7 +255,6 @@ OF_PROGRAM = (
     "backend",
     "numbers",
     "groups",
-    "parallel",
     "collective_timeout_ns",
 )
 RANKS, SERVERS = "ranks", "servers"  # what a program is started for, by `launch`
@@ -243,7 +322,8 @@ class Job(JobShape):
         json_schema_extra={"default": "none"},
         description="The groups of ranks that a program will make, such as `{tp: 2, dp: 4}`. Their"
         " communicators are there from the start of the run; others are made when all of their"
-        " ranks have asked for them (docs/training.md). Only with `command`.",
+        " ranks have asked for them (docs/training.md). Or how a transformer is trained. Only with"
+        " `command` or `model: {transformer: ...}`.",
     )
     collective_timeout_ns: Annotated[int | None, Quantity(TIME, SECOND, 24 * HOUR)] = Field(
         default=None,
@@ -284,6 +364,11 @@ class Job(JobShape):
     def is_program(self) -> bool:
         """True if a program gives the values, and no model is replayed."""
         return bool(self.command)
+
+    @property
+    def is_transformer(self) -> bool:
+        """True if its program of ranks is generated."""
+        return isinstance(self.model, RankModel) and self.model.transformer is not None
 
     @property
     def has_ranks(self) -> bool:

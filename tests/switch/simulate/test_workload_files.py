@@ -105,13 +105,14 @@ def test_a_loaded_experiment_names_the_file_and_the_slice(tmp_path):
 @pytest.mark.parametrize(
     "model, message",
     [
-        ("{file: other.txt}", "there is no .*other.txt|No such file|not found|other.txt"),
+        ("{file: other.txt}", "other.txt can't be read"),
         ("{file: work.csv}", "work.csv: not a program of ranks; name Chakra traces"),
         ("{file: work.txt, stage: 1}", r"model.stage: found 1; allowed"),
         ("{file: work.txt, replica: 2}", r"model.replica: unknown key; did you mean .?replicas"),
         ("{file: work.txt}", r"workers: found 3; the program has 4 ranks. Write 4"),
         ("{file: run.et, replicas: 2}", r"run.0.et: traces have all ranks.*take replicas out"),
-        ("{}", r"model.file: missing"),
+        ("{}", r"model: found neither; allowed: one of file, transformer"),
+        ("{file: work.txt, layers: 2}", r"model: found layers; allowed: keys that belong to file"),
         ("[1]", r"model: found .*; allowed: text, or a mapping {file: run.et}"),
     ],
 )

@@ -162,6 +162,8 @@ def test_declared_groups_are_ranks_that_differ_in_one_dimension():
         ("parallel: {tp: 2}", "", "found 2 ranks together; the job has 4 workers"),
         ("parallel: {tp: 2, dp: 2}, groups: 3", "", "found 3; `parallel` needs 4"),
         ("parallel: {tp: 4, mp: 1}", "", "unknown key"),
+        ("parallel: {tp: 4, sharding: fsdp}", "", "parallel.sharding: is for model: {transformer"),
+        ("parallel: {tp: 4, sequence_parallel: true}", "", "parallel.sequence_parallel: is for"),
         (
             "parallel: {tp: 4}",
             "faults: [{at: 1 s, fault: link_down, between: [h1, s1]}]",

@@ -90,9 +90,7 @@ def test_one_stage_of_several_has_to_be_said(tmp_path):
         simai.load(path)
     program = simai.load(path, stage=0)
     assert len(program.ranks) == 4
-    assert program.about["title"].endswith(
-        "a slice of 12 GPUs: 2 of 2 replicas, stage 0 of 3 without transfers between stages"
-    )
+    assert program.about["title"].endswith("a slice of 12 GPUs: 2 of 2 replicas, stage 0 of 3")
 
 
 def test_collectives_without_bytes_and_steps_without_time_are_no_nodes(tmp_path):

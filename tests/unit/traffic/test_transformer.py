@@ -1,0 +1,301 @@
+"""Transformers: parameters against published ones, bytes and operations against closed formulas."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, check
+from testbed.traffic.trace import TraceError
+from testbed.traffic.transformer import GPUS, SHAPES, Transformer
+from tests.support.paths import ROOT
+
+PUBLISHED = {  # of the released weights; of GPT-3, 13.0 and 175.0 billion in the paper's table
+    "llama2-7b": 6_738_415_616,
+    "llama2-13b": 13_015_864_320,
+    "llama2-70b": 68_976_648_192,
+    "llama3-8b": 8_030_261_248,
+    "llama3-70b": 70_553_706_496,
+    "mixtral-8x7b": 46_702_792_704,
+}
+
+
+@pytest.mark.parametrize("model", sorted(PUBLISHED))
+def test_parameters_are_those_of_the_released_models(model):
+    assert SHAPES[model].parameters == PUBLISHED[model]
+
+
+@pytest.mark.parametrize("model, billions", [("gpt3-13b", 13.0), ("gpt3-175b", 175.0)])
+def test_parameters_of_gpt3_follow_from_its_formula(model, billions):
+    shape = SHAPES[model]
+    count, hidden = shape.layers, shape.hidden
+    layers = count * (12 * hidden**2 + 13 * hidden)
+    assert shape.parameters == layers + (50_257 + 2048) * hidden + 2 * hidden
+    assert abs(shape.parameters / 1e9 - billions) < 0.5
+
+
+def given(program, rank: int) -> Counter:
+    """Bytes that a rank gives, by kind of group (or tag of a transfer) and kind of call."""
+    found: Counter = Counter()
+    for node in program.ranks[rank]:
+        if node.kind not in (COMPUTE, RECV):
+            where = node.tag if node.kind == SEND else node.group.split(".")[0]
+            found[where, node.kind] += node.bytes
+    return found
+
+
+def sharded(values: int, tp: int) -> int:
+    assert values % tp == 0
+    return values // tp
+
+
+H, F, V, L = 4096, 11008, 32000, 32  # Llama 2 7B
+TOKENS = 4096
+
+
+def dense(tp: int, layers: int = L, embedding: bool = True, head: bool = True) -> int:
+    """Values of llama2-7b on a rank."""
+    layer = sharded(4 * H * H + 3 * H * F, tp) + 2 * H
+    ends = embedding * sharded(V * H, tp) + head * (sharded(V * H, tp) + H)
+    return layers * layer + ends
+
+
+def test_tensor_and_data_parallel_ranks_give_the_bytes_of_the_formulas():
+    """All-reduces of activations: 2 forward and 2 backward in each layer, one for the embedding and
+    one for the head; of gradients: 4 bytes for each value; of the loss: 3 numbers a token."""
+    made = Transformer("llama2-7b", TOKENS, global_batch=64, tp=8, dp=8)
+    program = made.load()
+    check(program)
+    microbatches, activation = 8, 2 * TOKENS * H
+    assert given(program, 63) == {
+        ("tp", "all_reduce"): microbatches * ((4 * L + 2) * activation + 3 * 4 * TOKENS),
+        ("dp", "all_reduce"): 4 * dense(8),
+    }
+    assert {len(ranks) for ranks in program.groups.values()} == {8}
+    assert len(program.groups) == 16
+
+
+def test_sequence_parallel_ranks_gather_and_scatter():
+    options = {"tp": 4, "dp": 2, "sequence_parallel": True, "sharding": "zero1"}
+    program = Transformer("llama2-7b", TOKENS, global_batch=4, **options).load()
+    check(program)
+    microbatches, activation = 2, 2 * TOKENS * H
+    # In a layer 2 of each kind forward and backward; the embedding scatters and the head gathers,
+    # and backward the other way round.
+    calls = microbatches * (4 * L + 2)
+    assert given(program, 0) == {
+        ("tp", "all_gather"): calls * activation // 4,
+        ("tp", "reduce_scatter"): calls * activation,
+        ("tp", "all_reduce"): microbatches * 3 * 4 * TOKENS + 4 * (2 * L + 1) * H,  # and of norms
+        ("dp", "reduce_scatter"): 4 * dense(4),
+        ("dp", "all_gather"): 2 * dense(4) // 2,
+    }
+
+
+def test_stages_and_context_parallel_ranks_send_to_their_neighbours():
+    """Keys and values go cp - 1 times forward and backward, their gradients cp times; activations
+    and their gradients once for each microbatch."""
+    options = {"tp": 2, "cp": 4, "pp": 4, "dp": 2}
+    program = Transformer("llama2-7b", TOKENS, global_batch=8, **options).load()
+    check(program)
+    microbatches, tokens, layers = 4, TOKENS // 4, L // 4
+    keys = 2 * 2 * tokens * H // 2 * layers * microbatches
+    activations = 2 * tokens * H * microbatches
+    stage = 2 * 4 * 2  # ranks
+    ring = {(1, SEND): 3 * keys, (2, SEND): 3 * keys, (3, SEND): 4 * keys}
+
+    def reduced(ends: int) -> dict:
+        return {("tp", "all_reduce"): (4 * layers + ends) * activations}
+
+    loss = 3 * 4 * tokens * microbatches
+    gradients = [4 * dense(2, layers, embedding=stage == 0, head=stage == 3) for stage in range(4)]
+    middle = given(program, stage)
+    assert middle == ring | reduced(0) | {
+        ("dp", "all_reduce"): gradients[1],
+        (4, SEND): activations,
+        (5, SEND): activations,
+    }
+    assert given(program, 0) == ring | reduced(1) | {
+        ("dp", "all_reduce"): gradients[0],
+        (4, SEND): activations,
+    }
+    last = ring | reduced(1) | {("dp", "all_reduce"): gradients[3], (5, SEND): activations}
+    last["tp", "all_reduce"] += loss
+    assert given(program, 3 * stage) == last
+    # Data parallel: those that differ in cp sum up the same gradients.
+    assert program.groups["dp.0"] == (0, 2, 4, 6, 8, 10, 12, 14)
+
+
+def test_fully_sharded_ranks_gather_weights_and_scatter_gradients():
+    program = Transformer("llama2-7b", TOKENS, global_batch=24, dp=8, sharding="fsdp").load()
+    check(program)
+    microbatches = 3
+    assert given(program, 5) == {
+        ("dp", "all_gather"): 2 * microbatches * 2 * dense(1) // 8,
+        ("dp", "reduce_scatter"): microbatches * 4 * dense(1),
+    }
+    # The weights of a unit are gathered beside the unit before it: those of the second layer beside
+    # the attention and MLP of the first.
+    nodes = program.ranks[0]
+    starts = [place for place, node in enumerate(nodes) if node.kind == COMPUTE]
+    (gather,) = (each for each in nodes[starts[2]].after if nodes[each].kind == "all_gather")
+    assert gather < starts[0] and starts[0] not in nodes[gather].after
+    assert all(nodes[each].kind == "all_gather" for each in nodes[gather].after)
+
+
+def test_experts_get_their_tokens_and_sum_their_gradients_among_their_copies():
+    """Mixtral: each token goes to two of eight experts, and back; so does its gradient."""
+    options = {"tp": 2, "ep": 4, "dp": 2, "sequence_parallel": True}
+    program = Transformer("mixtral-8x7b", TOKENS, global_batch=16, **options).load()
+    check(program)
+    hidden, ffn, count, microbatches = 4096, 14336, 32, 2
+    activation = 2 * TOKENS * hidden
+    attention = sharded(hidden * (2 * hidden + 2 * 1024), 2)
+    layer = attention + 2 * hidden + 8 * hidden
+    alike = count * layer + 2 * sharded(V * hidden, 2) + hidden
+    experts = count * 2 * sharded(3 * hidden * ffn, 2)
+    calls = microbatches * count
+    dispatched = 2 * activation  # two experts for each token
+    assert given(program, 0) == {
+        ("ep", "all_to_all"): calls * 4 * dispatched // 2,
+        # Two of each kind for attention, and two for the experts.
+        ("tp", "all_gather"): (calls * (2 * activation + 2 * dispatched)) // 2
+        + microbatches * 2 * activation // 2,
+        ("tp", "reduce_scatter"): calls * (2 * activation + 2 * dispatched)
+        + microbatches * 2 * activation,
+        ("tp", "all_reduce"): microbatches * 3 * 4 * TOKENS + 4 * (2 * count + 1) * hidden,
+        ("dp", "all_reduce"): 4 * alike,
+        ("dp_ep", "all_reduce"): 4 * experts,
+    }
+    assert len(program.groups["dp.0"]) == 8 and len(program.groups["dp_ep.0"]) == 2
+
+
+def test_first_and_last_stage_of_gpt3_share_the_embedding():
+    program = Transformer("gpt3-13b", 2048, global_batch=4, pp=2, tp=2, layers=4).load()
+    check(program)
+    tied = {("ends", "all_reduce"): 4 * 25_129 * 5120}
+    for rank in (0, 2):
+        assert given(program, rank).items() >= tied.items()
+    assert program.groups["ends.1"] == (1, 3)
+
+
+def test_computation_is_that_of_megatrons_formula():
+    """72 B s l h^2 (1 + s / 6h + V / 12lh) operations without recomputation, for all ranks."""
+    made = Transformer(
+        "gpt3-175b", 2048, global_batch=32, tp=8, pp=4, dp=2, gpu="h100", utilisation=0.4
+    )
+    shape, batch, sequence = made.shape, 32, 2048
+    layers, hidden, words = shape.layers, shape.hidden, shape.vocabulary
+    operations = 72 * batch * sequence * layers * hidden**2
+    operations *= 1 + sequence / (6 * hidden) + words / (12 * layers * hidden)
+    program = made.load()
+    spent = sum(node.duration_ns for nodes in program.ranks for node in nodes)
+    updates = 0
+    for nodes in program.ranks:
+        updates += [node for node in nodes if node.kind == COMPUTE][-1].duration_ns
+    expected = operations / (GPUS["h100"].peak * 0.4) * 1e9
+    assert spent - updates == pytest.approx(expected, rel=1e-4)
+
+
+def test_stages_do_one_forward_and_one_backward():
+    """Stage i of p is p - 1 - i microbatches ahead, and never more than one further."""
+    stages, microbatches = 4, 6
+    made = Transformer("llama2-7b", 256, global_batch=microbatches, pp=stages, layers=4)
+    program = made.load()
+    for stage in range(stages):
+        passes = ""
+        for node in program.ranks[stage]:
+            first = node.kind == SEND and stage == 0 or node.kind == RECV
+            if first and node.tag == 4:
+                passes += "F"
+            if node.kind == (SEND if stage else RECV) and node.tag == 5:
+                passes += "B"
+        ahead = stages - 1 - stage
+        if stage == stages - 1:
+            assert passes == "FB" * microbatches
+        elif stage:
+            steady = "FB" * (microbatches - ahead)
+            assert passes == "F" * ahead + steady + "B" * ahead
+        else:
+            assert passes.count("F") == passes.count("B") == microbatches
+            assert passes.startswith("F" * (ahead + 1) + "B")
+
+
+def test_equal_nodes_of_ranks_are_one_object():
+    """64 ranks of llama2-7b have a node in common wherever groups and peers allow it."""
+    program = Transformer("llama2-7b", TOKENS, global_batch=64, tp=8, dp=8).load()
+    nodes = [node for each in program.ranks for node in each]
+    template = len(program.ranks[0])
+    assert len(nodes) == 64 * template
+    assert len({id(node) for node in nodes}) < 9 * template
+
+
+def test_measured_times_are_those_of_the_file():
+    made = Transformer(
+        "llama2-70b", 4096, global_batch=1, tp=8, gpu="h200", times="measured", layers=1
+    )
+    times = [node.duration_ns for node in made.load().ranks[0] if node.kind == COMPUTE]
+    # llama3-70b has the same layers: attention 365.8 us forward and 1170.7 us with backward, MLP
+    # 1065.4 us and 3524.4 us.
+    forward, backward = times[:2], times[5:9]
+    assert forward == [365_800, 1_065_400]
+    assert sum(backward) == 1_170_700 - 365_800 + 3_524_400 - 1_065_400
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"pp": 3}, "parallel.pp: found 3, which does not divide the 32 layers of llama2-7b"),
+        ({"tp": 3}, "parallel.tp: found 3, which does not divide the 32 heads of keys and values"),
+        ({"ep": 2}, "parallel.ep: found 2, which does not divide the 1 experts"),
+        ({"cp": 3}, "parallel.cp: found 3, which does not divide the 4096 tokens"),
+        ({"dp": 3}, "global_batch: found 64, no multiple .* 3 replicas .* Write 63"),
+        ({"micro_batch": 65}, "global_batch: found 64, .* Write 65"),
+        (
+            {"sequence": 12, "tp": 8, "sequence_parallel": True},
+            "parallel.sequence_parallel: tp: 8 times cp: 1 does not divide the sequence of 12",
+        ),
+        ({"model": "mixtral-8x7b", "tp": 2}, "mixtral-8x7b has experts, which with tp above 1"),
+        ({"model": "gpt3-13b"}, "sequence: found 4096; gpt3-13b has positions for 2048 tokens"),
+        ({"times": "measured"}, "times: measured: they are those of gpu: h200"),
+        (
+            {"times": "measured", "gpu": "h200", "sequence": 1024},
+            "there are none of llama2-7b with sequence 1024, .* Measured are sequence 2048, micro",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_is_named(options, message):
+    made = Transformer(**{"model": "llama2-7b", "sequence": 4096, "global_batch": 64} | options)
+    with pytest.raises(TraceError, match=message):
+        made.load()
+
+
+def test_the_page_has_the_tokens_per_second_of_the_program():
+    text = (ROOT / "docs" / "workloads.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    published = {
+        "llama2-7b": 2e12 / 184_320 / 3600,
+        "llama2-13b": 2e12 / 368_640 / 3600,
+        "llama2-70b": 2e12 / 1_720_320 / 3600,
+        "gpt3-175b": 3e11 / 1024 / 34 / 86_400,
+    }
+    found = 0
+    for row in rows:
+        if len(row) == 6 and row[0] in published:
+            name, gpu, parallel, *tokens, _ = row
+            sizes = {part.split()[0]: int(part.split()[1]) for part in parallel.split(", ")}
+            gpt = name == "gpt3-175b"
+            made = Transformer(
+                name, 2048 if gpt else 4096, 1536 if gpt else 1024, gpu=gpu, dp=8, **sizes
+            )
+            program = made.load()
+            stages = range(0, len(program.ranks), len(program.ranks) // made.pp)
+            slowest = max(sum(node.duration_ns for node in program.ranks[rank]) for rank in stages)
+            computed = made.tokens / made.layout.ranks / slowest * 1e9
+            assert tokens == [f"{computed:,.0f}", f"{published[name]:,.0f}"]
+            found += 1
+        if row and row[0] in SHAPES and len(row) == 7:
+            assert row[1] == f"{SHAPES[row[0]].parameters:,}"
+            found += 1
+    assert found == len(published) + len(SHAPES)

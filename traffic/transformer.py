@@ -1,0 +1,160 @@
+"""Training of a transformer as a program of ranks: shapes, parallelism, times, and what may be
+asked together. transformer_stage.py has the graph.
+
+Data parallel replicas are `ep` times `dp`: ranks that differ in ep hold different experts, and the
+same of everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from testbed.traffic.rank_graph import MAX_RANKS, Program
+from testbed.traffic.rank_layout import DIMENSIONS, Layout, staged
+from testbed.traffic.trace import TraceError
+from testbed.traffic.transformer_shapes import SHAPES, Shape
+from testbed.traffic.transformer_stage import SHARDING, Work, stage_template
+from testbed.traffic.transformer_times import GPUS, TIMES, measured, times_of
+
+__all__ = ["GPUS", "SHAPES", "SHARDING", "TIMES", "Transformer"]
+UTILISATION = 0.5
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """A model and how it is trained. layers: of the model, 0: as published. utilisation: the share
+    of the GPU's peak that computation reaches."""
+
+    model: str
+    sequence: int
+    global_batch: int
+    micro_batch: int = 1
+    gpu: str = "a100"
+    utilisation: float = UTILISATION
+    times: str = "computed"
+    layers: int = 0
+    tp: int = 1
+    cp: int = 1
+    ep: int = 1
+    dp: int = 1
+    pp: int = 1
+    sequence_parallel: bool = False
+    sharding: str = "none"
+
+    @property
+    def shape(self) -> Shape:
+        shape = SHAPES[self.model]
+        return replace(shape, layers=self.layers) if self.layers else shape
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.tp, self.cp, self.ep, self.dp, self.pp)
+
+    @property
+    def replicas(self) -> int:
+        """Ranks with different sequences of a batch, in groups of tp, cp and pp."""
+        return self.ep * self.dp
+
+    @property
+    def microbatches(self) -> int:
+        """Of a replica in an iteration."""
+        return self.global_batch // self.micro_batch // self.replicas
+
+    @property
+    def tokens(self) -> int:
+        """Of an iteration."""
+        return self.global_batch * self.sequence
+
+    def check(self) -> None:
+        """Raises TraceError if the parts do not fit each other."""
+        for wrong in self._wrong():
+            raise TraceError(wrong)
+
+    def _wrong(self):
+        shape, sizes = self.shape, self.layout
+        divided = [
+            ("pp", self.pp, "layers", shape.layers),
+            ("tp", self.tp, "heads of keys and values", shape.kv_heads),
+            ("tp", self.tp, "values between the matrices of an MLP", shape.ffn),
+            ("ep", self.ep, "experts", max(shape.experts, 1)),
+            ("cp", self.cp, "tokens of the sequence", self.sequence),
+        ]
+        for key, size, what, number in divided:
+            if number % size:
+                yield (
+                    f"parallel.{key}: found {size}, which does not divide the {number} {what} of"
+                    f" {self.model}; take a divisor"
+                )
+        if self.sequence_parallel and self.sequence // self.cp % self.tp:
+            yield (
+                f"parallel.sequence_parallel: tp: {self.tp} times cp: {self.cp} does not divide the"
+                f" sequence of {self.sequence} tokens; change one of them"
+            )
+        if shape.experts and self.tp > 1 and not self.sequence_parallel:
+            yield (
+                f"parallel.sequence_parallel: {self.model} has experts, which with tp above 1 need"
+                " it; write sequence_parallel: true"
+            )
+        if shape.gpt and self.sequence > shape.context:
+            yield (
+                f"sequence: found {self.sequence}; {self.model} has positions for"
+                f" {shape.context} tokens. Write at most that"
+            )
+        once = self.micro_batch * self.replicas
+        if self.global_batch % once:
+            yield (
+                f"global_batch: found {self.global_batch}, no multiple of micro_batch:"
+                f" {self.micro_batch} times {self.replicas} replicas (ep times dp). Write"
+                f" {max(self.global_batch // once, 1) * once}"
+            )
+        if sizes.ranks > MAX_RANKS:
+            yield f"parallel: {sizes.ranks} ranks; allowed: up to {MAX_RANKS}"
+        if self.times == "measured" and (self.gpu != "h200" or self.cp > 1 or shape.experts):
+            yield (
+                "times: measured: they are those of gpu: h200, of models without experts and"
+                " without cp. Take times: computed, or these"
+            )
+
+    def load(self) -> Program:
+        """The program. Raises TraceError."""
+        self.check()
+        shape, layout, gpu = self.shape, self.layout, GPUS[self.gpu]
+        tokens = self.micro_batch * self.sequence // self.cp
+        times = times_of(shape, tokens, self.sequence, self.tp, gpu, self.utilisation)
+        if self.times == "measured":
+            times = measured(times, self.model, self.sequence, self.micro_batch, self.tp)
+        work = Work(
+            shape=shape,
+            layout=layout,
+            layers=shape.layers // self.pp,
+            microbatches=self.microbatches,
+            tokens=tokens,
+            gathered=self.sequence_parallel and self.tp > 1,
+            sharding=self.sharding,
+            times=times,
+        )
+        templates = [stage_template(work, stage) for stage in range(self.pp)]
+        about = {
+            "name": self.model,
+            "title": self.title,
+            "device": gpu.title,
+            "tokens": str(self.tokens),
+        }
+        return staged(layout, templates, about)
+
+    @property
+    def title(self) -> str:
+        """The model and its parallelism."""
+        sizes = [f"{key} {self.layout.size(key)}" for key in DIMENSIONS]
+        sizes = [each for each in sizes if not each.endswith(" 1")] or ["1 rank"]
+        if self.sequence_parallel:
+            sizes.append("sequence parallel")
+        if self.sharding != "none":
+            sizes.append(self.sharding)
+        layers = f" with {self.layers} layers" if self.layers else ""
+        how = "measured" if self.times == "measured" else f"{self.utilisation:.0%} of its peak"
+        return (
+            f"{self.model}{layers}, {self.shape.parameters:,} parameters, {self.layout.ranks} ranks"
+            f" ({', '.join(sizes)}), batch {self.global_batch} of {self.sequence} tokens in"
+            f" {self.microbatches} microbatches, {GPUS[self.gpu].title}, {how}"
+        )
