@@ -32,6 +32,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_layers
 
 from testbed.protocols import wire
+from testbed.protocols.sizes import MAX_VALUES
 
 KINDS = {
     wire.GRADIENT: "gradient",
@@ -85,6 +86,11 @@ def _is_short(packet: Packet) -> bool:
     return bool(packet.flags & wire.SHORT)
 
 
+def _values(each: Field) -> FieldListField:
+    """The values up to a packet's end. Without a limit of its own, scapy gives up at 100."""
+    return FieldListField("values", [], each, max_count=MAX_VALUES)
+
+
 class Ina(Packet):
     """The header of every system, with bitmap and values."""
 
@@ -106,8 +112,8 @@ class Ina(Packet):
         ByteField("next_exponent", 0),
         BitmapField("bitmap", 0),
         MultipleTypeField(
-            [(FieldListField("values", [], SignedShortField("value", 0)), _is_short)],
-            FieldListField("values", [], SignedIntField("value", 0)),
+            [(_values(SignedShortField("value", 0)), _is_short)],
+            _values(SignedIntField("value", 0)),
         ),
     ]
 

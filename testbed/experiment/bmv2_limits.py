@@ -7,16 +7,24 @@ Settings that neither of them can provide are errors here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
+from testbed import systems
 from testbed.config.problems import Path, Problem
 from testbed.config.units import RATE, show
 from testbed.experiment.experiment import LinkDirection
 from testbed.experiment.printing import shown
 
+if TYPE_CHECKING:
+    from testbed.systems.options import SystemOptions
+
 # simple_switch forwards some thousand packets/s. A faster link would only be a wrong number.
 MAX_BPS = 10**9
 # With at least 100 packets/s, rounding to whole packets/s changes the file's rate by at most 1 %.
 MIN_PPS = 100
+# By which a packet may grow in simple_switch: its buffer has room for what came in and this (the
+# constant in SimpleSwitch::receive_). Beyond that it would write outside.
+GROWTH_BYTES = 512
 REMEDY = "take this key out, or use switch embedded"
 
 
@@ -40,6 +48,26 @@ def check(
                 told.add(key)
                 path: Path = ("links", key)
                 yield Problem(path, f"{direction.source} to {direction.target}: {message}")
+
+
+def growing_packets(system: SystemOptions, values: int, programs: bool) -> Iterator[Problem]:
+    """The problem of packets with `values` values that leave a switch with them, and have come
+    without. programs: zeros `auto` are header_only."""
+    entry = systems.SYSTEMS[system.name]
+    zeros = getattr(system, "zeros", "sent")
+    if entry.memory and entry.servers != "none":
+        why = "a server's reminder takes a sum along"
+    elif entry.memory and (zeros == "header_only" or programs and zeros == "auto"):
+        why = "a gradient without values (zeros: header_only) can take a sum along"
+    else:
+        return
+    if values > GROWTH_BYTES // 4:
+        yield Problem(
+            ("values_per_packet",),
+            f"found {values}; allowed with switch bmv2 and system {system.name}: up to"
+            f" {GROWTH_BYTES // 4}, because a packet can grow by {GROWTH_BYTES} B in simple_switch,"
+            f" and {why}; take {GROWTH_BYTES // 4}, or use switch embedded",
+        )
 
 
 def _check_direction(

@@ -700,14 +700,21 @@ class _Resolver:
         if self.parts.get("switch") != "bmv2":
             return
         from testbed.experiment.bmv2_limits import check as check_bmv2
+        from testbed.experiment.bmv2_limits import growing_packets
 
         frame = None
         if "values_per_packet" in self.parts and "jobs" in self.parts:
             frame = frame_bytes(self.parts["values_per_packet"], bitmap_bits(self.parts["jobs"]))
         ways = [way for both in self.directions for way in both]
         self.problems += check_bmv2(self.parts.get("runtime"), ways, frame)
+        system: SystemOptions | None = self.parts.get("system")
         limited = any(way.bandwidth_bps for way in ways)
-        if limited and getattr(self.parts.get("system"), "zeros", "auto") == "header_only":
+        if system is not None and "values_per_packet" in self.parts:
+            jobs = self.parts.get("jobs", ())
+            programs = not limited and any(job.is_program or job.has_ranks for job in jobs)
+            values = self.parts["values_per_packet"]
+            self.problems += growing_packets(system, values, programs)
+        if limited and getattr(system, "zeros", "auto") == "header_only":
             self.add_problem(
                 ("system", "zeros"),
                 "found header_only with switch bmv2, whose queues take as long for a header as for"

@@ -33,7 +33,7 @@ from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
-from testbed.protocols.sizes import MAX_JOBS
+from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES
 from testbed.systems.options import SystemOptions
 from testbed.traffic.trace import GPUS
 
@@ -254,7 +254,7 @@ class ExperimentFile(BaseModel):
         json_schema_extra={"default": "required if the system aggregates in the switch"},
         description="Memory of each switch for aggregation; not for systems without switch memory.",
     )
-    values_per_packet: Annotated[int, Whole(1, 256, power_of_two=True)] = Field(
+    values_per_packet: Annotated[int, Whole(1, MAX_VALUES, power_of_two=True)] = Field(
         default=64,
         description="Values (int32) per packet; they form one fragment.",
     )

@@ -29,14 +29,12 @@ The board is a row of shared memory that the runner reads for progress and for s
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import json
 import os
 import socket
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +51,7 @@ from testbed.linux.kernel import wake_promptly
 from testbed.protocols import lag, records, wire
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.protocols.records import COUNTER_NAMES
+from testbed.protocols.sizes import frame_bytes
 from testbed.schemes import new_machine
 from testbed.workload import machine, rank_graph, worker
 from testbed.workload.placed_machine import raised
@@ -60,7 +59,10 @@ from testbed.workload.placed_machine import raised
 ROWS_IN = 256
 ROWS_OUT = 256
 SERVER_ROWS_OUT = 1024
+# Of a socket, for so many packets of the longest kind (the kernel counts a packet at up to twice
+# its length), but at least:
 SOCKET_BUFFER_BYTES = 16 << 20
+SOCKET_PACKETS = 8192
 # What a running host is told of a new plan, by whether it is a worker.
 _PLANNED: dict[bool, type[PlannedWorker] | type[ServerStripes]] = {
     True: PlannedWorker,
@@ -220,7 +222,9 @@ def run_host(
         host.link = ProgramLink(host.role, watched)
         host.join(host.role, host.link.job.memory)
         watched = host.link.fileno()
-    host.open(spec.address, wire.PORT, watched, SOCKET_BUFFER_BYTES, in_trains)
+    frame = frame_bytes(spec.job.values, spec.job.bitmap_width)
+    room = max(SOCKET_BUFFER_BYTES, 2 * SOCKET_PACKETS * frame)
+    host.open(spec.address, wire.PORT, watched, room, in_trains)
     for member in spec.members:
         host.add(member)
     try:
@@ -417,24 +421,8 @@ def _receive_message(control: socket.socket) -> dict:
 def load(specs: Sequence[Mapping[str, Any]]) -> None:
     """Compile what hosts of these kinds run, or load it from the cache, so that the processes
     forked later share it. specs: of `HostSpec.small`, as `to_json` gives them."""
-    with _without_blas():
-        for spec in specs:
-            _load(_Host(HostSpec.from_json(spec), Path(os.devnull)))
-
-
-@contextlib.contextmanager
-def _without_blas() -> Iterator[None]:
-    """numba looks for a library of linear algebra when it first compiles or loads something, which
-    imports scipy, and takes a quarter of a second. No host multiplies matrices."""
-    name = "scipy.linalg.cython_blas"
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]  # an import of it raises ImportError
-    try:
-        yield
-    finally:
-        del sys.modules[name]
+    for spec in specs:
+        _load(_Host(HostSpec.from_json(spec), Path(os.devnull)))
 
 
 def _load(host: _Host) -> None:

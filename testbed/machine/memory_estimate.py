@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.errors import UserError
 from testbed.linux.memory_limits import address_space_bytes, advice, available_bytes
+from testbed.protocols.sizes import frame_bytes
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 BASE_BYTES = 350 << 20  # Python with its libraries, compiled code, figures
 PROCESS_BYTES = 12 << 20  # of a host process on Mininet, beside its machine
 PROGRAM_BYTES = 300 << 20  # of a rank's program: Python with a library for training, small arrays
-FRAME_ROOM_BYTES = 1024  # of a fragment in flight, on its way and in queues
+FRAME_ROOM_BYTES = 1024  # of a fragment in flight, on its way and in queues: at least so much
+FRAME_COPIES = 3  # that it has there
 TIMES_BYTES = 250  # of a worker's iteration and tensor: its times, and the row in the results
 # More than a machine of any system takes: at all, and of a fragment beside its values. It may keep
 # a fragment's values three times over.
@@ -77,7 +79,8 @@ def _job_bytes(specs: list[HostSpec], machine_bytes: MachineBytes) -> int:
     total = len(workers) * machine_bytes(first)
     if not last.is_worker:
         total += (len(specs) - len(workers)) * machine_bytes(last)
-    total += len(workers) * options.window * FRAME_ROOM_BYTES
+    frame = max(FRAME_ROOM_BYTES, FRAME_COPIES * frame_bytes(job.values, job.bitmap_width))
+    total += len(workers) * options.window * frame
     if job.program:
         return total + len(workers) * PROGRAM_BYTES
     return total + len(workers) * job.iterations * len(job.tensors) * TIMES_BYTES

@@ -30,7 +30,7 @@ from testbed.network.nodes import BuiltIntf, BuiltLink, P4Switch, TestbedHost
 from testbed.network.server_routes import Nic, server_commands
 from testbed.network.spawner import Process, Spawner
 
-# A packet with 256 values of 4 bytes, all headers and room to spare.
+# A packet with 2,048 values of 4 bytes, all headers, the largest bitmap, and room to spare.
 MTU_BYTES = 9000
 
 

@@ -156,7 +156,25 @@ def _folder(py_file: str) -> str:
     return "_".join(Path(py_file).resolve().relative_to(PACKAGE).parts[:-1])
 
 
+@contextlib.contextmanager
+def _without_blas() -> Iterator[None]:
+    """numba looks for a library of linear algebra when it first compiles or loads something, which
+    imports scipy, and takes as long as all its other imports. No function here multiplies
+    matrices. One of another package still can."""
+    name = "scipy.linalg.cython_blas"
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # an import of it raises ImportError
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+
+
 if not vars(config)["DISABLE_JIT"]:
+    with _without_blas():
+        from numba.np import arraymath  # noqa: F401  # which looks for it
     # numba makes these names when it is imported. One that does not know the second (before 0.62)
     # keys by path, in the same folder.
     vars(config)["CACHE_DIR"] = str(cache_directory())

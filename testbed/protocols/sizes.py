@@ -23,6 +23,7 @@ MAX_FRAGMENTS = 2**31 - 1
 NO_NODE = 0xFFFF  # in a header instead of a switch's number: no switch aggregates the fragment
 BITMAP_WIDTHS = (32, 64, 128, 256, 512, 1024)  # for which P4 programs are compiled
 MAX_WORKERS = BITMAP_WIDTHS[-1]  # of a job
+MAX_VALUES = 2048  # of a packet: a jumbo frame holds them and the largest bitmap
 MAX_JOBS = (1 << 16) - 1  # of a run: numbers and multicast groups (from 1) have 16 bits
 FEWEST_JOBS = 256  # that a P4 program is compiled for
 

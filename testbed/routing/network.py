@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import networkx
+if TYPE_CHECKING:
+    import networkx
 
 FRAME_BYTES = 14 + 20 + 8 + 24 + 4 + 4 * 64  # a gradient packet of 64 values, bitmap of 32 bits
 
@@ -106,6 +108,8 @@ class Network:
     @cached_property
     def switch_graph(self) -> networkx.DiGraph:
         """The switches and the links between them."""
+        import networkx  # takes as long as the rest of a small plan
+
         graph = networkx.DiGraph()
         graph.add_nodes_from(self.switch)
         graph.add_edges_from(

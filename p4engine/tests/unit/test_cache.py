@@ -46,7 +46,7 @@ def test_what_was_compiled_is_found_without_its_source(tmp_path):
 
 
 @pytest.mark.parametrize("damage", damage.WAYS)
-@pytest.mark.parametrize("ending", ["so", "json", "o"])
+@pytest.mark.parametrize("ending", ["so", "json", "o", "sources"])
 def test_a_damaged_file_is_made_again_and_one_line_says_so(tmp_path, ending, damage):
     """In processes of their own: what is loaded of a damaged file may end the process."""
     path, cache = tmp_path / "program.p4", tmp_path / "cache"
@@ -66,7 +66,7 @@ def test_a_damaged_file_is_made_again_and_one_line_says_so(tmp_path, ending, dam
         "Switch(made, ports=[1]).close()\n"
         "print(made.cached)\n"
     )
-    for said, cached in ((1, "False"), (0, "True")):
+    for said, cached in ((1, str(ending == "sources")), (0, "True")):
         command = [sys.executable, "-c", script, str(path), str(cache)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (0, f"{cached}\n"), done.stderr
@@ -132,6 +132,25 @@ def test_a_program_that_is_as_it_was_is_not_preprocessed_again(tmp_path, monkeyp
             assert again.cached and (again.hash, again.so_path) == (then.hash, then.so_path)
             assert again.info == then.info
     assert compile_program(path, {"N": 1}, trace=True).hash != first.hash
+
+
+def test_another_process_does_not_preprocess_it_again_either(tmp_path):
+    path, cache = tmp_path / "program.p4", tmp_path / "cache"
+    path.write_text(source())
+    compiled = compile_program(path, cache=cache)
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from p4engine.backend import build\n"
+        "made = build.compile_program(sys.argv[1], cache=Path(sys.argv[2]))\n"
+        "print(made.hash, 'p4engine.frontend.preprocessor.preprocess' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", script, str(path), str(cache)]
+    for text, preprocessed in ((source(), False), ("\n" + source(), True)):
+        path.write_text(text)
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        name, asked = done.stdout.split()
+        assert asked == str(preprocessed) and (name == compiled.hash) != preprocessed
 
 
 def test_a_file_that_has_changed_is_noticed(tmp_path):

@@ -16,19 +16,24 @@ offload: {offload}
 topology: {{kind: star, hosts: 6}}
 system: {{name: {system}}}
 memory: {{aggregators: 256}}
+values_per_packet: {values}
 jobs:
-  - {{model: alexnet, workers: 2, iterations: 2, scale: 0.0005, compute_scale: 0}}
-  - {{model: alexnet, workers: 2, iterations: 2, scale: 0.0005, compute_scale: 0}}
+  - {{model: alexnet, workers: 2, iterations: 2, scale: {scale}, compute_scale: 0}}
+  - {{model: alexnet, workers: 2, iterations: 2, scale: {scale}, compute_scale: 0}}
 """
 HEADERS = 14 + 20 + 8
 
 
 @pytest.mark.parametrize("offload", ["on", pytest.param("off", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("system", first_of(["esa", "switchml"], 1))
-def test_captures_and_counters_see_packets(tmp_path, system, offload):
+@pytest.mark.parametrize(
+    "system, values",
+    first_of([("esa", 64), ("esa", 2048), ("switchml", 64), ("switchml", 2048)], 2),
+)
+def test_captures_and_counters_see_packets(tmp_path, system, values, offload):
     """Every captured packet is one, with all checksums right, whatever the kernel has moved."""
     path = tmp_path / "fast.yaml"
-    text = FAST.format(offload=offload, system=system)
+    scale = 0.0005 * values / 64
+    text = FAST.format(offload=offload, system=system, values=values, scale=scale)
     if system == "switchml":
         text = text.replace("hosts: 6", "hosts: 4")
     path.write_text(text)
@@ -40,7 +45,7 @@ def test_captures_and_counters_see_packets(tmp_path, system, offload):
     assert results.environment["offload"] == ("trains" if offload == "on" else "off")
     assert results.jobs.exact.all()
     links = results.links.groupby("port")[["packets", "bytes"]].sum()
-    fragment = HEADERS + 4 * (6 + 1 + 64)
+    fragment = HEADERS + 4 * (6 + 1 + values)
     for port, file in zip((1, 3), sorted((folder / "captures").iterdir()), strict=True):
         with RawPcapNgReader(str(file)) as packets:
             frames = [data for data, _ in packets]

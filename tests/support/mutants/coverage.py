@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from p4engine.backend import build
 from p4engine.frontend.preprocessor import preprocess as preprocessor
 from p4engine.switch.library import Switch
 
@@ -55,6 +56,7 @@ class P4Lines:
             return made
 
         preprocessor.preprocess = preprocess
+        build.Memory.spelling = lambda memory: None  # so that it is asked for every program
         self.traced = traced
         if traced:
             defaults = compile_program.__kwdefaults__

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from p4engine.backend import build
 from p4engine.backend.c_build import RUNTIME, find_c_compiler
 from p4engine.backend.cache import cache_folder
 from p4engine.frontend.preprocessor import preprocess as preprocessor
@@ -59,6 +60,7 @@ def _install_p4(file: str, text: str, folder: Path) -> None:
         return real(moved(path), defines, tuple(map(moved, include_dirs)), *others)
 
     preprocessor.preprocess = preprocess
+    build.Memory.spelling = lambda memory: None  # the original's files are as they were
 
 
 def prepare_engine(folder: Path) -> None:

@@ -75,4 +75,7 @@ def test_delay_without_bandwidth_needs_no_htb():
 
 def test_the_mtu_is_that_of_a_full_packet():
     assert queues.mtu_bytes(platform(ON_BMV2)) == queues.MIN_MTU_BYTES
-    assert queues.mtu_bytes(platform(ON_BMV2 + "values_per_packet: 256\n")) == 20 + 8 + 28 + 1024
+    assert queues.mtu_bytes(platform(ON_BMV2 + "values_per_packet: 128\n")) == queues.MIN_MTU_BYTES
+    text = ON_BMV2 + "values_per_packet: 2048\n"
+    text = text.replace("{name: esa, window: 64}\nmemory: {aggregators: 128}", "ps")
+    assert queues.mtu_bytes(platform(text)) == 20 + 8 + 28 + 4 * 2048

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.experiment import load_text
-from tests.support.experiments import ON_BMV2, bmv2_links, message
+from tests.support.experiments import ON_BMV2, bmv2_links, memory_line, message
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,33 @@ def test_a_header_is_no_shorter_on_bmv2():
     short = bmv2_links("bandwidth: 1 Gbit/s") + "value_bits: 16\n"
     assert "value_bits: found 16 with switch bmv2" in message(short)
     assert load_text(short.replace("1 Gbit/s", "unlimited")).value_bits == 16
+
+
+def with_values(values: int, system: str, bandwidth: str = "1 Gbit/s") -> str:
+    text = bmv2_links(f"bandwidth: {bandwidth}") + f"values_per_packet: {values}\n"
+    own = "{name: esa, window: 64}\nmemory: {aggregators: 128}"
+    assert own in text
+    return text.replace(own, f"{system}\n{memory_line(system, 128)}")
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "grid"])
+def test_a_reminder_can_grow_by_512_bytes_on_bmv2(system):
+    assert load_text(with_values(128, system)).values_per_packet == 128
+    said = message(with_values(256, system))
+    allowed = f"allowed with switch bmv2 and system {system}: up to 128, because"
+    assert f"values_per_packet: found 256; {allowed}" in said
+    assert "take 128, or use switch embedded" in said
+
+
+@pytest.mark.parametrize("system", ["switchml", "ps", "ring"])
+def test_packets_that_never_grow_may_have_all_values_on_bmv2(system):
+    assert load_text(with_values(2048, system)).values_per_packet == 2048
+
+
+def test_a_packet_without_values_can_grow_too():
+    system = "{name: switchml, zeros: header_only}"
+    assert load_text(with_values(128, system, "unlimited")).values_per_packet == 128
+    assert "zeros: header_only" in message(with_values(256, system, "unlimited"))
 
 
 def test_virtual_time_has_no_bmv2():

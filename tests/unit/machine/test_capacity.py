@@ -72,7 +72,7 @@ def test_values_are_what_bmv2_pays_for():
     kept = known()
     kept.systems["bmv2"] = {"esa": SPEED}
     # As many packets/s of either size.
-    for values, warned in ((64, 0), (256, 1)):
+    for values, warned in ((64, 0), (128, 1)):
         bits = 8 * 10_000 / 4 * 0.5 * (70 + 4 * values)
         setup = set_up(load_text(text % (values, f"{int(bits)} bit/s", system)))
         assert len(capacity.warnings(setup, kept)) == warned

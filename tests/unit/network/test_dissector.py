@@ -46,7 +46,7 @@ def packets(count: int) -> list[Ina]:
     found = []
     for number in range(count):
         kind = list(KINDS)[number % len(KINDS)]
-        size = draw.choice((1, 4, 64)) if kind in VALUES else 0
+        size = draw.choice((1, 4, 64, 500)) if kind in VALUES else 0
         flags = 1 << number % len(FLAGS) if number < 100 else draw.randrange(1024)
         if flags & wire.FLOAT:
             flags &= ~wire.SHORT

@@ -4,17 +4,18 @@ A program is kept in the cache (cache.py) under a key made of its tokens after p
 their places: messages and log texts name lines), the sources of this compiler and of the runtime,
 the C compiler's version and the flags.
 
-A process that compiles the same program again (every run of a sweep does) does not preprocess it
-again to know the key, as long as all files that preprocessing looked at are as they were.
+A program that is compiled again (every run does) is not preprocessed again to know the key, as long
+as all files that preprocessing looked at are as they were: the cache says which (`Memory`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import os
 import sys
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -39,7 +40,6 @@ ENGINE = Path(__file__).parents[1]
 # The folders whose Python decides what C comes of a program.
 COMPILER = ("frontend", "middle", "backend")
 RECURSION = 20_000
-MAX_REMEMBERED = 1000  # programs
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,6 @@ class Compiled:
 
 # What was asked for: the program's path, definitions, include folders, and `confined_to`.
 _Program = tuple[Path, tuple[tuple[str, str], ...], tuple[Path, ...], Path | None]
-# The programs without errors that this process has preprocessed: where it looked, and what came out
-# (`_spelling`).
-_remembered: dict[_Program, tuple[Files, str]] = {}
-_remembering = threading.Lock()
 
 
 def _sources() -> list[Path]:
@@ -77,12 +73,46 @@ def _spelling(tokens: list[Token], diagnostics: Diagnostics) -> str:
     return digest([text, *(Path(file).name for file in diagnostics.files)])
 
 
-def _remember(program: _Program, files: Files, spelling: str) -> None:
-    with _remembering:
-        _remembered.pop(program, None)
-        if len(_remembered) >= MAX_REMEMBERED:
-            del _remembered[next(iter(_remembered))]
-        _remembered[program] = files, spelling
+class Memory:
+    """Where the cache `folder` says what came out of preprocessing a program, and which files that
+    depends on."""
+
+    def __init__(self, program: _Program, folder: Path) -> None:
+        path, definitions, folders, confined_to = program
+        here = os.getcwd() if not all(each.is_absolute() for each in (path, *folders)) else ""
+        asked = [str(path), definitions, [str(each) for each in folders], str(confined_to), here]
+        self.path = folder / f"{digest([_compiler(), json.dumps(asked)])}.sources"
+
+    def spelling(self) -> str | None:
+        """The `_spelling`, if preprocessing would come to the same; None: it must be done."""
+        try:
+            said = unsealed(self.path)
+            if said is None:
+                return None
+            kept = json.loads(said)
+            if not Files.from_json(kept["files"]).unchanged():
+                return None
+            touch(self.path)
+            return str(kept["spelling"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def write(self, files: Files, spelling: str) -> None:
+        kept = {"files": files.to_json(), "spelling": spelling}
+        replace(self.path, sealed(json.dumps(kept).encode()))
+
+
+@contextlib.contextmanager
+def _no_garbage() -> Iterator[None]:
+    """No search for reference cycles inside: a program's tokens and tree are some million objects
+    that all stay until it is compiled, and looking through them takes a fifth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def compile_program(
@@ -107,21 +137,27 @@ def compile_program(
     folders = tuple(Path(folder) for folder in include_dirs)
     path = Path(path)
     program = (path, tuple(definitions.items()), folders, confined_to)
-    before, spelling = _remembered.get(program, (None, ""))
-    if before is not None and before.unchanged():
-        compiled = _Kept(spelling, trace, cache).compiled()
-        if compiled is not None:
-            return compiled
+    folder = _folder(cache)
+    memory = Memory(program, folder)
+    spelling = memory.spelling()
+    compiled = _Kept(spelling, trace, folder).compiled() if spelling is not None else None
+    if compiled is not None:
+        return compiled
+    with _no_garbage():
+        return _compile(program, path.name, trace, folder, memory)
+
+
+def _compile(program: _Program, name: str, trace: bool, folder: Path, memory: Memory) -> Compiled:
     diagnostics, files = Diagnostics(), Files()
     tokens = _preprocess(program, diagnostics, files)
     spelling = _spelling(tokens, diagnostics)
-    kept = _Kept(spelling, trace, cache)
+    kept = _Kept(spelling, trace, folder)
     if not diagnostics.errors:
-        _remember(program, files, spelling)
+        memory.write(files, spelling)
         compiled = kept.compiled()
         if compiled is not None:
             return compiled
-    c_text, info = translate(tokens, diagnostics, path.name, trace)
+    c_text, info = translate(tokens, diagnostics, name, trace)
     build_shared_object(c_text, kept.target, kept.folder, kept.so_path, fast=not trace)
     payload = {"info": info.to_json(), "warnings": [vars(w) for w in diagnostics.warnings]}
     replace(kept.info_path, sealed(json.dumps(payload).encode()))
@@ -142,24 +178,31 @@ def _preprocess(program: _Program, diagnostics: Diagnostics, files: Files) -> li
         raise failure("macros are nested too deeply") from None
 
 
-class _Kept:
-    """A program's place in the cache: that of the user, or the folder `cache`."""
+def _folder(cache: Path | None) -> Path:
+    """The cache's folder, made: `cache`, or the user's own. Raises P4Error for one that cannot be
+    used."""
+    folder = cache or cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise failure(f"cannot make the cache {folder}: {error.strerror}") from None
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise failure(
+            f"the cache {folder} is on a file system that is mounted noexec, so that no compiled"
+            " program can be loaded from it; set XDG_CACHE_HOME to a folder elsewhere"
+        )
+    return folder
 
-    def __init__(self, spelling: str, trace: bool, cache: Path | None) -> None:
+
+class _Kept:
+    """A program's place in the cache `folder`."""
+
+    def __init__(self, spelling: str, trace: bool, folder: Path) -> None:
         self.target = find_target()
         self.key = digest(
             [self.target.digest, _compiler(), spelling, *(["trace"] if trace else [])]
         )
-        self.folder = cache or cache_folder()
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise failure(f"cannot make the cache {self.folder}: {error.strerror}") from None
-        if os.statvfs(self.folder).f_flag & os.ST_NOEXEC:
-            raise failure(
-                f"the cache {self.folder} is on a file system that is mounted noexec, so that no"
-                " compiled program can be loaded from it; set XDG_CACHE_HOME to a folder elsewhere"
-            )
+        self.folder = folder
         self.so_path = self.folder / f"{self.key}.so"
         self.info_path = self.folder / f"{self.key}.json"
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
 
 ABANDONED_S = 24 * 3600
-MAX_FILES = 4000  # in the cache, two for each program: about 400 MB
+MAX_FILES = 6000  # in the cache, three for each program: about 400 MB
 _SEAL = b"\nsha256 "
 _SEAL_BYTES = len(_SEAL) + 64 + 1
 _damaged_in: set[Path] = set()  # folders about which this process has told

@@ -127,6 +127,9 @@ def _set(c: Checker, e: ast.Expr, a: ast.Expr, b: ast.Expr) -> Type:
 # ---- names ----
 
 
+_TYPED = ast.Constant | ast.Variable | ast.Parameter | ast.Instance | ast.ValueSet
+
+
 def _name(c: Checker, e: ast.Name) -> Type:
     decl = e.decl = c.lookup(e.name, e.absolute, e.place)
     if decl is None:
@@ -135,7 +138,7 @@ def _name(c: Checker, e: ast.Name) -> Type:
         return FunctionsMeant("function", decl)
     if isinstance(decl, ast.Constant):
         e.const = decl.const
-    if isinstance(decl, ast.Constant | ast.Variable | ast.Parameter | ast.Instance | ast.ValueSet):
+    if isinstance(decl, _TYPED):
         return UNKNOWN if decl.type is ast.UNCHECKED else decl.type
     if isinstance(decl, ast.Table):
         return TableMeant("a table", decl)

@@ -16,26 +16,36 @@ from p4engine.frontend.types import Composite, Stack, underlying
 
 # Attributes that hold what the checker found out, and types as written.
 _OWN = {"type", "const", "decl", "place", "call", "target", "info", "table"}
+# Annotations of attributes that hold no node.
+_PLAIN = {"str", "bool", "int", "str | None", "int | None"}
 _ENDS = ast.Return | ast.Exit | ast.Break | ast.Continue
 
 
 _ATTRIBUTES: dict[type[ast.Node], list[str]] = {}  # the others, by class
 
 
-def children(node: ast.Node) -> Iterator[ast.Node]:
+def children(node: ast.Node) -> list[ast.Node]:
     """The nodes below `node` that the author wrote there."""
     kind = type(node)
-    if kind not in _ATTRIBUTES:
-        names = [f.name for f in fields(kind)]
+    names = _ATTRIBUTES.get(kind)
+    if names is None:
         own = set() if kind is ast.CallStatement else _OWN
-        _ATTRIBUTES[kind] = [n for n in names if n not in own]
-    for name in _ATTRIBUTES[kind]:
+        names = [f.name for f in fields(kind) if f.name not in own and f.type not in _PLAIN]
+        _ATTRIBUTES[kind] = names
+    found: list[ast.Node] = []
+    for name in names:
         value = getattr(node, name)
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, tuple):
-                yield from (x for x in item if isinstance(x, ast.Node))
-            elif isinstance(item, ast.Node):
-                yield item
+        if isinstance(value, ast.Node):
+            found.append(value)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, ast.Node):
+                    found.append(item)
+                elif isinstance(item, tuple):
+                    found += [each for each in item if isinstance(each, ast.Node)]
+        elif isinstance(value, tuple):
+            found += [each for each in value if isinstance(each, ast.Node)]
+    return found
 
 
 def root(e: ast.Node) -> ast.Variable | None:

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 
 class Files:
@@ -40,6 +41,23 @@ class Files:
         """True if a file is there; no error for a name that no file can have."""
         self._is_file[path] = found = os.path.isfile(path)
         return found
+
+    def to_json(self) -> dict[str, dict[str, str | bool]]:
+        """The questions and their answers."""
+        return {
+            "read": {str(path): digest.hex() for path, digest in self._read.items()},
+            "is_file": {str(path): found for path, found in self._is_file.items()},
+            "real": {str(path): str(found) for path, found in self._real.items()},
+        }
+
+    @staticmethod
+    def from_json(said: dict[str, dict[str, Any]]) -> Files:
+        """What `to_json` has made; raises ValueError, KeyError, TypeError or AttributeError."""
+        files = Files()
+        files._read = {Path(path): bytes.fromhex(digest) for path, digest in said["read"].items()}
+        files._is_file = {Path(path): found for path, found in said["is_file"].items()}
+        files._real = {Path(path): Path(found) for path, found in said["real"].items()}
+        return files
 
     def unchanged(self) -> bool:
         """True if every question would have the answer that it had."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from p4engine.frontend.diagnostics import Diagnostics, Place
@@ -27,6 +28,12 @@ def spell(tokens: list[Token]) -> str:
     for token in tokens:
         text += (" " if token.spaced and text else "") + token.text
     return text
+
+
+def _at(tokens: Iterable[Token], place: Place) -> list[Token]:
+    """The tokens with another place. (`_replace` takes four times as long, and large packets have
+    some hundred thousand tokens.)"""
+    return [Token(kind, text, place, spaced) for kind, text, _, spaced in tokens]
 
 
 class MacroExpander:
@@ -63,7 +70,7 @@ class MacroExpander:
                 continue
             inside = hidden | {token.text}
             if macro.parameters is None:
-                body = self._paste([t._replace(place=token.place) for t in macro.body])
+                body = self._paste(_at(macro.body, token.place))
                 replaced = self.expand(body, inside)
             else:
                 if i >= n or tokens[i].text != "(":
@@ -155,13 +162,13 @@ class MacroExpander:
                     if token.text not in expanded:
                         expanded[token.text] = self.expand(given[token.text], hidden)
                     tokens = expanded[token.text]
-                out += [t._replace(place=place) for t in tokens]
+                out += _at(tokens, place)
             else:
-                out.append(token._replace(place=place))
+                out.append(Token(token[0], token[1], place, token[3]))
         return self._paste(out)
 
     def _paste(self, tokens: list[Token]) -> list[Token]:
-        if not any(t.text in ("##", "") for t in tokens):
+        if all(t[1] != "##" and t[1] for t in tokens):
             return tokens
         out: list[Token] = []
         i = 0
