@@ -60,14 +60,22 @@ def switch(checkout: Path, options: argparse.Namespace) -> Rates:
     }
 
 
+def of_64_values(checkout: Path, program: str) -> list[str]:
+    """The arguments for packets of 64 values, which older checkouts have anyway."""
+    text = (checkout / "bench" / f"{program}.py").read_text()
+    return ["--values", "64"] if '"--values"' in text else []
+
+
 def end_to_end(checkout: Path, options: argparse.Namespace) -> Rates:
     rates = {}
     for system in options.systems.split(","):
         arguments = ["--systems", system, "--rounds", "1", "--scale", str(options.scale)]
+        arguments += of_64_values(checkout, "end_to_end")
         if options.offload and checkout == ROOT:
             arguments += ["--offload", options.offload]
         output = call(checkout, "end_to_end", *arguments)
-        match = re.search(rf"^{system}\s+([\d,]+)\s+[\d.]+\s+(\w+)", output, re.MULTILINE)
+        row = rf"^{system}\s+(?:64\s+)?([\d,]+)\s+[\d.\s]+?([a-z]+)"
+        match = re.search(row, output, re.MULTILINE)
         if match is None:
             raise SystemExit(f"no rate in what end_to_end.py of {checkout} says:\n{output}")
         rates[f"{system} end to end"] = float(match[1].replace(",", ""))
@@ -76,8 +84,10 @@ def end_to_end(checkout: Path, options: argparse.Namespace) -> Rates:
 
 
 def virtual(checkout: Path, options: argparse.Namespace) -> Rates:
-    output = call(checkout, "virtual", "--hosts", options.hosts, "--scale", str(options.scale))
-    found = re.findall(r"^ *(\d+) hosts: +(\d+) thousand", output, re.MULTILINE)
+    values = of_64_values(checkout, "virtual")
+    scale = str(options.scale)
+    output = call(checkout, "virtual", "--hosts", options.hosts, "--scale", scale, *values)
+    found = re.findall(r"^ *(\d+) hosts(?:, +64 values)?: +(\d+) thousand", output, re.MULTILINE)
     return {f"virtual, {hosts} hosts": float(rate) * 1e3 for hosts, rate in found}
 
 

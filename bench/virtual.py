@@ -1,13 +1,15 @@
-"""Gradient packets per second of processor time in virtual time, and where the time goes.
+"""Gradient packets, and gigabytes of gradients, per second of processor time in virtual time, and
+where the time goes.
 
-    .venv/bin/python bench/virtual.py [--hosts 72] [--scale 1.0] [--parts]
+    .venv/bin/python bench/virtual.py [--hosts 72] [--values 64] [--scale 1.0] [--parts]
 
-Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, 64 values per packet,
-every value of every result checked. `--hosts` takes 9, 72 (eight jobs on one switch), 512 and 1024
-(64 and 128 jobs of seven workers in seven racks and in fourteen, so that a packet passes two
-switches), or several of them. A gradient packet is one fragment's contribution of one worker; what
-follows from it (its sum, the result, the copies of the result) is part of its cost. Compilation is
-not.
+Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, every value of every
+result checked, for each number of values per packet (`--values`, by default 64, 256 and 1,024).
+`--hosts` takes 9, 72 (eight jobs on one switch), 512 and 1024 (64 and 128 jobs of seven workers in
+seven racks and in fourteen, so that a packet passes two switches), or several of them. A gradient
+packet is one fragment's contribution of one worker. What follows from it (its sum, the result, the
+copies of the result) is part of its cost. A gigabyte is of gradients: 4 bytes for each value of
+each worker. Compilation is not part of the time.
 
     --jitter-time X  for how long a drawn delay of a host lasts (auto, the default, or a time; at 0
                 each frame has its own, so frames arrive in groups and there are fewer events)
@@ -52,6 +54,7 @@ runtime: virtual
 topology: {topology}
 links: {{bandwidth: 100 Gbit/s, delay: 1 us}}
 system: {{name: esa, window: 128}}
+values_per_packet: {values}
 virtual: {{worker_jitter_time: {jitter_time}, server_jitter_time: {jitter_time}}}
 memory: {{aggregators: {aggregators}}}
 jobs:
@@ -73,11 +76,13 @@ MONOTONIC = 1  # the thread's own clock would be a system call, and cost more th
 PREEMPTED_NS = 50_000  # no part takes so long: another process has run
 
 
-def experiment(hosts: int, scale: float, jitter_time: str = "auto"):
-    """The experiment of a case."""
+def experiment(hosts: int, scale: float, jitter_time: str = "auto", values: int = 64):
+    """The experiment of a case: the same bytes of gradients for any number of values per packet."""
     topology, jobs, workers = CASES[hosts]
     aggregators = 16 * jobs * workers
-    text = HEAD.format(topology=topology, aggregators=aggregators, jitter_time=jitter_time)
+    text = HEAD.format(
+        topology=topology, aggregators=aggregators, jitter_time=jitter_time, values=values
+    )
     for number in range(jobs):
         model = ("resnet50", "vgg16")[number % 2]
         size = PACKETS * scale * 64 / (jobs * workers * 2) / SIZES[model]
@@ -85,9 +90,11 @@ def experiment(hosts: int, scale: float, jitter_time: str = "auto"):
     return load_text(text, folder=ROOT)
 
 
-def start(hosts: int, scale: float, jitter_time: str = "auto", threads: int = 1) -> Parts:
+def start(
+    hosts: int, scale: float, jitter_time: str = "auto", threads: int = 1, values: int = 64
+) -> Parts:
     """A world at time 0, with everything compiled."""
-    spec = experiment(hosts, scale, jitter_time)
+    spec = experiment(hosts, scale, jitter_time, values)
     setup = set_up(spec)
     parts = Parts(world.build(setup, prepare(setup).compiled), threads)
     parts.run(-1, 0)
@@ -99,9 +106,15 @@ def gradient_packets(nodes: world.Nodes) -> int:
     return sum(int(counters[0].gradient_packets) for counters in counted)
 
 
-def rate(hosts: int, scale: float, jitter_time: str, threads: int) -> None:
+def gradient_bytes(nodes: world.Nodes) -> int:
+    """Bytes of the gradients of all workers, 4 for each value, all iterations together."""
+    jobs = (node.spec.job for node in nodes.hosts if node.is_worker)
+    return sum(4 * sum(each.values for each in job.tensors) * job.iterations for job in jobs)
+
+
+def rate(hosts: int, scale: float, jitter_time: str, threads: int, values: int) -> None:
     """Print one case."""
-    parts = start(hosts, scale, jitter_time, threads)
+    parts = start(hosts, scale, jitter_time, threads, values)
     begin, cpu = time.perf_counter(), time.process_time()
     reason = parts.run(event_queue.NEVER - 1, 10**12)
     cpu, wall = time.process_time() - cpu, time.perf_counter() - begin
@@ -111,9 +124,10 @@ def rate(hosts: int, scale: float, jitter_time: str, threads: int) -> None:
     packets, events = gradient_packets(parts.nodes), parts.events
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
-        f"{hosts:4} hosts: {packets / cpu / 1e3:6.0f} thousand gradient packets/s of processor time"
-        f" ({1e9 * cpu / packets:5.0f} ns each, {events / packets:.2f} events; {packets} packets,"
-        f" {cpu / wall:.0%} of a core, at most {memory:.2f} GiB;"
+        f"{hosts:4} hosts, {values:4} values: {packets / cpu / 1e3:6.0f} thousand gradient packets,"
+        f" {gradient_bytes(parts.nodes) / cpu / 1e9:.2f} GB, per second of processor time"
+        f" ({1e9 * cpu / packets:5.0f} ns for a packet, {events / packets:.2f} events;"
+        f" {packets} packets, {cpu / wall:.0%} of a core, at most {memory:.2f} GiB;"
         f" {len(parts)} parts, {threads} threads, {packets / wall / 1e3:.0f} thousand/s)",
         flush=True,
     )
@@ -263,20 +277,23 @@ def run_until(parts: Parts, packets: float) -> int:
     return reason
 
 
-def parts(hosts: int, scale: float, jitter_time: str) -> None:
+def parts(hosts: int, scale: float, jitter_time: str, values: int) -> None:
     """Print where the time of one case goes."""
     scratch = np.zeros(2, np.int64)
     small = start(9, 0.001).nodes
     timed(small.worlds[0].address, np.zeros((2, len(PARTS)), np.int64), scratch)  # compiles
     each = clock_cost(scratch, 1_000_000)
-    whole = start(hosts, scale, jitter_time)
+    whole = start(hosts, scale, jitter_time, values=values)
     nodes = whole.nodes
     spent = np.zeros((2, len(PARTS)), np.int64)
     while timed(nodes.worlds[0].address, spent, scratch) == loop.NO_ROOM:
         whole.grow()
     packets = gradient_packets(nodes)
     net = np.maximum(spent[0] - spent[1] * each, 0)
-    print(f"{hosts} hosts, {packets} gradient packets, ns each (clock: {each:.0f} ns):")
+    print(
+        f"{hosts} hosts, {values} values, {packets} gradient packets, ns each"
+        f" (clock: {each:.0f} ns):"
+    )
     for name, time_ns, count in zip(PARTS, net, spent[1], strict=True):
         print(
             f"  {name:<9}{time_ns / packets:7.0f}  {time_ns / net.sum():4.0%}"
@@ -290,6 +307,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--hosts", default="9,72,512", help="9, 72, 512, 1024, or several")
+    parser.add_argument("--values", default="64,256,1024", help="per packet: one number or several")
     parser.add_argument("--jitter-time", default="auto", help="that a host's delay lasts")
     parser.add_argument("--threads", type=int, default=1, help="that share the work")
     parser.add_argument(
@@ -306,10 +324,11 @@ def main() -> None:
     for hosts in options.hosts.split(","):
         if not hosts.isdigit() or int(hosts) not in CASES:
             parser.error(f"--hosts {hosts}: take some of {', '.join(map(str, CASES))}")
-        if options.parts:
-            parts(int(hosts), options.scale, options.jitter_time)
-        else:
-            rate(int(hosts), options.scale, options.jitter_time, options.threads)
+        for values in map(int, options.values.split(",")):
+            if options.parts:
+                parts(int(hosts), options.scale, options.jitter_time, values)
+            else:
+                rate(int(hosts), options.scale, options.jitter_time, options.threads, values)
 
 
 if __name__ == "__main__":
