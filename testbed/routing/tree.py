@@ -23,12 +23,12 @@ from testbed.topology import Topology
 def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | None:
     """A switch's port and neighbour on the way to the node `target`; None if it has none."""
     if not topology.is_host(target):
-        return next_hops(topology, target).get(switch)
+        return _hop(topology, switch, target, 0)
     last = switch_of(topology, target)
     if switch == last:
         up = topology.is_linked(switch, target)
         return (topology.port_to(switch, target), target) if up else None
-    return next_hops(topology, last, topology.local_rank(target)).get(switch)
+    return _hop(topology, switch, last, topology.local_rank(target))
 
 
 def next_hops(
@@ -38,24 +38,39 @@ def next_hops(
 
     Links that have failed are not used. rail: which of equal paths is taken; None: the local rank
     of a host, 0 for a switch."""
-    if not topology.is_host(target):
-        key = "next_hops", target, rail or 0
-        return topology.derived(key, lambda: _breadth_first(topology, target, rail or 0))
-    last = switch_of(topology, target)
-    towards = next_hops(topology, last, topology.local_rank(target) if rail is None else rail)
-    return {**towards, last: (topology.port_to(last, target), target)}
+    if topology.is_host(target):
+        last = switch_of(topology, target)
+        towards = next_hops(topology, last, topology.local_rank(target) if rail is None else rail)
+        return {**towards, last: (topology.port_to(last, target), target)}
+    return topology.derived(
+        ("next hops", target, rail or 0), lambda: _hops(topology, target, rail or 0)
+    )
 
 
-def _breadth_first(topology: Topology, target: str, rail: int) -> dict[str, tuple[int, str]]:
+def _hops(topology: Topology, target: str, rail: int) -> dict[str, tuple[int, str]]:
+    found = {switch: _hop(topology, switch, target, rail) for switch in _ways(topology, target)}
+    return {switch: hop for switch, hop in found.items() if hop is not None}
+
+
+def _hop(topology: Topology, switch: str, target: str, rail: int) -> tuple[int, str] | None:
+    """The same for one switch on the way to another one."""
+    choices = _ways(topology, target).get(switch)
+    if choices is None:
+        return None
+    following = choices[rail % len(choices)]
+    ports = topology.ports_to(switch, following)
+    return ports[rail // len(choices) % len(ports)], following
+
+
+def _ways(topology: Topology, target: str) -> dict[str, list[str]]:
+    """See `next_nodes`; kept with the topology."""
+
     def neighbours(node: str) -> list[str]:
         return [neighbour for neighbour, _, _ in topology.ports(node).values()]
 
-    hops = {}
-    for node, choices in next_nodes(neighbours, topology.hosts, target).items():
-        following = choices[rail % len(choices)]
-        ports = topology.ports_to(node, following)
-        hops[node] = ports[rail // len(choices) % len(ports)], following
-    return hops
+    return topology.derived(
+        ("next nodes", target), lambda: next_nodes(neighbours, topology.hosts, target)
+    )
 
 
 def next_nodes(

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from testbed.protocols.sizes import Part
 from testbed.routing.plan import JobPlan
-from testbed.routing.tree import JobTree, next_hops, switch_of
+from testbed.routing.tree import JobTree, next_hop, switch_of
 from testbed.setup.plan_entries import aggregating_switches, next_nodes_by_tag
 from testbed.topology import Topology
 
@@ -112,13 +112,12 @@ def _leaving(
     switches `begins` to each of the switches `ends`, on the tree, and on the paths of the plan."""
     topology = group.topology
     for end in ends:
-        hops = next_hops(topology, end)
         passed: set[str] = set()
         for begin in begins:
             node = begin
-            while node not in passed and node in hops:
+            while node not in passed and (hop := next_hop(topology, node, end)):
                 passed.add(node)
-                port, following = hops[node]
+                port, following = hop
                 if topology.is_host(following):
                     break
                 yield node, port
