@@ -34,6 +34,7 @@ COMMANDS = {
     "init": "write a first experiment file, with comments",
     "check": "check an experiment and its P4 program, without a run",
     "show": "print an experiment with all defaults; --hash: the hash of a run's results",
+    "workload": "print what the ranks of a job compute and exchange, and its least times",
     "plan": "plan which switch aggregates whose gradient",
     "schema": "print a JSON schema of experiment or network files, for editors",
     "completion": "print a script with which a shell completes commands and options",

@@ -10,13 +10,15 @@ from testbed.cli.workload_tables import tables
 from testbed.errors import UserError
 from testbed.text_table import Table, printed, table_data
 from testbed.traffic import chakra
-from testbed.traffic.rank_graph import Program
+from testbed.traffic.rank_counts import kind_of_group
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Program
+from testbed.traffic.rank_schedule import Schedule
 
 FILE_WIDTH = 120  # of tables that go to a file
 
 
-def show(program: Program, json: bool, more: tuple[Table, ...] = ()) -> None:
-    """Print the counts of a program, and more tables."""
+def show(program: Program, json: bool, more: tuple[Table, ...] = (), end: str = "") -> None:
+    """Print the counts of a program, more tables, and a last line."""
     from rich.console import Console
 
     title = program.about.get("title") or program_tables.title(program)
@@ -30,9 +32,33 @@ def show(program: Program, json: bool, more: tuple[Table, ...] = ()) -> None:
         console = Console(width=FILE_WIDTH)
     for each in found:
         console.print(printed(each))
+    if end:
+        print(end)
 
 
-def write(path: Path, program: Program) -> None:
+def draw(path: Path, program: Program, times: Schedule, rank: int, quiet: bool) -> None:
+    """Draw a rank's graph over time. Raises UserError."""
+    if path.suffix not in (".pdf", ".png") or not path.absolute().parent.is_dir():
+        raise UserError(f"{path}: name a file that ends in .pdf or .png, in an existing folder")
+    from testbed.analysis.figures import rank_figure
+
+    lanes: dict[str, list[rank_figure.Span]] = {COMPUTE: []}
+    begins, ends = times.begin_ns[rank], times.end_ns[rank]
+    for node, begin, end in zip(program.ranks[rank], begins, ends, strict=True):
+        lane = COMPUTE
+        if node.kind in (SEND, RECV):
+            lane = "transfers"
+        elif node.kind != COMPUTE:
+            lane = kind_of_group(node.group)
+        lanes.setdefault(lane, []).append((node.kind, begin, end))
+    what = program.about.get("title") or program_tables.title(program)
+    title = f"{what}: rank {rank}, each call with its links alone"
+    for file in rank_figure.draw(path, title, lanes):
+        if not quiet:
+            print(file)
+
+
+def write(path: Path, program: Program, quiet: bool = False) -> None:
     """Write a program as Chakra traces, with groups that have numbers. Raises UserError."""
     if path.suffix != chakra.SUFFIX:
         raise UserError(f"{path}: name traces that end in {chakra.SUFFIX}")
@@ -45,4 +71,5 @@ def write(path: Path, program: Program) -> None:
         chakra.write(path, program, numbered=True)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from None
-    print(f"{first} to {path.stem}.{len(program.ranks) - 1}{path.suffix}")
+    if not quiet:
+        print(f"{first} to {path.stem}.{len(program.ranks) - 1}{path.suffix}")

@@ -274,6 +274,19 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Run("plan topos/graphs/grid-example.txt --planner nearest --json"),
     ),
     (
+        r"RUN workload \S+\.yaml --figure \S+\.pdf",
+        Elsewhere(
+            "tests/unit/cli/test_program_commands.py::test_a_rank_is_drawn_and_the_program_written"
+        ),
+    ),
+    (
+        r"RUN workload \S+\.txt( --\w+ ('[^']+'|\S+))*",
+        Elsewhere(
+            "tests/unit/cli/test_program_commands.py"
+            "::test_a_workload_file_is_shown_on_links_of_a_rate"
+        ),
+    ),
+    (
         r"RUN import \S+\.(txt|et)( --(stage|replicas|scale) \S+)*( -o \S+\.et)?",
         Elsewhere("tests/unit/cli/test_program_commands.py::test_a_workload_is_imported_as_traces"),
     ),

@@ -53,5 +53,5 @@ def call(options: Namespace) -> int:
         check(program)
     show(program, options.json)
     if options.output is not None:
-        write(options.output, program)
+        write(options.output, program, quiet=options.json)
     return 0

@@ -7,6 +7,7 @@ import pytest
 from testbed.experiment import load_text
 from tests.support.experiments import memory_line
 from tests.support.matrix import first_of
+from tests.support.paths import ROOT
 from tests.support.virtual import run_virtual
 
 EXPERIMENT = """
@@ -106,6 +107,24 @@ def test_parallel_of_another_job_is_refused():
     text = EXPERIMENT % (5, "", "ring", "", LLAMA, "tp: 2, dp: 2", 4, 1, "0.01")
     with pytest.raises(Exception, match=r"parallel: is for jobs that are programs"):
         load_text(text.replace(f"{{{LLAMA}}}", "resnet18"))
+
+
+@pytest.mark.slow
+def test_llama_on_rails_is_exact_and_its_times_add_up():
+    """experiments/llama.yaml at a tenth of its scale: 64 ranks, ESA. Computation and blocking calls
+    follow each other; calls of dp and gradients of weights are beside them."""
+    text = (ROOT / "experiments" / "llama.yaml").read_text().replace("0.001", "0.0001")
+    spec = load_text(text)
+    tables = run_virtual(spec)
+    (job,) = tables["jobs"]
+    assert job["exact"]
+    computing = spec.jobs[0].trace().compute_ns
+    rows = [row for row in tables["collectives"] if row["worker"] == 0]
+    own = {row["communicator"] for row in rows}
+    assert own == {" ".join(map(str, range(8))), " ".join(map(str, range(0, 64, 8)))}
+    blocking = sum(row["time_ns"] for row in rows if row["communicator"].startswith("0 1 "))
+    others = sum(row["time_ns"] for row in rows) - blocking
+    assert blocking < job["jct_ns"] < computing + blocking + others
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""`ina import` of programs of ranks."""
+"""`ina import` of programs of ranks, and `ina workload`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from testbed.cli.main import main
 from testbed.traffic import chakra
 from testbed.traffic.rank_graph import COMPUTE
+from tests.support.paths import ROOT
 from tests.support.workloads import workload
 
 ROW = "layer 1000 ALLREDUCE 4000 1000 NONE 0 1000 REDUCESCATTER 8000 10"
@@ -71,3 +72,147 @@ def test_what_cannot_be_imported_is_said(words, message, tmp_path, capsys, monke
     monkeypatch.chdir(tmp_path)
     assert main(["import", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+LLAMA = """
+runtime: virtual
+topology: {kind: star, hosts: 5}
+links: {bandwidth: 100 Gbit/s}
+system: %s
+memory: {aggregators: 1024}
+values_per_packet: 256
+jobs:
+  - name: llama
+    model: {transformer: llama2-7b, sequence: 4096, global_batch: 4, layers: 2, gpu: h100}
+    parallel: {tp: 2, dp: 2}
+    workers: 4
+    iterations: 1
+"""
+
+
+def shown(capsys, *words) -> dict:
+    assert main(["workload", *map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_workload_is_shown_with_its_least_times_before_it_runs(tmp_path, capsys):
+    """Of llama2-7b at full size, with two layers: the formulas of docs/workloads.md."""
+    file = tmp_path / "llama.yaml"
+    file.write_text(LLAMA % "switchml")
+    found = shown(capsys, file)
+    hidden, tokens, microbatches, layers = 4096, 4096, 2, 2
+    activations = microbatches * (4 * layers + 2) * 2 * tokens * hidden
+    calls = {(row["groups"], row["dtype"]): row for row in found["calls"]["rows"]}
+    assert calls["tp", "bfloat16"]["bytes"] == activations
+    assert calls["tp", "bfloat16"]["number"] == 2
+    (links, whole) = (
+        {row["groups"]: row for row in found["links"]["rows"] if (row["groups"] == "all") == all_}
+        for all_ in (False, True)
+    )
+    # A sum has an int32 for each bfloat16, and 70 bytes of headers for each 256 values.
+    frames = activations // 2 / 256 + 3 * microbatches * tokens / 256
+    assert links["tp"]["bytes"] == frames * (1024 + 70)
+    least = whole["all"]["least_ns"]
+    assert whole["all"]["bytes"] == links["tp"]["bytes"] + links["dp"]["bytes"]
+    assert least == pytest.approx(whole["all"]["bytes"] * 8 / 100, rel=1e-6)
+    times = [row["ns"] for row in found["least"]["rows"]]
+    (ranks,) = found["ranks"]["rows"]
+    assert times[0] == ranks["compute_ns"] and times[1] == least
+    # Calls of tp hold up; those of dp overlap with them in the graph, and share the links.
+    assert links["tp"]["least_ns"] < times[2] < times[0] + times[1]
+    # The same as a ring of two: 2 (n - 1) / n = 1 for tp and dp.
+    file.write_text((LLAMA % "ring").replace("memory: {aggregators: 1024}\n", ""))
+    ring = {row["groups"]: row["bytes"] for row in shown(capsys, file)["links"]["rows"]}
+    assert ring == {"tp": links["tp"]["bytes"], "dp": links["dp"]["bytes"], "all": sum(
+        links[each]["bytes"] for each in ("tp", "dp"))}  # fmt: skip
+
+
+def test_tokens_per_second_are_those_of_the_least_time_at_full_size(tmp_path, capsys):
+    file = tmp_path / "llama.yaml"
+    file.write_text(LLAMA % "switchml")
+    assert main(["workload", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert "4 ranks (tp 2, dp 2)" in printed and "tokens/s and rank" in printed
+    file.write_text(LLAMA.replace("iterations: 1", "iterations: 1\n    scale: 0.5") % "switchml")
+    assert main(["workload", str(file)]) == 0
+    assert "tokens/s" not in capsys.readouterr().out
+
+
+def test_a_workload_file_is_shown_on_links_of_a_rate(tmp_path, capsys):
+    path = made(tmp_path)
+    found = shown(capsys, path, "--system", "switchml", "--rate", "8 Gbit/s", "--scale", "10")
+    # A call of tp has 10,000 values in 40 packets of 1,094 bytes, at 1 byte a nanosecond.
+    rows = {row["groups"]: row for row in found["links"]["rows"]}
+    assert rows["tp"]["bytes"] == rows["tp"]["least_ns"] == 2 * 40 * 1094
+    assert found["ranks"]["rows"][0]["compute_ns"] == 60_200
+
+
+def test_a_layer_by_layer_job_is_shown_too(tmp_path, capsys):
+    text = LLAMA[: LLAMA.index("  - name")] % "switchml"
+    file = tmp_path / "small.yaml"
+    job = "  - {name: %s, model: alexnet, workers: 2, iterations: 1, scale: 0.5, gpu: v100}\n"
+    file.write_text(text + job % "one" + job % "two")
+    found = shown(capsys, file, "--job", "two")
+    (row,) = found["calls"]["rows"]
+    assert (row["groups"], row["operation"], row["calls"]) == ("dp", "all_reduce", 8)
+    assert row["bytes"] == 4 * round(61_100_840 / 2)
+
+
+def test_a_rank_is_drawn_and_the_program_written(tmp_path, capsys):
+    file, picture, out = (tmp_path / name for name in ("l.yaml", "rank.pdf", "out.et"))
+    text = LLAMA.replace("tp: 2", "pp: 2").replace(
+        "iterations: 1", "iterations: 1\n    scale: 0.01"
+    )
+    file.write_text(text % "switchml")
+    assert (
+        main(["workload", str(file), "--figure", str(picture), "--rank", "3", "-o", str(out)]) == 0
+    )
+    printed = capsys.readouterr().out
+    assert str(picture) in printed and str(picture.with_suffix(".png")) in printed
+    assert picture.stat().st_size > 1000 and picture.with_suffix(".png").stat().st_size > 1000
+    program = chakra.load(out)
+    assert len(program.ranks) == 4 and set(program.groups) == {"dp.0", "dp.1"}
+    kinds = {node.kind for node in program.ranks[0]}
+    assert kinds == {"compute", "send", "recv", "all_reduce"}
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["llama.yaml", "--rank", "4"], "--rank 4: the program has ranks 0 to 3"),
+        (["llama.yaml", "--job", "other"], "--job: found 'other'; the jobs are llama"),
+        (["llama.yaml", "--rate", "1 Gbit/s"], "--rate is for workload files"),
+        (["llama.yaml", "--figure", "a.txt"], "a.txt: name a file that ends in .pdf or .png"),
+        (["work.txt", "--system", "other"], "--system: found 'other'; allowed: "),
+        (["work.txt", "--job", "a"], "--job is for experiments; take it out"),
+        (["work.txt", "--rate", "1"], "links.bandwidth: found 1"),
+        (["program.yaml"], "job is a program, whose calls are known when it runs; record them"),
+        (["two.yaml"], "two.yaml: name one of its jobs with --job: a, b"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(words, message, tmp_path, capsys, monkeypatch):
+    made(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("llama.yaml").write_text(LLAMA % "esa")
+    head = LLAMA[: LLAMA.index("  - name")] % "ring"
+    head = head.replace("memory: {aggregators: 1024}\n", "")
+    Path("program.yaml").write_text(
+        head.replace("runtime: virtual\n", "").replace(
+            "bandwidth: 100 Gbit/s", "bandwidth: 1 Gbit/s"
+        )
+        + "  - {name: job, command: 'true', workers: 2}\n"
+    )
+    job = "  - {name: %s, model: alexnet, workers: 2, iterations: 1}\n"
+    Path("two.yaml").write_text(head + job % "a" + job % "b")
+    assert main(["workload", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_page_has_what_the_command_prints(tmp_path, capsys):
+    text = (ROOT / "experiments" / "llama.yaml").read_text()
+    file = tmp_path / "llama.yaml"
+    file.write_text(text.replace("scale: 0.001", "scale: 1"))
+    assert main(["workload", str(file)]) == 0
+    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    shown = printed[printed.index("Bytes on links") :].strip()
+    assert shown in (ROOT / "docs" / "workloads.md").read_text()

@@ -1,0 +1,107 @@
+"""Bytes on links before a run (testbed/setup/link_loads.py), against the links of virtual time."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from testbed.experiment import load_text
+from testbed.schemes import set_up
+from testbed.setup.link_loads import loads_of
+from tests.support.experiments import memory_line
+from tests.support.matrix import first_of
+from tests.support.ranks import Ranks
+from tests.support.virtual import run_virtual
+
+EXPERIMENT = """
+name: test
+runtime: virtual
+topology: {kind: leaf_spine, leaves: 2, spines: 1, hosts: 3}
+links: {bandwidth: 10 Gbit/s, delay: 1 us}
+system: {name: %s}
+%s
+values_per_packet: 256
+jobs:
+  - {name: job, model: %s, workers: 4, iterations: 1}
+"""
+SIZE = 4 * 256 * 4 * 50  # bytes of 200 packets
+FRAME = 14 + 20 + 8 + 24 + 4 + 4 * 256
+HALVES = ("reduce_scatter", "reduce", "broadcast")
+KINDS = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send")
+
+
+def experiment(folder, kind: str, system: str):
+    made = Ranks(everyone=(0, 1, 2, 3))
+    for rank in range(4):
+        given = SIZE // 4 if kind == "all_gather" else SIZE
+        if kind == "send":
+            peers = {0: ("send", 3), 3: ("recv", 0)}
+            if rank in peers:
+                which, peer = peers[rank]
+                made.add(rank, which, peer=peer, bytes=given)
+            else:
+                made.add(rank, "compute", duration_ns=1)
+            continue
+        root = {"peer": 1} if kind in ("broadcast", "reduce") else {}
+        made.add(rank, kind, group="everyone", bytes=given, dtype="float32", **root)
+    path = made.write(folder / "one.et")
+    return load_text(EXPERIMENT % (system, memory_line(system, 4096), path))
+
+
+def packets(spec) -> dict[tuple[str, str], float]:
+    """Packets by the two ends of a link, from, to."""
+    setup = set_up(spec)
+    found: Counter[tuple[str, str]] = Counter()
+    for (link, end), size in _ways(loads_of(setup, 0).bytes).items():
+        ends = setup.platform.topology.links[link]
+        found[(ends[0], ends[1]) if end == 0 else (ends[1], ends[0])] += size / FRAME
+    return {way: count for way, count in found.items() if count}
+
+
+def _ways(sizes) -> Counter:
+    found: Counter = Counter()
+    for (way, _), size in sizes.items():
+        found[way] += size
+    return found
+
+
+@pytest.mark.parametrize("kind", first_of(KINDS, 7))
+@pytest.mark.parametrize("system", first_of(["esa", "switchml", "ring", "ps", "grid", "atp"], 3))
+def test_links_carry_at_least_what_was_counted_before(system, kind, tmp_path):
+    """And not much more: headers without values, acknowledgements."""
+    spec = experiment(tmp_path, kind, system)
+    tables = run_virtual(spec)
+    assert tables["jobs"][0]["exact"]
+    carried = {}
+    for row in tables["links"]:
+        if row["node"].startswith("s"):
+            ends = row["node"], row["neighbour"]
+            carried[ends if row["direction"] == "egress" else ends[::-1]] = row["bytes"] / FRAME
+    counted = packets(spec)
+    assert counted
+    for way, count in counted.items():
+        assert count <= carried[way] * 1.001, way
+        # The testbed's ring sums up for all ranks, whoever needs the sums.
+        whole = 2 if system == "ring" and kind in HALVES else 1
+        assert carried[way] <= whole * (1.15 * count + 60), way
+
+
+def test_an_all_reduce_has_the_bytes_of_the_formulas(tmp_path):
+    """Four ranks, two on each leaf, 200 packets: S up and down in switches, 2 (n - 1) / n S round a
+    ring, and n S at a parameter server, which is the sixth host."""
+    found = {}
+    for system in ("switchml", "ring", "ps", "esa"):
+        spec = experiment(tmp_path, "all_reduce", system)
+        found[system] = packets(spec)
+    hosts = spec.jobs[0].fixed_placement.workers
+    assert hosts == ("h1", "h2", "h3", "h4")
+    tree = found["switchml"]
+    assert set(tree.values()) == {200}
+    assert {("h1", "s1"), ("s1", "h1"), ("s1", "s3")} <= set(tree)
+    ring = found["ring"]
+    assert set(ring.values()) == {300} and ("s1", "h1") in ring and ("s1", "s3") in ring
+    server = found["ps"]
+    assert max(server.values()) == 800 and server["h1", "s1"] == 200
+    esa = found["esa"]
+    assert set(esa.values()) == {200}
