@@ -53,7 +53,7 @@ from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
 from testbed.protocols.records import COUNTER_NAMES
 from testbed.protocols.sizes import frame_bytes
 from testbed.schemes import new_machine
-from testbed.workload import machine, rank_graph, worker
+from testbed.workload import machine, rank_graph, rank_program, worker
 from testbed.workload.placed_machine import raised
 
 ROWS_IN = 256
@@ -359,7 +359,7 @@ def _totals(host: _Host, board: np.ndarray) -> dict:
             "lag_max_ns": int(lags[lag.MAXIMUM]),
         }
         if role.spec.program is not None:
-            totals |= rank_graph.totals(role.spec, role.machine.source.graph)
+            totals |= rank_program.totals(role.spec, role.machine.source.graph)
         if host.link is None:
             totals["end_ns"] = int(role.machine.source.end_ns[-1])
         else:

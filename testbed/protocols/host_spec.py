@@ -253,7 +253,7 @@ class Compute(Part):
 
 @dataclass(frozen=True, slots=True)
 class RankProgram(Part):
-    """A rank's part of a program (testbed/workload/rank_graph.py), of one of its machines."""
+    """A rank's part of a program (testbed/workload/rank_program.py), of one of its machines."""
 
     path: str  # of the program, or the text of its source (testbed/traffic/rank_source.py)
     job: int

@@ -13,7 +13,7 @@ import numpy as np
 from testbed.protocols import lag
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.records import as_dict
-from testbed.workload import rank_graph
+from testbed.workload import rank_program
 
 if TYPE_CHECKING:
     from testbed.simulate.world import Nodes
@@ -53,7 +53,7 @@ def report_of(nodes: Nodes, number: int) -> Report:
         "end_ns": int(loop.end_ns[-1]),
     }
     if node.spec.program is not None:
-        counted |= rank_graph.totals(node.spec, loop.graph)
+        counted |= rank_program.totals(node.spec, loop.graph)
     return Report(node.spec, counted, times_of(node.machine))
 
 

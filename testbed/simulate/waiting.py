@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.protocols import send_scoreboard, server_store
-from testbed.workload import training
+from testbed.workload.rank_graph import SLOTS
 
 if TYPE_CHECKING:
     from testbed.simulate.world import Node, Nodes
@@ -41,8 +41,8 @@ def waiting(nodes: Nodes) -> list[str]:
 def _worker(node: Node) -> str:
     if node.spec.program is not None:
         return _rank(node)
-    scoreboard, loop = node.machine.scoreboard, node.machine.source.state
-    computing = loop.phase < training.DRAIN and loop.computing == 1
+    scoreboard, loop = node.machine.scoreboard, node.machine.source.graph.state
+    computing = loop.running >= 0
     iteration = int(scoreboard.state.iteration)
     if iteration < 0:
         return "has no gradients yet; it computes" if computing else "has no gradients yet"
@@ -69,15 +69,15 @@ def _worker(node: Node) -> str:
 def _rank(node: Node) -> str:
     """Of a program of ranks: the calls that have begun and are not done."""
     graph = node.machine.source.graph
-    state = graph.state
     begun = []
     assert node.spec.program is not None
     for port, name in enumerate(node.spec.program.groups, start=1):
         for place in range(int(graph.oldest[port]), int(graph.next_call[port])):
-            if graph.done_ns[graph.calls[place]] < 0:
+            if graph.turn[graph.calls[place]] == graph.port_turn[port]:
                 begun.append(f"call {place - int(graph.first_call[port]) + 1} of group {name}")
     what = f"waits for {_named(begun)}" if begun else "has begun no call that is not done"
-    return f"iteration {int(state.iteration)}, {int(state.left)} nodes left; {what}"
+    iteration = int(graph.state.iteration)
+    return f"iteration {iteration}, {int(graph.left[iteration % SLOTS])} nodes left; {what}"
 
 
 def _server(protocol: Any) -> str | None:

@@ -20,7 +20,7 @@ from numba.extending import overload
 
 from testbed.protocols import flows, grid, sizes
 from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
-from testbed.workload import background, rank_graph, servers, worker
+from testbed.workload import background, rank_program, servers, worker
 
 
 class Batch(NamedTuple):
@@ -64,7 +64,7 @@ def wrong_value(spec: HostSpec, machine: Any) -> str:
     """The error in a machine that has failed, by job, iteration, tensor and position."""
     status, scoreboard = machine.status, machine.scoreboard
     if isinstance(machine.protocol, flows.Flows):
-        return rank_graph.wrong_transfer(spec, machine.protocol)
+        return rank_program.wrong_transfer(spec, machine.protocol)
     fragment = int(status[0].fragment)
     tensor = int(scoreboard.tensor[fragment])
     position = (fragment - int(scoreboard.first[tensor])) * spec.job.values + int(

@@ -1,7 +1,7 @@
 """A worker's machine: its protocol, its scoreboard, and the source of its gradients.
 
-The source is the training loop, or a feed where a program gives the values: the host process hands
-such a machine the memory that it shares with the program (`attach`) and tells it of calls
+The source is a port of a rank's graph, or a feed where a program gives the values: the host process
+hands such a machine the memory that it shares with the program (`attach`) and tells it of calls
 (`submit`). The machine's status says when there is news for the program.
 
 The step is the same for every protocol and source. Each of them is a module with a type, and numba
@@ -18,13 +18,13 @@ from testbed.collective import memory_map
 from testbed.protocols import given, ring, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit, of_module
-from testbed.workload import feed, rank_graph, training
+from testbed.workload import feed, rank_program, training
 
 
 class WorkerMachine(NamedTuple):
     protocol: Any  # pool_worker.Worker, switchml.Worker or ring.Ring
     scoreboard: send_scoreboard.SendScoreboard
-    source: Any  # training.Training, feed.Feed or rank_graph.Port
+    source: Any  # feed.Feed or rank_graph.Port
     status: np.ndarray
     counters: np.ndarray
 
@@ -43,8 +43,8 @@ def worker_machine(protocol: Any, spec: HostSpec) -> WorkerMachine:
         protocol = _with_given(protocol, own)
         source = feed.of_spec(spec, order, own)
     elif spec.program is not None:
-        protocol = _with_given(protocol, rank_graph.shares(spec))
-        source = rank_graph.of_spec(spec, worker.lag)
+        protocol = _with_given(protocol, rank_program.shares(spec))
+        source = rank_program.of_spec(spec, worker.lag)
         iterations = job.iterations
     else:
         source = training.of_spec(spec, worker.lag)
@@ -59,13 +59,13 @@ def worker_machine(protocol: Any, spec: HostSpec) -> WorkerMachine:
 def transfer_machine(spec: HostSpec) -> WorkerMachine:
     """The machine of a rank of a program that carries its transfers to single ranks, and has its
     graph."""
-    protocol = rank_graph.flows_of(spec)
+    protocol = rank_program.flows_of(spec)
     order, window = send_scoreboard.FIFO, spec.options.window
     sizes = [tensor.values for tensor in spec.job.tensors]
     scoreboard = send_scoreboard.new_scoreboard(
         sizes, spec.job.values, spec.job.iterations, order, window
     )
-    source = rank_graph.of_spec(spec, protocol.lag)
+    source = rank_program.of_spec(spec, protocol.lag)
     return WorkerMachine(protocol, scoreboard, source, protocol.status, protocol.counters)
 
 

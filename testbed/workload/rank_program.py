@@ -1,0 +1,187 @@
+"""A rank of a program (testbed/traffic/rank_graph.py says what it means): its graph, what its
+transfers and shares are, and what it counts.
+
+A communicator's calls are the tensors of its machine; the transfers to single ranks are those of
+the rank's first machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from testbed.collective.tally import FLOW, SYSTEM, label
+from testbed.protocols import flows, given
+from testbed.protocols.host_spec import HostSpec, RankProgram
+from testbed.traffic.rank_calls import load_program, load_transfers
+from testbed.traffic.rank_graph import COLLECTIVES, Node
+from testbed.traffic.rank_graph import COMPUTE as COMPUTES
+from testbed.traffic.transfers import Transfers, is_carried
+from testbed.workload.rank_graph import (
+    CALL,
+    COMPUTE,
+    NOTHING,
+    TRANSFER,
+    Graph,
+    Nodes,
+    Port,
+    stream_of,
+)
+
+
+def of_spec(spec: HostSpec, lags: np.ndarray) -> Port:
+    """The port of a worker's specification. Its graph is to be that of the rank's first machine
+    (`rank_graph.sharing`)."""
+    part = spec.program
+    assert part is not None
+    stream = stream_of(spec, part.job, part.rank)
+    graph = _graph_of(spec, part, stream) if part.port == 0 else Nodes().graph(spec, stream)
+    return Port(graph, own=np.array([part.port], np.int64), lag=lags)
+
+
+def flows_of(spec: HostSpec) -> flows.Flows:
+    """The transfers of a rank whose specification has port 0."""
+    part = spec.program
+    assert part is not None and part.partners is not None
+    moved = load_transfers(part.path)
+    number, first, total = moved.numbered(spec.job.values)
+    own = (moved.source == part.rank) & (moved.target != part.rank)
+    given_by, received = moved.of(own), moved.received_by(part.rank)
+    place = {rank: place for place, rank in enumerate(part.partners)}
+    return flows.new_flows(
+        spec,
+        part.partners,
+        len(load_program(part.path).ranks[part.rank]),
+        flows.Outgoing(
+            target=np.array([place[rank] for rank in given_by.target.tolist()], np.int64),
+            node=given_by.sends,
+            size=given_by.values,
+            their_number=number[own],
+            their_first=first[own],
+            their_packets=total[own],
+        ),
+        flows.Incoming(
+            source=np.array([place[rank] for rank in received.source.tolist()], np.int64),
+            in_node=received.receives,
+            in_size=received.values,
+        ),
+    )
+
+
+def shares(spec: HostSpec) -> given.Given:
+    """What belongs to which rank, of each call of a communicator."""
+    job = spec.job
+    found = np.array(job.shares, np.int64).reshape(-1, 3)
+    return given.no_values()._replace(
+        share=found[:, 0].copy(),
+        share_at=found[:, 1].copy(),
+        from_one=found[:, 2].copy(),
+        places=np.arange(job.workers, dtype=np.int32),
+    )
+
+
+def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
+    """What a rank counts beside its counters: the values that it has to check (`values_due`), its
+    share of all sums (host_process.py), and its rows of table collectives."""
+    part = spec.program
+    assert part is not None
+    program = load_program(part.path)
+    rows: dict[tuple[str, str, str, str], list[int]] = {}
+    for place, node in enumerate(program.ranks[part.rank]):
+        if graph.kind[place] not in (CALL, TRANSFER):
+            continue
+        ranks = program.groups.get(node.group, range(len(program.ranks)))
+        who = label(None if len(ranks) == len(program.ranks) else list(ranks))
+        route = FLOW if graph.kind[place] == TRANSFER else SYSTEM
+        row = rows.setdefault((who, node.kind, node.dtype, route), [0, 0, 0])
+        row[0] += spec.job.iterations
+        row[1] += spec.job.iterations * node.bytes
+        row[2] += int(graph.spent_ns[place])
+    keys = ("communicator", "collective", "dtype", "route", "calls", "bytes", "time_ns")
+    received = load_transfers(part.path).received_by(part.rank)
+    return {
+        "values_due": sum(map(_values_due, spec.members))
+        + spec.job.iterations * int(received.values.sum()),
+        "sums": sum(
+            each.job.iterations * each.job.fragments / each.job.workers for each in spec.members
+        ),
+        "collectives": [
+            {"job": part.job, "worker": part.rank} | dict(zip(keys, (*key, *counted), strict=True))
+            for key, counted in rows.items()
+        ],
+    }
+
+
+def wrong_transfer(spec: HostSpec, moved: flows.Flows) -> str:
+    """The error of a wrong value that a transfer has brought."""
+    part, status = spec.program, moved.status[0]
+    assert part is not None
+    packet = int(status.fragment)
+    number = int(np.searchsorted(moved.in_first, packet, side="right")) - 1
+    position = (packet - int(moved.in_first[number])) * spec.job.values + int(status.position)
+    where = load_program(part.path).where(part.rank, int(moved.in_node[number]))
+    return (
+        f"wrong value: job {spec.job.name}, iteration {int(status.iteration)}, {where}, from rank"
+        f" {int(moved.rank[moved.source[number]])}, position {position}: got {int(status.found)},"
+        f" expected {int(status.expected)} (worker {spec.number} on {spec.host})"
+    )
+
+
+def _values_due(spec: HostSpec) -> int:
+    """Values that a rank has to check in one of its communicators."""
+    due = 0
+    for tensor, (share, first, from_one) in zip(spec.job.tensors, spec.job.shares, strict=True):
+        own = tensor.values
+        if share:  # what belongs to the rank, of `values` from `first` on
+            start, stop = spec.number * share, (spec.number + 1) * share
+            own = max(0, min(stop, first + tensor.values) - max(start, first))
+            own = tensor.values - own if from_one else own
+        due += own
+    return spec.job.iterations * due
+
+
+def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
+    nodes, moved = load_program(part.path).ranks[part.rank], load_transfers(part.path)
+    ports = {name: port for port, name in enumerate(part.groups, start=1)}
+    left = [0] * (1 + len(ports))  # calls of each port that are still to come
+    for node in nodes:
+        if node.group in ports and node.kind in COLLECTIVES and not is_carried(node):
+            left[ports[node.group]] += 1
+    made = Nodes(1 + len(ports))
+    for node, before in zip(nodes, _dependencies(nodes, moved, part.rank), strict=True):
+        if node.kind == COMPUTES:
+            made.add(COMPUTE, before)
+        elif is_carried(node):
+            made.add(TRANSFER, before)
+        elif node.group in ports:
+            port = ports[node.group]
+            left[port] -= 1
+            made.add(CALL, before, port=port, tensor=left[port])
+        else:  # a collective of a single rank
+            made.add(NOTHING, before)
+    transfers = np.zeros(len(nodes), np.int64)
+    np.add.at(transfers, moved.given_by(part.rank).sends, 1)
+    np.add.at(transfers, moved.received_by(part.rank).receives, 1)
+    durations = [node.duration_ns * part.scale_millionths // 1_000_000 for node in nodes]
+    return made.graph(spec, stream, [durations], transfers=transfers)
+
+
+def _dependencies(nodes: Sequence[Node], moved: Transfers, rank: int) -> list[set[int]]:
+    """What each node waits for. What a rank receives from itself waits for its sending.
+
+    A collective whose parts are transfers begins after the one before it in its group, and the next
+    one after it."""
+    before = [set(each.after) for each in nodes]
+    for sends, receives in moved.within(rank):
+        before[receives].add(sends)
+    last: dict[str, int] = {}
+    for place, node in enumerate(nodes):
+        if node.kind not in COLLECTIVES:
+            continue
+        other = last.get(node.group)
+        if other is not None and (is_carried(node) or is_carried(nodes[other])):
+            before[place].add(other)
+        last[node.group] = place
+    return before
