@@ -370,7 +370,8 @@ def _end(graph, node, when):
             if graph.waits[there, other] == 0 and graph.turn[other] == turn <= limit:
                 size = _open(graph, other, size)
         following = (iteration + 1) & (SLOTS - 1)
-        if iteration < limit and graph.waits[following, ended] == 0:
+        is_waiting = iteration < limit and graph.opened[ended] == iteration
+        if is_waiting and graph.waits[following, ended] == 0:
             size = _open(graph, ended, size)
 
 

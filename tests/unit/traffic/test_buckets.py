@@ -11,14 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.experiment import load_text
-from testbed.protocols import lag, send_scoreboard
 from testbed.protocols.host_spec import Tensor
 from testbed.traffic.buckets import bucket_counts, in_buckets
 from testbed.traffic.measured import measured
 from testbed.traffic.trace import Layer, Trace, load_gradients, load_trace, shipped
-from testbed.workload import training
 from tests.support.experiments import changed
-from tests.support.host_specs import host_spec
+from tests.support.graphs import training_loop
 
 MIB = 2**20 // 4  # values
 
@@ -125,14 +123,9 @@ def test_a_bucket_is_ready_with_its_last_layer_and_the_next_forward_pass_waits_f
         Tensor(each.name, each.values, each.forward_ns, each.backward_ns, each.update_ns)
         for each in merged.layers
     )
-    job = {"tensors": tensors, "iterations": 2}
-    loop = training.of_spec(host_spec(job), lag.new_lag())
-    sizes = [tensor.values for tensor in tensors]
-    board = send_scoreboard.new_scoreboard(sizes, 64, 2, send_scoreboard.FRONT, 8)
-    end = 10**12
-    assert training.advance(loop, board, end) == 0
-    send_scoreboard.begin(board, 0)
-    training.advance(loop, board, end)
+    loop = training_loop(tensors, 2)
+    board, end = loop.scoreboard, 10**12
+    loop.run(end)
     starts = [sum(len(each.shape) for each in merged.layers[:n]) for n in range(len(tensors))]
     ends = np.cumsum([len(layer.shape) for layer in trace.layers])
     first_layers = [int(np.searchsorted(ends, start, side="right")) for start in starts]
@@ -142,9 +135,10 @@ def test_a_bucket_is_ready_with_its_last_layer_and_the_next_forward_pass_waits_f
     ]
     assert board.ready_ns[0].tolist() == pytest.approx(ready, abs=len(trace.layers))
     arrivals = [end + 10**9 * number for number in range(len(tensors))]
-    board.done_ns[0] = arrivals
-    assert training.advance(loop, board, 2 * end) == 1
-    assert loop.forward_start_ns[1].tolist() == arrivals
+    for number, when in enumerate(arrivals):
+        loop.arrive(number, when)
+    loop.run(2 * end)
+    assert loop.graph.forward_start_ns[1].tolist() == arrivals
 
 
 def test_float_gradients_of_a_bucket() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from testbed.protocols import lag, send_scoreboard
 from testbed.protocols.host_spec import Compute, Tensor
-from testbed.workload import training
-from testbed.workload.training import varied
-from tests.support.host_specs import host_spec
+from testbed.workload.rank_graph import varied
+from tests.support.graphs import training_loop
 
 MS = 1_000_000
 
@@ -38,29 +36,41 @@ def test_streams_and_draws_differ():
 def test_compute_steps_that_begin_in_the_time_take_longer():
     """Two layers of 10 and 20 ms forward, 30 and 40 ms backward; slow by 1.5 from 10 to 70 ms."""
     tensors = Tensor("a", 4, 10 * MS, 30 * MS), Tensor("b", 4, 20 * MS, 40 * MS)
-    slow = Compute(slow=((10 * MS, 70 * MS, 1500),))
-    t = training.of_spec(host_spec({"tensors": tensors}, compute=slow), lag.new_lag())
-    b = send_scoreboard.new_scoreboard([4, 4], 4, 1, send_scoreboard.FRONT, 8)
-    assert training.advance(t, b, 200 * MS) == 0  # forward is over, the exchange begins
-    send_scoreboard.begin(b, 0)
-    assert training.advance(t, b, 200 * MS) == -1
+    loop = training_loop(tensors, compute=Compute(slow=((10 * MS, 70 * MS, 1500),)))
+    loop.run(200 * MS)
     # Forward 0..10 and, slow, 10..40; backward slow 40..100, then at its own speed 100..130.
-    assert b.ready_ns.tolist() == [[130 * MS, 100 * MS]]
-    assert t.compute_end_ns.tolist() == [130 * MS]
+    assert loop.scoreboard.ready_ns.tolist() == [[130 * MS, 100 * MS]]
+    assert loop.graph.compute_end_ns.tolist() == [130 * MS]
+
+
+def test_the_exchange_opens_when_forward_is_over_and_ends_with_the_last_sum():
+    tensors = Tensor("a", 4, 10 * MS, 30 * MS), Tensor("b", 4, 20 * MS, 40 * MS)
+    loop = training_loop(tensors)
+    loop.run(30 * MS - 1)
+    assert loop.scoreboard.state.iteration == -1
+    loop.run(30 * MS)
+    assert loop.scoreboard.state.iteration == 0 and not loop.scoreboard.ready.any()
+    loop.run(70 * MS)
+    assert loop.scoreboard.ready.tolist() == [0, 1]
+    loop.run(100 * MS)
+    loop.arrive(0, 110 * MS)
+    loop.run(110 * MS)
+    assert loop.graph.state.iteration == 0
+    loop.arrive(1, 120 * MS)
+    loop.run(120 * MS)
+    assert loop.graph.state.iteration == 1 and loop.graph.end_ns.tolist() == [120 * MS]
 
 
 def run(tensors: tuple[Tensor, ...], aggregates_ns: list[list[int]], compute: Compute = COMPUTE):
-    """A training loop whose aggregate of each layer arrives at these times, in every iteration."""
-    job = {"tensors": tensors, "iterations": len(aggregates_ns)}
-    t = training.of_spec(host_spec(job, compute=compute), lag.new_lag())
-    sizes = [tensor.values for tensor in tensors]
-    b = send_scoreboard.new_scoreboard(sizes, 4, len(aggregates_ns), send_scoreboard.FRONT, 8)
+    """The graph of a training loop whose aggregate of each layer arrives at these times, in every
+    iteration."""
+    loop = training_loop(tensors, len(aggregates_ns), compute)
     for iteration, arrivals in enumerate(aggregates_ns):
-        assert training.advance(t, b, HOUR) == iteration
-        send_scoreboard.begin(b, iteration)
-        assert training.advance(t, b, HOUR) == -1
-        b.done_ns[iteration] = arrivals
-    return t
+        loop.run(HOUR)
+        assert loop.scoreboard.state.iteration == iteration
+        for tensor, when in enumerate(arrivals):
+            loop.arrive(tensor, when)
+    return loop.graph
 
 
 def test_weights_are_updated_before_the_next_forward_step():
