@@ -81,6 +81,7 @@ STATE = record(
     "end_ns",  # time at which the running one is due to end
     "posted",  # entries in Graph.posted,
     "begun",  # and those whose transfers have begun
+    "next_ns",  # nothing is to be done before, unless results arrive
 )
 
 
@@ -491,6 +492,9 @@ def _end_iterations(graph, lags, now):
 def drive(port, protocol, scoreboard, now):
     """Run the graph up to `now`, or until a call of this port begins. True if one does."""
     graph, own, state = port.graph, port.own[0], port.graph.state
+    is_quiet = now < state.next_ns and graph.seen[own] == scoreboard.state.unfinished
+    if is_quiet and not _carries_transfers(protocol):
+        return False
     if state.iteration == state.iterations:
         return False
     _take_results(port, scoreboard)
@@ -500,8 +504,10 @@ def drive(port, protocol, scoreboard, now):
     _end_iterations(graph, port.lag, now)
     if _carries_transfers(protocol):
         _start_posted(graph, protocol, scoreboard)
-    if not _is_due(graph, own, now):
+    if _due_ns(graph, own) > now:
+        state.next_ns = _next_ns(graph)
         return False
+    state.next_ns = 0
     turn = graph.port_turn[own]
     node = graph.calls[graph.next_call[own]]
     ready_ns = max(graph.ready_ns[turn & (SLOTS - 1), node], graph.latest_ns[own])
@@ -523,12 +529,6 @@ def drive(port, protocol, scoreboard, now):
 
 
 @njit(cache=True)
-def _is_due(graph, own, now):
-    """True if the next call of a port begins by `now`."""
-    return _due_ns(graph, own) <= now
-
-
-@njit(cache=True)
 def _due_ns(graph, own):
     """Time from which the next call of a port may begin; NEVER while it waits for a node."""
     place = graph.next_call[own]
@@ -538,6 +538,18 @@ def _due_ns(graph, own):
     if graph.opened[node] != turn:
         return NEVER
     return graph.ready_ns[turn & (SLOTS - 1), node]
+
+
+@njit(cache=True)
+def _next_ns(graph):
+    """Time at which a compute node ends or the next call of a port begins."""
+    state = graph.state
+    if state.begun < state.posted:
+        return 0
+    due = state.end_ns if state.running >= 0 else NEVER
+    for port in range(graph.told.size):
+        due = min(due, _due_ns(graph, port))
+    return due
 
 
 @njit(cache=True)
@@ -559,17 +571,9 @@ def note(port, status):
 def deadline(port):
     """Time at which a compute node ends, or at once if another port has something to do."""
     graph, state = port.graph, port.graph.state
-    ended = state.iteration == state.iterations
-    due = NEVER
+    if state.iteration < state.iterations:
+        return state.next_ns
     for other in range(graph.told.size):
-        if not ended:
-            due = min(due, _due_ns(graph, other))
-        elif graph.told[other] == 0:
+        if graph.told[other] == 0:
             return 0
-    if ended:
-        return due
-    if state.begun < state.posted:
-        return 0
-    if state.running >= 0:
-        due = min(due, state.end_ns)
-    return due
+    return NEVER
