@@ -2,8 +2,8 @@
 all_to_all, scatter and gather.
 
 A transfer moves bytes as words of 32 bits from a node of its source to a node of its target. The
-parts of a collective are sent in the order of pairwise exchange: a rank begins with the rank after
-it in the group, so that each rank receives from one rank at a time.
+parts of a collective are in the order of pairwise exchange: a rank begins with the rank after it in
+the group, so that ranks in step never send to the same one.
 """
 
 from __future__ import annotations

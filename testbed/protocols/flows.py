@@ -6,6 +6,8 @@ packets are acknowledged, at the target when all have arrived. Packets are of ki
 switches forward by their address. They wait for the pacer of the rank's link, which all machines of
 a host share, and for the window of their target: it begins small, doubles each round trip up to a
 half of what the last loss or congestion mark met, and grows by a packet per round trip from there.
+The parts of a collective take turns, a few packets each: if ranks are not in step, each receiver
+still gets as much as its link carries, from all of them.
 
 Each transmission has a sequence number of its own, by target. The receiver collects what has come
 and acknowledges up to 32 numbers with one packet, and with them the congestion marks. A
@@ -34,6 +36,7 @@ from testbed.protocols.worker_state import NEVER, UNIT
 WINDOW = 1024  # most packets in flight to one rank
 FIRST_WINDOW = 16
 REMEMBERED = 4 * WINDOW  # transmissions to one rank
+QUANTUM = 8  # packets of a transfer in its turn; more than one, since packets travel in trains
 REORDERING = 3  # numbers by which a transmission may be late before it counts as lost
 ACK_SPAN = 32  # sequence numbers that one acknowledgement can name
 ACK_AFTER = 16  # packets that are acknowledged at once
@@ -48,6 +51,8 @@ STATE = record(
     "more",  # 1: the batch was full, call again at once
     "first",  # transfer with packets that have never been sent, in the order of their beginning
     "last",
+    "current",  # the one of the first one's node whose turn it is, NONE: the first one
+    "quantum",  # packets that are left of its turn
     "again",  # packets to be sent again, of all targets
     "acks",  # acknowledgements that wait to be sent
     "ended",  # entries in Flows.ended
@@ -113,6 +118,7 @@ class Flows(NamedTuple):
     unsent: np.ndarray  # int64[T], the next packet
     left: np.ndarray  # int64[T], packets without acknowledgement
     following: np.ndarray  # int64[T], the next transfer with unsent packets
+    preceding: np.ndarray  # int64[T], the one before it
     first_of: np.ndarray  # int64[N + 1], the first transfer of each node of the graph
     # transfers from others
     source: np.ndarray  # int64[U], place of the peer
@@ -170,7 +176,7 @@ def new_flows(
     peer_of[list(ranks)] = np.arange(len(ranks))
     flows = Flows(
         config=config,
-        state=new_record(STATE, first=NONE, last=NONE, timer_ns=NEVER),
+        state=new_record(STATE, first=NONE, last=NONE, current=NONE, timer_ns=NEVER),
         peers=np.zeros(len(ranks), PEER),
         rank=np.array(ranks, np.int64),
         peer_of=peer_of,
@@ -182,6 +188,7 @@ def new_flows(
         unsent=np.zeros(own, np.int64),
         left=np.zeros(own, np.int64),
         following=np.full(own, NONE, np.int64),
+        preceding=np.full(own, NONE, np.int64),
         first_of=np.searchsorted(outgoing.node, np.arange(nodes + 1)),
         **vars(incoming),
         in_first=in_first,
@@ -260,6 +267,7 @@ def _start(flows, transfer, iteration):
     flows.unsent[transfer] = 0
     flows.left[transfer] = _packets(flows, transfer)
     flows.following[transfer] = NONE
+    flows.preceding[transfer] = state.last
     if state.first == NONE:
         state.first = transfer
     else:
@@ -600,6 +608,67 @@ def _has_room(flows, transfer):
 
 
 @njit(cache=True)
+def _next(flows):
+    """The transfer whose next packet may go: of the node that is first, the one whose turn it is,
+    or another one, or one of a node behind; NONE if windows let none go."""
+    state = flows.state
+    current = state.first if state.current == NONE else state.current
+    transfer = current
+    while transfer != NONE:
+        if _has_room(flows, transfer):
+            return transfer
+        transfer = _after(flows, transfer)
+        if transfer == current:
+            break
+    transfer = current
+    while transfer != NONE:
+        if _has_room(flows, transfer):
+            return transfer
+        transfer = flows.following[transfer]
+    return np.int64(NONE)
+
+
+@njit(cache=True)
+def _after(flows, transfer):
+    """The transfer whose turn is after that of one of the first node."""
+    after = flows.following[transfer]
+    if after == NONE or flows.node[after] != flows.node[transfer]:
+        return flows.state.first
+    return after
+
+
+@njit(cache=True)
+def _count_sent(flows, transfer):
+    """A packet of a transfer has been sent for the first time."""
+    state = flows.state
+    is_of_first = flows.node[transfer] == flows.node[state.first]
+    after = _after(flows, transfer) if is_of_first else state.current
+    flows.unsent[transfer] += 1
+    ended = flows.unsent[transfer] == _packets(flows, transfer)
+    if ended:
+        before, behind = flows.preceding[transfer], flows.following[transfer]
+        if before == NONE:
+            state.first = behind
+        else:
+            flows.following[before] = behind
+        if behind == NONE:
+            state.last = before
+        else:
+            flows.preceding[behind] = before
+    if not is_of_first:
+        return
+    if transfer != state.current:
+        state.current = transfer
+        state.quantum = QUANTUM
+    state.quantum -= 1
+    if state.quantum == 0 or ended:
+        state.current = NONE if after == transfer else after
+        state.quantum = QUANTUM
+    if ended and (state.first == NONE or flows.node[state.first] != flows.node[transfer]):
+        state.current = NONE
+
+
+@njit(cache=True)
 def _see_timers(flows, now):
     """Do what is due, and find out when the next timer is."""
     state = flows.state
@@ -641,11 +710,10 @@ def send(flows, scoreboard, now, packets, lengths, destinations):
             destinations[filled] = p
             flows.counters[0].retransmissions += 1
             filled += 1
-    transfer, before = state.first, np.int64(NONE)
-    while transfer != NONE and filled < packets.shape[0] and state.pacing == 0:
-        if not _has_room(flows, transfer):
-            before, transfer = transfer, flows.following[transfer]
-            continue
+    while filled < packets.shape[0] and state.pacing == 0:
+        transfer = _next(flows)
+        if transfer == NONE:
+            break
         if state.next_send_ps > now * 1000:
             state.pacing = 1
             break
@@ -656,16 +724,7 @@ def send(flows, scoreboard, now, packets, lengths, destinations):
         lengths[filled] = _transmit(flows, transfer, flows.unsent[transfer], row, 0, now)
         destinations[filled] = flows.target[transfer]
         filled += 1
-        flows.unsent[transfer] += 1
-        if flows.unsent[transfer] == _packets(flows, transfer):
-            after = flows.following[transfer]
-            if before == NONE:
-                state.first = after
-            else:
-                flows.following[before] = after
-            if after == NONE:
-                state.last = before
-            transfer = after
+        _count_sent(flows, transfer)
     state.more = 1 if filled == packets.shape[0] else 0
     return filled
 

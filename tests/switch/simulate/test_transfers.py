@@ -69,10 +69,11 @@ def test_every_value_that_arrives_is_checked(tmp_path, monkeypatch):
 
 
 def test_an_all_to_all_takes_the_time_of_its_bytes(tmp_path):
-    """(n - 1)/n S/B, docs/training.md: pairwise, so that no rank gets from two at once."""
+    """(n - 1)/n S/B, as all ranks send and receive all the time, also if they are not in step."""
     size = 8 * 256 * 100
     made = Ranks(all=tuple(range(8)))
     for rank in range(8):
+        made.add(rank, "compute", duration_ns=17_000 * (rank * 5 % 8))
         made.add(rank, "all_to_all", group="all", bytes=size)
     tables = run_virtual(experiment(made.write(tmp_path / "a2a.et"), "esa", 8))
     for row in tables["hosts"][:8]:
@@ -80,7 +81,7 @@ def test_an_all_to_all_takes_the_time_of_its_bytes(tmp_path):
         assert row["bytes_received"] - HEADERS * row["packets_received"] == 7 / 8 * size
     (job,) = tables["jobs"]
     least_ns = 8 * 700 * (HEADERS + 256)
-    assert least_ns < job["jct_ns"] < 1.15 * least_ns
+    assert least_ns + 119_000 < job["jct_ns"] < 1.05 * least_ns + 119_000
     assert job["retransmissions"] == 0
 
 
