@@ -200,8 +200,8 @@ class Nodes:
         self,
         spec: HostSpec,
         stream: int,
-        durations: Sequence[Sequence[int]] = ((),),
-        later: Sequence[Sequence[int]] | None = None,
+        durations: np.ndarray | Sequence[Sequence[int]] = ((),),
+        later: np.ndarray | None = None,
         transfers: np.ndarray | None = None,
         ahead: int = 0,
     ) -> Graph:
