@@ -312,7 +312,9 @@ class Repetition:
             ]
             sources = self._sources(memory, faults, programs, start_ns)
             self._page.begin(named, sources)
-        with Progress(jobs, work, title, shown, switches.clients, self._page) as progress:
+        with Progress(
+            jobs, work, title, shown, switches.clients, self._page, programs.called
+        ) as progress:
             watch = Watch(
                 hosts,
                 switches,

@@ -32,6 +32,7 @@ from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS, SERVERS
 from testbed.hosts import progress_board as board
 from testbed.linux.ownership import hand_over, user_behind
 from testbed.network.spawner import Process, Spawner
+from testbed.runtimes.live_view import Called
 
 if TYPE_CHECKING:
     from testbed.emulate.communicators import Communicators
@@ -59,6 +60,8 @@ class Rank:
     collectives: Path
     ended_ns: int | None = None  # on CLOCK_MONOTONIC
     left_ns: int | None = None  # when its program was seen to have left the job
+    counted: dict[tuple, dict[str, Any]] = field(default_factory=dict)  # of its collectives,
+    read: int = 0  # from so many bytes of the file
 
     @property
     def number(self) -> int:
@@ -67,6 +70,16 @@ class Rank:
     @property
     def title(self) -> str:
         return f"rank {self.number} of job {self.host.spec.job.name}"
+
+    def called(self) -> list[dict[str, Any]]:
+        """Its collectives so far, as rows of table collectives. What is none is left out: the file
+        is the program's."""
+        with self.collectives.open("rb") as file:
+            file.seek(self.read)
+            lines, end, _ = file.read().rpartition(b"\n")
+        self.read += len(lines) + len(end)
+        _add_counts(self.counted, lines.decode(errors="replace"))
+        return [*self.counted.values()]
 
 
 @dataclass
@@ -268,9 +281,22 @@ class ProgramGroup:
         for number, job in self._jobs.items():
             for rank in job.ranks:
                 place = {"job": number, "worker": rank.number}
-                rows += [place | row for row in _counts(rank.collectives.read_text())]
+                rows += [place | row for row in rank.called()]
                 rank.collectives.unlink()
         return rows
+
+    def called(self) -> list[Called]:
+        """What programs have called so far, for the live view; those with most bytes first."""
+        found: dict[tuple[str, str, str], tuple[set[str], list[int]]] = {}
+        for rank in (rank for job in self._jobs.values() for rank in job.ranks):
+            for row in rank.called():
+                key = rank.host.spec.job.name, row["collective"], row["route"]
+                groups, sums = found.setdefault(key, (set(), [0, 0]))
+                groups.add(row["communicator"])
+                sums[0] += row["calls"]
+                sums[1] += row["bytes"]
+        rows = [Called(*key, len(groups), *sums) for key, (groups, sums) in found.items()]
+        return sorted(rows, key=lambda row: -row.bytes)
 
     def kill(self, ranks: Sequence[Rank]) -> None:
         """End these ranks."""
@@ -393,10 +419,9 @@ def command_line(command: Sequence[str]) -> list[str]:
     return list(command)
 
 
-def _counts(text: str) -> list[dict[str, Any]]:
-    """What the processes of a rank have written of its collectives (collective/tally.py), without
-    what is none: the file is the program's."""
-    rows: dict[tuple, dict[str, Any]] = {}
+def _add_counts(rows: dict[tuple, dict[str, Any]], text: str) -> None:
+    """Add what the processes of a rank have written of its collectives (collective/tally.py), by
+    the fields of KEY."""
     for line in text.splitlines():
         try:
             said = json.loads(line)
@@ -413,7 +438,6 @@ def _counts(text: str) -> list[dict[str, Any]]:
                 before[name] += row[name]
             times = before["time_ns"], row["time_ns"]
             before["time_ns"] = None if None in times else sum(times)
-    return [*rows.values()]
 
 
 def _read(line: bytes) -> dict[str, Any] | None:

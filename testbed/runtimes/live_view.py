@@ -3,8 +3,9 @@ line from time to time.
 
 Per job: iterations done (by its slowest worker), the rate of its workers' gradients now and
 recently, time so far. Per switch: a strip of the aggregators in use, from the pool's first to its
-last, how many are filling and held, how often one is preempted, and packets dropped. The run reads
-all of this anyway, or so rarely that it does not matter.
+last, how many are filling and held, how often one is preempted, and packets dropped. Of programs:
+the collectives that their ranks have called. The run reads all of this anyway, or so rarely that it
+does not matter.
 
 Where a page in a browser is asked for as well (testbed.web), the same numbers go there, and from
 time to time what its charts are made of.
@@ -62,6 +63,18 @@ class Work(NamedTuple):
     iterations: int
     bytes_sent: int
     said: str = ""
+
+
+class Called(NamedTuple):
+    """What the ranks of a job have called of a collective, by a route (table collectives), in so
+    many groups; bytes are those that ranks have given."""
+
+    job: str
+    collective: str
+    route: str
+    groups: int
+    calls: int
+    bytes: int
 
 
 class WorkerTimes(NamedTuple):
@@ -183,10 +196,11 @@ class Progress:
         console: Console,
         switches: Mapping[str, Any] | None = None,
         page: Page | None = None,
+        called: Callable[[], list[Called]] = list,
     ) -> None:
         """work: progress of a job, by its number. switches: those whose drops are read; None: they
         are not shown. A quiet console shows nothing, and nothing is read for it. page: shows the
-        same, too; it has begun."""
+        same, too; it has begun. called: of programs."""
         self.jobs = jobs
         self.remark = ""
         self._work = work
@@ -203,6 +217,7 @@ class Progress:
         self._shown_ns = 0  # by the viewer's clock, as is the next one
         self._printed_ns = 0
         self._page = page
+        self._called = called
         self._live = live_area(console)
 
     def __enter__(self) -> Progress:
@@ -296,9 +311,16 @@ class Progress:
     def picture(self, elapsed_ns: int) -> Group:
         """All that a terminal shows."""
         # Half of the terminal for jobs and half for switches; what does not fit is counted.
-        rows = max((self._console.size.height - 8) // 2, 3)
+        called = self._called()
+        rows = max((self._console.size.height - 8) // (3 if called else 2), 3)
         parts: list[Text | Table] = [Text(self._headline(elapsed_ns), style="bold")]
         parts.append(self._job_table(elapsed_ns, rows))
+        if called:
+            table = _table(*Called._fields)
+            for row in called[:rows]:
+                table.add_row(*_call_cells(row))
+            _count_rest(table, len(called) - rows)
+            parts.append(table)
         if self._snapshots or self._drops.latest:
             parts.append(self._switch_table(rows))
         return Group(*parts)
@@ -315,6 +337,11 @@ class Progress:
                 "ended": [number for number, job in enumerate(jobs) if job in self._ended_ns],
             }
         ]
+        if called := self._called()[:PAGE_ROWS]:
+            rows = [_call_cells(row) for row in called]
+            tables.append(
+                {"name": "collectives", "columns": Called._fields, "rows": rows, "ended": []}
+            )
         if switches := self._switch_names()[:PAGE_ROWS]:
             rows = [[str(cell) for cell in self._switch_cells(name)] for name in switches]
             tables.append(
@@ -391,6 +418,15 @@ class Progress:
             parts.append(f"{drops} packets dropped")
         head = f"{duration(elapsed_ns):>8}" + (f", {self.remark}:" if self.remark else "")
         return f"{head}  {', '.join(parts)}"
+
+
+def _call_cells(row: Called) -> list[str]:
+    return [*row[:3], str(row.groups), str(row.calls), megabytes(row.bytes)]
+
+
+def megabytes(size: int) -> str:
+    """A number of bytes, to a tenth of a megabyte."""
+    return f"{size / 1e6:.1f} MB"
 
 
 def _count(number: float) -> str:

@@ -207,12 +207,14 @@ def test_what_ranks_have_called_is_a_table(watched, tmp_path):
         row = {"communicator": "all", "collective": "barrier", "dtype": "", "route": route}
         return json.dumps(row | {"calls": calls, "bytes": 8 * calls, "time_ns": time_ns} | changed)
 
-    (tmp_path / "p-rank1.collectives").write_text(
-        "\n".join([line(1, 5), "{", "[]", line(2, 6), line(3, 7, "pigeons"), line("x", 7)])
-    )
-    (tmp_path / "p-rank3.collectives").write_text(
-        "\n".join([line(1, 5), line(2, None), line(4, 9), line(5, 1, "system")])
-    )
+    one, other = (tmp_path / f"p-rank{rank}.collectives" for rank in (1, 3))
+    one.write_text("\n".join([line(1, 5), "{", "[]", line(2, 6), line(3, 7, "pigeons"), ""]))
+    other.write_text("\n".join([line(1, 5), line(2, None), line(4, 9)]))  # in mid-line
+    assert watched.group.called() == [("p", "barrier", "gloo", 1, 6, 48)]
+    with one.open("a") as file:
+        file.write(line("x", 7) + "\n")
+    with other.open("a") as file:
+        file.write("\n" + line(5, 1, "system") + "\n")
     rows = watched.group.collectives()
     named = ("job", "worker", "route", "calls", "bytes", "time_ns")
     assert [tuple(row[name] for name in named) for row in rows] == [

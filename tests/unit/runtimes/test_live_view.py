@@ -13,7 +13,7 @@ from rich.console import Console
 from testbed.dataplane import MemorySnapshot
 from testbed.dataplane.memory_snapshot import Blocks
 from testbed.hosts.progress_board import BYTES_SENT, ITERATION
-from testbed.runtimes.live_view import Drops, JobTitle, Progress, Work, sparkline, strip
+from testbed.runtimes.live_view import Called, Drops, JobTitle, Progress, Work, sparkline, strip
 
 S = 1_000_000_000
 
@@ -124,3 +124,21 @@ def test_a_strip_is_never_wider_than_asked():
     assert len(strip(of(*((n, 1, n % 2, 0) for n in range(64))), 10)) == 10
     assert strip(of((0, 4, 0, 3))).spans[0].style == "yellow"
     assert len(strip(of())) == 0
+
+
+def test_what_programs_have_called_is_shown_beside_the_jobs():
+    hosts = Hosts(1)
+    called = [
+        Called("mesh", "all_reduce", "system", 6, 1200, 48_000_000),
+        Called("mesh", "send", "gloo", 1, 7, 1000),
+    ]
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, height=40)
+    titles = {0: JobTitle("mesh", 0, 0)}
+    progress = Progress(titles, hosts.work, "test", console, called=lambda: called)
+    with console.capture() as captured:
+        console.print(progress.picture(S))
+    lines = [line.split() for line in captured.get().splitlines()]
+    assert ["mesh", "all_reduce", "system", "6", "1200", "48.0", "MB"] in lines
+    _, table = progress.state(S)["tables"]
+    assert table["name"] == "collectives"
+    assert table["rows"][1] == ["mesh", "send", "gloo", "1", "7", "0.0 MB"]
