@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import pwd
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from testbed.collective.own_rank import RANKS
 from testbed.collective.report import MEASURES
 from testbed.collective.tally import COLLECTIVES
 from testbed.linux.ownership import user_behind
+from testbed.network.source_address import LIBRARY, OWN_ADDRESS
 from testbed.paths import import_path
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Place:
     nodes: int
     local_rank: int
     local_ranks: int
+    shared: bool  # True: the server has several hosts
     master: str  # IPv4 address of rank 0
     port: int  # there
 
@@ -63,6 +65,7 @@ class Place:
                 nodes=len(nodes),
                 local_rank=servers[server].index(host),
                 local_ranks=len(servers[server]),
+                shared=len(topology.servers.get(server, ())) > 1,
                 master=master,
                 port=MASTER_PORT + jobs,
             )
@@ -125,6 +128,7 @@ def _of_one(spec: HostSpec, measures: Path, collectives: Path) -> dict[str, str]
     """What each rank has of its own."""
     return {
         "GLOO_SOCKET_IFNAME": f"{spec.host}-eth0",
+        OWN_ADDRESS: spec.address,
         SOCKET: socket_name(spec.job.number, spec.number),
         MEASURES: str(measures.absolute()),
         COLLECTIVES: str(collectives.absolute()),
@@ -150,8 +154,14 @@ def _of_all(spec: HostSpec, place: Place, timeout_ns: int, backend: str | None) 
         "RES_OPTIONS": "timeout:1 attempts:1",
         "PYTHONPATH": import_path(kept),
         TIMEOUT_S: f"{timeout_ns / 1e9:g}",
+        **({"LD_PRELOAD": _preloaded(kept)} if place.shared else {}),
         **({BACKEND: backend} if backend else {}),
     }
+
+
+def _preloaded(kept: Mapping[str, str]) -> str:
+    """Libraries that a program on a server with several hosts starts with."""
+    return " ".join(filter(None, [str(LIBRARY), kept.get("LD_PRELOAD")]))
 
 
 def _recorded(wanted: str | None, job: str) -> dict[str, str]:

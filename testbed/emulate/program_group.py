@@ -60,6 +60,7 @@ class Rank:
     collectives: Path
     ended_ns: int | None = None  # on CLOCK_MONOTONIC
     left_ns: int | None = None  # when its program was seen to have left the job
+    missed: bool = False  # True: it has left, and its process goes on
     counted: dict[tuple, dict[str, Any]] = field(default_factory=dict)  # of its collectives,
     read: int = 0  # from so many bytes of the file
 
@@ -161,7 +162,11 @@ class ProgramGroup:
                     continue
                 rank.ended_ns = now_ns
                 if rank.process.code != 0:
-                    self._abort(job, f"{rank.started} {rank.process.how_it_ended}", rank)
+                    why = f"{rank.started} {rank.process.how_it_ended}"
+                    gone = next((each for each in job.ranks if each.missed), None)
+                    if gone is not None:
+                        why = f"{gone.title} has left the job before its end, and {why}"
+                    self._abort(job, why, gone or rank)
                 rank.host.send(ended=True)
             for rank in job.ranks:
                 self._tell_left(job, rank, now_ns)
@@ -177,6 +182,7 @@ class ProgramGroup:
             calls = host.done["calls"]
         elif rank.left_ns is not None and now_ns - rank.left_ns > LEAVING_NS:
             calls = host.left_job
+            rank.missed = rank.ended_ns is None
         if calls is None or host.left_told:
             return
         host.left_told = True

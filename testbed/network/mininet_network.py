@@ -27,7 +27,9 @@ from testbed import topology as addresses
 from testbed.errors import RunError
 from testbed.network.mininet_parts import Mininet, Node
 from testbed.network.nodes import BuiltIntf, BuiltLink, P4Switch, TestbedHost
+from testbed.network.registry import DIRECTORY
 from testbed.network.server_routes import Nic, server_commands
+from testbed.network.source_address import build_library
 from testbed.network.spawner import Process, Spawner
 
 # A packet with 2,048 values of 4 bytes, all headers, the largest bitmap, and room to spare.
@@ -67,7 +69,7 @@ class Network(Mininet):
         self.spawner = spawner
         self.mtu_bytes = mtu_bytes or MTU_BYTES
         self.qdiscs = qdiscs or {}
-        self.holders = self._hold(logs)
+        self.holders = self._hold(logs, sockets)
         for number, name in enumerate(topology.hosts, 1):
             ip = addresses.host_ip(number)
             self.addHost(name, cls=TestbedHost, namespace=self.holders[name].pid, ip=f"{ip}/32")
@@ -107,12 +109,14 @@ class Network(Mininet):
         self.spawner.wait_ended(holders, 30, "end of the network")
         self.spawner.pump()  # nobody is to be surprised later that they have ended
 
-    def _hold(self, logs: Path) -> dict[str, Process]:
-        """A namespace per server and switch, each held by a process; by name of the node."""
+    def _hold(self, logs: Path, scratch: Path) -> dict[str, Process]:
+        """A namespace per server and switch, each held by a process; by name of the node. scratch:
+        folder for a file that they read."""
         topology = self.topology
         server_of = {name: topology.server_of(name) for name in topology.hosts}
         names = [*dict.fromkeys(server_of.values()), *topology.switches]
         shared = {server for server, ranks in topology.servers.items() if len(ranks) > 1}
+        library = str(build_library(scratch)) if shared and DIRECTORY.is_dir() else None
         hosts = logs / "hosts"
         known = []
         for name, server in server_of.items():
@@ -131,6 +135,7 @@ class Network(Mininet):
                         "name": name,
                         "hosts": str(hosts.absolute()),
                         "several_addresses": name in shared,
+                        "library": library if name in shared else None,
                     },
                     logs / "namespaces.log",
                     descriptors=[theirs],

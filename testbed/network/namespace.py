@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from testbed.linux import kernel
+from testbed.network.source_address import LIBRARY
 
 # Set before the first interface exists, as an interface takes over `default` when it is made.
 # Without IPv6 no router solicitations or multicast reports disturb counters and captures. Packets
@@ -41,7 +42,8 @@ def hold(arguments: dict, descriptors: list[int]) -> int:
     """Be a new network namespace until killed; a byte on descriptors[0] says that it is there.
 
     arguments: {"name": of the node, "hosts": file with the names of all hosts,
-    "several_addresses": true if it is a server of several hosts}. The node has a host name and
+    "several_addresses": true if it is a server of several hosts, "library": file of
+    source_address.py that its programs need, or null}. The node has a host name and
     mounts of its own, too: /sys shows its own interfaces, and /etc/hosts is that file. Its mount
     namespace stays a slave of the machine's: an unmount outside must not fail because of us.
     """
@@ -51,6 +53,11 @@ def hold(arguments: dict, descriptors: list[int]) -> int:
     kernel.mount("sysfs", "/sys", "sysfs", 0)
     if os.path.exists(_NAMES):
         kernel.mount(arguments["hosts"], _NAMES, None, kernel.MS_BIND)
+    if arguments["library"] is not None:
+        code = Path(arguments["library"]).read_bytes()
+        kernel.mount("tmpfs", str(LIBRARY.parent), "tmpfs", 0)
+        LIBRARY.write_bytes(code)
+        LIBRARY.chmod(0o755)
     settings = _SETTINGS | (_SEVERAL_ADDRESSES if arguments["several_addresses"] else {})
     for name, value in settings.items():
         path = Path("/proc/sys") / name

@@ -7,9 +7,10 @@ which count for packets that the server itself sends (`iif lo`):
 
 1. From the address of a rank: a table with this rank's NIC alone. Only what it sends to itself
    stays inside.
-2. Without an address of their own, as of a socket that connects without a `bind`: to a host by the
-   NIC with the place in its server that the host has in its own, so that both ends are on one rail
-   (as NCCL's PXN chooses), and to a rank of the same server by the NIC of the next rank.
+2. Without an address of their own, as of a socket that connects without a `bind` and belongs to no
+   rank (source_address.py): to a host by the NIC with the place in its server that the host has in
+   its own, so that both ends are on one rail (as NCCL's PXN chooses), and to a rank of the same
+   server by the NIC of the next rank.
 """
 
 from __future__ import annotations

@@ -353,6 +353,17 @@ def test_each_rank_is_told_its_place_among_the_servers(tmp_path):
     for each in run.environments[2:]:
         assert (each["GROUP_WORLD_SIZE"], each["WORLD_SIZE"]) == ("3", "4")
         assert (each["ROLE_RANK"], each["ROLE_WORLD_SIZE"]) == (each["RANK"], "4")
+    addresses = [each["INA_ADDRESS"] for each in run.environments[2:]]
+    assert addresses == ["10.0.0.1", "10.0.0.7", "10.0.0.2", "10.0.0.3"]
+    # The library that binds to them is where other addresses are.
+    assert ["LD_PRELOAD" in each for each in run.environments[2:]] == [True, False, True, True]
+
+
+def test_a_library_of_the_caller_stays(tmp_path, monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", "/lib/other.so")
+    first, second = Servers(tmp_path, "servers").environments[2:4]
+    assert first["LD_PRELOAD"] == "/run/ina-testbed/own_address.so /lib/other.so"
+    assert second["LD_PRELOAD"] == "/lib/other.so"
 
 
 @pytest.mark.parametrize("hosts, port", [("[h6, h5]", "29500"), ("[h4, h5]", "29501")])
@@ -408,3 +419,8 @@ def test_a_rank_that_leaves_and_whose_process_goes_on_is_reported_after_a_while(
     for second in (13, 14):
         watched.at(second, joined="0123")
         assert [host.told.count(left) for host in watched.hosts] == [1, 1, 0, 1]
+    watched.processes[0].code = 1
+    said = "rank 2 of job p has left the job before its end, and rank 0 of job p ended with exit"
+    with pytest.raises(RunError, match=said) as caught:
+        watched.at(15, joined="0123")
+    assert "p-rank2.log" in str(vars(caught.value))
