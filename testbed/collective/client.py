@@ -55,6 +55,7 @@ RECORD = "INA_RECORD"  # JSON, the arguments of ina_recorder.start; only if a ru
 
 
 FEW_WORDS = 64  # that all ranks together give to a sum that is a gather
+FEW_CALLS = 8  # under way, of which each is looked at by itself
 NAMED = 20  # results with values that are not finite, of which a rank's log says where they are
 
 
@@ -136,15 +137,15 @@ class SocketLink(Link):
         memory, self._bell, self._news = descriptors
         super().__init__(memory_map.map_memory(memory, facts["bytes"]), facts)
         os.close(memory)
+        self._poll = select.poll()
+        self._poll.register(self._news, select.POLLIN)
+        self._poll.register(self._socket, select.POLLIN)
 
     def ring(self) -> None:
         os.eventfd_write(self._bell, 1)
 
     def wait(self, timeout_s: float | None) -> None:
-        poll = select.poll()
-        poll.register(self._news, select.POLLIN)
-        poll.register(self._socket, select.POLLIN)
-        for descriptor, _ in poll.poll(None if timeout_s is None else 1000 * timeout_s):
+        for descriptor, _ in self._poll.poll(None if timeout_s is None else 1000 * timeout_s):
             if descriptor == self._news:
                 os.eventfd_read(self._news)  # at most one thread waits at a time
             elif not memory_map.read_failure(self.memory):
@@ -299,6 +300,7 @@ class Job:
         self._open: deque[int] = deque()  # calls that are not done, oldest first
         self._calls: dict[int, _Call] = {}
         self._states = link.memory.calls["state"]
+        self._rare_blocks = link.memory.calls["rare_blocks"]
         self._submitted = 0
         self._begun = 0  # collectives
         self._named = 0  # results with values that are not finite
@@ -677,19 +679,21 @@ class Job:
             rare,
         )
         number = self._submitted
-        record = memory.calls[number % memory_map.CALLS]
         floats = memory_map.FIXED_SCALE if self._link.fixed else memory_map.FLOATS
-        record.form = floats if is_float else memory_map.INTEGERS
-        record.values = stop - start
-        record.source, record.target = source, place
-        record.divisor = given.divisor
-        record.prelude, record.prelude_words = call.prelude, call.prelude_words
-        record.layer = given.layer
-        record.share, record.from_one = given.share, given.from_one
-        record.share_at = given.share_at + start
-        record.rare_blocks = 0
-        record.submitted_ns = record.done_ns = -1
-        record.state = memory_map.SUBMITTED
+        # In one assignment: each field of its own would take as long.
+        memory.calls[number % memory_map.CALLS] = memory_map.submitted_call(
+            form=floats if is_float else memory_map.INTEGERS,
+            values=stop - start,
+            source=source,
+            target=place,
+            divisor=given.divisor,
+            prelude=call.prelude,
+            prelude_words=call.prelude_words,
+            layer=given.layer,
+            share=given.share,
+            share_at=given.share_at + start,
+            from_one=given.from_one,
+        )
         self._submitted += 1
         self._open.append(number)
         self._calls[number] = call
@@ -725,10 +729,15 @@ class Job:
     def _look(self) -> None:
         if not self._open:
             return
-        done = np.flatnonzero(self._states == memory_map.DONE)
-        oldest = self._open[0]
-        for number in sorted(oldest + (done - oldest) % memory_map.CALLS):
-            self._finish(int(number))
+        if len(self._open) <= FEW_CALLS:
+            states = self._states
+            done = [n for n in self._open if states[n % memory_map.CALLS] == memory_map.DONE]
+        else:
+            oldest = self._open[0]
+            found = np.flatnonzero(self._states == memory_map.DONE)
+            done = sorted((oldest + (found - oldest) % memory_map.CALLS).tolist())
+        for number in done:
+            self._finish(number)
         reason = memory_map.read_failure(self._link.memory)
         if reason is not None and self._open:
             raise CollectiveError(reason)
@@ -744,10 +753,11 @@ class Job:
             self._arena.give_back(call.place, call.words)
         self._arena.give_back(call.prelude, call.prelude_words)
         call.handle.calls.remove(number)
-        record = memory.calls[number % memory_map.CALLS]
-        record.state = memory_map.FREE
-        call.handle.rare_blocks += int(record.rare_blocks)
-        if record.rare_blocks or record.form == memory_map.FIXED_SCALE:
+        place = number % memory_map.CALLS
+        self._states[place] = memory_map.FREE
+        rare_blocks = int(self._rare_blocks[place])
+        call.handle.rare_blocks += rare_blocks
+        if rare_blocks or self._link.fixed and call.target.dtype == np.float32:
             self._name_not_finite(call.handle, call.target, call.index)
 
     def _name_not_finite(self, handle: Handle, result: np.ndarray, index: int) -> None:

@@ -76,6 +76,24 @@ CALL = _record(
 )
 
 
+def submitted_call(
+    form: int,
+    values: int,
+    source: int,
+    target: int,
+    divisor: int,
+    prelude: int,
+    prelude_words: int,
+    layer: int,
+    share: int,
+    share_at: int,
+    from_one: int,
+) -> tuple[int, ...]:
+    """A record CALL for the fields that the program fills in."""
+    told = form, values, source, target, divisor, prelude, prelude_words, layer
+    return (*told, share, share_at, from_one, SUBMITTED, 0, -1, -1, 0, 0, 0)
+
+
 class Shared(NamedTuple):
     """The memory as arrays."""
 

@@ -100,6 +100,8 @@ def write_prelude(
     given: of `given_words`, each at least 1. levels, rare: of `levels_of`, empty for int32."""
     words[:] = 0
     words[WORDS_PER_RANK * rank : WORDS_PER_RANK * (rank + 1)] = given
+    if not len(levels):
+        return
     bits, per_word = counter_bits(ranks), counters_per_word(ranks)
     blocks = words[WORDS_PER_RANK * ranks :].reshape(len(levels), words_per_block(ranks))
     for counter, chosen in ((levels, levels > 0), (np.full(len(levels), RARE), rare)):
