@@ -13,7 +13,8 @@ Each transmission has a sequence number of its own, by target. The receiver coll
 and acknowledges up to 32 numbers with one packet, and with them the congestion marks. A
 transmission is lost when one that is three numbers later has been acknowledged, or one that was
 sent a quarter of a round trip later (as RFC 8985 has it). If nothing has been acknowledged for a
-while, the oldest one is sent again, to see what is lost; if that is in vain, all are lost.
+while, the oldest one is sent again, to see what is lost; if that is in vain, all are lost. What is
+acknowledged after all is not sent again: the other host may only have stood still.
 
 A source may be an iteration ahead of its target, which keeps what has come in two sets of bits. One
 that is further ahead is told so, and tries with a single packet until the target has followed. The
@@ -42,6 +43,7 @@ ACK_SPAN = 32  # sequence numbers that one acknowledgement can name
 ACK_AFTER = 16  # packets that are acknowledged at once
 LONGEST_BACKOFF = 6  # doublings of the timeout
 NONE = -1
+LOST = 1 << 61  # added to what a transmission has carried that counts as lost
 
 # Flows.state
 STATE = record(
@@ -53,7 +55,7 @@ STATE = record(
     "last",
     "current",  # the one of the first one's node whose turn it is, NONE: the first one
     "quantum",  # packets that are left of its turn
-    "again",  # packets to be sent again, of all targets
+    "again",  # transmissions to be made again, to all targets
     "acks",  # acknowledgements that wait to be sent
     "ended",  # entries in Flows.ended
     "timer_ns",  # no timer is due before
@@ -75,7 +77,8 @@ PEER = record(
     "oldest",  # all transmissions before it are acknowledged or lost
     "furthest",  # the last one that is acknowledged
     "in_flight",
-    "again",  # packets to be sent again
+    "again",  # transmissions to be made again,
+    "again_first",  # and the place of the first of them
     "window",  # in 1/256 packets
     "threshold",  # up to which it doubles
     "cut_ns",  # time at which it was last halved
@@ -104,9 +107,10 @@ class Flows(NamedTuple):
     rank: np.ndarray  # int64[P]
     peer_of: np.ndarray  # int64[ranks of the job]
     # transmissions, by sequence number modulo REMEMBERED
-    carried: np.ndarray  # int64[P, REMEMBERED], transfer << 32 | packet, NONE: nothing in flight
+    # int64[P, REMEMBERED], transfer << 32 | packet, NONE: acknowledged, or made again
+    carried: np.ndarray
     sent_ns: np.ndarray  # int64[P, REMEMBERED]
-    again: np.ndarray  # int64[P, REMEMBERED], what is to be sent again
+    again: np.ndarray  # int64[P, REMEMBERED], a ring of numbers of transmissions to be made again
     # transfers to others
     target: np.ndarray  # int64[T], place of the peer
     node: np.ndarray  # int64[T], of the rank's graph
@@ -369,11 +373,14 @@ def _take_ack(flows, p, row, now):
         number = peer.sequence - back
         place = number % REMEMBERED
         carried = flows.carried[p, place]
-        if number < peer.oldest or carried == NONE:
+        if carried == NONE:
             continue
         flows.carried[p, place] = NONE
-        peer.in_flight -= 1
         answered += 1
+        if carried >= LOST:
+            carried -= LOST
+        else:
+            peer.in_flight -= 1
         peer.furthest = max(peer.furthest, number)
         worker_state.measure_round_trip(peer, now - flows.sent_ns[p, place])
         if marked:
@@ -394,7 +401,7 @@ def _take_ack(flows, p, row, now):
         return
     peer.doublings = 0
     while peer.oldest < peer.sequence:
-        if flows.carried[p, peer.oldest % REMEMBERED] != NONE:
+        if 0 <= flows.carried[p, peer.oldest % REMEMBERED] < LOST:
             sent_ns = flows.sent_ns[p, peer.oldest % REMEMBERED]
             later_ns = flows.sent_ns[p, peer.furthest % REMEMBERED] - sent_ns
             late = later_ns > peer.round_trip_ns >> 2 and peer.furthest > peer.oldest
@@ -417,10 +424,10 @@ def _cut(peer, sent_ns, now):
 
 @njit(cache=True)
 def _lose(flows, p, number):
-    """A transmission is lost: what it carried is to be sent again."""
-    peer, place = flows.peers[p], number % REMEMBERED
-    flows.again[p, peer.again] = flows.carried[p, place]
-    flows.carried[p, place] = NONE
+    """A transmission counts as lost: what it carried is to be sent again."""
+    peer = flows.peers[p]
+    flows.again[p, (peer.again_first + peer.again) % REMEMBERED] = number
+    flows.carried[p, number % REMEMBERED] += LOST
     peer.again += 1
     peer.in_flight -= 1
     flows.state.again += 1
@@ -433,8 +440,7 @@ def _give_up(flows, p, now):
     peer = flows.peers[p]
     first = peer.doublings == 0 and peer.round_trip_ns > 0
     while peer.oldest < peer.sequence:
-        place = peer.oldest % REMEMBERED
-        if flows.carried[p, place] != NONE:
+        if 0 <= flows.carried[p, peer.oldest % REMEMBERED] < LOST:
             _lose(flows, p, peer.oldest)
             if first:
                 peer.doublings = 1
@@ -547,13 +553,13 @@ def receive(flows, scoreboard, now, packets, lengths, count):
 
 @njit(cache=True)
 def _send_acks(flows, now, packets, lengths, destinations):
-    """Returns the number of acknowledgements written."""
+    """Returns the number of acknowledgements written, the oldest first: in another order they would
+    say that packets are lost."""
     state, config = flows.state, flows.config
     words = config.bitmap_words
     filled = 0
-    while state.acks > 0 and filled < packets.shape[0]:
-        state.acks -= 1
-        ack, row = flows.acks[state.acks], packets[filled]
+    while filled < state.acks and filled < packets.shape[0]:
+        ack, row = flows.acks[filled], packets[filled]
         wire.write_header(
             row, wire.CONTROL, 255, ack[3], config.job, 0, state.iteration, ack[1], config.number
         )
@@ -564,6 +570,9 @@ def _send_acks(flows, now, packets, lengths, destinations):
         destinations[filled] = ack[0]
         state.next_send_ps += config.ack_pace_ps
         filled += 1
+    for i in range(filled, state.acks):
+        flows.acks[i - filled] = flows.acks[i]
+    state.acks -= filled
     return filled
 
 
@@ -695,16 +704,21 @@ def send(flows, scoreboard, now, packets, lengths, destinations):
     for p in range(flows.peers.size if state.again > 0 else 0):
         peer = flows.peers[p]
         while peer.again > 0 and filled < packets.shape[0]:
-            carried = flows.again[p, peer.again - 1]
-            transfer = carried >> 32
-            if not _has_room(flows, transfer):
-                break
-            if state.next_send_ps > now * 1000:
-                state.pacing = 1
-                break
+            place = flows.again[p, peer.again_first % REMEMBERED] % REMEMBERED
+            carried = flows.carried[p, place]
+            if carried != NONE:
+                transfer, packet = carried - LOST >> 32, carried & 0xFFFFFFFF
+                if not _has_room(flows, transfer):
+                    break
+                if state.next_send_ps > now * 1000:
+                    state.pacing = 1
+                    break
+            flows.carried[p, place] = NONE
+            peer.again_first += 1
             peer.again -= 1
             state.again -= 1
-            packet = carried & 0xFFFFFFFF
+            if carried == NONE:  # it had arrived
+                continue
             row = packets[filled]
             lengths[filled] = _transmit(flows, transfer, packet, row, wire.RESEND, now)
             destinations[filled] = p
