@@ -35,13 +35,19 @@ ROLES = ("worker", "ps")
 FED = "program"  # a worker whose values a program gives
 EXPERIMENT = """
 name: warm
-topology: {{kind: star, hosts: 6}}
+topology: {{kind: star, hosts: 9}}
 links: {{bandwidth: 1 Gbit/s}}
 system: {system}
 {memory}
 jobs:
   - {{model: alexnet, workers: 2, iterations: 1, scale: 0.001}}
   - {{name: program, command: "true", workers: 2}}
+  - name: ranks
+    model: {{transformer: llama2-7b, sequence: 128, global_batch: 2, layers: 1}}
+    parallel: {{dp: 2}}
+    workers: 2
+    iterations: 1
+    scale: 0.00001
 """
 
 
@@ -52,7 +58,7 @@ def warm_hosts(system: str, role: str) -> None:
     from testbed.schemes import set_up
     from testbed.setup.host_specs import host_kinds
 
-    memory = "memory: {aggregators: 16}" if MEMORY[system] else ""
+    memory = "memory: {aggregators: 64}" if MEMORY[system] else ""
     kinds = host_kinds(set_up(load_text(EXPERIMENT.format(system=system, memory=memory))))
 
     def is_wanted(spec: HostSpec) -> bool:
