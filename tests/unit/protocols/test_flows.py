@@ -1,4 +1,4 @@
-"""Flows between two ranks, packet by packet: numbers that wrap, late and lost acknowledgements, and a
+"""Flows between two ranks, packet by packet: numbers that wrap, late and lost acknowledgements, a
 source that is ahead of its target."""
 
 from __future__ import annotations
