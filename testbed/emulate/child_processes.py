@@ -82,13 +82,15 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
 
 
 def program(arguments: dict, descriptors: list[int]) -> None:
-    """A rank of a job's program: this process becomes it. arguments: command, environment, folder,
-    user ([uid, gid] of the user as whom it runs, or null), node (a process in its namespaces)."""
-    from testbed.linux import kernel
+    """A rank of a job's program, or the process that makes those of a server: this process's child
+    becomes it. arguments: command, environment, folder, user ([uid, gid] of the user as whom it
+    runs, or null), node (a process in its namespaces), number (of its rank)."""
+    from testbed.linux import kernel, pid_namespace
 
     kernel.enter_node(arguments["node"])
+    pid_namespace.go_on_inside(arguments["number"])  # so that what it starts ends with it
     parent = os.getppid()
-    os.setsid()  # so that what it starts ends with it
+    os.setsid()
     if arguments["user"] is not None:
         uid, gid = arguments["user"]
         try:

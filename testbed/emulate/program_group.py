@@ -352,6 +352,7 @@ class ProgramGroup:
             "folder": str(Path.cwd()),
             "user": user_behind(),
             "node": self._namespaces[spec.host],
+            "number": spec.number,
         }
         process = self._spawner.spawn(
             f"{key}-r{self._repetition}",

@@ -13,6 +13,7 @@ import ctypes
 import fcntl
 import os
 import platform
+import select
 import signal
 import socket
 import struct
@@ -22,6 +23,7 @@ from pathlib import Path
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
+CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 MS_BIND = 0x1000
 MS_REC = 0x4000
@@ -103,6 +105,14 @@ def mount(source: str, target: str, kind: str | None, flags: int) -> None:
     kind_bytes = kind.encode() if kind else None
     arguments = source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), None
     call("mount", *arguments, about=f"mount {target}")
+
+
+def die_with_caller(pidfd: int) -> None:
+    """The same for the process that `pidfd` is of, where that is the parent outside of this
+    process's PID namespace: its id is unknown here."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if select.select([pidfd], [], [], 0)[0]:
+        os._exit(1)
 
 
 def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:

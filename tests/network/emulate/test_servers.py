@@ -3,6 +3,7 @@ that make the processes of their ranks themselves."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +35,7 @@ RANK = """
 import os
 import socket
 import sys
+import time
 import numpy as np
 import testbed
 from testbed import collective
@@ -53,8 +55,10 @@ with collective.join() as job:
     total = job.allreduce(np.arange(3000, dtype=np.int32) * (rank + 1))
     assert (total == 10 * np.arange(3000)).all()
     testbed.report(step=1, rank=rank)
-    if "fail" in sys.argv and rank == 3:
+    if {"fail", "hang"} & {*sys.argv} and rank == 3:
         sys.exit("rank 3 has had enough")
+    if "hang" in sys.argv:
+        time.sleep(1000)
     job.barrier()
     names = "RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK GROUP_WORLD_SIZE ROLE_RANK"
     names += " ROLE_WORLD_SIZE NODE_RANK MASTER_PORT GLOO_SOCKET_IFNAME"
@@ -62,11 +66,13 @@ with collective.join() as job:
     print("in order", rank, os.uname().nodename, sorted(os.listdir("/sys/class/net")), *said)
 """
 
-# Makes the ranks of its server; with a word, it does not say which rank a process is.
+# Makes the ranks of its server, each in a session of its own, as torchrun does. Words: it does not
+# say which rank a process is; it does not wait for the others when one has failed.
 LAUNCHER = """
 import os
 import subprocess
 import sys
+import time
 
 count, node = int(os.environ["PET_NPROC_PER_NODE"]), os.environ["PET_NODE_RANK"]
 assert os.environ["PET_NNODES"] == "2" and os.environ["PET_MASTER_ADDR"].startswith("10.0.")
@@ -75,7 +81,11 @@ started = []
 for local in range(count):
     told = {} if "silent" in sys.argv else {"LOCAL_RANK": str(local)}
     command = [sys.executable, os.path.join(os.path.dirname(__file__), "rank.py"), *sys.argv[1:]]
-    started.append(subprocess.Popen(command, env=os.environ | told))
+    started.append(subprocess.Popen(command, env=os.environ | told, start_new_session=True))
+while "hang" in sys.argv and not any(process.poll() for process in started):
+    time.sleep(0.1)
+if "hang" in sys.argv:
+    sys.exit(1)
 sys.exit(max(process.wait() for process in started))
 """
 
@@ -169,6 +179,18 @@ def test_a_rank_that_fails_ends_its_server_and_the_job(tmp_path):
     assert "rank 3 of job p has ended after 1 collectives" in done.stderr
     log = folder_of(tmp_path) / "logs" / "p-n2.log"
     assert "rank 3 has had enough" in log.read_text()
+
+
+def test_nothing_is_left_of_ranks_that_hang(tmp_path):
+    """Their processes have sessions of their own, and the process that made them has ended, or is
+    killed."""
+    done = start(tmp_path, "launcher.py hang", launch="servers")
+    assert done.returncode == 1
+    assert "the process on server n2 of job p (ranks 2, 3) ended with exit code 1" in done.stderr
+    script = str(tmp_path / "rank.py").encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            assert script not in path.read_bytes()
 
 
 TORCH = """
