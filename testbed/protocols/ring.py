@@ -14,8 +14,10 @@ Reliability is between neighbours (ring_link). What has come once is known by it
 added twice.
 
 A neighbour ahead may be in iteration i + 1 while this worker waits for rear tensors of i; it can't
-be further, since i + 1 needs this worker's part. So a member keeps the sums of two iterations'
-fragments. The packet's fields: docs/baselines.md.
+be further, since i + 1 needs this worker's part. So a member keeps note of two iterations'
+fragments. It holds a sum only from its arrival until the neighbour has what became of it, in a
+place that is used again at once (`ring_link.hold`): a window of sums, and those that wait for this
+worker's own gradient. The packet's fields: docs/baselines.md.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ STATE = record(
     "sequence",  # of the next transmission
     "tensor",  # the last tensor whose own gradient has not been added yet, -1: none
     "order",  # fifo: how many items have been queued
+    "free",  # entries in Ring.free
+    "held",  # rows of Ring.sums that have ever been used
     "ack_first",  # the next acknowledgement: first number,
     "ack_bits",  # bits for it and the 31 after it,
     "ack_count",  # their number,
@@ -56,6 +60,8 @@ STATE = record(
     "ack_flags",  # and its marks
     "acks",  # acknowledgements that wait to be sent
 )
+
+HELD = ("sums", "free")  # of Ring: what takes memory only where it is used
 
 # Bits of Ring.stage, per row
 RECEIVED = 1  # the sum of the workers before this one is here
@@ -73,7 +79,10 @@ class Ring(NamedTuple):
     state: np.record  # STATE
     stage: np.ndarray  # uint8[2F]
     flags: np.ndarray  # uint16[2F]
-    sums: np.ndarray  # uint32[2F, B + V], bitmap and values as in a packet, network byte order
+    sums: np.ndarray  # uint32[2F, B + V], bitmap and values as in a packet, network byte order.
+    #                   Only those in use take memory: a page that nobody has written to takes none
+    held: np.ndarray  # int32[2F], where a row's sum is, from 1; 0: none is held
+    free: np.ndarray  # int32[2F], places of sums to use again, the last one first
     sending: np.ndarray  # uint8[4F]
     attempts: np.ndarray  # uint8[4F]
     sent_ns: np.ndarray  # int64[4F]
@@ -114,6 +123,8 @@ def new_ring(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -> 
         stage=np.zeros(rows, np.uint8),
         flags=np.zeros(rows, np.uint16),
         sums=np.zeros((rows, words + job.values), np.uint32),
+        held=np.zeros(rows, np.int32),
+        free=np.zeros(rows, np.int32),
         sending=np.zeros(2 * rows, np.uint8),
         attempts=np.zeros(2 * rows, np.uint8),
         sent_ns=np.zeros(2 * rows, np.int64),
@@ -138,6 +149,8 @@ def open_rows(member, scoreboard, iteration):
     low = (iteration & 1) * rows
     member.stage[low : low + rows] = 0
     member.flags[low : low + rows] = 0
+    for place in range(low, low + rows):
+        ring_link.let_go(member, place)
     for item in range(2 * low, 2 * (low + rows)):
         if member.sending[item] == ring_link.UNDERWAY:
             state.in_flight -= 1
@@ -174,7 +187,9 @@ def _finish(member, scoreboard, fragment, place, now):
     member.stage[place] |= WHOLE
     if send_scoreboard.has_result(scoreboard, fragment):
         return False  # not used by this worker: the ranks of a program give different arrays
-    if not payload.check_values(worker, scoreboard, member.sums[place], words, fragment):
+    if not payload.check_values(
+        worker, scoreboard, ring_link.sum_of(member, place), words, fragment
+    ):
         return False
     counters.results += 1
     if member.flags[place] & wire.OVERFLOW:
@@ -189,12 +204,15 @@ def _add_own(member, scoreboard, fragment, place, now):
     config = worker.config
     workers, words = config.workers, config.bitmap_words
     position = ring_link.position_of(member, fragment)
-    row = member.sums[place]
     values = scoreboard.state.values
     if position == 0:
-        payload.write_values(worker, scoreboard, row, words, fragment)
-        row[:words] = 0
+        member.stage[place] |= ADDED
+        if workers > 1:  # it begins here; its values are made when it is sent
+            ring_link.enqueue(member, scoreboard, 2 * place, fragment)
+            return False
+        ring_link.begin_sum(member, scoreboard, place, fragment)
     else:
+        row = ring_link.sum_of(member, place)
         payload.write_values(worker, scoreboard, member.own, 0, fragment)
         overflow = np.int32(0)
         for i in range(values):
@@ -205,15 +223,18 @@ def _add_own(member, scoreboard, fragment, place, now):
             row[words + i] = wire.swap(np.uint32(total))
         if overflow < 0:
             member.flags[place] |= np.uint16(wire.OVERFLOW)
-    number = config.number
-    row[words - 1 - number // 32] |= wire.swap(np.uint32(1 << (number % 32)))
-    member.stage[place] |= ADDED
+        number = config.number
+        row[words - 1 - number // 32] |= wire.swap(np.uint32(1 << (number % 32)))
+        member.stage[place] |= ADDED
     if position < workers - 1:
         ring_link.enqueue(member, scoreboard, 2 * place, fragment)
         return False
     if workers > 1:
         ring_link.enqueue(member, scoreboard, 2 * place + 1, fragment)
-    return _finish(member, scoreboard, fragment, place, now)
+    finished = _finish(member, scoreboard, fragment, place, now)
+    if workers == 1:
+        ring_link.let_go(member, place)
+    return finished
 
 
 @njit(cache=True)
@@ -248,7 +269,8 @@ def _take_partial(member, scoreboard, row, iteration, fragment, place, now):
         return False
     member.stage[place] |= RECEIVED
     member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
-    member.sums[place, :] = row[
+    ring_link.hold(member, place)
+    ring_link.sum_of(member, place)[:] = row[
         wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state.values
     ]
     if (
@@ -272,12 +294,17 @@ def _take_whole(member, scoreboard, row, step, fragment, place, now):
             member, 2 * place
         )  # it has been all around: its acknowledgement was lost
     member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
-    member.sums[place, :] = row[
+    ring_link.hold(member, place)
+    ring_link.sum_of(member, place)[:] = row[
         wire.HEADER_WORDS : wire.HEADER_WORDS + words + scoreboard.state.values
     ]
-    if step < 2 * workers - 3:
+    goes_on = step < 2 * workers - 3
+    if goes_on:
         ring_link.enqueue(member, scoreboard, 2 * place + 1, fragment)
-    return _finish(member, scoreboard, fragment, place, now)
+    finished = _finish(member, scoreboard, fragment, place, now)
+    if not goes_on:
+        ring_link.let_go(member, place)
+    return finished
 
 
 @njit(cache=True)

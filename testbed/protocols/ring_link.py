@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import heap, lag, send_scoreboard, wire, worker_state
+from testbed.protocols import heap, lag, payload, send_scoreboard, wire, worker_state
 from testbed.protocols.jit import njit
 
 # Values of Ring.sending, per item: row p's partial sum is item 2p, its whole sum 2p + 1
@@ -31,6 +31,48 @@ def position_of(member, fragment):
     """Number of steps from the fragment's start to this worker's turn."""
     config = member.worker.config
     return (config.number - fragment) % config.workers
+
+
+@njit(cache=True)
+def hold(member, place):
+    """Give the row a place for a sum, unless it has one."""
+    state = member.state
+    if member.held[place] != 0:
+        return
+    if state.free > 0:
+        state.free -= 1
+        member.held[place] = member.free[state.free]
+    else:
+        state.held += 1
+        member.held[place] = state.held
+
+
+@njit(cache=True)
+def let_go(member, place):
+    """The row's sum, if it holds one, is needed no more."""
+    if member.held[place] == 0:
+        return
+    member.free[member.state.free] = member.held[place]
+    member.state.free += 1
+    member.held[place] = 0
+
+
+@njit(cache=True)
+def sum_of(member, place):
+    """The sum that the row holds: bitmap and values, uint32[B + V]."""
+    return member.sums[member.held[place] - 1]
+
+
+@njit(cache=True)
+def begin_sum(member, scoreboard, place, fragment):
+    """Hold this worker's own values as the row's sum."""
+    worker = member.worker
+    words, number = worker.config.bitmap_words, worker.config.number
+    hold(member, place)
+    row = sum_of(member, place)
+    row[:words] = 0
+    row[words - 1 - number // 32] = wire.swap(np.uint32(1 << (number % 32)))
+    payload.write_values(worker, scoreboard, row, words, fragment)
 
 
 @njit(cache=True)
@@ -82,6 +124,7 @@ def mark_acknowledged(member, item):
     """The neighbour has what the item carries."""
     member.sending[item] = DONE
     member.state.in_flight -= 1
+    let_go(member, item >> 1)
 
 
 @njit(cache=True)
@@ -132,7 +175,9 @@ def _transmit(member, scoreboard, item, row, flags, now):
         row, kind, 255, flags, config.job, 0, iteration * rows + fragment, sequence, number
     )
     wire.set_word(row, 4, step)
-    row[wire.HEADER_WORDS :] = member.sums[place]
+    if member.held[place] == 0:  # of the current iteration: it does not end before this is sent
+        begin_sum(member, scoreboard, place, fragment)
+    row[wire.HEADER_WORDS :] = sum_of(member, place)
     member.numbers[sequence % member.numbers.size] = sequence
     member.items[sequence % member.numbers.size] = item + 4 * rows * iteration
     member.sent_ns[item] = now

@@ -51,6 +51,21 @@ def test_each_fragment_goes_around_twice_but_two_steps(workers):
         assert sum(worker.counters()["retransmissions"] for worker in members) == 0
 
 
+@pytest.mark.parametrize(
+    "schedule, share",
+    [(perfect, 0.25), (lossy(2, loss=0.02, duplicate=0.02, reorder=0.05), 0.75)],
+    ids=["perfect", "lossy"],
+)
+def test_a_member_holds_the_sums_that_are_under_way(schedule, share):
+    """Not those of whole iterations: of a large model that would be its gradients over again. After
+    losses some wait for their turn."""
+    fabric = run(schedule, window=16)
+    for worker in fabric.workers():
+        state = worker.machine.protocol.state
+        assert state.free == state.held, "all have been let go"
+        assert 0 < state.held < share * worker.spec.job.fragments
+
+
 def test_acknowledgements_are_few():
     fabric = run(perfect, window=64)
     data = sum(worker.counters()["gradient_packets"] for worker in fabric.workers())
