@@ -133,11 +133,22 @@ class Template:
         return made
 
 
+def smaller(program: Program) -> Program:
+    """The same templates for at most two ranks of each dimension but cp and pp. All ranks of a
+    stage do the same, so what is true of its order of nodes is true of the whole."""
+    ranks = program.ranks
+    if not isinstance(ranks, StagedRanks):
+        return program
+    layout = ranks.layout
+    fewer = replace(layout, **{each: min(layout.size(each), 2) for each in ("tp", "ep", "dp")})
+    return staged(fewer, ranks.templates, program.about)
+
+
 class StagedRanks(Sequence[tuple[Node, ...]]):
     """The graphs of all ranks: `templates` has that of each stage."""
 
     def __init__(self, layout: Layout, templates: Sequence[Template]) -> None:
-        self.layout, self._templates = layout, templates
+        self.layout, self.templates = layout, templates
         self._nodes: dict[tuple[int, int, str | int], Node] = {}
         self._ranks: dict[int, tuple[Node, ...]] = {}
 
@@ -151,7 +162,7 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
 
     def changed(self, change: Callable[[Node], Node]) -> StagedRanks:
         """The same with other nodes in the templates."""
-        return StagedRanks(self.layout, [each.changed(change) for each in self._templates])
+        return StagedRanks(self.layout, [each.changed(change) for each in self.templates])
 
     @overload
     def __getitem__(self, rank: int) -> tuple[Node, ...]: ...
@@ -170,7 +181,7 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
 
     def _of_rank(self, rank: int) -> tuple[Node, ...]:
         layout, stage = self.layout, self.layout.place(rank, "pp")
-        template, known = self._templates[stage], self._nodes
+        template, known = self.templates[stage], self._nodes
         names = {kind: layout.name_of(rank, kind) for kind in GROUPS}
         found = []
         for number, node in enumerate(template.nodes):

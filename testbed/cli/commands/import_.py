@@ -42,6 +42,7 @@ def call(options: Namespace) -> int:
         return import_app(options.file, options.program, options.output)
     from testbed.cli.program_output import show, write
     from testbed.traffic.rank_graph import check
+    from testbed.traffic.rank_layout import smaller
     from testbed.traffic.rank_source import FileSource, stretched
 
     if options.program is not None:
@@ -50,7 +51,7 @@ def call(options: Namespace) -> int:
     source = FileSource(str(options.file), scale, options.replicas, options.stage)
     program = stretched(source.load(), scale)
     if not source.is_trace:
-        check(program)
+        check(smaller(program))
     show(program, options.json)
     if options.output is not None:
         write(options.output, program, quiet=options.json)

@@ -142,6 +142,11 @@ def _facts(experiment: Experiment) -> list[str]:
             lines.append(f"jobs[{number}] {job.name}: {job.workers} ranks of {job.command}")
             continue
         trace = job.trace()
+        if job.has_ranks:
+            lines.append(
+                f"jobs[{number}] {job.name}: {trace.title}; `ina workload` prints its calls"
+            )
+            continue
         fragments = trace.fragments(experiment.values_per_packet)
         total += fragments * job.workers * job.iterations
         compute = units.show(trace.compute_ns, units.TIME)
@@ -150,5 +155,6 @@ def _facts(experiment: Experiment) -> list[str]:
             f" fragments and {len(trace.layers)} tensors, {compute} of computing"
             f" ({trace.gpu or trace.hardware})"
         )
-    lines.append(f"gradient packets in all, without retransmissions: {total} per repetition")
+    if total:
+        lines.append(f"gradient packets in all, without retransmissions: {total} per repetition")
     return lines

@@ -16,6 +16,7 @@ from testbed.cli.main import main
 from testbed.paths import P4
 from testbed.results import digest, read
 from tests.support.ranks import Ranks, text
+from tests.support.workloads import workload
 
 TEXT = """
 name: packed
@@ -83,15 +84,19 @@ def test_a_run_in_virtual_time_is_the_same_elsewhere(run, tmp_path, capsys):
     assert "packed: different in hosts" in said and "0 of 1 runs agree" in said
 
 
-def test_all_files_of_a_program_of_ranks_are_packed(tmp_path, capsys):
+@pytest.mark.parametrize("model", ["traces/pair.et", "{file: traces/work.txt}"])
+def test_all_files_of_a_program_of_ranks_are_packed(model, tmp_path, capsys):
     folder = tmp_path / "traces"
     folder.mkdir()
     made = Ranks(pair=(0, 1))
     for rank in range(2):
         made.add(rank, "all_reduce", group="pair", bytes=1000)
     made.write(folder / "pair.et")
+    (folder / "work.txt").write_text(
+        workload("one 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 1", tp=2, gpus=2)
+    )
     file = tmp_path / "packed.yaml"
-    file.write_text(text("traces/pair.et", "esa", 2))
+    file.write_text(text(model, "esa", 2))
     results = tmp_path / "results"
     assert main(["run", str(file), "--results", str(results), "--no-report"]) == 0
     (run,) = results.iterdir()

@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from testbed.traffic.rank_graph import Node, check
-from testbed.traffic.rank_layout import DIMENSIONS, Layout, Template, staged
+from testbed.traffic.rank_layout import DIMENSIONS, Layout, Template, smaller, staged
+from testbed.traffic.trace import TraceError
 
 LAYOUT = Layout(tp=2, cp=3, ep=2, dp=2, pp=2)
 
@@ -77,3 +78,18 @@ def test_ranks_of_a_stage_do_the_same_in_their_own_groups():
     assert len(program.ranks) == 4 and len(program.ranks[1:3]) == 2
     with pytest.raises(IndexError):
         program.ranks[4]
+
+
+def test_a_smaller_program_has_what_is_wrong_with_the_whole():
+    """Four stages of 512 ranks, checked with 16."""
+    first, middle, last = Template(), Template(), Template()
+    for template in (first, middle):
+        template.transfer("send", (), ("pp", 1), 16, tag=3)
+    for template in (middle, last):
+        template.transfer("recv", (), ("pp", -1), 16, tag=3)
+    layout = Layout(tp=8, ep=4, dp=16, pp=4)
+    sound = smaller(staged(layout, [first, middle, middle, last], {}))
+    assert len(sound.ranks) == 2 * 2 * 2 * 4
+    check(sound)
+    with pytest.raises(TraceError, match="there is no send for it on rank"):
+        check(smaller(staged(layout, [first, last, last, last], {})))
