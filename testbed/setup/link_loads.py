@@ -214,10 +214,16 @@ def _on_tree(platform: Platform, group: Communicator, tree: JobTree, packets: _P
             return packets.up(leaves(node))
         return sum(given(child) for _, child in tree.children[node])
 
+    def needed(node: str) -> int:
+        """Packets that a node gets: one of each, unless it may only forward."""
+        if node not in tree.forwarding:
+            return packets.down(leaves(node))
+        return sum(needed(child) for _, child in tree.children[node])
+
     for switch, children in tree.children.items():
         for port, child in children:
             _, link, end = topology.ports(switch)[port]
-            yield (link, end), packets.down(leaves(child))
+            yield (link, end), needed(child)
             yield (link, 1 - end), given(child)
     if topology.is_host(tree.target):
         own = _own(platform, tree.target)

@@ -73,11 +73,7 @@ def test_links_carry_at_least_what_was_counted_before(system, kind, tmp_path):
     spec = experiment(tmp_path, kind, system)
     tables = run_virtual(spec)
     assert tables["jobs"][0]["exact"]
-    carried = {}
-    for row in tables["links"]:
-        if row["node"].startswith("s"):
-            ends = row["node"], row["neighbour"]
-            carried[ends if row["direction"] == "egress" else ends[::-1]] = row["bytes"] / FRAME
+    carried = carried_by(tables)
     counted = packets(spec)
     assert counted
     for way, count in counted.items():
@@ -85,6 +81,30 @@ def test_links_carry_at_least_what_was_counted_before(system, kind, tmp_path):
         # The testbed's ring sums up for all ranks, whoever needs the sums.
         whole = 2 if system == "ring" and kind in HALVES else 1
         assert carried[way] <= whole * (1.15 * count + 60), way
+
+
+def carried_by(tables) -> dict[tuple[str, str], float]:
+    """Packets that links of switches carried, by their two ends."""
+    found = {}
+    for row in tables["links"]:
+        if row["node"].startswith("s"):
+            ends = row["node"], row["neighbour"]
+            found[ends if row["direction"] == "egress" else ends[::-1]] = row["bytes"] / FRAME
+    return found
+
+
+def test_a_switch_that_only_forwards_passes_everything_on(tmp_path):
+    """Three workers are below it: it passes three gradients up, and three results down."""
+    text = experiment(tmp_path, "all_reduce", "switchml").resolved_yaml()
+    before = "  each: []\nsystem:"
+    assert before in text
+    spec = load_text(text.replace(before, "  each: [{switch: s1, aggregates: false}]\nsystem:"))
+    found = packets(spec)
+    assert found["s1", "s3"] == found["s3", "s1"] == 600
+    assert {count for way, count in found.items() if set(way) != {"s1", "s3"}} == {200}
+    carried = carried_by(run_virtual(spec))
+    for way, count in found.items():
+        assert count <= carried[way] * 1.001 and carried[way] <= 1.15 * count + 60, way
 
 
 def test_an_all_reduce_has_the_bytes_of_the_formulas(tmp_path):

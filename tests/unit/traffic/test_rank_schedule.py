@@ -51,6 +51,16 @@ def test_a_receive_waits_for_its_send_and_a_send_holds_nothing_up():
     assert found.begin_ns[1] == [0, 105]
 
 
+def test_a_receive_is_not_done_before_its_rank_asks_for_it():
+    ranks = Ranks(everyone=(0, 1))
+    ranks.add(0, "send", peer=1, bytes=100)
+    start = ranks.add(1, "compute", duration_ns=500)
+    ranks.add(1, "recv", (start,), peer=0, bytes=100)
+    ranks.add(1, "compute", duration_ns=1)
+    found = schedule(made(ranks), lambda rank, node: 100)
+    assert found.end_ns == [[100], [500, 500, 501]]
+
+
 def test_a_pipeline_fills_and_drains():
     """1F1B: with m microbatches and p stages that take f forward and b backward, and a network
     without time, an iteration takes (m + p - 1) (f + b)."""

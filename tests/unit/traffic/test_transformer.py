@@ -127,6 +127,45 @@ def test_stages_and_context_parallel_ranks_send_to_their_neighbours():
     assert program.groups["dp.0"] == (0, 2, 4, 6, 8, 10, 12, 14)
 
 
+def test_attention_waits_for_the_keys_of_the_ring_and_their_gradients_go_round():
+    """Two passes round a ring of three: each step computes with what the step before has received,
+    and the gradients of keys leave with those that have come."""
+    program = Transformer("llama2-7b", 3072, global_batch=1, cp=3, layers=1).load()
+    nodes = program.ranks[0]
+
+    def of(kind: str, tag: int) -> list[int]:
+        return [at for at, node in enumerate(nodes) if node.kind == kind and node.tag == tag]
+
+    for tag in (1, 2):  # keys and values, forward and backward
+        sends, receives = of(SEND, tag), of(RECV, tag)
+        assert len(sends) == len(receives) == 2
+        first, second = receives
+        assert nodes[sends[1]].after == (first,)  # what has come goes on
+        for received in receives:
+            (after,) = (each for each in nodes if each.kind == COMPUTE and received in each.after)
+            assert any(nodes[before].kind == COMPUTE for before in after.after)
+    sends, receives = of(SEND, 3), of(RECV, 3)
+    assert len(sends) == len(receives) == 3
+    for send, received in zip(sends[1:], receives, strict=False):
+        assert received in nodes[send].after
+    (last,) = (each for each in nodes if each.kind == COMPUTE and receives[-1] in each.after)
+    assert last.duration_ns > 0
+
+
+def test_a_bucket_waits_for_the_gradients_of_all_its_weights():
+    """All of a model of two layers: each has those of attention and MLP, the head its own, and the
+    embedding's are there when the backward pass ends."""
+    nodes = Transformer("llama2-7b", 512, global_batch=2, dp=2, layers=2).load().ranks[0]
+    buckets = [node for node in nodes if node.kind == "all_reduce"]
+    computed = [place for place, node in enumerate(nodes) if node.kind == COMPUTE]
+    # Forward 2 in a layer, backward 4, and the head's one and two.
+    assert len(computed) == 2 * 2 + 1 + 2 + 2 * 4 + 1
+    backward = computed[5:-1]
+    weights = backward[1::2]
+    before = {each for node in buckets for each in node.after}
+    assert before >= set(weights) and len(buckets) > 1
+
+
 def test_fully_sharded_ranks_gather_weights_and_scatter_gradients():
     program = Transformer("llama2-7b", TOKENS, global_batch=24, dp=8, sharding="fsdp").load()
     check(program)
@@ -241,6 +280,12 @@ def test_measured_times_are_those_of_the_file():
     forward, backward = times[:2], times[5:9]
     assert forward == [365_800, 1_065_400]
     assert sum(backward) == 1_170_700 - 365_800 + 3_524_400 - 1_065_400
+    # Where the gradient of the input alone took longer than both, it has all of the time.
+    small = Transformer("llama2-7b", 4096, 1, tp=8, gpu="h200", times="measured", layers=1)
+    program = small.load()
+    check(program)
+    times = [node.duration_ns for node in program.ranks[0] if node.kind == COMPUTE]
+    assert sum(times[5:-1]) == 717_500 - 199_900 + 783_700 - 266_000
 
 
 @pytest.mark.parametrize(
