@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from testbed.topos.fat_tree import FatTree as FatTree
     from testbed.topos.graph import Graph as Graph
     from testbed.topos.leaf_spine import LeafSpine as LeafSpine
+    from testbed.topos.rails import Rails as Rails
     from testbed.topos.star import Star as Star
     from testbed.topos.triangle import Triangle as Triangle
     from testbed.topos.two_level import TwoLevel as TwoLevel
@@ -64,6 +65,7 @@ _NAMES = {
     "TwoLevel": "topos.two_level",
     "LeafSpine": "topos.leaf_spine",
     "FatTree": "topos.fat_tree",
+    "Rails": "topos.rails",
     "Triangle": "topos.triangle",
     "Graph": "topos.graph",
     "UserError": "errors",

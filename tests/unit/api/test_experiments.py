@@ -114,6 +114,10 @@ def test_a_part_says_what_a_file_would():
             {"kind": "leaf_spine", "leaves": 2, "spines": 2, "hosts": 3},
         ),
         (tb.FatTree(4), {"kind": "fat_tree", "k": 4}),
+        (
+            tb.Rails(2, ranks=2, nic={"bandwidth": "1 Gbit/s"}),
+            {"kind": "rails", "servers": 2, "ranks": 2, "nic": {"bandwidth": "1 Gbit/s"}},
+        ),
     ],
 )
 def test_a_topology_object_becomes_its_kind_and_options(topology, data):
@@ -133,6 +137,14 @@ def test_a_topology_that_is_built_step_by_step_is_written_out(tmp_path):
     assert experiment.resolved.topology_object() == mine
     experiment.to_yaml(tmp_path / "mine.yaml")
     assert tb.load(tmp_path / "mine.yaml").resolved.topology_object() == mine
+
+
+def test_servers_are_written_out_too():
+    mine = tb.Rails(2, ranks=2)
+    mine.add_link(mine.add_host("h99", server="n9"), "s1", tier="own")
+    experiment = tb.Experiment(**{**KEYS, "topology": mine})
+    assert experiment.data["topology"]["kind"] == "explicit"
+    assert experiment.resolved.topology_object() == mine
 
 
 def test_a_changed_topology_is_no_longer_its_kind():
