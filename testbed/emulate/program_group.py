@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4engine.module_start import module_command
+
 from testbed.collective.tally import GLOO, KEY, SYSTEM
 from testbed.config import units
 from testbed.emulate.host_group import HostGroup, HostProcess
@@ -422,7 +424,7 @@ def command_line(command: Sequence[str]) -> list[str]:
     if command[0].endswith(".py"):
         return [sys.executable, "-u", *command]
     if command[0] == "torchrun" and shutil.which("torchrun") is None:
-        return [sys.executable, "-u", "-m", "torch.distributed.run", *command[1:]]
+        return module_command("torch.distributed.run", *command[1:])
     return list(command)
 
 

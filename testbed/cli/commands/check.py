@@ -32,10 +32,12 @@ def call(options: Namespace) -> int:
     from testbed.machine import calibration, capacity
     from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
+    from testbed.setup import scale_check
 
     def inspect(experiment: Experiment) -> Iterable[str]:
         setup = set_up(experiment)
-        return [*prepare(setup).warnings, *capacity.warnings(setup, calibration.load())]
+        of_machine = capacity.warnings(setup, calibration.load())
+        return [*prepare(setup).warnings, *of_machine, *scale_check.warnings(setup)]
 
     return check_command(options.file, inspect, options.json)
 

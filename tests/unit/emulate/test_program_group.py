@@ -310,8 +310,8 @@ def test_groups_of_ranks_are_looked_after(tmp_path):
 def test_a_python_file_is_run_by_this_python(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert command_line(["train.py", "-x"]) == [sys.executable, "-u", "train.py", "-x"]
-    run = [sys.executable, "-u", "-m", "torch.distributed.run", "a.py"]
-    assert command_line(["torchrun", "a.py"]) == run
+    run = command_line(["torchrun", "a.py"])
+    assert run[:2] == [sys.executable, "-c"] and run[3:] == ["torch.distributed.run", "a.py"]
     assert command_line(["train", "a.py"]) == ["train", "a.py"]
 
 

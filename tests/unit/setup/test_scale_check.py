@@ -1,0 +1,31 @@
+"""Warnings about a scale that makes long tensors short."""
+
+from __future__ import annotations
+
+from testbed.setup import scale_check
+from tests.support.experiments import setup_of
+
+EXPERIMENT = """
+name: scales
+topology: {kind: star, hosts: 3}
+system: {name: esa, window: 64}
+memory: {aggregators: 256}
+jobs:
+  - {name: job, model: vgg11, workers: 2, iterations: 1, scale: %s}
+"""
+
+
+def test_a_scale_that_makes_long_tensors_short_is_told():
+    """VGG-11 has eleven tensors of 1,792 to 102,764,544 values; four windows are 16,384 values."""
+    (text,) = scale_check.warnings(setup_of(EXPERIMENT % 0.01))
+    # The first one is that short at full size. Those of 73,856, 295,168, 590,080 and 1,180,160
+    # values become so, 1.6 % of all. The others have at least 23,598 values left.
+    assert text.startswith(
+        "job job: scale 0.01 makes 4 of 11 tensors, with 2 % of the values, shorter than 4 windows"
+        " of 64 fragments"
+    )
+
+
+def test_full_size_and_larger_scales_need_no_warning():
+    for scale in (1, 0.5, 2):
+        assert scale_check.warnings(setup_of(EXPERIMENT % scale)) == []
