@@ -472,10 +472,15 @@ def test_a_standstill_is_counted_at_whatever_moment_it_begins(tmp_path):
     with contextlib.closing(NetworkSwitch(compile_program(program), {}, cpu_port=1)) as switch:
         switch.loop.start()
 
-        def counted() -> int:
+        def stats() -> dict[str, int]:
             with switch.loop.locked():
-                return switch.loop.stats()["still_ns"]
+                return switch.loop.stats()
 
+        def counted() -> int:
+            return stats()["still_ns"]
+
+        while not stats()["sleeps"]:  # its thread may begin late
+            time.sleep(0.01)
         for _ in range(15):
             before = counted()
             for _ in range(50):  # the loop is awake
