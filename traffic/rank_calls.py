@@ -12,7 +12,7 @@ from testbed.traffic.rank_graph import COLLECTIVES, Node, Program, check
 from testbed.traffic.rank_layout import smaller
 from testbed.traffic.rank_source import NARROW, Source
 from testbed.traffic.trace import MAX_VALUES, TraceError
-from testbed.traffic.transfers import Transfers, is_carried, transfers_of
+from testbed.traffic.transfers import PacketNumbers, Transfers, is_carried, transfers_of
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,11 @@ def _moved(source: Source, *state: int) -> Transfers:
     return transfers_of(_loaded(source, *state))
 
 
+@lru_cache(maxsize=4)
+def _numbered(values: int, source: Source, *state: int) -> PacketNumbers:
+    return _moved(source, *state).numbered(values)
+
+
 def load_program(what: str | Path | Source, folder: str | Path | None = None) -> Program:
     """A program by its source, or by the text of that (rank_source); a path is relative to
     `folder`. Raises TraceError."""
@@ -84,6 +89,12 @@ def load_transfers(what: str | Path | Source) -> Transfers:
     """What single ranks of a program give to each other."""
     source = rank_source.of(what)
     return _moved(source, *source.state())
+
+
+def load_numbers(what: str | Path | Source, values: int) -> PacketNumbers:
+    """The numbers of these transfers' packets of `values` values (Transfers.numbered)."""
+    source = rank_source.of(what)
+    return _numbered(values, source, *source.state())
 
 
 def _groups_of(program: Program, values: int) -> tuple[Group, ...]:

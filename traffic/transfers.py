@@ -15,6 +15,7 @@ import numpy as np
 
 from testbed.traffic.rank_graph import RECV, SEND, Node, Program, transfers
 
+PacketNumbers = tuple[np.ndarray, np.ndarray, np.ndarray]
 PARTS = ("all_to_all", "scatter", "gather")  # collectives whose parts are transfers
 
 
@@ -46,7 +47,7 @@ class Transfers:
         found = {*self.target[self.source == rank], *self.source[self.target == rank]} - {rank}
         return tuple(sorted(map(int, found)))
 
-    def numbered(self, values: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def numbered(self, values: int) -> PacketNumbers:
         """For each transfer to another rank, in packets of `values` values: its number among
         those that the target receives, its first packet among theirs, and how many packets the
         target receives in all; int64[T] each, 0 within a rank."""

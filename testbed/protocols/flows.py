@@ -32,6 +32,7 @@ from testbed.protocols import lag, values, wire, worker_state
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 from testbed.protocols.records import names_of, new_counters, new_record, new_status, record
+from testbed.protocols.sizes import fragments_of
 from testbed.protocols.worker_state import NEVER, UNIT
 
 WINDOW = 1024  # most packets in flight to one rank
@@ -166,7 +167,7 @@ def new_flows(
     job, part = spec.job, spec.program
     assert part is not None
     own, others = len(outgoing.node), len(incoming.in_node)
-    in_first = np.cumsum([0, *packets_of(incoming.in_size, job.values)]).astype(np.int64)
+    in_first = fragments_of(incoming.in_size.tolist(), job.values)
     common = worker_state.configuration(spec)
     config = new_record(
         CONFIG,
@@ -209,11 +210,6 @@ def new_flows(
     flows.peers["furthest"] = -1
     flows.peers["timeout_ns"] = flows.peers["ack_ns"] = NEVER
     return flows
-
-
-def packets_of(sizes: np.ndarray, values: int) -> np.ndarray:
-    """Packets of transfers of `sizes` values; int64."""
-    return -(-sizes // values)
 
 
 def _ack_bytes(bitmap_width: int) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from testbed.collective.tally import FLOW, SYSTEM, label
 from testbed.protocols import flows, given
 from testbed.protocols.host_spec import HostSpec, RankProgram
-from testbed.traffic.rank_calls import load_program, load_transfers
+from testbed.traffic.rank_calls import load_numbers, load_program, load_transfers
 from testbed.traffic.rank_graph import COLLECTIVES, Node
 from testbed.traffic.rank_graph import COMPUTE as COMPUTES
 from testbed.traffic.transfers import Transfers, is_carried
@@ -46,7 +46,7 @@ def flows_of(spec: HostSpec) -> flows.Flows:
     part = spec.program
     assert part is not None and part.partners is not None
     moved = load_transfers(part.path)
-    number, first, total = moved.numbered(spec.job.values)
+    number, first, total = load_numbers(part.path, spec.job.values)
     own = (moved.source == part.rank) & (moved.target != part.rank)
     given_by, received = moved.of(own), moved.received_by(part.rank)
     place = {rank: place for place, rank in enumerate(part.partners)}
