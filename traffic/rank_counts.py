@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, RECV, SEND, Program
+from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, RECV, SEND, Node, Program
 
+Key = tuple[str, int, str, str]  # group, rank, kind, dtype
 _NUMBERED = re.compile(r"(.+?)[._]?\d+")
 
 
@@ -42,10 +44,11 @@ def kind_of_group(name: str) -> str:
     return found[1] if found else name or "all"
 
 
-def counts(program: Program) -> list[Count]:
-    """All kinds of calls, those of the largest groups first."""
-    calls: Counter[tuple[str, int, str, str]] = Counter()  # group, rank, kind, dtype
-    sizes: Counter[tuple[str, int, str, str]] = Counter()
+def given(program: Program) -> tuple[Counter[Key], Counter[Key]]:
+    """The calls of each rank, and the bytes that it gives to them. A transfer counts once, as a
+    send."""
+    calls: Counter[Key] = Counter()
+    sizes: Counter[Key] = Counter()
     for rank, nodes in enumerate(program.ranks):
         for node in nodes:
             if node.kind in (COMPUTE, RECV):
@@ -53,7 +56,13 @@ def counts(program: Program) -> list[Count]:
             key = (node.group, rank, node.kind, node.dtype)
             calls[key] += 1
             sizes[key] += node.bytes
-    kinds: dict[tuple[str, int, str, str], list[tuple[str, int, str, str]]] = defaultdict(list)
+    return calls, sizes
+
+
+def counts(program: Program) -> list[Count]:
+    """All kinds of calls, those of the largest groups first."""
+    calls, sizes = given(program)
+    kinds: dict[tuple[str, int, str, str], list[Key]] = defaultdict(list)
     for key in calls:
         group, _, kind, dtype = key
         if kind == SEND:
@@ -64,12 +73,12 @@ def counts(program: Program) -> list[Count]:
     for (groups, ranks, kind, dtype), keys in kinds.items():
         who = {key[1] if kind == SEND else key[0] for key in keys}
         numbers = [calls[key] for key in keys]
-        given = [sizes[key] for key in keys]
+        amounts = [sizes[key] for key in keys]
         found.append(
             Count(
                 *(groups, len(who), ranks, kind, dtype),
                 (min(numbers), max(numbers)),
-                (min(given), max(given)),
+                (min(amounts), max(amounts)),
             )
         )
     return sorted(found, key=lambda each: (-each.ranks, each.groups, each.kind, each.dtype))
@@ -79,12 +88,16 @@ def works(program: Program) -> list[Work]:
     """All ranks, those together that do the same."""
     alike: dict[tuple[int, int, int, int], list[int]] = defaultdict(list)
     for rank, nodes in enumerate(program.ranks):
-        given = [node for node in nodes if node.kind not in (COMPUTE, RECV)]
-        key = (
-            sum(node.duration_ns for node in nodes),
-            sum(node.kind in COLLECTIVES for node in given),
-            sum(node.kind == SEND for node in given),
-            sum(node.bytes for node in given),
-        )
-        alike[key].append(rank)
+        alike[work_of(nodes)].append(rank)
     return [Work(tuple(ranks), *key) for key, ranks in alike.items()]
+
+
+def work_of(nodes: Sequence[Node]) -> tuple[int, int, int, int]:
+    """What a rank does: computation in ns, collectives, sends, and the bytes that it gives."""
+    giving = [node for node in nodes if node.kind not in (COMPUTE, RECV)]
+    return (
+        sum(node.duration_ns for node in nodes),
+        sum(node.kind in COLLECTIVES for node in giving),
+        sum(node.kind == SEND for node in giving),
+        sum(node.bytes for node in giving),
+    )

@@ -1,7 +1,8 @@
-"""What `ina import` and `ina workload` do with a program: show its counts, write its traces."""
+"""What commands do with recordings and programs: show tables, draw, write traces."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.cli import program_tables
@@ -17,29 +18,39 @@ from testbed.traffic.rank_schedule import Schedule
 FILE_WIDTH = 120  # of tables that go to a file
 
 
-def show(program: Program, json: bool, more: tuple[Table, ...] = (), end: str = "") -> None:
-    """Print the counts of a program, more tables, and a last line."""
+def show_tables(what: str, title: str, found: Iterable[Table], json: bool) -> None:
+    """Print a title and tables; what: key of the title in the JSON."""
     from rich.console import Console
 
-    title = program.about.get("title") or program_tables.title(program)
-    found = [*tables(program), *more]
+    made = [*found]  # before anything is printed
     if json:
-        print_json({"program": title, **{each.name: table_data(each) for each in found}})
+        print_json({what: title, **{each.name: table_data(each) for each in made}})
         return
     print(f"{title}\n")
     console = Console()
     if not console.is_terminal:
         console = Console(width=FILE_WIDTH)
-    for each in found:
+    for each in made:
         console.print(printed(each))
-    if end:
+
+
+def check_picture(path: Path) -> None:
+    """Raises UserError for a path that no picture can be written to."""
+    if path.suffix not in (".pdf", ".png") or not path.absolute().parent.is_dir():
+        raise UserError(f"{path}: name a file that ends in .pdf or .png, in an existing folder")
+
+
+def show(program: Program, json: bool, more: tuple[Table, ...] = (), end: str = "") -> None:
+    """Print the counts of a program, more tables, and a last line."""
+    title = program.about.get("title") or program_tables.title(program)
+    show_tables("program", title, [*tables(program), *more], json)
+    if end and not json:
         print(end)
 
 
 def draw(path: Path, program: Program, times: Schedule, rank: int, quiet: bool) -> None:
     """Draw a rank's graph over time. Raises UserError."""
-    if path.suffix not in (".pdf", ".png") or not path.absolute().parent.is_dir():
-        raise UserError(f"{path}: name a file that ends in .pdf or .png, in an existing folder")
+    check_picture(path)
     from testbed.analysis.figures import rank_figure
 
     lanes: dict[str, list[rank_figure.Span]] = {COMPUTE: []}

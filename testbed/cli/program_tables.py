@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from testbed.config import units
 from testbed.text_table import Column, Row, Table
-from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, RECV, SEND, Program
+from testbed.traffic.rank_counts import given, work_of
+from testbed.traffic.rank_graph import COLLECTIVES, Program
 
 
 def _count(count: int) -> str:
@@ -48,24 +49,10 @@ def tables(program: Program) -> Iterator[Table]:
     its ranks."""
     calls: Counter[tuple[str, str, str]] = Counter()
     sizes: Counter[tuple[str, str, str]] = Counter()
-    ranks = []
-    for rank, nodes in enumerate(program.ranks):
-        for node in nodes:
-            if node.kind not in (COMPUTE, RECV):  # a transfer counts once
-                key = node.group, node.kind, node.dtype
-                calls[key] += 1
-                sizes[key] += node.bytes
-        given = [node for node in nodes if node.kind not in (COMPUTE, RECV)]
-        ranks.append(
-            Row(
-                (
-                    *(rank, sum(node.duration_ns for node in nodes)),
-                    sum(node.kind in COLLECTIVES for node in given),
-                    sum(node.kind == SEND for node in given),
-                    sum(node.bytes for node in given),
-                )
-            )
-        )
+    for totals, of_ranks in zip((calls, sizes), given(program), strict=True):
+        for (group, _, kind, dtype), count in of_ranks.items():
+            totals[group, kind, dtype] += count
+    ranks = [Row((rank, *work_of(nodes))) for rank, nodes in enumerate(program.ranks)]
 
     def order(key: tuple[str, str, str]) -> tuple:  # large groups first
         members = program.groups.get(key[0], ())

@@ -5,10 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from testbed.cli.shared import Parser, import_schemas, json_option, positive, print_json
+from testbed.cli.shared import Parser, import_schemas, json_option, positive
 from testbed.errors import UserError
-
-FILE_WIDTH = 120  # of tables that go to a file
 
 
 def arguments(parser: Parser) -> None:
@@ -37,48 +35,30 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     """Print the contents of a recording, and draw its numbers with `--draw`. Raises UserError."""
     import_schemas()
-    from rich.console import Console
-
     from testbed.cli import program_tables
+    from testbed.cli.program_output import check_picture, show_tables
     from testbed.cli.recording_tables import draw_numbers, tables
-    from testbed.text_table import Table, printed, table_data
     from testbed.traffic import chakra
     from testbed.traffic.recording import load_recording
-
-    def show(title: str, found: list[Table]) -> None:
-        if options.json:
-            print_json({"recording": title, **{each.name: table_data(each) for each in found}})
-            return
-        print(f"{title}\n")
-        console = Console()
-        if not console.is_terminal:
-            console = Console(width=FILE_WIDTH)
-        for each in found:
-            console.print(printed(each))
 
     if chakra.is_trace(options.recording):
         if options.draw is not None:
             raise UserError(f"{options.recording}: it has no values, so there is nothing to draw")
         program = chakra.load(options.recording)
-        show(program_tables.title(program), list(program_tables.tables(program)))
+        found = program_tables.tables(program)
+        show_tables("recording", program_tables.title(program), found, options.json)
         return 0
     recording = load_recording(options.recording)
     if options.draw is not None:
-        if (
-            options.draw.suffix not in (".pdf", ".png")
-            or not options.draw.absolute().parent.is_dir()
-        ):
-            raise UserError(
-                f"{options.draw}: name a file that ends in .pdf or .png, in an existing folder"
-            )
+        check_picture(options.draw)
         if not recording.has_values:
             raise UserError(
                 f"{options.recording}: this recording has no values, so there is nothing to draw"
             )
     trace = recording.trace()
-    found = list(tables(recording, trace, options.fixed_scale, options.values))
     title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
-    show(title, found)
+    found = tables(recording, trace, options.fixed_scale, options.values)
+    show_tables("recording", title, found, options.json)
     if options.draw is not None:
         for written in draw_numbers(recording, title, options.values, options.draw):
             if not options.json:
