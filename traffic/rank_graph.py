@@ -87,15 +87,53 @@ def check(program: Program) -> None:
         for place, node in enumerate(nodes):
             if wrong := _wrong(program, rank, node):
                 raise TraceError(f"{program.where(rank, place)}: {wrong}")
+    calls = _group_calls(program)
+    _check_calls(program, calls)
+    _Rehearsal(Waits(program, calls), transfers(program)).run()
+
+
+def _group_calls(program: Program) -> dict[tuple[str, int], list[int]]:
+    """Places of the calls of each group on each of its ranks, in order."""
     calls: dict[tuple[str, int], list[int]] = {
-        (g, r): [] for g, ranks in program.groups.items() for r in ranks
+        (group, rank): [] for group, ranks in program.groups.items() for rank in ranks
     }
     for rank, nodes in enumerate(program.ranks):
         for place, node in enumerate(nodes):
             if node.kind in COLLECTIVES:
                 calls[node.group, rank].append(place)
-    _check_calls(program, calls)
-    _Rehearsal(program, calls, transfers(program)).run()
+    return calls
+
+
+class Waits:
+    """What the nodes of a program wait for while it runs, and how far its ranks are with the calls
+    of their groups."""
+
+    def __init__(
+        self, program: Program, calls: dict[tuple[str, int], list[int]] | None = None
+    ) -> None:
+        """calls: of each group and rank, if somebody knows them already."""
+        self.program = program
+        self.calls = _group_calls(program) if calls is None else calls
+        self.left = [[len(set(node.after)) for node in nodes] for nodes in program.ranks]
+        self.then: list[list[list[int]]] = [[[] for _ in nodes] for nodes in program.ranks]
+        for rank, nodes in enumerate(program.ranks):
+            for place, node in enumerate(nodes):
+                for before in set(node.after):
+                    self.then[rank][before].append(place)
+        self.next_call = dict.fromkeys(self.calls, 0)
+        self._there: dict[tuple[str, int], int] = {}  # ranks that are ready for a group's call
+
+    def called(self, group: str, rank: int) -> Iterator[int]:
+        """A rank is ready for calls of a group: the numbers of those for which all ranks are
+        now."""
+        calls, ranks = self.calls[group, rank], self.program.groups[group]
+        while (number := self.next_call[group, rank]) < len(calls):
+            if self.left[rank][calls[number]]:
+                return
+            self.next_call[group, rank] += 1
+            self._there[group, number] = self._there.get((group, number), 0) + 1
+            if self._there[group, number] == len(ranks):
+                yield number
 
 
 def _check_groups(program: Program) -> None:
@@ -218,23 +256,11 @@ def transfers(program: Program) -> dict[Place, Place]:
 class _Rehearsal:
     """A run of a program in which nothing takes time. A send is done at once."""
 
-    def __init__(
-        self,
-        program: Program,
-        calls: dict[tuple[str, int], list[int]],
-        transfers: dict[Place, Place],
-    ) -> None:
-        self._program, self._calls, self._transfers = program, calls, transfers
+    def __init__(self, waits: Waits, transfers: dict[Place, Place]) -> None:
+        self._program, self._waits, self._transfers = waits.program, waits, transfers
+        self._left = waits.left
         self._receives = {send: receive for receive, send in transfers.items()}
-        self._left = [[len(set(node.after)) for node in nodes] for nodes in program.ranks]
-        self._then: list[list[list[int]]] = [[[] for _ in nodes] for nodes in program.ranks]
-        for rank, nodes in enumerate(program.ranks):
-            for place, node in enumerate(nodes):
-                for before in set(node.after):
-                    self._then[rank][before].append(place)
-        self._done = [[False] * len(nodes) for nodes in program.ranks]
-        self._next = dict.fromkeys(calls, 0)  # call of each group and rank
-        self._started: dict[tuple[str, int], int] = {}  # ranks that have started a group's call
+        self._done = [[False] * len(nodes) for nodes in self._program.ranks]
 
     def run(self) -> None:
         free = [
@@ -248,7 +274,7 @@ class _Rehearsal:
                 if self._done[rank][place]:  # a receive that its send has ended
                     continue
                 self._done[rank][place] = True
-                for following in self._then[rank][place]:
+                for following in self._waits.then[rank][place]:
                     self._left[rank][following] -= 1
                     if self._left[rank][following] == 0:
                         free.append((rank, following))
@@ -260,7 +286,9 @@ class _Rehearsal:
         """The nodes that end because all that this one depends on is done."""
         node = self._program.ranks[rank][place]
         if node.kind in COLLECTIVES:
-            yield from self._called(node.group, rank)
+            for number in self._waits.called(node.group, rank):
+                for each in self._program.groups[node.group]:
+                    yield each, self._waits.calls[node.group, each][number]
         elif node.kind == RECV:
             send = self._transfers[rank, place]
             if self._done[send[0]][send[1]]:
@@ -270,17 +298,6 @@ class _Rehearsal:
             receive = self._receives.get((rank, place))
             if receive is not None and self._left[receive[0]][receive[1]] == 0:
                 yield receive
-
-    def _called(self, group: str, rank: int) -> Iterator[Place]:
-        calls, ranks = self._calls[group, rank], self._program.groups[group]
-        while (number := self._next[group, rank]) < len(calls):
-            if self._left[rank][calls[number]]:
-                return
-            self._next[group, rank] += 1
-            self._started[group, number] = self._started.get((group, number), 0) + 1
-            if self._started[group, number] == len(ranks):
-                for each in ranks:
-                    yield each, self._calls[group, each][number]
 
     def _tell_cycle(self, at: Place) -> None:
         """Follow what a node waits for, which is a cycle in the end."""
@@ -308,8 +325,9 @@ class _Rehearsal:
                 return rank, before
         if node.kind == RECV:
             return self._transfers[rank, place]
-        number = self._calls[node.group, rank].index(place)
+        calls, next_call = self._waits.calls, self._waits.next_call
+        number = calls[node.group, rank].index(place)
         for each in self._program.groups[node.group]:
-            if self._next[node.group, each] <= number:
-                return each, self._calls[node.group, each][self._next[node.group, each]]
+            if next_call[node.group, each] <= number:
+                return each, calls[node.group, each][next_call[node.group, each]]
         raise AssertionError("a call that all ranks have started is done")

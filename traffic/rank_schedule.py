@@ -12,13 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from testbed.traffic.rank_graph import (
-    COLLECTIVES,
     COMPUTE,
     RECV,
     SEND,
     Node,
     Place,
     Program,
+    Waits,
     transfers,
 )
 
@@ -52,17 +52,7 @@ class _Run:
         ranks = program.ranks
         self.begin = [[UNKNOWN] * len(nodes) for nodes in ranks]
         self.end = [[UNKNOWN] * len(nodes) for nodes in ranks]
-        self.left = [[len(set(node.after)) for node in nodes] for nodes in ranks]
-        self.then: list[list[list[int]]] = [[[] for _ in nodes] for nodes in ranks]
-        self.calls: dict[tuple[str, int], list[int]] = {}
-        for rank, nodes in enumerate(ranks):
-            for place, node in enumerate(nodes):
-                for before in set(node.after):
-                    self.then[rank][before].append(place)
-                if node.kind in COLLECTIVES:
-                    self.calls.setdefault((node.group, rank), []).append(place)
-        self.next_call = dict.fromkeys(self.calls, 0)
-        self.there: dict[tuple[str, int], int] = {}  # ranks that are ready for a group's call
+        self.waits = Waits(program)
         self.free_ns = dict.fromkeys(program.groups, 0)  # end of a group's last call
         self.send_of: dict[Place, Place] = transfers(program)
         self.receive_of = {send: receive for receive, send in self.send_of.items()}
@@ -71,7 +61,7 @@ class _Run:
         self.events: list[tuple[int, int, int]] = []  # end, rank and place
 
     def all(self) -> None:
-        for rank, left in enumerate(self.left):
+        for rank, left in enumerate(self.waits.left):
             for place, count in enumerate(left):
                 if count == 0:
                     self.ready(rank, place, 0)
@@ -84,9 +74,10 @@ class _Run:
                 touched.add(rank)
                 if self.program.ranks[rank][place].kind == COMPUTE:
                     self.busy[rank] = False
-                for other in self.then[rank][place]:
-                    self.left[rank][other] -= 1
-                    if self.left[rank][other] == 0:
+                left = self.waits.left[rank]
+                for other in self.waits.then[rank][place]:
+                    left[other] -= 1
+                    if left[other] == 0:
                         self.ready(rank, other, now)
             self.run_next(now, touched)
 
@@ -124,19 +115,11 @@ class _Run:
 
     def called(self, group: str, rank: int, now: int) -> None:
         """A rank is ready for calls of a group; those begin for which all ranks are."""
-        calls, ranks = self.calls[group, rank], self.program.groups[group]
-        while self.next_call[group, rank] < len(calls):
-            number = self.next_call[group, rank]
-            if self.left[rank][calls[number]]:
-                return
-            self.next_call[group, rank] += 1
-            count = self.there.get((group, number), 0) + 1
-            self.there[group, number] = count
-            if count < len(ranks):
-                continue
-            node = self.program.ranks[rank][calls[number]]
+        calls, ranks = self.waits.calls, self.program.groups[group]
+        for number in self.waits.called(group, rank):
+            node = self.program.ranks[rank][calls[group, rank][number]]
             start = max(now, self.free_ns[group])
             took = self.takes(rank, node) if len(ranks) > 1 else 0
             self.free_ns[group] = start + took
             for each in ranks:
-                self.ends(each, self.calls[group, each][number], start + took)
+                self.ends(each, calls[group, each][number], start + took)
