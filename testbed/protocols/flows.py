@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import lag, values, wire, worker_state
+from testbed.protocols import acks, lag, values, wire, worker_state
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 from testbed.protocols.records import names_of, new_counters, new_record, new_status, record
@@ -40,7 +40,6 @@ FIRST_WINDOW = 16
 REMEMBERED = 4 * WINDOW  # transmissions to one rank
 QUANTUM = 8  # packets of a transfer in its turn; more than one, since packets travel in trains
 REORDERING = 3  # numbers by which a transmission may be late before it counts as lost
-ACK_SPAN = 32  # sequence numbers that one acknowledgement can name
 ACK_AFTER = 16  # packets that are acknowledged at once
 LONGEST_BACKOFF = 6  # doublings of the timeout
 NONE = -1
@@ -94,7 +93,7 @@ PEER = record(
     "ack_bits",  # bits for it and the 31 after it,
     "ack_count",  # their number,
     "ack_flags",  # marks,
-    "ack_ns",  # and the latest time for sending it
+    "ack_due_ns",  # and the latest time for sending it
     "refused",  # 1: it is too far ahead, and is to be told when it is not any more
 )
 
@@ -208,7 +207,7 @@ def new_flows(
     flows.peers["window"] = FIRST_WINDOW * UNIT
     flows.peers["threshold"] = WINDOW * UNIT
     flows.peers["furthest"] = -1
-    flows.peers["timeout_ns"] = flows.peers["ack_ns"] = NEVER
+    flows.peers["timeout_ns"] = flows.peers["ack_due_ns"] = NEVER
     return flows
 
 
@@ -328,25 +327,16 @@ def _close_ack(flows, p):
     peer = flows.peers[p]
     _answer(flows, p, peer.ack_first, peer.ack_bits, peer.ack_flags)
     peer.ack_count = 0
-    peer.ack_ns = NEVER
+    peer.ack_due_ns = NEVER
 
 
 @njit(cache=True)
 def _acknowledge(flows, p, number, flags, now):
-    peer, config = flows.peers[p], flows.config
-    ahead = (number - peer.ack_first) & 0xFFFFFFFF
-    if peer.ack_count > 0 and ahead >= ACK_SPAN:
+    peer = flows.peers[p]
+    if acks.is_too_far(peer, number):
         _close_ack(flows, p)
-    if peer.ack_count == 0:
-        peer.ack_first = number
-        peer.ack_bits = 0
-        peer.ack_flags = 0
-        peer.ack_ns = now + config.ack_delay_ns
-        flows.state.timer_ns = min(flows.state.timer_ns, peer.ack_ns)
-        ahead = 0
-    peer.ack_bits |= 1 << ahead
-    peer.ack_flags |= flags & wire.ECN
-    peer.ack_count += 1
+    acks.collect(peer, number, flags, now + flows.config.ack_delay_ns)
+    flows.state.timer_ns = min(flows.state.timer_ns, peer.ack_due_ns)
     if peer.ack_count >= ACK_AFTER:
         _close_ack(flows, p)
 
@@ -356,11 +346,11 @@ def _take_ack(flows, p, row, now):
     """Some transmissions have arrived."""
     peer, config, counters = flows.peers[p], flows.config, flows.counters[0]
     first = wire.index(row)
-    bits = wire.word(row, wire.HEADER_WORDS + config.bitmap_words - 1)
+    bits = acks.bits_of(row, config.bitmap_words)
     marked = wire.flags(row) & wire.ECN != 0
     peer.iteration = max(peer.iteration, wire.fragment(row))
     answered = 0
-    for i in range(ACK_SPAN):
+    for i in range(acks.SPAN):
         if (bits >> i) & 1 == 0:
             continue
         back = (peer.sequence - first - i) & 0xFFFFFFFF
@@ -552,17 +542,19 @@ def _send_acks(flows, now, packets, lengths, destinations):
     """Returns the number of acknowledgements written, the oldest first: in another order they would
     say that packets are lost."""
     state, config = flows.state, flows.config
-    words = config.bitmap_words
     filled = 0
     while filled < state.acks and filled < packets.shape[0]:
         ack, row = flows.acks[filled], packets[filled]
-        wire.write_header(
-            row, wire.CONTROL, 255, ack[3], config.job, 0, state.iteration, ack[1], config.number
+        lengths[filled] = acks.write(
+            row,
+            config.job,
+            config.number,
+            config.bitmap_words,
+            state.iteration,
+            ack[1],
+            ack[2],
+            ack[3],
         )
-        for i in range(words - 1):
-            row[wire.HEADER_WORDS + i] = np.uint32(0)
-        wire.set_word(row, wire.HEADER_WORDS + words - 1, ack[2])
-        lengths[filled] = 4 * (wire.HEADER_WORDS + words)
         destinations[filled] = ack[0]
         state.next_send_ps += config.ack_pace_ps
         filled += 1
@@ -680,11 +672,11 @@ def _see_timers(flows, now):
     state.timer_ns = NEVER
     for p in range(flows.peers.size):
         peer = flows.peers[p]
-        if peer.ack_count > 0 and peer.ack_ns <= now:
+        if peer.ack_count > 0 and peer.ack_due_ns <= now:
             _close_ack(flows, p)
         if peer.timeout_ns <= now:
             _give_up(flows, p, now)
-        state.timer_ns = min(state.timer_ns, min(peer.timeout_ns, peer.ack_ns))
+        state.timer_ns = min(state.timer_ns, min(peer.timeout_ns, peer.ack_due_ns))
 
 
 @njit(cache=True)

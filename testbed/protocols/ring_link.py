@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import heap, lag, payload, send_scoreboard, wire, worker_state
+from testbed.protocols import acks, heap, lag, payload, send_scoreboard, wire, worker_state
 from testbed.protocols.jit import njit
 
 # Values of Ring.sending, per item: row p's partial sum is item 2p, its whole sum 2p + 1
@@ -22,8 +22,6 @@ DONE = 3
 # Destinations
 NEXT = 0
 PREVIOUS = 1
-
-ACK_SPAN = 32  # sequence numbers that one acknowledgement can name
 
 
 @njit(cache=True)
@@ -103,18 +101,9 @@ def _close_ack(member):
 @njit(cache=True)
 def acknowledge(member, number, flags, now):
     state, config = member.state, member.config
-    ahead = (number - state.ack_first) & 0xFFFFFFFF
-    if state.ack_count > 0 and ahead >= ACK_SPAN:
+    if acks.is_too_far(state, number):
         _close_ack(member)
-    if state.ack_count == 0:
-        state.ack_first = number
-        state.ack_bits = 0
-        state.ack_flags = 0
-        state.ack_due_ns = now + config.ack_delay_ns
-        ahead = 0
-    state.ack_bits |= 1 << ahead
-    state.ack_flags |= flags & wire.ECN
-    state.ack_count += 1
+    acks.collect(state, number, flags, now + config.ack_delay_ns)
     if state.ack_count >= config.ack_after:
         _close_ack(member)
 
@@ -131,10 +120,10 @@ def mark_acknowledged(member, item):
 def take_ack(member, scoreboard, row, now):
     worker = member.worker
     first = wire.index(row)
-    bits = wire.word(row, wire.HEADER_WORDS + worker.config.bitmap_words - 1)
+    bits = acks.bits_of(row, worker.config.bitmap_words)
     marked = wire.flags(row) & wire.ECN != 0
     per_iteration = 4 * scoreboard.state.fragments
-    for i in range(ACK_SPAN):
+    for i in range(acks.SPAN):
         if (bits >> i) & 1 == 0:
             continue
         number = (first + i) & 0xFFFFFFFF
@@ -193,26 +182,16 @@ def _transmit(member, scoreboard, item, row, flags, now):
 @njit(cache=True)
 def _send_acks(member, now, packets, lengths, destinations):
     """Returns the number of acknowledgements written."""
-    worker, state = member.worker, member.state
-    words = worker.config.bitmap_words
+    worker, state, config = member.worker, member.state, member.worker.config
     if state.ack_count > 0 and now >= state.ack_due_ns:
         _close_ack(member)
     filled = 0
     while state.acks > 0 and filled < packets.shape[0]:
         state.acks -= 1
-        first, bits, flags = (
-            member.acks[state.acks, 0],
-            member.acks[state.acks, 1],
-            member.acks[state.acks, 2],
+        ack, row = member.acks[state.acks], packets[filled]
+        lengths[filled] = acks.write(
+            row, config.job, config.number, config.bitmap_words, 0, ack[0], ack[1], ack[2]
         )
-        number = worker.config.number
-        wire.write_header(
-            packets[filled], wire.CONTROL, 255, flags, worker.config.job, 0, 0, first, number
-        )
-        for i in range(words - 1):
-            packets[filled, wire.HEADER_WORDS + i] = np.uint32(0)
-        wire.set_word(packets[filled], wire.HEADER_WORDS + words - 1, bits)
-        lengths[filled] = 4 * (wire.HEADER_WORDS + words)
         destinations[filled] = PREVIOUS
         worker.state.next_send_ps += member.config.ack_pace_ps
         filled += 1
@@ -235,7 +214,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
     counters = worker.counters[0]
     capacity = packets.shape[0]
     filled = _send_acks(member, now, packets, lengths, destinations)
-    acks = filled
+    first = filled
     timeout, retry = worker_state.timeout_ns(worker), worker_state.retry_ns(worker)
     while filled < capacity:
         item = _next_due(member)
@@ -268,7 +247,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
         _note_first_sent(member, scoreboard, item, now)
         filled += 1
     worker.state.more = 1 if filled == capacity else 0
-    for i in range(acks, filled):
+    for i in range(first, filled):
         destinations[i] = NEXT
     return filled
 
