@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 
 import pytest
 
@@ -122,7 +123,7 @@ def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path)
     memory.write_text(text.replace(adding, f"{twice} {adding}"))
     path = tmp_path / "wrong.yaml"
     path.write_text(WRONG.format(program=folder / "esa.p4"))
-    done = run(path, tmp_path / "results", "--no-report")
+    done = run(path, tmp_path / "results", "--no-report", "--pcap", "s1:1")
     assert done.returncode == 1, done.stderr
     found = re.search(
         r"failed: wrong value: job victim, iteration 0, tensor (\S+) \(\d+\), position (\d+)",
@@ -132,6 +133,14 @@ def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path)
     assert int(found.group(2)) % 64 == 5
     (made,) = (tmp_path / "results").iterdir()
     assert results.read(made).state == "failed"
+    # The capture has what passed until then, with the counts that a capture ends with.
+    data = (made / "captures" / "s1-1.pcapng").read_bytes()
+    kinds, at = [], 0
+    while at < len(data):
+        kind, length = struct.unpack_from("=II", data, at)
+        kinds.append(kind)
+        at += length
+    assert at == len(data) and kinds.count(6) > 10 and kinds[-1] == 5
 
 
 @pytest.mark.slow
