@@ -235,7 +235,7 @@ class InaGroup(dist.ProcessGroup):
         (tensor,) = tensors
         array, put = _for_sum(tensor)
         handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
-        return self._under_way(_counted(handle, tensors), tensors, put)
+        return self._under_way(_counted(handle, tensors), tensors, put, options)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         """All-reduces of several tensors of a type, as one."""
@@ -250,7 +250,7 @@ class InaGroup(dist.ProcessGroup):
             put_whole()
             _hand_out(whole, tensors)
 
-        return self._under_way(_counted(handle, tensors), tensors, put)
+        return self._under_way(_counted(handle, tensors), tensors, put, options)
 
     def reduce_scatter_single(
         self, output: torch.Tensor, input: torch.Tensor, opts: Any = None
@@ -259,7 +259,7 @@ class InaGroup(dist.ProcessGroup):
         options = c10d.ReduceScatterOptions() if opts is None else opts
         if why := self._unfit("reduce_scatter", [input], options.reduceOp):
             return self._gloo_reduce_scatter([output], [input], options, why)
-        return self._part_of_sum(output, input, _is_mean(options), [output])
+        return self._part_of_sum(output, input, options, [output])
 
     def reduce_scatter_single_coalesced(
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
@@ -272,7 +272,7 @@ class InaGroup(dist.ProcessGroup):
             return self._gloo_reduce_scatter(outputs, inputs, options, why)
         whole = torch.cat([each.detach().reshape(self._joined.size, -1) for each in inputs], 1)
         part = whole.new_empty(whole.shape[1])
-        return self._part_of_sum(part, whole, _is_mean(options), outputs)
+        return self._part_of_sum(part, whole, options, outputs)
 
     def reduce_scatter(
         self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None
@@ -284,7 +284,7 @@ class InaGroup(dist.ProcessGroup):
             gloo = self._over_gloo("reduce_scatter", inputs[0], why)
             return gloo.reduce_scatter(outputs, inputs, options)
         whole = torch.cat([each.detach().reshape(-1) for each in inputs[0]])
-        return self._part_of_sum(outputs[0], whole, _is_mean(options), outputs)
+        return self._part_of_sum(outputs[0], whole, options, outputs)
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
         """All ranks' `input`, one behind the other in `output`."""
@@ -292,21 +292,21 @@ class InaGroup(dist.ProcessGroup):
         if why := self._unfit("all_gather", [input]):
             gloo = self._over_gloo("all_gather", [input], why)
             return gloo._allgather_base(output, input, options)
-        return self._gathered(output, input, [output])
+        return self._gathered(output, input, options, [output])
 
     def all_gather_single_coalesced(
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
     ) -> Any:
         """The same of several tensors, of any types."""
+        options = c10d.AllgatherOptions() if opts is None else opts
         if len(inputs) == 1:
-            return self.all_gather_single(outputs[0], inputs[0], opts)
+            return self.all_gather_single(outputs[0], inputs[0], options)
         if why := self._unfit("all_gather", inputs):
-            options = c10d.AllgatherOptions() if opts is None else opts
             gloo = self._over_gloo("all_gather", inputs, why)
             pairs = zip(outputs, inputs, strict=True)
             works = [gloo._allgather_base(*pair, options) for pair in pairs]
-            return self._under_way(_Together(works), outputs, _nothing)
-        return self._gathered_together(outputs, inputs, outputs, _nothing)
+            return self._under_way(_Together(works), outputs, _nothing, options)
+        return self._gathered_together(outputs, inputs, options, outputs, _nothing)
 
     def allgather(
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
@@ -316,7 +316,9 @@ class InaGroup(dist.ProcessGroup):
         if why := self._unfit("all_gather", inputs) or _uneven(outputs[0]):
             return self._over_gloo("all_gather", inputs, why).allgather(outputs, inputs, options)
         whole = torch.empty(len(outputs[0]), outputs[0][0].numel(), dtype=inputs[0].dtype)
-        return self._gathered(whole, inputs[0], outputs[0], lambda: _hand_out(whole, outputs[0]))
+        return self._gathered(
+            whole, inputs[0], options, outputs[0], lambda: _hand_out(whole, outputs[0])
+        )
 
     def allgather_coalesced(
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
@@ -333,7 +335,7 @@ class InaGroup(dist.ProcessGroup):
                 _hand_out(whole, parts)
 
         flat = [each for rank in outputs for each in rank]
-        return self._gathered_together(wholes, inputs, flat, put)
+        return self._gathered_together(wholes, inputs, options, flat, put)
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         """Broadcast, as of any process group."""
@@ -343,7 +345,7 @@ class InaGroup(dist.ProcessGroup):
         (tensor,) = tensors
         array, put = _in_place(tensor)
         handle = self._joined.broadcast_async(array, options.rootRank, out=array)
-        return self._under_way(_counted(handle, tensors), tensors, put)
+        return self._under_way(_counted(handle, tensors), tensors, put, options)
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         """Sum at a root, as of any process group."""
@@ -356,14 +358,15 @@ class InaGroup(dist.ProcessGroup):
         handle = self._joined.reduce_async(
             array, root, mean=_is_mean(options), out=array if is_root else None
         )
-        return self._under_way(_counted(handle, tensors), tensors, put if is_root else _nothing)
+        put = put if is_root else _nothing
+        return self._under_way(_counted(handle, tensors), tensors, put, options)
 
     def barrier(self, opts: Any = None) -> Any:
         """Barrier, as of any process group."""
+        options = c10d.BarrierOptions() if opts is None else opts
         if why := self._unfit("barrier", []):
-            options = c10d.BarrierOptions() if opts is None else opts
             return self._over_gloo("barrier", [], why).barrier(options)
-        return self._under_way(self._joined.barrier_async(), [], _nothing)
+        return self._under_way(self._joined.barrier_async(), [], _nothing, options)
 
     def all_to_all_single(self, output: Any, input: Any, *others: Any, **options: Any) -> Any:
         """Over gloo, as everything that follows."""
@@ -459,10 +462,12 @@ class InaGroup(dist.ProcessGroup):
         gloo = self._over_gloo("reduce_scatter", inputs, why)
         pairs = zip(outputs, inputs, strict=True)
         works = [gloo._reduce_scatter_base(*pair, options) for pair in pairs]
-        return works[0] if len(works) == 1 else self._under_way(_Together(works), outputs, _nothing)
+        if len(works) == 1:
+            return works[0]
+        return self._under_way(_Together(works), outputs, _nothing, options)
 
     def _part_of_sum(
-        self, part: torch.Tensor, whole: torch.Tensor, mean: bool, outputs: list[torch.Tensor]
+        self, part: torch.Tensor, whole: torch.Tensor, options: Any, outputs: list[torch.Tensor]
     ) -> Any:
         """This rank's part of the sum of `whole`, which `outputs` share if it is none of them."""
         given, _ = _for_sum(whole)
@@ -473,13 +478,15 @@ class InaGroup(dist.ProcessGroup):
             if outputs[0] is not part:
                 _hand_out(part, outputs)
 
+        mean = _is_mean(options)
         handle = self._joined.reduce_scatter_async(given, mean=mean, out=array)
-        return self._under_way(_counted(handle, [whole]), outputs, put)
+        return self._under_way(_counted(handle, [whole]), outputs, put, options)
 
     def _gathered(
         self,
         whole: torch.Tensor,
         own: torch.Tensor,
+        options: Any,
         outputs: list[torch.Tensor],
         then: Callable[[], None] = _nothing,
         givens: list[torch.Tensor] | None = None,
@@ -492,12 +499,13 @@ class InaGroup(dist.ProcessGroup):
             then()
 
         handle = self._joined.all_gather_async(_array(own), out=array)
-        return self._under_way(_counted(handle, givens or [own]), outputs, put)
+        return self._under_way(_counted(handle, givens or [own]), outputs, put, options)
 
     def _gathered_together(
         self,
         wholes: list[torch.Tensor],
         owns: list[torch.Tensor],
+        options: Any,
         outputs: list[torch.Tensor],
         then: Callable[[], None],
     ) -> Any:
@@ -512,10 +520,21 @@ class InaGroup(dist.ProcessGroup):
                 whole.detach().copy_(values.view(whole.dtype).view(whole.shape))
             then()
 
-        return self._gathered(gathered, own, outputs, put, owns)
+        return self._gathered(gathered, own, options, outputs, put, owns)
 
-    def _under_way(self, handle: Any, tensors: list[torch.Tensor], put: Callable[[], None]) -> Any:
-        """put: called with the result."""
+    def _under_way(
+        self,
+        handle: Any,
+        tensors: list[torch.Tensor],
+        put: Callable[[], None],
+        options: Any = None,
+    ) -> Any:
+        """The work of a collective; None if the caller has said that it waits for the end, which
+        this method then does. put: called with the result. options: of the call."""
+        if not getattr(options, "asyncOp", True):
+            handle.wait(self._timeout_s)
+            put()
+            return None
         work = InaWork(tensors, self._line)
         self._line.append(handle, work, put)
         return work

@@ -68,6 +68,35 @@ def test_averages_and_tensors_with_gaps_go_through_the_network():
     assert network.calls == 2 * [("allreduce", np.float32)]
 
 
+@pytest.mark.skipif(
+    not hasattr(dist.AllreduceOptions(), "asyncOp"), reason="this PyTorch does not say who waits"
+)
+def test_a_call_that_waits_is_done_when_it_returns_and_needs_no_thread():
+    """`dist.all_reduce(tensor)`, as opposed to `async_op=True`."""
+    network = Network()
+    made = group(network)
+
+    def waiting(kind):
+        opts = kind()
+        opts.asyncOp = False
+        return opts
+
+    tensor, whole, part = torch.ones(3), torch.zeros(10, 3), torch.zeros(2)
+    parts = [torch.zeros(3) for _ in range(10)]
+    assert made.allreduce([tensor], waiting(dist.AllreduceOptions)) is None
+    assert tensor.tolist() == [10, 10, 10]
+    assert made.broadcast([tensor], waiting(c10d.BroadcastOptions)) is None
+    assert (
+        made.reduce_scatter_single(part, torch.ones(20), waiting(c10d.ReduceScatterOptions)) is None
+    )
+    assert part.tolist() == [10, 10]
+    assert made.all_gather_single(whole, torch.ones(3), waiting(c10d.AllgatherOptions)) is None
+    assert made.allgather([parts], [torch.ones(3)], waiting(c10d.AllgatherOptions)) is None
+    assert bool((whole == 1).all()) and all(each.tolist() == [1, 1, 1] for each in parts)
+    assert made.barrier(waiting(c10d.BarrierOptions)) is None
+    assert len(network.calls) == 6 and made._line._thread is None
+
+
 KINDS = [torch.float32, torch.int64, torch.uint8, torch.bool, torch.bfloat16, torch.float64]
 
 

@@ -1,0 +1,138 @@
+"""Time of small all-reduces, which is latency: through the switch, and over gloo beside it.
+
+    sudo .venv/bin/python bench/small_sums.py [--systems esa,switchml] [--ranks 4] [--calls 500]
+                                              [--values 1,12000] [--rounds 5]
+
+Ranks on one switch, with unlimited links, sum arrays of float32. All ways take turns in one run, in
+rounds of `--calls` sums of each, so that they meet the same machine:
+
+- ina: `dist.all_reduce`, one after the other. ina, async: all begin, then all are waited for.
+- job: `job.allreduce` of the numpy interface, without PyTorch.
+- gloo: a group of the same ranks over gloo, on the same network.
+
+12,000 values (48 kB) are what a step of inference sums. The table has the median over rounds of the
+slowest rank's time, per sum, and its ratio to gloo's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from testbed.results import find, read  # noqa: E402
+
+EXPERIMENT = """
+name: small-sums
+topology: {{kind: star, hosts: {hosts}}}
+system: {system}
+memory: {{aggregators: 1024}}
+timeout: 600 s
+jobs:
+  - {{name: sums, workers: {ranks}, command: "{command}"}}
+"""
+
+RANK = """
+import sys, time
+import torch, torch.distributed as dist
+import testbed
+
+rounds, calls, sizes = int(sys.argv[1]), int(sys.argv[2]), [int(each) for each in sys.argv[3:]]
+torch.set_num_threads(1)
+dist.init_process_group("ina")
+gloo = dist.new_group(backend="gloo")
+job = dist.group.WORLD._job
+
+
+def one_by_one(group, tensor):
+    for _ in range(calls):
+        dist.all_reduce(tensor, group=group)
+
+
+def together(group, tensor):
+    works = [dist.all_reduce(tensor.clone(), group=group, async_op=True) for _ in range(calls)]
+    for each in works:
+        each.wait()
+
+
+def without_torch(group, tensor):
+    array = tensor.numpy()
+    for _ in range(calls):
+        job.allreduce(array, out=array)
+
+
+WAYS = {
+    "ina": (one_by_one, None),
+    "job": (without_torch, None),
+    "gloo": (one_by_one, gloo),
+    "ina, async": (together, None),
+    "gloo, async": (together, gloo),
+}
+for size in sizes:
+    for number in range(rounds + 1):  # the first one is not counted
+        for name, (way, group) in WAYS.items():
+            tensor = torch.zeros(size)
+            dist.barrier(gloo)
+            begin = time.perf_counter()
+            way(group, tensor)
+            if number:
+                took = (time.perf_counter() - begin) / calls
+                testbed.report(step=number, **{f"{name}|{size}": took})
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def run(system: str, options: argparse.Namespace, folder: Path) -> dict[tuple[str, int], float]:
+    """{(way, values): median seconds per sum}."""
+    (folder / "rank.py").write_text(RANK)
+    program = ["rank.py", options.rounds, options.calls, *options.values.split(",")]
+    command = shlex.join(str(each) for each in program)
+    text = EXPERIMENT.format(
+        hosts=options.ranks + 1, system=system, ranks=options.ranks, command=command
+    )
+    file = folder / "bench.yaml"
+    file.write_text(text)
+    command = [sys.executable, str(ROOT / "run.py"), str(file), "--results", str(folder / "r")]
+    done = subprocess.run([*command, "--no-report"], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
+    measures = read(find(folder / "r")[-1]).measures
+    slowest = measures.groupby(["name", "step"]).value.max().groupby("name").median()
+    found = {}
+    for name, seconds in slowest.items():
+        way, _, size = str(name).partition("|")
+        found[way, int(size)] = float(seconds)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--systems", default="esa,switchml", help="comma-separated")
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--calls", type=int, default=500, help="sums in a round")
+    parser.add_argument("--values", default="1,12000", help="of a sum, comma-separated")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
+          f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(f"{'system':10}{'values':>8}  {'way':14}{'us':>8}{'of gloo':>9}")
+    for system in options.systems.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            found = run(system, options, Path(folder))
+        for (way, size), seconds in sorted(found.items(), key=lambda each: each[0][1]):
+            gloo = found["gloo, async" if way.endswith("async") else "gloo", size]
+            print(f"{system:10}{size:8}  {way:14}{1e6 * seconds:8.0f}{seconds / gloo:9.2f}",
+                  flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
