@@ -373,6 +373,8 @@ def test_an_interrupted_campaign_leaves_nothing(tmp_path, ended_by):
         env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
         stdout=subprocess.PIPE,
         text=True,
+        # Tests that run in a shell's background ignore interrupts, and so would their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with child:
         while not begun.exists():
