@@ -6,12 +6,12 @@
 Ranks on one switch, with unlimited links, sum arrays of float32. All ways take turns in one run, in
 rounds of `--calls` sums of each, so that they meet the same machine:
 
-- ina: `dist.all_reduce`, one after the other. ina, async: all begin, then all are waited for.
+- ina: `dist.all_reduce`, one after the other; ina_async: all begin, then all are waited for.
 - job: `job.allreduce` of the numpy interface, without PyTorch.
-- gloo: a group of the same ranks over gloo, on the same network.
+- gloo, gloo_async: the same by a group of these ranks over gloo, on the same network.
 
 12,000 values (48 kB) are what a step of inference sums. The table has the median over rounds of the
-slowest rank's time, per sum, and its ratio to gloo's.
+slowest rank's time, per sum, its ratio to gloo's, and the processor time of a rank's process.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ timeout: 600 s
 jobs:
   - {{name: sums, workers: {ranks}, command: "{command}"}}
 """
+
+GLOO = dict.fromkeys(("ina", "job", "gloo"), "gloo") | dict.fromkeys(
+    ("ina_async", "gloo_async"), "gloo_async"
+)
+WAYS = list(GLOO)  # each with the one that it is held against
 
 RANK = """
 import sys, time
@@ -73,26 +78,28 @@ WAYS = {
     "ina": (one_by_one, None),
     "job": (without_torch, None),
     "gloo": (one_by_one, gloo),
-    "ina, async": (together, None),
-    "gloo, async": (together, gloo),
+    "ina_async": (together, None),
+    "gloo_async": (together, gloo),
 }
 for size in sizes:
     for number in range(rounds + 1):  # the first one is not counted
         for name, (way, group) in WAYS.items():
             tensor = torch.zeros(size)
             dist.barrier(gloo)
-            begin = time.perf_counter()
+            begin, used = time.perf_counter(), time.process_time()
             way(group, tensor)
+            took = (time.perf_counter() - begin) / calls
+            used = (time.process_time() - used) / calls
             if number:
-                took = (time.perf_counter() - begin) / calls
-                testbed.report(step=number, **{f"{name}|{size}": took})
+                measures = {f"{name}_{size}": took, f"{name}_{size}_processor": used}
+                testbed.report(step=number, **measures)
 dist.barrier()
 dist.destroy_process_group()
 """
 
 
-def run(system: str, options: argparse.Namespace, folder: Path) -> dict[tuple[str, int], float]:
-    """{(way, values): median seconds per sum}."""
+def run(system: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
+    """{WAY_VALUES: median seconds per sum, WAY_VALUES_processor: of the rank's processor time}."""
     (folder / "rank.py").write_text(RANK)
     program = ["rank.py", options.rounds, options.calls, *options.values.split(",")]
     command = shlex.join(str(each) for each in program)
@@ -107,11 +114,7 @@ def run(system: str, options: argparse.Namespace, folder: Path) -> dict[tuple[st
         raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
     measures = read(find(folder / "r")[-1]).measures
     slowest = measures.groupby(["name", "step"]).value.max().groupby("name").median()
-    found = {}
-    for name, seconds in slowest.items():
-        way, _, size = str(name).partition("|")
-        found[way, int(size)] = float(seconds)
-    return found
+    return {str(name): float(seconds) for name, seconds in slowest.items()}
 
 
 def main() -> None:
@@ -124,14 +127,16 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
           f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}")  # fmt: skip
-    print(f"{'system':10}{'values':>8}  {'way':14}{'us':>8}{'of gloo':>9}")
+    print(f"{'system':10}{'values':>8}  {'way':14}{'us':>8}{'of gloo':>9}{'processor us':>14}")
     for system in options.systems.split(","):
         with tempfile.TemporaryDirectory() as folder:
             found = run(system, options, Path(folder))
-        for (way, size), seconds in sorted(found.items(), key=lambda each: each[0][1]):
-            gloo = found["gloo, async" if way.endswith("async") else "gloo", size]
-            print(f"{system:10}{size:8}  {way:14}{1e6 * seconds:8.0f}{seconds / gloo:9.2f}",
-                  flush=True)  # fmt: skip
+        for size in options.values.split(","):
+            for way in WAYS:
+                seconds, gloo = (found[f"{each}_{size}"] for each in (way, GLOO[way]))
+                used = found[f"{way}_{size}_processor"]
+                print(f"{system:10}{size:>8}  {way:14}{1e6 * seconds:8.0f}{seconds / gloo:9.2f}"
+                      f"{1e6 * used:14.0f}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
