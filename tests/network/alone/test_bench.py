@@ -26,6 +26,9 @@ SMALL = {
         [str(ROOT), "--rounds", "1", "--only", "switch,virtual"]
         + ["--hosts", "9", "--scale", "0.01", "--seconds", "0.1"]
     ],
+    "small_sums": [
+        ["--systems", "switchml", "--ranks", "2", "--calls", "3", "--values", "1", "--rounds", "1"]
+    ],
     "soak": [
         ["--minutes", "0.05", "--scale", "0.002"],
         ["--minutes", "0.01", "--scale", "0.002", "--system", "ring"],
@@ -50,6 +53,7 @@ NEEDS = {
     "side_by_side": lambda: (
         None if (ROOT / ".venv/bin/python").exists() else "the checkout has no environment .venv"
     ),
+    "small_sums": lambda: None if importlib.util.find_spec("torch") else "no PyTorch",
     "where": lambda: None if shutil.which("perf") else "no perf (Debian: linux-perf)",
 }
 
