@@ -97,6 +97,7 @@ int run(struct state *s, char *text) {
 """
 REPORT = "testbed/collective/report.py"
 RUNTIME = "p4engine/src/p4engine/runtime"
+ARCHITECTURES = "p4engine/src/p4engine/architectures"
 
 
 def test_changes_of_p4():
@@ -185,7 +186,8 @@ def test_changes_of_c():
 
 
 def test_every_file_of_the_engine_has_tests():
-    files = [*ROOT.glob(f"{RUNTIME}/*.c"), *ROOT.glob(f"{RUNTIME}/*.h")]
+    folders = (RUNTIME, f"{ARCHITECTURES}/*")
+    files = [path for folder in folders for path in ROOT.glob(f"{folder}/*.[ch]")]
     for path in files:
         assert files_of("c", [str(path.relative_to(ROOT))]), path
     assert all(any(path.name.startswith(name) for path in files) for name in OF_RUNTIME)
@@ -392,9 +394,9 @@ def test_an_interrupted_campaign_leaves_nothing(tmp_path, ended_by):
     [
         ("testbed/protocols/heap.py", "tests/unit/protocols/test_heap.py", 10),
         ("p4/admission.p4", "tests/switch/p4/test_esa_events.py", 1),
-        (f"{RUNTIME}/tm_passes.c", "p4engine/tests/switch/test_p4_v1model.py", 4),
+        (f"{ARCHITECTURES}/v1model/passes.c", "p4engine/tests/switch/test_p4_v1model.py", 4),
         (
-            "p4engine/src/p4engine/backend/emit_hash.py",
+            f"{ARCHITECTURES}/v1model/hashes.py",
             "p4engine/tests/switch/test_p4_v1model.py",
             4,
         ),

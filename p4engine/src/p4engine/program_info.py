@@ -176,7 +176,8 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class ProgramInfo:
-    """All objects of a program. program: its file's name; field_lists: their numbers."""
+    """All objects of a program. program: its file's name; field_lists: their numbers;
+    architecture: its name."""
 
     program: str
     tables: tuple[Table, ...]
@@ -190,6 +191,7 @@ class ProgramInfo:
     headers: tuple[Header, ...]
     metadata: tuple[Field, ...]
     field_lists: tuple[int, ...]
+    architecture: str
     trace: Trace | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -14,7 +14,9 @@ from p4engine_testing import ENGINE
 
 HERE = Path(__file__).parent
 RUNTIME = ENGINE / "src" / "p4engine" / "runtime"
+V1MODEL = RUNTIME.parent / "architectures" / "v1model"
 PARTS = [part for name in ("tm*.c", "io*.c", "train.c") for part in sorted(RUNTIME.glob(name))]
+PARTS += sorted(V1MODEL.glob("*.c"))
 
 
 @pytest.fixture(scope="session")
@@ -23,7 +25,15 @@ def fake_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     target = tmp_path_factory.mktemp("fake") / "fake.so"
     compiler = find_c_compiler()
     command = [compiler, "-O1", "-g", "-Wall", "-Werror", "-std=gnu11", "-shared", "-fPIC"]
-    command += ["-I", str(RUNTIME), "-o", str(target), str(HERE / "fake_program.c")]
+    command += [
+        "-I",
+        str(RUNTIME),
+        "-I",
+        str(V1MODEL),
+        "-o",
+        str(target),
+        str(HERE / "fake_program.c"),
+    ]
     subprocess.run(command + [str(part) for part in PARTS], check=True)
     lib = ctypes.CDLL(str(target))
     lib.p4_create.restype = ctypes.c_void_p

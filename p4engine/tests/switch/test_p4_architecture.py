@@ -9,7 +9,9 @@ from p4engine_testing.programs import send, source
 
 from p4engine import P4Error, compile_program
 
-BUILT_IN = ENGINE / "src/p4engine/p4include"
+BUILT_IN = {
+    path.name: path.read_text() for path in (ENGINE / "src/p4engine/architectures").rglob("*.p4")
+}
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +23,7 @@ def build(folder, text, changes=(), file="v1model.p4"):
     """The program with the built-in v1model.p4 or core.p4, changed, from a folder of includes."""
     includes = folder / "include"
     includes.mkdir()
-    model = (BUILT_IN / file).read_text()
+    model = BUILT_IN[file]
     for old, new in changes:
         assert old in model
         model = model.replace(old, new)
@@ -96,7 +98,7 @@ def test_what_the_engine_needs(tmp_path, changes, message):
 
 def test_the_package_must_have_the_blocks_of_v1model(tmp_path):
     text = source().replace("MyUpdate(), MyDeparser()", "MyUpdate()")
-    model = (BUILT_IN / "v1model.p4").read_text()
+    model = BUILT_IN["v1model.p4"]
     change = model[model.index("ComputeChecksum<H, M> ck,") : model.index("dep);") + len("dep);")]
     assert "six blocks" in messages(tmp_path, text, [(change, "ComputeChecksum<H, M> ck);")])
 

@@ -233,7 +233,7 @@ def test_copies_of_a_multicast_keep_the_priority_and_clones_begin_at_0(tmp_path)
 def test_qid_of_a_programs_own_v1model(tmp_path):
     from p4engine.frontend.preprocessor.preprocess import BUILTIN_INCLUDE
 
-    own = (BUILTIN_INCLUDE / "v1model.p4").read_text()
+    own = (BUILTIN_INCLUDE / "v1model" / "v1model.p4").read_text()
     field = '@alias("queueing_metadata.qid") bit<8> qid;\n    bit<1>  checksum_error;'
     assert own.count("bit<1>  checksum_error;") == 1
     (tmp_path / "my_v1model.p4").write_text(own.replace("bit<1>  checksum_error;", field))

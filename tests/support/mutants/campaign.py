@@ -81,12 +81,16 @@ OF_FOLDERS = {
 # Of the engine's compiler, with folders below.
 OF_COMPILER = ("p4engine/tests/switch/test_p4_*.py", "p4engine/tests/unit")
 ENGINE = "p4engine/src/p4engine"
-COMPILER = tuple(f"{ENGINE}/{folder}" for folder in ("backend", "middle", "frontend"))
+COMPILER = tuple(
+    f"{ENGINE}/{folder}" for folder in ("architectures", "backend", "middle", "frontend")
+)
 # Of the engine's runtime, by the beginning of a file's name. A switch in a process of its own uses
 # the changed copy, too (install.py).
 SWITCH, VETH = "p4engine/tests/switch", "p4engine/tests/network/test_switch_veth.py"
 OF_RUNTIME = {
     "tm": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_install.py", f"{SWITCH}/test_p4_[av]*.py"),
+    "passes.c": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_p4_[av]*.py"),
+    "architecture.h": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_p4_[av]*.py"),
     "train": (f"{SWITCH}/test_trains.py", VETH),
     "io": (VETH,),
     "stamps.h": (f"{SWITCH}/test_stamps.py", VETH),

@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from p4engine.backend import build
-from p4engine.backend.c_build import RUNTIME, find_c_compiler
+from p4engine.backend.c_build import ARCHITECTURES, RUNTIME, find_c_compiler
 from p4engine.backend.cache import cache_folder
 from p4engine.frontend.preprocessor import preprocess as preprocessor
 
@@ -21,10 +21,10 @@ from tests.support.mutants.change import Change
 from tests.support.paths import ROOT
 
 P4 = (ROOT / "p4").resolve()
-# A C compiler that takes the runtime from the folder MUTANT_RUNTIME. It is the one for whatever a
-# test starts: the compiler of programs, a test's own command, a switch in another process.
+# A C compiler that takes the engine's C from the folder MUTANT_RUNTIME. It is the one for whatever
+# a test starts: the compiler of programs, a test's own command, a switch in another process.
 COMPILER = """#!/bin/bash
-from={runtime}
+from={engine}
 exec {compiler} "${{@//$from/${{MUTANT_RUNTIME:-$from}}}}" -w -Wno-error
 """
 
@@ -64,9 +64,9 @@ def _install_p4(file: str, text: str, folder: Path) -> None:
 
 
 def prepare_engine(folder: Path) -> None:
-    """Before all mutants of the engine: a C compiler, and the runtime's objects, in `folder`."""
+    """Before all mutants of the engine: a C compiler, and the objects of its C, in `folder`."""
     compiler = folder / "cc"
-    compiler.write_text(COMPILER.format(runtime=RUNTIME, compiler=find_c_compiler()))
+    compiler.write_text(COMPILER.format(engine=RUNTIME.parent, compiler=find_c_compiler()))
     compiler.chmod(0o755)
     os.environ["CC"] = str(compiler)
     shutil.rmtree(folder / "objects", ignore_errors=True)
@@ -83,14 +83,20 @@ def use_own_cache(prepared: Path, folder: Path) -> None:
 
 
 def _install_c(file: str, text: str, folder: Path) -> None:
-    """Make a changed copy of the runtime, for the compiler of `prepare_engine`."""
-    copy = folder / "runtime"
-    shutil.copytree(RUNTIME, copy)
-    path = copy / Path(file).name
+    """Make a changed copy of the engine's C, for the compiler of `prepare_engine`."""
+    engine, copy = RUNTIME.parent, folder / "engine"
+    for each in (RUNTIME, ARCHITECTURES):
+        shutil.copytree(each, copy / each.name)
+    path = copy / (ROOT / file).relative_to(engine)
     path.write_text(text)
-    command = [str(find_c_compiler()), "-fsyntax-only", "-w", *map(str, copy.glob("*.c"))]
-    if subprocess.run(command, capture_output=True).returncode:
-        raise SyntaxError("it does not compile")
+    for architecture in [p for p in (copy / ARCHITECTURES.name).iterdir() if any(p.glob("*.c"))]:
+        if path.parent.parent == architecture.parent and path.parent != architecture:
+            continue
+        includes = [f"-I{copy / RUNTIME.name}", f"-I{architecture}"]
+        sources = [*(copy / RUNTIME.name).glob("*.c"), *architecture.glob("*.c")]
+        command = [str(find_c_compiler()), "-fsyntax-only", "-w", *includes, *map(str, sources)]
+        if subprocess.run(command, capture_output=True).returncode:
+            raise SyntaxError("it does not compile")
     os.environ["MUTANT_RUNTIME"] = str(copy)
     changed = f"*-{path.stem}.o" if path.suffix == ".c" else "*.o"
     for kept in cache_folder().glob(changed):

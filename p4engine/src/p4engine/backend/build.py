@@ -38,7 +38,7 @@ from p4engine.program_info import ProgramInfo
 
 ENGINE = Path(__file__).parents[1]
 # The folders whose Python decides what C comes of a program.
-COMPILER = ("frontend", "middle", "backend")
+COMPILER = ("frontend", "middle", "backend", "architectures")
 RECURSION = 20_000
 
 
@@ -124,7 +124,7 @@ def compile_program(
     cache: Path | None = None,
     confined_to: Path | None = None,
 ) -> Compiled:
-    """Compile a P4-16 program for v1model, or take it from the cache.
+    """Compile a P4-16 program, or take it from the cache.
 
     With `trace` the program also tells what it does (emit_trace.py), and is slow. `cache` is the
     folder to use instead of the user's own. With `confined_to`, files are only included from below
@@ -158,7 +158,14 @@ def _compile(program: _Program, name: str, trace: bool, folder: Path, memory: Me
         if compiled is not None:
             return compiled
     c_text, info = translate(tokens, diagnostics, name, trace)
-    build_shared_object(c_text, kept.target, kept.folder, kept.so_path, fast=not trace)
+    build_shared_object(
+        c_text,
+        kept.target,
+        kept.folder,
+        kept.so_path,
+        fast=not trace,
+        architecture=info.architecture,
+    )
     payload = {"info": info.to_json(), "warnings": [vars(w) for w in diagnostics.warnings]}
     replace(kept.info_path, sealed(json.dumps(payload).encode()))
     prune(kept.folder)

@@ -17,6 +17,7 @@ from pathlib import Path
 from p4engine.backend.cache import cache_folder, digest, failure, sealed, touch, unsealed
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
+ARCHITECTURES = Path(__file__).parents[1] / "architectures"
 FLAGS = [
     "-std=gnu11",
     "-fPIC",
@@ -83,21 +84,36 @@ def find_target() -> Target:
     """The C compiler and the flags for this machine. Raises P4Error if there is no compiler."""
     compiler, version = _compiler()
     flags = _flags()
-    sources = [p.read_bytes() for p in sorted(RUNTIME.iterdir())]
+    files = [*RUNTIME.iterdir(), *ARCHITECTURES.glob("*/*.[ch]")]
+    sources = [p.read_bytes() for p in sorted(files)]
     return Target(
         compiler, flags, digest([version, " ".join(flags), _cpu(), *sources, sealed(b"")])
     )
 
 
-def share_runtime(folder: Path) -> bool:
+def runtime_sources(architecture: str) -> list[Path]:
+    """The C files that a program of this architecture is linked with."""
+    return sorted([*RUNTIME.glob("*.c"), *(ARCHITECTURES / architecture).glob("*.c")])
+
+
+def include_folders(architecture: str) -> list[str]:
+    """The options of the C compiler for the folders of their headers."""
+    return [f"-I{RUNTIME}", f"-I{ARCHITECTURES / architecture}"]
+
+
+def _object(target: Target, architecture: str, source: Path) -> str:
+    return f"{target.digest}-{architecture}-{source.stem}.o"
+
+
+def share_runtime(folder: Path, architecture: str = "v1model") -> bool:
     """Put copies of the runtime's compiled files from the user's cache into the cache `folder`.
 
     So that a program that is compiled apart from the user's cache (because nobody should trust what
     comes of it) need not compile the runtime, too. Returns False if some are not in the cache.
     """
-    base, complete = find_target().digest, True
-    for source in RUNTIME.glob("*.c"):
-        kept = cache_folder() / f"{base}-{source.stem}.o"
+    target, complete = find_target(), True
+    for source in runtime_sources(architecture):
+        kept = cache_folder() / _object(target, architecture, source)
         data = _kept_object(kept)
         if data is None:
             complete = False
@@ -118,7 +134,13 @@ def _kept_object(path: Path) -> bytes | None:
 
 
 def build_shared_object(
-    c_text: str, target: Target, folder: Path, so_path: Path, *, fast: bool
+    c_text: str,
+    target: Target,
+    folder: Path,
+    so_path: Path,
+    *,
+    fast: bool,
+    architecture: str = "v1model",
 ) -> None:
     """Compile a program and, side by side, those runtime files that are not in the cache `folder`
     yet; link them. Without `fast` the program itself is compiled quickly instead of well."""
@@ -129,8 +151,9 @@ def build_shared_object(
         program.write_text(c_text)
         jobs: list[tuple[Path, Path, Path | None]] = [(program, work / "program.o", None)]
         objects = [work / "program.o"]
-        for source in sorted(RUNTIME.glob("*.c")):
-            kept, own_copy = folder / f"{target.digest}-{source.stem}.o", work / f"{source.stem}.o"
+        for source in runtime_sources(architecture):
+            kept = folder / _object(target, architecture, source)
+            own_copy = work / f"{source.stem}.o"
             objects.append(own_copy)
             data = _kept_object(kept)
             if data is None:
@@ -140,7 +163,8 @@ def build_shared_object(
         running = []
         for source, made, cached in jobs:
             flags = target.flags if cached else own
-            command = [target.compiler, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", str(made)]
+            command = [target.compiler, *flags, *include_folders(architecture)]
+            command += ["-c", str(source), "-o", str(made)]
             process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )

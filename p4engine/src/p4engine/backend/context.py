@@ -47,7 +47,8 @@ class Context:
 
     def __init__(self, checker: Checker, instances: Instances, diagnostics: Diagnostics) -> None:
         self.checker, self.instances, self.diagnostics = checker, instances, diagnostics
-        self.layout = Layout()
+        self.layout = Layout(instances.architecture)
+        self.fixed_structs = instances.architecture.structs
         self.records = Records(instances.externs.get("register", []), self.layout)
         self.digests = find_digests(instances)
         self.trace = Trace()

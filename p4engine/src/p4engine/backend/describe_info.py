@@ -56,14 +56,16 @@ def registers(instances: Instances) -> tuple[Register, ...]:
 def counters(instances: Instances) -> tuple[Counter, ...]:
     """Counters that belong to no table."""
     return tuple(
-        Counter(c.name, c.number, c.size, c.unit.name) for c in instances.externs.get("counter", [])
+        Counter(c.name, c.number, c.size, c.unit.name.lower())
+        for c in instances.externs.get("counter", [])
     )
 
 
 def meters(instances: Instances) -> tuple[Meter, ...]:
     """Meters that belong to no table."""
     return tuple(
-        Meter(m.name, m.number, m.size, m.unit.name) for m in instances.externs.get("meter", [])
+        Meter(m.name, m.number, m.size, m.unit.name.lower())
+        for m in instances.externs.get("meter", [])
     )
 
 
@@ -78,11 +80,15 @@ def digests(calls: Sequence[DigestCall]) -> tuple[Digest, ...]:
     return tuple(Digest(d.number, d.name, tuple(map(DigestField, d.widths))) for d in calls)
 
 
-def headers(type_: Type) -> tuple[Header, ...]:
-    """The members of the struct of headers, with their fields."""
+def headers(types: Sequence[Type]) -> tuple[Header, ...]:
+    """The members of the structs of headers, with their fields; a name of two of them once."""
     result = []
-    under = underlying(type_)
-    for n, t in under.fields.items() if isinstance(under, Composite) else ():
+    members: dict[str, Type] = {}
+    for type_ in types:
+        under = underlying(type_)
+        if isinstance(under, Composite):
+            members = under.fields | members
+    for n, t in members.items():
         inner = underlying(t)
         size = None
         if isinstance(inner, Stack):
@@ -92,12 +98,14 @@ def headers(type_: Type) -> tuple[Header, ...]:
     return tuple(result)
 
 
-def fields(type_: Type) -> tuple[Field, ...]:
-    """The fields of a header or struct."""
-    under = underlying(type_)
-    if not isinstance(under, Composite):
-        return ()
-    return tuple(Field(n, str(t), width_of(t)) for n, t in under.fields.items())
+def fields(*types: Type) -> tuple[Field, ...]:
+    """The fields of headers or structs; a name of two of them once."""
+    members: dict[str, Type] = {}
+    for type_ in types:
+        under = underlying(type_)
+        if isinstance(under, Composite):
+            members = under.fields | members
+    return tuple(Field(n, str(t), width_of(t)) for n, t in members.items())
 
 
 def _table(instances: Instances, t: TableInstance) -> Table:

@@ -146,7 +146,7 @@ class CompositeEmitter:
             for i in range(under.size):
                 self.invalidate(f"{text}.e[{i}]", under.element)
         elif isinstance(under, Composite | Tuple):
-            if isinstance(under, Composite) and under.name == "standard_metadata_t":
+            if isinstance(under, Composite) and under.name in self.context.fixed_structs:
                 return
             for name, t in flat(under):
                 self.invalidate(self.part(text, under, name), t)

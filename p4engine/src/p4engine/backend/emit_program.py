@@ -1,8 +1,8 @@
 """The whole C file of a program, and its `info`.
 
-One C function per pipeline stage, written by the emitters, which are put together here; around
-them the packet's state, the records of registers, and the constant descriptions from which the
-runtime builds an instance.
+One C function per pipeline stage, written by the emitters, which are put together here; the
+architecture says which stages there are. Around them stand the packet's state, the records of
+registers, and the constant descriptions from which the runtime builds an instance.
 """
 
 from __future__ import annotations
@@ -11,28 +11,26 @@ from collections.abc import Callable
 
 from p4engine.backend import describe_info
 from p4engine.backend.c_text import c_string
-from p4engine.backend.context import Context, Frame
+from p4engine.backend.context import Context
 from p4engine.backend.describe import descriptions, initial_entries, profiles_of
+from p4engine.backend.emit_architecture import ArchitectureEmitter, Parts
 from p4engine.backend.emit_call import CallEmitter
 from p4engine.backend.emit_composite import CompositeEmitter
 from p4engine.backend.emit_expr import ExpressionEmitter
 from p4engine.backend.emit_extern import ExternEmitter
 from p4engine.backend.emit_fields import FieldEmitter
-from p4engine.backend.emit_hash import HashEmitter
 from p4engine.backend.emit_inline import InlineEmitter
 from p4engine.backend.emit_left import LeftEmitter
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.backend.emit_operators import OperatorEmitter
 from p4engine.backend.emit_packet import PacketEmitter
 from p4engine.backend.emit_parser import ParserEmitter
-from p4engine.backend.emit_request import FIELD_LIST_OF_CALL, RequestEmitter
+from p4engine.backend.emit_stages import StageEmitter
 from p4engine.backend.emit_stmt import StatementEmitter
 from p4engine.backend.emit_table import TableEmitter
 from p4engine.backend.trace_hooks import Trace
 from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics
-from p4engine.frontend.types import Composite, Type, underlying
-from p4engine.middle.architecture import BLOCKS
 from p4engine.middle.instantiate import Instances, instantiate
 from p4engine.program_info import ProgramInfo
 
@@ -57,11 +55,6 @@ class Generator:
         diagnostics: Diagnostics,
         make_trace: TraceMaker | None = None,
     ) -> None:
-        self.blocks = {name: instances.blocks[name] for name, _, _ in BLOCKS}
-        parser = self.blocks["p"].decl
-        self.headers: Type = parser.parameters[1].type
-        self.metadata: Type = parser.parameters[2].type
-
         self.context = context = Context(checker, instances, diagnostics)
         numbers = NumberEmitter(context)
         composites = CompositeEmitter(context, numbers)
@@ -73,10 +66,11 @@ class Generator:
         parsers = ParserEmitter(context, numbers, composites, expressions, statements)
         fields = FieldEmitter(context, numbers, composites, expressions)
         packets = PacketEmitter(context, numbers, composites, left, expressions, fields)
-        hashes = HashEmitter(context, numbers, composites, left, expressions, fields)
-        requests = RequestEmitter(context, left, expressions, fields)
-        tables = TableEmitter(context, numbers, left, expressions, hashes, inline)
-        externs = ExternEmitter(context, left, expressions, packets, hashes, requests)
+        stages = StageEmitter(context, inline, parsers)
+        parts = Parts(context, numbers, composites, left, expressions, fields, stages)
+        self.architecture: ArchitectureEmitter = instances.architecture.emitter(parts)
+        tables = TableEmitter(context, numbers, left, expressions, self.architecture, inline)
+        externs = ExternEmitter(context, expressions, packets, self.architecture.functions)
         calls = CallEmitter(
             context, composites, left, expressions, inline, tables, parsers, externs
         )
@@ -85,127 +79,6 @@ class Generator:
         statements.connect(calls)
         if make_trace is not None:
             context.trace = make_trace(context, numbers, left, expressions)
-        self.inline, self.parsers, self.requests = inline, parsers, requests
-
-    # ---- stages ----
-
-    def _stage(self, name: str, bindings: list[str]) -> str:
-        """C statements of one block of the package, its parameters bound to the packet's state."""
-        context, block = self.context, self.blocks[name]
-        parser = name == "p"
-        context.block = block
-        for parameter, text in zip(block.decl.parameters, bindings, strict=True):
-            context.names[id(parameter)] = text
-        context.depth = context.temps = 0
-        context.frame = Frame(f"{name}_done", None if parser else f"{name}_exit")
-        with context.capture() as made:
-            if parser:
-                self.parsers.body(block)
-            else:
-                self.inline.control_body(block)
-            for label in (context.frame.return_label, context.frame.exit_label):
-                if label in context.used_labels:
-                    made.append(f"{label}:;")
-        body = "{ " + "\n".join(made) + " }"
-        with context.capture() as stage:
-            context.trace.stage_begun(name, block.decl)
-            stage.append(body)
-            context.trace.stage_ended(name, block.decl)
-        return body if len(stage) == 1 else "{ " + "\n".join(stage) + " }"
-
-    def _function(self, head: str, body: str) -> str:
-        """A C function; pointers to the records that it uses come first."""
-        used, self.context.used_records = self.context.used_records, set()
-        pointers = "".join(
-            f"rec_{g} *restrict R{g} = (rec_{g} *)I->records[{g}];\n" for g in sorted(used)
-        )
-        return f"{head} {{\n{pointers}{body}\n}}\n"
-
-    def pipeline(self) -> list[str]:
-        """The C functions of the stages."""
-        h, m, s = "P->h", "P->m", "P->base.std"
-        head = "(p4_instance *restrict I, phv *restrict P)"
-        parse = self._stage("p", ["", h, m, s])
-        verify = self._stage("vr", [h, m])
-        reject = "reject:;\n" if "reject" in self.context.used_labels else ""
-        run_parse = self._function(
-            f"static inline void run_parse{head}",
-            "const uint8_t *p = P->base.data, *end = p + P->base.length;\n(void)end; (void)I;\n"
-            f"{parse}\n{reject}P->base.payload = p;\n"
-            f"P->base.payload_length = (uint32_t)(end - p);\n{verify}",
-        )
-        ingress = self._stage("ig", [h, m, s])
-        run_ingress = self._function(f"static inline void run_ingress{head}", ingress)
-        egress = self._stage("eg", [h, m, s])
-        run_egress = self._function(f"static inline void run_egress{head}", egress)
-        update = self._stage("ck", [h, m])
-        deparse = self._stage("dep", ["", h])
-        run_deparse = self._function(
-            "static inline uint32_t run_deparse(p4_instance *restrict I, phv *restrict P, "
-            "uint8_t *restrict out, uint32_t capacity)",
-            "uint8_t *const begin = out, *const limit = out + capacity;\n"
-            "(void)I; (void)limit;\n"
-            f"{update}\n{deparse}\nreturn (uint32_t)(out - begin);",
-        )
-        with self.context.capture() as steps:
-            self.context.trace.packet_arrived()
-            steps.append("run_parse(I, (phv *)packet);")
-            steps.append("run_ingress(I, (phv *)packet);")
-        return [
-            run_parse,
-            "static void parse(p4_instance *I, p4_packet *packet) "
-            "{ run_parse(I, (phv *)packet); }\n",
-            run_ingress,
-            "static void ingress(p4_instance *I, p4_packet *packet) "
-            + f"{{ {' '.join(steps)} }}\n",
-            run_egress,
-            "static void egress(p4_instance *I, p4_packet *packet) "
-            "{ run_egress(I, (phv *)packet); }\n",
-            run_deparse,
-            "static uint32_t deparse_headers(p4_instance *I, p4_packet *packet, uint8_t *out, "
-            "uint32_t capacity) { return run_deparse(I, (phv *)packet, out, capacity); }\n"
-            "static uint32_t deparse(p4_instance *I, p4_packet *packet, uint8_t *out, "
-            "uint32_t capacity) {\n"
-            "uint32_t length = run_deparse(I, (phv *)packet, out, capacity);\n"
-            "return p4_append_payload(packet, out, length, capacity);\n}\n",
-        ]
-
-    # ---- field lists ----
-
-    def _field_lists(self) -> dict[int, list[str]]:
-        """Number of a @field_list -> C paths within the user metadata."""
-        lists: dict[int, list[str]] = {}
-
-        def walk(type_: Type, path: str) -> None:
-            under = underlying(type_)
-            if not isinstance(under, Composite) or under.decl is None:
-                return
-            for f in under.decl.fields:
-                inner = f"{path}.{self.context.layout.member(under, f.name)}"
-                for number in f.lists:
-                    lists.setdefault(number, []).append(inner)
-                walk(under.fields[f.name], inner)
-
-        walk(self.metadata, "P->m")
-        return lists
-
-    def _copy_fields(self) -> str:
-        """The C function that copies the fields of a list from one packet to another."""
-        lists = dict(self._field_lists())
-        for i, paths in enumerate(self.requests.call_lists):
-            lists[FIELD_LIST_OF_CALL + i] = list(paths)
-        cases = []
-        for number, members in lists.items():
-            lines = " ".join(
-                f"{p.replace('P->', 'T->', 1)} = {p.replace('P->', 'F->', 1)};" for p in members
-            )
-            cases.append(f"case {number}: {lines} break;")
-        return (
-            "static void copy_fields(p4_instance *I, p4_packet *to, const p4_packet *from, "
-            "int32_t list) {\nphv *T = (phv *)to; const phv *F = (const phv *)from;\n"
-            "(void)I; (void)T; (void)F;\n"
-            f"switch (list) {{ {' '.join(cases)} default: break; }}\n}}\n"
-        )
 
     # ---- the file ----
 
@@ -213,10 +86,9 @@ class Generator:
         """The C file of the program `name`."""
         context = self.context
         instances, layout, records = context.instances, context.layout, context.records
-        stages = self.pipeline()
-        h = layout.c_type(self.headers)
-        m = layout.c_type(self.metadata)
-        copies = self._copy_fields()
+        stages = self.architecture.pipeline()
+        state = self.architecture.state()
+        around = self.architecture.around()
         described = descriptions(instances, records)
         entries = initial_entries(instances, context.diagnostics)
         bigs = "\n".join(f"P4_BIG({n})" for n in sorted(layout.bigs))
@@ -238,23 +110,16 @@ class Generator:
                 bigs,
                 *layout.definitions,
                 recs,
-                f"typedef struct phv {{ p4_packet base; {m} m; {h} h; "
+                f"typedef struct phv {{ p4_packet base; {state} "
                 "} __attribute__((aligned(64))) phv;",
                 described,
                 *stages,
-                "static void start(p4_instance *I, p4_packet *packet) {\nphv *P = (phv *)packet;\n"
-                "(void)I;\nmemset(&P->base.req, 0, sizeof P->base.req);\n"
-                "memset(&P->m, 0, sizeof P->m);\nmemset(&P->h, 0, sizeof P->h);\n}\n",
-                "static void reset_metadata(p4_instance *I, p4_packet *packet) {\n"
-                "phv *P = (phv *)packet;\n(void)I;\n"
-                "memset(&P->base.req, 0, sizeof P->base.req);\nmemset(&P->m, 0, sizeof P->m);\n}\n",
-                copies,
+                *around,
                 entries,
                 "static const p4_program program = { P4_ABI_VERSION, sizeof(phv), "
                 f"{c_string(name)}, tables, profiles, records, registers, counters, meters, "
-                f"value_sets, {', '.join(map(str, counts))}, 0, init, start, parse, ingress, "
-                "egress, "
-                "deparse, deparse_headers, reset_metadata, copy_fields };",
+                f"value_sets, {', '.join(map(str, counts))}, 0, init, "
+                f"{self.architecture.entry_points()} }};",
                 "const p4_program *p4_program_get(void) { return &program; }",
                 "",
             ]
@@ -273,9 +138,10 @@ class Generator:
             value_sets=describe_info.value_sets(instances),
             digests=describe_info.digests(self.context.digests),
             errors=tuple(self.context.checker.errors),
-            headers=describe_info.headers(self.headers),
-            metadata=describe_info.fields(self.metadata),
-            field_lists=tuple(sorted(self._field_lists())),
+            headers=describe_info.headers(self.architecture.headers),
+            metadata=describe_info.fields(*self.architecture.metadata),
+            field_lists=tuple(self.architecture.field_lists()),
+            architecture=instances.architecture.name,
             trace=self.context.trace.info(),
         )
 

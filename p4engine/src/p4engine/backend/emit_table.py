@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from p4engine.backend.context import AppliedEntry, Context
+from p4engine.backend.emit_architecture import ArchitectureEmitter
 from p4engine.backend.emit_expr import ExpressionEmitter
-from p4engine.backend.emit_hash import HashEmitter
 from p4engine.backend.emit_inline import InlineEmitter
 from p4engine.backend.emit_left import LeftEmitter, root
 from p4engine.backend.emit_numbers import NumberEmitter
@@ -29,11 +29,12 @@ class TableEmitter:
         numbers: NumberEmitter,
         left: LeftEmitter,
         expressions: ExpressionEmitter,
-        hashes: HashEmitter,
+        architecture: ArchitectureEmitter,
         inline: InlineEmitter,
     ) -> None:
         self.context, self.numbers, self.left = context, numbers, left
-        self.expressions, self.hashes, self.inline = expressions, hashes, inline
+        self.expressions, self.inline = expressions, inline
+        self.architecture = architecture
 
     def apply(self, call: ast.TableCall) -> tuple[str, str]:
         """Write the application of a table; returns C expressions of hit and of the action's
@@ -97,7 +98,7 @@ class TableEmitter:
         out, number = self.context.out, table.number
         if table.ages:
             out.append(f"if ({hit}) {entry}->age->hit_ns = P->base.now_ns;")
-        if table.counter is not None:
+        if table.counter is not None and self.architecture.counts_hits:
             out.append(
                 f"if ({hit}) p4_direct_count(&I->tables[{number}], {entry}, P->base.length);"
             )
@@ -134,7 +135,7 @@ class TableEmitter:
         selector = [(t, k.value.type) for k, t in keys if k.kind == "selector"]
         assert table.profile is not None
         if selector and table.profile.kind == "action_selector":
-            return self.hashes.selector_hash(table, selector)
+            return self.architecture.selector_hash(table, selector)
         return "0"
 
     def _key_value(self, e: ast.Expr, text: str) -> str:

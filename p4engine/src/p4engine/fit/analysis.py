@@ -26,8 +26,6 @@ from p4engine.frontend.diagnostics import Diagnostics, Place
 from p4engine.middle.instantiate import BlockInstance, ExternInstance, Instances, TableInstance
 from p4engine.middle.load import deep, load
 
-PIPELINES = ("ig", "eg")
-
 # What one control does: accesses to arrays, applications of tables, what the packet leaves with.
 Found = tuple[list[Access], list[Application], list[Value]]
 
@@ -39,7 +37,10 @@ class Analysis:
         self.instances, self.diagnostics, self.limits = instances, diagnostics, limits
         self.problems: list[Problem] = []
         self.flow = Flow(instances)
-        self.found = {name: self._follow(instances.blocks[name]) for name in PIPELINES}
+        self.found = {
+            words: self._follow(instances.blocks[name])
+            for words, name in instances.architecture.controls.items()
+        }
         self.together, self.sources = Together(self.flow.graph), Sources(self.flow)
 
     def _follow(self, block: BlockInstance) -> Found:
@@ -73,7 +74,7 @@ class Analysis:
         arrays = tuple(map(self._array, found))
         tables = tuple(map(self._table, self.instances.tables))
         circles = tuple(map(self._circle, stages.circles))
-        ingress, egress = (self._chain(stages, name) for name in PIPELINES)
+        ingress, egress = (self._chain(stages, name) for name in ("ingress", "egress"))
         for place, text in self.flow.loops.items():
             self.problem("loop", f"{text} is not in the pipeline", place)
         return Report(
@@ -126,10 +127,9 @@ class Analysis:
         steps = stages.chain(*self.found[name])
         over = [s for s in steps if s.stage > self.limits.stages]
         if over:
-            pipeline = "ingress" if name == "ig" else "egress"
             self.problem(
                 "stages",
-                f"the longest chain in {pipeline} has {steps[-1].stage} stages, the pipeline has"
+                f"the longest chain in {name} has {steps[-1].stage} stages, the pipeline has"
                 f" {self.limits.stages}; this is the first step beyond: {over[0].text}",
                 over[0].place,
             )

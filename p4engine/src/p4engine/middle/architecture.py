@@ -1,152 +1,107 @@
-"""The v1model architecture: what the engine relies on in its declarations.
+"""What an architecture is to the compiler: everything that depends on the package `main` is of.
 
-A program may bring a v1model.p4 or core.p4 of its own, newer or with additions. So the package,
-the fields of standard_metadata_t, the errors and the enums that the generated code and the traffic
-manager mean by name or number are compared with what the program declares.
+Each one has a folder of `architectures/` with its declarations in P4, its externs, its pipeline and
+the C around it, and an object of this class there, `ARCHITECTURE`. The compiler finds it by the
+name of the package, so nothing else names an architecture.
 """
 
 from __future__ import annotations
 
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
 from p4engine.frontend import ast
 from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics
-from p4engine.frontend.types import (
-    BOOL,
-    ERROR,
-    Bits,
-    BlockType,
-    Composite,
-    EnumType,
-    Type,
-    underlying,
-    width_of,
-)
+from p4engine.frontend.types import BlockType, Composite
 
-PACKAGE = "V1Switch"
-# The package's blocks: name, class of the declaration, number of parameters.
-BLOCKS = (
-    ("p", ast.Parser, 4),
-    ("vr", ast.Control, 2),
-    ("ig", ast.Control, 3),
-    ("eg", ast.Control, 3),
-    ("ck", ast.Control, 2),
-    ("dep", ast.Control, 2),
-)
-QID = "qid"
-# struct p4_std in p4rt.h.
-STANDARD_METADATA: dict[str, Type] = {
-    "ingress_port": Bits(9),
-    "egress_spec": Bits(9),
-    "egress_port": Bits(9),
-    "instance_type": Bits(32),
-    "packet_length": Bits(32),
-    "enq_timestamp": Bits(32),
-    "enq_qdepth": Bits(19),
-    "deq_timedelta": Bits(32),
-    "deq_qdepth": Bits(19),
-    "ingress_global_timestamp": Bits(48),
-    "egress_global_timestamp": Bits(48),
-    "mcast_grp": Bits(16),
-    "egress_rid": Bits(16),
-    "checksum_error": Bits(1),
-    "parser_error": ERROR,
-    "priority": Bits(3),
-    QID: Bits(8),  # only where a program's own v1model.p4 declares it, with any width up to 16
-}
-FURTHER_METADATA = 4  # P4_FURTHER_METADATA in p4rt.h
-VERSIONS = (20180101, 20200408)  # of v1model, the first and the last
-ERRORS = (
-    "NoError",
-    "PacketTooShort",
-    "NoMatch",
-    "StackOutOfBounds",
-    "HeaderTooShort",
-    "ParserTimeout",
-    "ParserInvalidArgument",
-)
-ENUMS = {
-    "CounterType": ["packets", "bytes", "packets_and_bytes"],
-    "MeterType": ["packets", "bytes"],
-}
+FOLDER = Path(__file__).parents[1] / "architectures"
+PACKAGES = {"V1Switch": "v1model"}  # the package of `main`, and the folder of its architecture
 
 
-def further_metadata(type_: Composite) -> list[str]:
-    """The fields of standard_metadata_t that v1model does not have, in their order."""
-    return [name for name in type_.fields if name not in STANDARD_METADATA]
+@dataclass(frozen=True)
+class ExternShape:
+    """An extern object of which there can be instances.
+
+    `kind` is what it is to the control plane (register, counter, direct_counter, meter,
+    direct_meter, action_profile, action_selector), else its own name; `needs` are the parameters
+    that its constructor must have.
+    """
+
+    kind: str
+    needs: tuple[str, ...] = ()
 
 
-def check_architecture(checker: Checker, diagnostics: Diagnostics) -> None:
-    """Report where the program's architecture is not the one that the engine implements."""
+@dataclass(frozen=True)
+class BlockArgument:
+    """A parser or control of the pipeline. `prefix` comes before its name for the control plane."""
+
+    name: str
+    value: ast.Expr | None
+    prefix: str = ""
+
+
+class Architecture(ABC):
+    """One architecture. `package` is that of `main`; `externs` has its extern objects by name;
+    `structs` are P4 structs whose C the runtime fixes; `controls` are the blocks that a pipeline
+    chip would run as stages, by the words for them."""
+
+    name: ClassVar[str]
+    package: ClassVar[str]
+    externs: ClassVar[Mapping[str, ExternShape]]
+    structs: ClassVar[Mapping[str, str]] = {}
+    controls: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def check(self, checker: Checker, diagnostics: Diagnostics) -> None:
+        """Report where the declarations, which a program can bring itself, are not those that the
+        engine implements."""
+
+    @abstractmethod
+    def blocks(self, checker: Checker, diagnostics: Diagnostics) -> Sequence[BlockArgument]:
+        """The blocks of the pipeline in the order in which a packet passes through them."""
+
+    def member(self, type_: Composite, field: str) -> str:
+        """The C member for a field of one of `structs`."""
+        return field
+
+    @abstractmethod
+    def digest(self, call: ast.ExternCall) -> ast.Expr | None:
+        """The data that a call sends to the control plane; None: it sends nothing."""
+
+    def digest_name(
+        self, call: ast.ExternCall, name_of: Callable[[ast.Expr], str | None]
+    ) -> str | None:
+        """The name of that digest, if it has one of its own; `name_of` tells that of an
+        instance."""
+        return None
+
+    @abstractmethod
+    def emitter(self, parts: Any) -> Any:
+        """What writes the C of the externs and of the pipeline (backend/emit_architecture.py)."""
+
+
+def architecture_of(checker: Checker, diagnostics: Diagnostics) -> Architecture:
+    """The architecture of a checked program. Raises Fatal for a package of none."""
     main = checker.main
     assert isinstance(main.type, BlockType)
-    package = main.type.decl
-    if package.name != PACKAGE:
+    package = main.type.decl.name
+    if package not in PACKAGES:
+        known = ", ".join(f"{name} (package {of})" for of, name in PACKAGES.items())
         raise diagnostics.fatal(
             main.place,
-            f"the architecture of package {package.name} is not supported; this compiler is for"
-            f" v1model, whose package is {PACKAGE}",
+            f"the architecture of package {package} is not supported; this compiler is for {known}",
         )
-    declared = [
-        (type(p.type.decl), len(p.type.decl.parameters))
-        for p in package.parameters
-        if isinstance(p.type, BlockType)
-    ]
-    if declared != [(kind, count) for _, kind, count in BLOCKS]:
-        raise diagnostics.fatal(
-            package.place, f"this package {PACKAGE} does not have the six blocks of v1model's"
-        )
-    _version(checker, diagnostics)
-    _standard_metadata(checker, diagnostics)
-    for name in ERRORS:
-        if name not in checker.errors:
-            diagnostics.error(package.place, f"core.p4 must declare error.{name}")
-    if checker.errors.get("NoError", 0) != 0:
-        diagnostics.error(package.place, "error.NoError must be the first error")
-    for name, members in ENUMS.items():
-        decl = checker.globals.find(name)
-        known = decl.type if isinstance(decl, ast.Enum) else None
-        if isinstance(known, EnumType) and list(known.members)[: len(members)] != members:
-            assert isinstance(decl, ast.Enum)
-            diagnostics.error(
-                decl.place, f"enum {name} must begin with the members {', '.join(members)}"
-            )
+    return named(PACKAGES[package])
 
 
-def _version(checker: Checker, diagnostics: Diagnostics) -> None:
-    decl = checker.globals.find("__v1model_version")
-    version = decl.const if isinstance(decl, ast.Constant) else None
-    if isinstance(version, int) and not VERSIONS[0] <= version <= VERSIONS[1]:
-        diagnostics.error(
-            checker.main.place,
-            f"V1MODEL_VERSION is {version}; it must be from {VERSIONS[0]} to {VERSIONS[1]}",
-        )
-
-
-def _standard_metadata(checker: Checker, diagnostics: Diagnostics) -> None:
-    decl = checker.globals.find("standard_metadata_t")
-    if not isinstance(decl, ast.Composite) or not isinstance(decl.type, Composite):
-        place = checker.main.place
-        raise diagnostics.fatal(place, "v1model.p4 must declare the struct standard_metadata_t")
-    places = {f.name: f.place for f in decl.fields}
-    further = further_metadata(decl.type)
-    for name, type_ in decl.type.fields.items():
-        want = STANDARD_METADATA.get(name)
-        if name == QID and isinstance(type_, Bits) and not type_.signed and type_.width <= 16:
-            want = type_
-        if want is not None and underlying(type_) != want:
-            diagnostics.error(
-                places[name], f"standard_metadata_t.{name} must be {want}, not {type_}"
-            )
-        under = underlying(type_)
-        scalar = isinstance(under, Bits | EnumType) or under in (BOOL, ERROR)
-        if want is None and not (scalar and (width_of(under) or 0) <= 64):
-            diagnostics.error(
-                places[name],
-                f"standard_metadata_t.{name} is not one of v1model's fields; its type can be an"
-                f" integer of at most 64 bits, bool, error or an enum, but not {type_}",
-            )
-    if len(further) > FURTHER_METADATA:
-        diagnostics.error(
-            places[further[FURTHER_METADATA]],
-            f"standard_metadata_t can have {FURTHER_METADATA} fields beyond v1model's",
-        )
+def named(name: str) -> Architecture:
+    """The architecture of the folder `name`."""
+    module = importlib.import_module(f"p4engine.architectures.{name}")
+    found = module.ARCHITECTURE
+    assert isinstance(found, Architecture)
+    return found

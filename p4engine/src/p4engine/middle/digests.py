@@ -1,4 +1,4 @@
-"""The digests of a program: what its calls of digest() send to the control plane.
+"""The digests of a program: what it sends to the control plane.
 
 They are numbered in the order in which the calls are written, stage after stage, with the bodies of
 what is called in the place of the call. A call that can never run has no number.
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from p4engine.frontend import ast
 from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.types import Composite, Stack, Tuple, Type, underlying, width_of
-from p4engine.middle.architecture import BLOCKS
 from p4engine.middle.instantiate import BlockInstance, Instances
 
 
 @dataclass(frozen=True)
 class DigestCall:
-    """A call of digest(). `type` is that of the data, `widths` has the bits of its fields."""
+    """A call that sends a digest. `type` is that of the data, `widths` has the bits of its
+    fields."""
 
     call: ast.ExternCall
     number: int
@@ -33,9 +33,12 @@ def find_digests(instances: Instances) -> list[DigestCall]:
     made: list[DigestCall] = []
     unnamed = 0
     for call in _Calls(instances).found:
-        data = call.arguments[1][1]
+        data = instances.architecture.digest(call)
         assert data is not None
-        if isinstance(data.type, Composite):
+        own = instances.architecture.digest_name(call, instances.name_of)
+        if own is not None:
+            name = own
+        elif isinstance(data.type, Composite):
             name = str(data.type)
         else:
             name = f"digest_{unnamed}"
@@ -73,14 +76,14 @@ def _leaf_widths(type_: Type) -> Iterator[int]:
 
 
 class _Calls:
-    """Walks over what the stages run, in order; `found` has the calls of digest()."""
+    """Walks over what the stages run, in order; `found` has the calls that send digests."""
 
     def __init__(self, instances: Instances) -> None:
         self.found: list[ast.ExternCall] = []
         self._instances = instances
         self._seen: set[int] = set()  # by id: declarations and calls that were visited
-        for name, _, _ in BLOCKS:
-            self._body(instances.blocks[name].decl)
+        for block in instances.blocks.values():
+            self._body(block.decl)
 
     def _first(self, thing: object) -> bool:
         """True if a thing is visited for the first time."""
@@ -117,7 +120,7 @@ class _Calls:
 
     def _call(self, call: ast.CallInfo) -> None:
         if isinstance(call, ast.ExternCall):
-            is_digest = call.decl.name == "digest" and not isinstance(call, ast.MethodCall)
+            is_digest = self._instances.architecture.digest(call) is not None
             if is_digest and self._first(call):
                 self.found.append(call)
         elif isinstance(call, ast.BlockCall) and call.decl.is_type:

@@ -28,19 +28,8 @@ from p4engine.frontend.types import (
     underlying,
     width_of,
 )
-from p4engine.middle.architecture import BLOCKS, PACKAGE, check_architecture
+from p4engine.middle.architecture import Architecture, architecture_of
 
-# The externs of which there can be instances, with the constructor's parameters that are needed.
-KINDS: dict[str, tuple[str, ...]] = {
-    "register": ("size",),
-    "counter": ("size", "type"),
-    "direct_counter": ("type",),
-    "meter": ("size", "type"),
-    "direct_meter": ("type",),
-    "action_profile": ("size",),
-    "action_selector": ("algorithm", "size", "outputWidth"),
-    "Checksum16": (),
-}
 MATCH_KINDS = {"exact": 0, "lpm": 1, "ternary": 2, "range": 3, "optional": 4, "selector": 5}
 
 
@@ -140,8 +129,11 @@ Value: TypeAlias = "ast.Const | Member | None"
 class Instances:
     """All instances that the package instance `main` needs, directly and indirectly."""
 
-    def __init__(self, checker: Checker, diagnostics: Diagnostics) -> None:
+    def __init__(
+        self, checker: Checker, diagnostics: Diagnostics, architecture: Architecture
+    ) -> None:
         self.checker, self.diagnostics = checker, diagnostics
+        self.architecture = architecture
         self.externs: dict[str, list[ExternInstance]] = {}
         self.tables: list[TableInstance] = []
         self.value_sets: list[ValueSetInstance] = []
@@ -157,21 +149,19 @@ class Instances:
                 self.global_externs[id(decl)] = made
             elif isinstance(decl, ast.ValueSet):
                 self.global_value_sets[id(decl)] = self._value_set(decl, local_name(decl), {})
-        assert checker.main.constructor is not None
-        for (name, _, _), (_, value) in zip(
-            BLOCKS, checker.main.constructor.arguments, strict=True
-        ):
-            block = self._block_argument(value)
+        for wanted in architecture.blocks(checker, diagnostics):
+            block = self._block_argument(wanted.value, wanted.prefix)
             if block is None:
-                place = value.place if value is not None else checker.main.place
-                raise diagnostics.fatal(place, f"{PACKAGE} needs an instance of a block here")
-            self.blocks[name] = block
+                place = wanted.value.place if wanted.value is not None else checker.main.place
+                package = architecture.package
+                raise diagnostics.fatal(place, f"{package} needs an instance of a block here")
+            self.blocks[wanted.name] = block
         self._check_names()
 
-    def _block_argument(self, value: ast.Expr | None) -> BlockInstance | None:
+    def _block_argument(self, value: ast.Expr | None, prefix: str) -> BlockInstance | None:
         if isinstance(value, ast.Call) and isinstance(value.call, ast.Construction):
             decl = _block_of(value.call.type)
-            return self.block(decl, decl.name, value.call, {}, value.place)
+            return self.block(decl, prefix + decl.name, value.call, {}, value.place)
         return None
 
     def _check_names(self) -> None:
@@ -294,6 +284,14 @@ class Instances:
                 made.members[id(local)] = self._table(made, local)
         return made
 
+    def name_of(self, e: ast.Expr) -> str | None:
+        """The control-plane name of the extern instance that `e` names anywhere in the program."""
+        number = id(e.decl) if isinstance(e, ast.Name) else 0
+        for block in self.all_blocks:
+            if number in block.members:
+                return block.members[number].name
+        return self.global_externs[number].name if number in self.global_externs else None
+
     def called_actions(self) -> list[ActionInstance]:
         """The actions that controls call themselves; what they are called with is no data of a
         table's entry."""
@@ -353,20 +351,22 @@ class Instances:
         values: Mapping[int, Value],
         place: Place,
     ) -> ExternInstance:
-        kind = type_.decl.name
+        extern = type_.decl.name
         given = call.arguments if call is not None else []
         arguments = {p.name: self.value(v, values) for p, v in given}
-        if kind not in KINDS:
+        shape = self.architecture.externs.get(extern)
+        if shape is None:
             raise self.diagnostics.fatal(
                 place,
-                f"extern {kind} is not one that v1model.p4 lets a program instantiate. This switch"
-                f" has {', '.join(KINDS)}",
+                f"extern {extern} is not one that {self.architecture.name}.p4 lets a program"
+                f" instantiate. This switch has {', '.join(self.architecture.externs)}",
             )
-        missing = [p for p in KINDS[kind] if p not in arguments]
+        missing = [p for p in shape.needs if p not in arguments]
         if missing:
             raise self.diagnostics.fatal(
-                place, f"the constructor of {kind} must have the parameter '{missing[0]}'"
+                place, f"the constructor of {extern} must have the parameter '{missing[0]}'"
             )
+        kind = shape.kind
         known = self.externs.setdefault(kind, [])
         made = ExternInstance(kind, name, type_, arguments, len(known), place)
         size = arguments.get("size")
@@ -451,11 +451,12 @@ class Instances:
 
 
 def instantiate(checker: Checker, diagnostics: Diagnostics) -> Instances:
-    """The instances of a checked program for V1Switch, with a block for each of BLOCKS. Raises
+    """The instances of a checked program, with a block for each of its architecture's. Raises
     Fatal, or P4Error, after reporting what is wrong."""
-    check_architecture(checker, diagnostics)
+    architecture = architecture_of(checker, diagnostics)
+    architecture.check(checker, diagnostics)
     diagnostics.stop_on_errors()
-    instances = Instances(checker, diagnostics)
+    instances = Instances(checker, diagnostics, architecture)
     diagnostics.stop_on_errors()
     return instances
 

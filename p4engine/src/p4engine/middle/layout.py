@@ -24,7 +24,7 @@ from p4engine.frontend.types import (
     is_header,
     underlying,
 )
-from p4engine.middle.architecture import further_metadata
+from p4engine.middle.architecture import Architecture
 
 RUN = 4
 
@@ -55,7 +55,8 @@ def words(width: int) -> int:
 class Layout:
     """C types made so far; `definitions` is their text in an order that C accepts."""
 
-    def __init__(self) -> None:
+    def __init__(self, architecture: Architecture) -> None:
+        self.architecture = architecture
         self.definitions: list[str] = []
         self.bigs: set[int] = set()
         self._names: dict[Hashable, str] = {}
@@ -81,9 +82,8 @@ class Layout:
         if isinstance(under, Tuple):
             return self._tuple(under)
         if isinstance(under, Composite):
-            if under.name == "standard_metadata_t":
-                return "p4_std"
-            return self._composite(under)
+            fixed = self.architecture.structs.get(under.name)
+            return self._composite(under) if fixed is None else fixed
         if isinstance(under, ListOf):
             return self.c_type(under.element)
         raise NotImplementedError(f"type {type_}")
@@ -153,8 +153,7 @@ class Layout:
         """The C member that holds a field of a header, union or struct."""
         under = underlying(type_)
         assert isinstance(under, Composite)
-        if under.name == "standard_metadata_t":
-            further = further_metadata(under)
-            return f"further[{further.index(field)}]" if field in further else field
+        if under.name in self.architecture.structs:
+            return self.architecture.member(under, field)
         self.c_type(under)
         return self._paths[id(under)][field]

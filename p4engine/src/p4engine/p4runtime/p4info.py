@@ -165,7 +165,7 @@ class _Builder:
 
     def build(self, digests: dict[str, Any]) -> Any:
         self.number(digests)
-        self.info.pkg_info.arch = "v1model"
+        self.info.pkg_info.arch = self.instances.architecture.name
         for t in self.tables:
             self.table(t)
         for name, action in self.actions.items():

@@ -1,120 +1,18 @@
-/* See tm.h for what this is. A packet comes in here: arrivals and events, the ingress pipeline, and what leaves it:
- * to a port, to a multicast group, as a clone. tm_egress.c has the way from there to the outside. */
+/* See tm.h for what this is. A packet comes in here: arrivals and events. The architecture (its passes.c) takes it
+ * through the program's ingress and to a port's queue; tm_egress.c has the way from there to the outside. */
 #include "tm_state.h"
 
-/* ---- packets that a packet causes ---- */
+/* ---- events ---- */
 
-static void multicast(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
-    const group *g = tm->groups[number & (GROUPS - 1)];
-    if (!g) {
-        tm->stats.no_group++;
-        return;
-    }
-    packet->req.recirculate = 0; /* what a packet asked for does not pass to its copies */
-    for (uint32_t i = 0; i < g->count; i++) {
-        packet->std.egress_rid = g->members[i].rid;
-        tm->stats.copies++;
-        tm_to_port(tm, g->members[i].port, packet, keep || i + 1 < g->count);
-    }
-}
-
-/* A clone leaves for where its mirror session says. */
-static void send_to_session(tm_switch *tm, uint32_t session, p4_packet *packet) {
-    int32_t port = tm->sessions[session].port, group = tm->sessions[session].group;
-    if (group >= 0) multicast(tm, (uint32_t)group, packet, port >= 0);
-    if (port >= 0) tm_to_port(tm, (uint32_t)port, packet, 0);
-}
-
-/* The clone is the packet as it was when ingress began, parsed again; of its metadata only the field list
- * survives. */
-static void clone_to_egress(tm_switch *tm, const p4_packet *packet) {
-    const p4_program *program = tm->program;
-    uint32_t session = packet->req.clone_session;
-    if (!tm_session_exists(tm, session)) return;
-    queued_packet *q = tm_packet_new(tm);
-    if (!q) return;
-    p4_packet *clone = &q->packet;
-    memset(clone, 0, sizeof *clone);
-    clone->std.ingress_port = packet->std.ingress_port; /* the parser may look at it */
-    clone->std.packet_length = packet->length;
-    clone->now_ns = tm->now;
-    clone->data = packet->data;
-    clone->length = packet->length;
-    program->start(tm->instance, clone);
-    program->parse(tm->instance, clone);
-    memset(&clone->std, 0, sizeof clone->std);
-    program->reset_metadata(tm->instance, clone);
-    program->copy_fields(tm->instance, clone, packet, packet->req.clone_fields);
-    clone->std.instance_type = P4_INGRESS_CLONE;
-    tm_shorten(tm, session, clone, clone->length);
-    tm->stats.clones++;
-    send_to_session(tm, session, clone);
-    tm_packet_free(tm, q);
-}
-
-/* ---- the ingress pipeline ---- */
-
-static void ingress(tm_switch *tm, p4_packet *packet) {
-    const p4_program *program = tm->program;
-    for (;;) {
-        if (!tm_pass_allowed(tm)) return;
-        program->ingress(tm->instance, packet);
-        if (packet->req.failed) {
-            tm->stats.failed++;
-            return;
-        }
-        if (packet->req.clone) {
-            clone_to_egress(tm, packet);
-            packet->req.clone = 0;
-        }
-        if (!packet->req.resubmit) break;
-        queued_packet *q = tm_packet_new(tm);
-        if (!q) return;
-        tm_start_again(tm, &q->packet, packet, packet->req.resubmit_fields, P4_RESUBMIT, packet->data,
-                      packet->length);
-        p4_packet_copy(program, packet, &q->packet);
-        tm_packet_free(tm, q);
-        tm->stats.resubmits++;
-    }
-    if (packet->std.mcast_grp) {
-        packet->std.instance_type = P4_REPLICATION;
-        multicast(tm, packet->std.mcast_grp, packet, 0);
-    } else if (packet->std.egress_spec == P4_DROP_PORT) {
-        tm->stats.ingress_drops++;
-    } else {
-        packet->std.instance_type = P4_NORMAL;
-        tm_to_port(tm, packet->std.egress_spec, packet, 0);
-    }
-}
-
-static void arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length) {
-    p4_packet *packet = tm->scratch;
-    memset(&packet->std, 0, sizeof packet->std);
-    packet->std.ingress_port = number;
-    packet->std.packet_length = length;
-    packet->std.ingress_global_timestamp = tm_p4_time(tm, tm->now);
-    packet->now_ns = tm->now;
-    packet->data = data;
-    packet->length = length;
-    tm->program->start(tm->instance, packet);
-    tm->stats.received++;
-    ingress(tm, packet);
-}
-
-/* Passes that other passes have caused: recirculated packets and clones of egress. */
+/* Passes that other passes have caused. */
 static void run_pending(tm_switch *tm) {
     while (tm->pending) {
         queued_packet *q = tm->pending;
         tm->pending = q->next;
-        if (q->kind == FOR_INGRESS)
-            ingress(tm, &q->packet);
-        else if (tm_session_exists(tm, q->session))
-            send_to_session(tm, q->session, &q->packet);
+        tm_pass(tm, q);
         tm_packet_free(tm, q);
     }
 }
-
-/* ---- events ---- */
 
 static void set_time(tm_switch *tm, uint64_t now_ns) {
     if (now_ns <= tm->now) return;
@@ -134,7 +32,7 @@ static void run_event(tm_switch *tm) {
     } else {
         frame *f = tm_list_pop(tm, l);
         if (l->kind == ARRIVALS)
-            arrive(tm, l->port, f->data, f->length);
+            tm_arrive(tm, l->port, f->data, f->length);
         else
             tm_emit_frame(tm, l->port, f->time, f);
         tm_frame_free(tm, f);
@@ -170,7 +68,7 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
     }
     for (int i = 0; i < copies; i++) {
         if (arrivals[i] <= tm->now && !p->arrivals.first) {
-            arrive(tm, number, data, length);
+            tm_arrive(tm, number, data, length);
             run_pending(tm);
             continue;
         }
@@ -196,7 +94,7 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
     }
     link->counters.packets++;
     link->counters.bytes += length;
-    arrive(tm, number, data, length);
+    tm_arrive(tm, number, data, length);
     if (tm->pending) run_pending(tm);
     return TM_OK;
 }

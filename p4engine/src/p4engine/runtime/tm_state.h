@@ -1,7 +1,7 @@
 /* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm_setup.c (makes
- * and frees a switch), tm.c (arrivals, events, ingress and its copies), tm_queues.c (egress queues), tm_egress.c (from a
- * queue to the outside), tm_passes.c (packets that begin another pass), tm_link.c, tm_store.c (the memory of packets,
- * and their events). Nothing outside of them includes this. */
+ * and frees a switch), tm.c (arrivals and events), passes.c of the architecture (ingress and egress, and what they ask
+ * for), which only tm_egress comes back to, tm_queues.c (egress queues), tm_egress.c (the way to the outside), tm_link.c,
+ * tm_store.c (the memory of packets, and their events). Nothing outside of them includes this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
 
@@ -20,14 +20,12 @@ typedef struct frame {
     uint8_t data[] __attribute__((aligned(64)));
 } frame;
 
-enum { FOR_INGRESS, FOR_SESSION };
-
 /* A packet with its state: waiting for egress, or for a pass that another packet's pass has caused. */
 typedef struct queued_packet {
     struct queued_packet *next;
     frame *bytes; /* what packet.data points into, NULL if it belongs to someone else */
     uint32_t session;
-    uint8_t kind;
+    uint8_t kind; /* of the pass, as the architecture numbers them */
     p4_packet packet __attribute__((aligned(64)));
 } queued_packet;
 
@@ -129,7 +127,8 @@ frame *tm_frame_new(tm_switch *tm, uint32_t length); /* NULL: out of memory, cou
 void tm_frame_free(tm_switch *tm, frame *f);
 queued_packet *tm_packet_new(tm_switch *tm);
 void tm_packet_free(tm_switch *tm, queued_packet *q);
-int tm_copy_bytes(tm_switch *tm, queued_packet *q); /* a copy of what packet.data points to; 0: out of memory */
+void tm_push_pending(tm_switch *tm, queued_packet *q); /* a pass for the end of this arrival or event */
+int tm_session_exists(const tm_switch *tm, uint32_t session);
 uint8_t *tm_builtin_room(void *context, uint32_t bytes);
 void tm_builtin_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t length);
 /* The first packet of a list is another one now. `since`: when its time was certain. */
@@ -141,23 +140,24 @@ void tm_prefetch_next(const tm_switch *tm); /* what the next event will read fir
 void tm_start_queue_expire(start_queue *q, uint64_t now); /* forgets the packets that have started */
 int tm_start_queue_push(start_queue *q, uint64_t time, uint32_t length); /* 0: out of memory */
 
-/* ---- tm_passes.c ---- */
-
-/* Starts a packet over, with the same state block or another one; only a field list survives. */
-void tm_start_again(tm_switch *tm, p4_packet *to, const p4_packet *from, int32_t fields, uint32_t instance_type,
-                    const uint8_t *data, uint32_t length);
-void tm_push_pending(tm_switch *tm, queued_packet *q); /* a pass for the end of this arrival or event */
-int tm_session_exists(const tm_switch *tm, uint32_t session);
-/* Shorten a clone, whose headers and payload have `bytes`, to what its session allows. Headers stay whole in its
- * state; those that are too long are cut when it leaves. */
-void tm_shorten(const tm_switch *tm, uint32_t session, p4_packet *clone, uint32_t bytes);
-void tm_clone_from_egress(tm_switch *tm, const p4_packet *packet);
-
 /* ---- tm_egress.c ---- */
 
+/* Writes the packet that leaves into the sink's room (`to` NULL) or a frame. Returns the length, 0 with *bytes NULL on
+ * failure. */
+uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t **bytes);
+void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet); /* onto the egress link of its port */
+void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f); /* to the sink */
+
+/* ---- the architecture's passes.c ---- */
+
+void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length); /* from a port */
+void tm_pass(tm_switch *tm, queued_packet *q); /* that was pushed with tm_push_pending */
 /* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
 void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
-void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f); /* to the sink */
+/* What leaves for a packet behind egress; more than `capacity`: it does not fit. */
+uint32_t tm_bytes(const tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity);
+/* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
+int tm_copy_bytes(tm_switch *tm, queued_packet *q);
 
 /* ---- tm_queues.c ---- */
 

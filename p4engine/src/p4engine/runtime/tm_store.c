@@ -83,16 +83,17 @@ void tm_packet_free(tm_switch *tm, queued_packet *q) {
     tm->free_packets = q;
 }
 
-/* Gives a packet its own copy of the bytes that it points to. */
-int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
-    p4_packet *packet = &q->packet;
-    frame *f = tm_frame_new(tm, packet->length);
-    if (!f) return 0;
-    memcpy(f->data, packet->data, packet->length);
-    if (packet->payload) packet->payload = f->data + (packet->payload - packet->data);
-    packet->data = f->data;
-    q->bytes = f;
-    return 1;
+void tm_push_pending(tm_switch *tm, queued_packet *q) {
+    q->next = NULL;
+    if (tm->pending)
+        tm->pending_last->next = q;
+    else
+        tm->pending = q;
+    tm->pending_last = q;
+}
+
+int tm_session_exists(const tm_switch *tm, uint32_t session) {
+    return session < SESSIONS && (tm->sessions[session].port >= 0 || tm->sessions[session].group >= 0);
 }
 
 uint8_t *tm_builtin_room(void *context, uint32_t bytes) {

@@ -17,7 +17,9 @@ from p4engine.frontend.preprocessor.condition import Condition
 from p4engine.frontend.preprocessor.files import Files
 from p4engine.frontend.preprocessor.macros import MAX_TOKENS, Macro, MacroExpander, spell
 
-BUILTIN_INCLUDE = Path(__file__).parents[2] / "p4include"
+# core.p4, and behind it the folders of the architectures with a file of declarations each.
+BUILTIN_INCLUDE = Path(__file__).parents[2] / "architectures"
+BUILTIN_FOLDERS = (BUILTIN_INCLUDE, *sorted(p.parent for p in BUILTIN_INCLUDE.glob("*/*.p4")))
 MAX_INCLUDE_DEPTH = 64
 
 
@@ -191,7 +193,7 @@ class Preprocessor:
         if depth >= MAX_INCLUDE_DEPTH:
             raise self.diagnostics.fatal(place, "includes are nested too deeply")
         # The built-in files come last, so that a folder of the user's can hold a newer v1model.p4.
-        folders = [*self.include_dirs, BUILTIN_INCLUDE]
+        folders = [*self.include_dirs, *BUILTIN_FOLDERS]
         if quoted:
             folders.insert(0, path.parent)
         for folder in folders:
@@ -204,7 +206,9 @@ class Preprocessor:
             place,
             f"cannot find the include file {name!r}; looked in "
             + ", ".join(
-                "the built-in includes" if f == BUILTIN_INCLUDE else str(f) for f in folders
+                "the built-in includes" if f == BUILTIN_INCLUDE else str(f)
+                for f in folders
+                if f not in BUILTIN_FOLDERS[1:]
             ),
         )
 

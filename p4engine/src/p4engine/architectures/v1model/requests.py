@@ -6,10 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from p4engine.backend.c_text import c_string
-from p4engine.backend.context import Context
-from p4engine.backend.emit_expr import ExpressionEmitter
-from p4engine.backend.emit_fields import FieldEmitter
-from p4engine.backend.emit_left import LeftEmitter
+from p4engine.backend.emit_architecture import Parts
 from p4engine.frontend import ast
 from p4engine.frontend.types import width_of
 from p4engine.middle.instantiate import known_number
@@ -23,15 +20,9 @@ class RequestEmitter:
     """Requests to the traffic manager and to the control plane. `functions` has the externs' C by
     their P4 names."""
 
-    def __init__(
-        self,
-        context: Context,
-        left: LeftEmitter,
-        expressions: ExpressionEmitter,
-        fields: FieldEmitter,
-    ) -> None:
-        self.context, self.left = context, left
-        self.expressions, self.fields = expressions, fields
+    def __init__(self, parts: Parts) -> None:
+        self.context, self.left = parts.context, parts.left
+        self.expressions, self.fields = parts.expressions, parts.fields
         self.call_lists: list[tuple[str, ...]] = []  # C paths, from FIELD_LIST_OF_CALL on
         self.functions: dict[str, Callable[..., str | None]] = {
             "mark_to_drop": self._mark_to_drop,

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from p4engine.backend.c_text import mask
-from p4engine.backend.context import Context
-from p4engine.backend.emit_composite import CompositeEmitter
-from p4engine.backend.emit_expr import ExpressionEmitter
-from p4engine.backend.emit_fields import FieldEmitter, Fields
-from p4engine.backend.emit_left import LeftEmitter
-from p4engine.backend.emit_numbers import NumberEmitter
+from p4engine.backend.emit_architecture import Parts
+from p4engine.backend.emit_fields import Fields
 from p4engine.frontend import ast
 from p4engine.frontend.ast import Symbol
 from p4engine.frontend.checker.check_values import known_at_instantiation
@@ -32,17 +28,9 @@ HASHES = {
 class HashEmitter:
     """Hash functions over lists of fields. `functions` has the externs' C by their P4 names."""
 
-    def __init__(
-        self,
-        context: Context,
-        numbers: NumberEmitter,
-        composites: CompositeEmitter,
-        left: LeftEmitter,
-        expressions: ExpressionEmitter,
-        fields: FieldEmitter,
-    ) -> None:
-        self.context, self.numbers, self.composites = context, numbers, composites
-        self.left, self.expressions, self.fields = left, expressions, fields
+    def __init__(self, parts: Parts) -> None:
+        self.context, self.numbers, self.composites = parts.context, parts.numbers, parts.composites
+        self.left, self.expressions, self.fields = parts.left, parts.expressions, parts.fields
         self.functions: dict[str, Callable[..., str | None]] = {
             "hash": self._hash_in_range,
             "verify_checksum": self._verify_checksum,
