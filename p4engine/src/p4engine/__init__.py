@@ -1,4 +1,4 @@
-"""A P4-16 compiler for v1model that generates C, and a native switch around the generated pipeline.
+"""A P4-16 compiler that generates C, and a native switch around the generated pipeline.
 
 From text to code, in the order of the passes: frontend (preprocessor, lexer, parser and type
 checker; diagnostics is what all passes report through), middle (instantiate: what exists at run

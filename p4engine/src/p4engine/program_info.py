@@ -91,13 +91,14 @@ class ActionProfile:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register with `size` elements of `width` bits."""
+    """A register with `size` elements of `width` bits, which are `initial` at the beginning."""
 
     name: str
     id: int
     size: int
     width: int
     signed: bool
+    initial: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ class Context:
     written."""
 
     block: BlockInstance  # the parser or control that is being written
+    gress = (
+        ""  # C in front of the state of what is being written, where an architecture has several
+    )
 
     def __init__(self, checker: Checker, instances: Instances, diagnostics: Diagnostics) -> None:
         self.checker, self.instances, self.diagnostics = checker, instances, diagnostics
@@ -128,9 +131,15 @@ class Context:
         """C statements that stop the parser with an error of core.p4."""
         with self.capture() as report:
             self.trace.parser_failed(name)
-        number = self.checker.errors[name]
+        number = self.instances.architecture.parser_error(name, self.checker.errors)
         stop = f"P->base.std.parser_error = {number}; {self.goto('reject')}"
         return " ".join([*report, stop])
+
+    def too_short(self, size: str) -> str:
+        """C statements for a parser that has fewer than `size` bytes at hand."""
+        error = self.parser_error("PacketTooShort")
+        more = self.instances.architecture.more_of_packet
+        return f"{more.format(size=size)}{{ {error} }}" if more else error
 
     def variable(self, place: Place, name: str, type_: Type, text: str) -> ast.Name:
         """A P4 name for the C expression `text`."""

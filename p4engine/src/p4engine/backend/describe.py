@@ -150,12 +150,27 @@ def _table(instances: Instances, t: TableInstance, out: list[str]) -> str:
     return f"{{ {', '.join(map(str, row))} }}"
 
 
+def initial_value(register: ExternInstance) -> int:
+    """The bits of each element of a register at the beginning."""
+    given = register.arguments.get("initial_value")
+    return 0 if given is None else packed(given, register.type.arguments[0])
+
+
 # ---- entries in the program's text ----
 
 
 def initial_entries(instances: Instances, diagnostics: Diagnostics) -> str:
-    """The C function that puts them into a new instance's tables."""
+    """The C function that puts them into a new instance's tables, and values into registers that
+    do not begin with 0."""
     lines = []
+    for r in instances.externs.get("register", []):
+        first = initial_value(r)
+        if first:
+            text = c_words(to_words(first, width_of(r.type.arguments[0]) or 1))
+            lines.append(
+                f"{{ static const uint64_t value[] = {{ {text} }}; "
+                f"p4_register_fill(I, {r.number}, 0, {r.size}, value); }}"
+            )
     for t in instances.tables:
         infos = t.decl.info.entries
         for entry, priority in zip(infos, _priorities(t, diagnostics), strict=True):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from p4engine.backend.describe import (
     action_data,
+    initial_value,
     profile_number,
     profiles_of,
     value_set_widths,
@@ -138,5 +139,5 @@ def _table(instances: Instances, t: TableInstance) -> Table:
 
 def _register(r: ExternInstance) -> Register:
     under = underlying(r.type.arguments[0])
-    bits = under if isinstance(under, Bits) else Bits(1)
-    return Register(r.name, r.number, r.size, bits.width, bits.signed)
+    bits = under if isinstance(under, Bits) else Bits(width_of(under) or 1)
+    return Register(r.name, r.number, r.size, bits.width, bits.signed, initial_value(r))

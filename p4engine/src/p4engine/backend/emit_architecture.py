@@ -15,6 +15,7 @@ from p4engine.backend.emit_expr import ExpressionEmitter
 from p4engine.backend.emit_fields import FieldEmitter, Fields
 from p4engine.backend.emit_left import LeftEmitter
 from p4engine.backend.emit_numbers import NumberEmitter
+from p4engine.backend.emit_packet import PacketEmitter
 from p4engine.backend.emit_stages import StageEmitter
 from p4engine.frontend.types import Type
 from p4engine.middle.instantiate import TableInstance
@@ -34,18 +35,20 @@ class Parts:
     left: LeftEmitter
     expressions: ExpressionEmitter
     fields: FieldEmitter
+    packets: PacketEmitter
     stages: StageEmitter
 
 
 class ArchitectureEmitter(Protocol):
     """The C of one program's architecture. `functions` are its externs; `headers` and `metadata`
     the types that info tells of; `counts_hits`: a direct counter counts at every hit of its table,
-    not when an action says so."""
+    not when an action says so; `c_headers` are included beyond p4gen.h."""
 
     functions: Functions
     headers: Sequence[Type]
     metadata: Sequence[Type]
     counts_hits: bool
+    c_headers: Sequence[str]
 
     def selector_hash(self, table: TableInstance, keys: Fields) -> str:
         """C expression of the hash that chooses a member of the table's action selector."""

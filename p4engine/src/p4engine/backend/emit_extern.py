@@ -100,7 +100,7 @@ class ExternEmitter:
         amount = context.temp_c("uint64_t", self.expressions.small(bits))
         error = context.parser_error("ParserInvalidArgument")
         context.out.append(f"if ({amount} % 8) {{ {error} }}")
-        error = context.parser_error("PacketTooShort")
+        error = context.too_short(f"{amount} / 8")
         context.out.append(f"if ((uint64_t)(end - p) < {amount} / 8) {{ {error} }}")
         context.out.append(f"p += {amount} / 8;")
 

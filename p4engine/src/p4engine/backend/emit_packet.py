@@ -113,7 +113,7 @@ class PacketEmitter:
             return
         size = fixed // 8
         if size:
-            error = context.parser_error("PacketTooShort")
+            error = context.too_short(str(size))
             context.out.append(f"if (__builtin_expect(end - p < {size}, 0)) {{ {error} }}")
         context.out += reroll(self._read_fields(name, type_), context.depth + 1)
         if size:
@@ -128,7 +128,7 @@ class PacketEmitter:
         most = next(t.width for _, t in leaves if isinstance(t, Varbit))
         error = context.parser_error("ParserInvalidArgument")
         context.out.append(f"if ({bits} % 8) {{ {error} }}")
-        error = context.parser_error("PacketTooShort")
+        error = context.too_short(f"({fixed} + {bits}) / 8")
         context.out.append(
             f"if ({bits} > (uint64_t)(end - p) * 8 || (uint64_t)(end - p) * 8 < {fixed} + {bits}) "
             f"{{ {error} }}"
@@ -152,7 +152,7 @@ class PacketEmitter:
         """packet.lookahead<T>(); returns the C variable of the value."""
         context = self.context
         size = ((width_of(type_) or 0) + 7) // 8
-        error = context.parser_error("PacketTooShort")
+        error = context.too_short(str(size))
         context.out.append(f"if (end - p < {size}) {{ {error} }}")
         under = underlying(type_)
         if isinstance(under, Composite | Tuple | Stack):

@@ -96,8 +96,10 @@ class ParserEmitter:
                 context.out.append(target)
                 return
             context.out.append(f"if ({test}) {{ {target} }}")
-        # BMv2 has no error for this: the parser ends as if it had accepted.
-        context.out.append(context.goto("reject"))
+        if context.instances.architecture.no_match_is_error:
+            context.out.append(context.parser_error("NoMatch"))
+        else:  # BMv2 has no error for this: the parser ends as if it had accepted
+            context.out.append(context.goto("reject"))
 
     def _case_test(self, case: ast.SelectCase, values: list[tuple[str, Type]]) -> str:
         """C condition that the values are in the case; empty if always."""

@@ -67,7 +67,7 @@ class Generator:
         fields = FieldEmitter(context, numbers, composites, expressions)
         packets = PacketEmitter(context, numbers, composites, left, expressions, fields)
         stages = StageEmitter(context, inline, parsers)
-        parts = Parts(context, numbers, composites, left, expressions, fields, stages)
+        parts = Parts(context, numbers, composites, left, expressions, fields, packets, stages)
         self.architecture: ArchitectureEmitter = instances.architecture.emitter(parts)
         tables = TableEmitter(context, numbers, left, expressions, self.architecture, inline)
         externs = ExternEmitter(context, expressions, packets, self.architecture.functions)
@@ -88,6 +88,7 @@ class Generator:
         instances, layout, records = context.instances, context.layout, context.records
         stages = self.architecture.pipeline()
         state = self.architecture.state()
+        headers = ("p4gen.h", *self.architecture.c_headers, *context.trace.headers)
         around = self.architecture.around()
         described = descriptions(instances, records)
         entries = initial_entries(instances, context.diagnostics)
@@ -106,7 +107,7 @@ class Generator:
         return "\n".join(
             [
                 TITLE,
-                *(f'#include "{header}"' for header in ("p4gen.h", *context.trace.headers)),
+                *(f'#include "{header}"' for header in headers),
                 bigs,
                 *layout.definitions,
                 recs,

@@ -15,8 +15,9 @@ class StageEmitter:
     def __init__(self, context: Context, inline: InlineEmitter, parsers: ParserEmitter) -> None:
         self.context, self.inline, self.parsers = context, inline, parsers
 
-    def stage(self, name: str, block: BlockInstance, bindings: list[str]) -> str:
-        """C statements of one block of the package, its parameters bound to the packet's state."""
+    def stage(self, name: str, block: BlockInstance, bindings: list[str], behind: str = "") -> str:
+        """C statements of one block of the package, its parameters bound to the packet's state;
+        `behind` are statements at its end."""
         context = self.context
         parser = isinstance(block.decl, ast.Parser)
         context.block = block
@@ -32,6 +33,8 @@ class StageEmitter:
             for label in (context.frame.return_label, context.frame.exit_label):
                 if label in context.used_labels:
                     made.append(f"{label}:;")
+            if behind:
+                made.append(behind)
         body = "{ " + "\n".join(made) + " }"
         with context.capture() as stage:
             context.trace.stage_begun(name, block.decl)

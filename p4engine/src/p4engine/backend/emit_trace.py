@@ -32,30 +32,11 @@ from p4engine.frontend.types import (
     underlying,
     width_of,
 )
+from p4engine.middle.architecture import StageTrace
 from p4engine.middle.instantiate import ActionInstance, TableInstance
 from p4engine.middle.layout import words
 from p4engine.program_info import Trace as TraceInfo
 
-STD, REQ = "P->base.std.", "P->base.req."
-STD_AFTER_INGRESS = ("egress_spec", "mcast_grp")
-REQUESTS = ("clone", "clone_session", "resubmit", "recirculate", "truncate", "failed")
-STAGES = {
-    "p": "parser",
-    "vr": "verify",
-    "ig": "ingress",
-    "eg": "egress",
-    "ck": "update",
-    "dep": "deparser",
-}
-AT_BEGIN = {
-    "p": [f"{STD}ingress_port", "P->base.length", f"{STD}instance_type"],
-    "eg": [f"{STD}egress_port", f"{STD}egress_rid", f"{STD}instance_type"],
-}
-AT_END = {
-    "ig": [STD + n for n in STD_AFTER_INGRESS] + [REQ + n for n in REQUESTS],
-    "eg": [f"{STD}egress_spec", "0"] + [REQ + n for n in REQUESTS],
-    "dep": ["(uint64_t)(out - begin)", "P->base.payload_length", f"{REQ}truncate"],
-}
 SILENT = {"packet_in", "packet_out", "static_assert", "verify"}  # they have events of their own
 
 Field = tuple[str, Type]  # the C text and type of a scalar
@@ -158,17 +139,22 @@ class EventTrace(Trace):
     # ---- stages ----
 
     def packet_arrived(self) -> None:
-        texts = [f"packet->{n}" for n in ("std.ingress_port", "length", "std.instance_type")]
+        texts = [f"packet->{n}" for n in self.context.instances.architecture.arrival]
         self._event("packet", None, self._numbers(texts), packet="packet")
 
     def stage_begun(self, stage: str, decl: ast.Decl) -> None:
-        fields = self._numbers(AT_BEGIN.get(stage, []))
-        self._event("begin", decl.place, fields, stage=STAGES[stage], block=decl.name)
+        shown = self._stage(stage)
+        fields = self._numbers(shown.begin)
+        self._event("begin", decl.place, fields, stage=shown.name, block=decl.name)
 
     def stage_ended(self, stage: str, decl: ast.Decl) -> None:
-        if stage in AT_END:
-            fields = self._numbers(AT_END[stage])
-            self._event("end", None, fields, stage=STAGES[stage], block=decl.name)
+        shown = self._stage(stage)
+        if shown.end:
+            fields = self._numbers(shown.end)
+            self._event("end", None, fields, stage=shown.name, block=decl.name)
+
+    def _stage(self, stage: str) -> StageTrace:
+        return self.context.instances.architecture.stages[stage.partition("_")[0]]
 
     # ---- statements ----
 
@@ -303,9 +289,10 @@ class EventTrace(Trace):
         yield
         index = f"{self.left.left(target.base)}.next - 1" if is_next(target) else "0"
         site = self._site("extract", place, what=spell(target), fields=header_fields(type_))
+        offset = self.context.instances.architecture.offset_in_packet.format(start=start)
         self.context.out.append(
             f"p4_trace_bytes(I, &P->base, {site}, (const uint64_t[]){{ {index} }}, 1, "
-            f"(size_t)({start} - P->base.data), {start}, (size_t)(p - {start}));"
+            f"{offset}, {start}, (size_t)(p - {start}));"
         )
 
     # ---- deparsers ----

@@ -43,7 +43,7 @@ def _preprocessor_options() -> _Command:
 
 def _one_program() -> _Command:
     parser = _Command(add_help=False)
-    parser.add_argument("program", help="a P4-16 program for v1model")
+    parser.add_argument("program", help="a P4-16 program for v1model or TNA")
     return parser
 
 
@@ -64,7 +64,7 @@ class _Command(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="p4engine", description="A P4-16 compiler and switch for v1model."
+        prog="p4engine", description="A P4-16 compiler and switch for v1model and TNA."
     )
     options, program = _preprocessor_options(), _one_program()
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Command)

@@ -33,7 +33,7 @@ PLAIN_WIDTH = 200  # columns where there is no terminal
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `stf`; -D and -I are the caller's."""
-    parser.add_argument("program", help="a P4-16 program for v1model, or a folder with tests")
+    parser.add_argument("program", help="a P4-16 program, or a folder with tests")
     parser.add_argument(
         "test", nargs="?", help="the test; default: the program's name with the ending .stf"
     )

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from p4engine.fit.flow import Flow
 from p4engine.fit.values import Facts, Graph, Guard, Value
-from p4engine.fit.ways import Access, Application
+from p4engine.fit.ways import ACTION, Access, Application
 
 MANY = 4000  # ways through a program's accesses to one array that are looked at
 
@@ -146,7 +146,7 @@ def merged(way: list[Access], together: Together, sources: Sources) -> Iterator[
     for access in way:
         joins = (
             current
-            and access.kind != "count"
+            and access.kind not in ("count", ACTION)
             and all(c.kind == "read" and together.same_index(c, access) for c in current)
             and (access.kind == "read" or sources.is_own(access, current))
         )

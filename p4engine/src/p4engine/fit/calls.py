@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from p4engine.fit.expressions import Expressions
 from p4engine.fit.values import Value
 from p4engine.fit.ways import (
+    ACTION,
     VALID,
     Access,
     Application,
@@ -21,6 +22,7 @@ from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import InternalError, Place
 from p4engine.frontend.types import (
     BOOL,
+    VOID,
     Bits,
     Composite,
     EnumType,
@@ -68,9 +70,9 @@ class Calls(Expressions):
         elif isinstance(info, ast.BlockCall):
             self._apply_block(info)
         elif isinstance(info, ast.MethodCall):
-            self._method(info, e.place)
+            return self._method(info, e.place)
         elif isinstance(info, ast.ExternCall):
-            self._extern(info, e.place)
+            return self._extern(info, e.place)
         return {}
 
     def _bind(self, arguments: ast.Bound) -> list[tuple[ast.Parameter, ast.Expr]]:
@@ -210,15 +212,17 @@ class Calls(Expressions):
 
     # ---- externs ----
 
-    def _method(self, info: ast.MethodCall, place: Place) -> None:
+    def _method(self, info: ast.MethodCall, place: Place) -> Tree:
         array = self._instance(info.receiver)
         arguments = [v for _, v in info.arguments]
         name = info.decl.name
+        if isinstance(array, ExternInstance) and "apply" in array.bodies:
+            return self._register_action(array, info, place)
         if not isinstance(array, ExternInstance) or array.kind.startswith("direct"):
             for value in arguments:  # a direct meter's result comes with the table's entry
                 if value is not None and name == "read":
                     self._store(value, {(): self._undefined(value.type)}, place)
-            return
+            return {}
         if array.kind == "register" and name == "read":
             target, index = arguments
             assert index is not None
@@ -235,10 +239,47 @@ class Calls(Expressions):
             at = arguments[0]
             assert at is not None
             access = self._access(array, "count", at, place)
+            if info.type != VOID:
+                access.result = self.graph.make("read", access.number, (), info.type, place)
+                return {(): access.result}
             if array.kind == "meter" and arguments[1] is not None:
                 target = arguments[1]
                 access.result = self.graph.make("read", access.number, (), target.type, place)
                 self._store(target, {(): access.result}, place)
+
+        else:
+            return self._computed(info, place)
+        return {}
+
+    def _register_action(self, action: ExternInstance, info: ast.MethodCall, place: Place) -> Tree:
+        """One access that reads an element, runs the body that the program gives it, and writes:
+        the array's own unit computes all of it."""
+        register, index = action.arguments.get("reg"), info.arguments[0][1]
+        if not isinstance(register, ExternInstance) or index is None:
+            return {}
+        apply = action.bodies["apply"]
+        element, *results = apply.parameters
+        access = self._access(register, ACTION, index, place)
+        needs = (access.index, *access.conditions)
+        assert self._state is not None
+        before = set(self._state.values())
+        for parameter in apply.parameters:
+            nothing = {p: self._undefined(t) for p, t in leaves(parameter.type)}
+            self._store_tree((id(parameter), ()), nothing)
+        self._body(lambda: self._statements(apply.statements))
+        new = [
+            self._get((id(parameter), p), t)
+            for parameter in apply.parameters
+            for p, t in leaves(parameter.type)
+        ]
+        old = self.graph.make("read", access.number, needs, element.type, place)
+        access.result = old
+        access.value = self.graph.op("access", [old, *_outside(new, before)], element.type, place)
+        return {
+            path: self.graph.make("read", access.number, needs, type_, place)
+            for result in results
+            for path, type_ in leaves(result.type)
+        }
 
     def _access(self, array: ExternInstance, kind: str, index: ast.Expr, place: Place) -> Access:
         at, number = self.value(index), self._count()
@@ -246,8 +287,8 @@ class Calls(Expressions):
         self.accesses.append(made)
         return made
 
-    def _extern(self, info: ast.ExternCall, place: Place) -> None:
-        name = info.decl.name
+    def _inputs(self, info: ast.ExternCall) -> list[Value]:
+        """The values that a call hands over."""
         inputs: list[Value] = []
         for parameter, value in info.arguments:
             if value is None or parameter.direction == "out":
@@ -255,6 +296,22 @@ class Calls(Expressions):
             under = underlying(value.type)
             if isinstance(under, Bits | Composite | Tuple | EnumType) or under == BOOL:
                 inputs += self.tree(value, value.type).values()
+        return inputs
+
+    def _computed(self, info: ast.ExternCall, place: Place) -> Tree:
+        """The result of a call that only computes something."""
+        inputs, number = self._inputs(info), self._count()
+        data = (info.decl.name, number)
+        return {
+            path: self.graph.make("extern", data, inputs, type_, place)
+            for path, type_ in (leaves(info.type) if info.type != VOID else [])
+        }
+
+    def _extern(self, info: ast.ExternCall, place: Place) -> Tree:
+        if info.type not in (VOID, BOOL):
+            return self._computed(info, place)
+        name = info.decl.name
+        inputs = self._inputs(info)
         number = self._count()
         for parameter, value in info.arguments:
             if value is None or parameter.direction not in ("out", "inout"):
@@ -265,12 +322,31 @@ class Calls(Expressions):
             made = self.graph.make("extern", (name, number), inputs, value.type, place)
             if leaves(value.type) == [((), value.type)]:
                 self._store(value, {(): made}, place)
+        return {}
 
     def _drop(self, key: Key | None) -> None:
         for part, constant in (("egress_spec", 511), ("mcast_grp", 0)):
             at = (key[0], (*key[1], part)) if key is not None else None
             if at is not None and self._state is not None and at in self._state:
                 self._set(at, self.graph.const(constant, self._state[at].type))
+
+
+def _outside(new: list[Value], before: set[Value]) -> list[Value]:
+    """The values from which an array's unit computes `new`, out of those that were there
+    `before`."""
+    found: dict[Value, None] = {}
+    seen: set[Value] = set()
+    todo = list(new)
+    while todo:
+        value = todo.pop()
+        if value in seen or value.kind == "const":
+            continue
+        seen.add(value)
+        if value in before or value.kind not in ("op", "choose"):
+            found[value] = None
+        else:
+            todo += value.args
+    return list(found)
 
 
 def _used(value: Value, application: int) -> list[Value]:

@@ -14,7 +14,7 @@ from p4engine.fit.accesses import Together, outside_of
 from p4engine.fit.flow import Flow
 from p4engine.fit.report import Limits
 from p4engine.fit.values import COMPARISONS, LOGIC, RAN, Value
-from p4engine.fit.ways import Access, Application
+from p4engine.fit.ways import ACTION, Access, Application
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import width_of
 from p4engine.middle.instantiate import ExternInstance, TableInstance
@@ -180,7 +180,7 @@ class Stages:
             other.result
             for array in self._halves(access.array)
             for other in self.flow.groups[array]
-            if other.kind == "read" and self.together.same_index(other, access)
+            if other.kind in ("read", ACTION) and self.together.same_index(other, access)
         }
 
     def _halves(self, array: ExternInstance) -> list[ExternInstance]:

@@ -38,12 +38,15 @@ State = dict[Key, Value]
 Back = Sequence[tuple[ast.Parameter, ast.Expr]]  # whose values go back to what
 
 
+ACTION = "read and write"  # one access of an array's own unit, as a register action is
+
+
 @dataclass(eq=False)
 class Access:
     """An access of a packet to an array (register, counter or meter) at one place of the program.
 
-    kind: "read", "write" or "count". `conditions` are those of the guard that the others do not
-    imply. `value` is what is written, `result` what was read.
+    kind: "read", "write", "count" or ACTION. `conditions` are those of the guard that the others do
+    not imply. `value` is what is written, `result` what was read.
     """
 
     array: ExternInstance

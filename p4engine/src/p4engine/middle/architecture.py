@@ -17,10 +17,13 @@ from typing import Any, ClassVar
 from p4engine.frontend import ast
 from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics
-from p4engine.frontend.types import BlockType, Composite
+from p4engine.frontend.types import BOOL, Bits, BlockType, Composite, Type, underlying
 
 FOLDER = Path(__file__).parents[1] / "architectures"
-PACKAGES = {"V1Switch": "v1model"}  # the package of `main`, and the folder of its architecture
+PACKAGES = {
+    "V1Switch": "v1model",
+    "Switch": "tna",
+}  # the package of `main`, and the folder of its architecture
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,16 @@ class ExternShape:
 
 
 @dataclass(frozen=True)
+class StageTrace:
+    """How a trace shows a stage: its name, and C texts of values at its begin and end
+    (trace_text.py says which)."""
+
+    name: str
+    begin: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class BlockArgument:
     """A parser or control of the pipeline. `prefix` comes before its name for the control plane."""
 
@@ -48,13 +61,22 @@ class BlockArgument:
 class Architecture(ABC):
     """One architecture. `package` is that of `main`; `externs` has its extern objects by name;
     `structs` are P4 structs whose C the runtime fixes; `controls` are the blocks that a pipeline
-    chip would run as stages, by the words for them."""
+    chip would run as stages, by the words for them; `match_kinds` says which of the common ones a
+    match kind of its own is looked up as. `more_of_packet` is C in front of what a parser does when
+    the bytes at hand are fewer than {size}; `offset_in_packet` is C of where {start} is. `stages`
+    has what a trace shows of each block, by its name without a number behind it; `arrival` members
+    of p4_packet that it shows of a packet that comes."""
 
     name: ClassVar[str]
     package: ClassVar[str]
     externs: ClassVar[Mapping[str, ExternShape]]
     structs: ClassVar[Mapping[str, str]] = {}
     controls: ClassVar[Mapping[str, str]]
+    stages: ClassVar[Mapping[str, StageTrace]]
+    arrival: ClassVar[tuple[str, ...]]
+    match_kinds: ClassVar[Mapping[str, str]] = {}
+    more_of_packet: ClassVar[str] = ""
+    offset_in_packet: ClassVar[str] = "(size_t)({start} - P->base.data)"
 
     @abstractmethod
     def check(self, checker: Checker, diagnostics: Diagnostics) -> None:
@@ -68,6 +90,27 @@ class Architecture(ABC):
     def member(self, type_: Composite, field: str) -> str:
         """The C member for a field of one of `structs`."""
         return field
+
+    no_match_is_error: ClassVar[bool] = False  # a select of which no label matches
+
+    def parser_error(self, name: str, errors: Mapping[str, int]) -> int:
+        """The number that the parser leaves for an error of core.p4."""
+        return errors[name]
+
+    def register_problem(self, element: Type) -> str | None:
+        """What is wrong with a register of such elements; None: nothing."""
+        under = underlying(element)
+        if isinstance(under, Bits) or under == BOOL:
+            return None
+        return f"a register of {element} is not supported; use bit<> or int<>"
+
+    def complete(self, made: Any, instances: Any) -> None:
+        """An extern object (ExternInstance) has been made: what else follows from that."""
+        return
+
+    def add(self, instances: Any) -> None:
+        """All instances (Instances) have been made: add those that the architecture itself has."""
+        return
 
     @abstractmethod
     def digest(self, call: ast.ExternCall) -> ast.Expr | None:

@@ -23,7 +23,6 @@ from p4engine.frontend.types import (
     Composite,
     ExternType,
     SetOf,
-    Stack,
     Type,
     underlying,
     width_of,
@@ -50,6 +49,12 @@ class ExternInstance:
         """The number of elements; 0 if the constructor is not told."""
         size = self.arguments.get("size")
         return size if isinstance(size, int) else 0
+
+    @property
+    def bodies(self) -> dict[str, ast.Function]:
+        """What the program gives the extern's abstract methods, by their names."""
+        given = self.decl.body if self.decl is not None else None
+        return {each.name: each for each in given or [] if isinstance(each, ast.Function)}
 
     @property
     def unit(self) -> ast.Symbol:
@@ -156,6 +161,7 @@ class Instances:
                 package = architecture.package
                 raise diagnostics.fatal(place, f"{package} needs an instance of a block here")
             self.blocks[wanted.name] = block
+        architecture.add(self)
         self._check_names()
 
     def _block_argument(self, value: ast.Expr | None, prefix: str) -> BlockInstance | None:
@@ -375,18 +381,11 @@ class Instances:
             self.diagnostics.error(place, f"{kind} {name} has too many elements ({size})")
             made.arguments["size"] = 1
         if kind == "register":
-            element = type_.arguments[0]
-            width = width_of(element)
-            under = underlying(element)
-            if (
-                width is None
-                or isinstance(under, Stack)
-                or (not isinstance(under, Bits) and str(under) != "bool")
-            ):
-                self.diagnostics.error(
-                    place, f"a register of {element} is not supported; use bit<> or int<>"
-                )
+            problem = self.architecture.register_problem(type_.arguments[0])
+            if problem is not None:
+                self.diagnostics.error(place, problem)
         known.append(made)
+        self.architecture.complete(made, self)
         return made
 
     def _table(self, block: BlockInstance, decl: ast.Table) -> TableInstance:
@@ -426,6 +425,7 @@ class Instances:
             else:
                 made.meter = extern
         for key in made.keys:
+            key.kind = self.architecture.match_kinds.get(key.kind, key.kind)
             if key.kind not in MATCH_KINDS:
                 self.diagnostics.error(key.value.place, f"match kind '{key.kind}' is not supported")
         if sum(k.kind == "lpm" for k in made.keys) > 1:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from p4engine.frontend.types import Bits, Type, underlying
+from p4engine.frontend.types import Bits, Type, width_of
 from p4engine.middle.instantiate import ExternInstance
 from p4engine.middle.layout import Layout, c_int, container_bytes
 
@@ -66,5 +66,4 @@ class Records:
 
 
 def _width(type_: Type) -> int:
-    under = underlying(type_)
-    return under.width if isinstance(under, Bits) else 1
+    return width_of(type_) or 0

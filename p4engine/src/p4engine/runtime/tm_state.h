@@ -118,7 +118,8 @@ static inline int tm_pass_allowed(tm_switch *tm) {
 /* The time as programs see it, 48 bits. */
 static inline uint64_t tm_p4_time(const tm_switch *tm, uint64_t now_ns) {
     uint64_t since = now_ns > tm->epoch_ns ? now_ns - tm->epoch_ns : 0;
-    return (tm->unit_ns == 1 ? since : since / tm->unit_ns) & 0xffffffffffffull;
+    uint64_t unit_ns = P4_UNIT_NS(tm);
+    return (unit_ns == 1 ? since : since / unit_ns) & 0xffffffffffffull;
 }
 
 /* ---- tm_store.c ---- */
@@ -155,7 +156,7 @@ void tm_pass(tm_switch *tm, queued_packet *q); /* that was pushed with tm_push_p
 /* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
 void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
 /* What leaves for a packet behind egress; more than `capacity`: it does not fit. */
-uint32_t tm_bytes(const tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity);
+uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity);
 /* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
 int tm_copy_bytes(tm_switch *tm, queued_packet *q);
 

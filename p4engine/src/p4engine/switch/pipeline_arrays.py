@@ -104,9 +104,9 @@ class Arrays(Instance):
         self._check(status, what)
 
     def register_reset(self, name: str) -> None:
-        """All elements to 0."""
+        """All elements to what they are at the beginning: 0 where the program does not say."""
         r = self.names.register(name)
-        self.register_write(name, (0, r.size), 0)
+        self.register_write(name, (0, r.size), r.initial)
 
     # ---- counters and meters ----
 

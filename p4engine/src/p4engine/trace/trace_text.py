@@ -139,6 +139,8 @@ class Printer:
             how = INSTANCE_TYPES.get(v[2]) if self.arrives else "again for a clone"
             self.arrives = False
             note = f": {v[1]} bytes on port {v[0]}" + (f", {how}" if how else "")
+        elif stage == "egress parser":
+            note = f": {v[1]} bytes to port {v[0]}"
         elif stage == "egress":
             how = INSTANCE_TYPES.get(v[2])
             note = f": to port {v[0]}" + (f", copy {v[1]}" if v[1] else "")
@@ -153,7 +155,7 @@ class Printer:
     def _end(self, event: Event) -> list[Text]:
         self.last = None
         v = event.values
-        if event.site["stage"] == "deparser":
+        if event.site["stage"].endswith("deparser"):
             total = v[0] + v[1]
             text = f"{v[0]} bytes of headers, {v[1]} bytes of payload"
             if v[2] and v[2] < total:

@@ -15,7 +15,11 @@ from p4engine.frontend import ast
 from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.types import Composite
-from p4engine.middle.architecture import Architecture, BlockArgument, ExternShape
+from p4engine.middle.architecture import Architecture, BlockArgument, ExternShape, StageTrace
+
+STD, REQ = "P->base.std.", "P->base.req."
+ASKED = ("clone", "clone_session", "resubmit", "recirculate", "truncate", "failed")
+REQUESTS = tuple(REQ + name for name in ASKED)
 
 
 class V1Model(Architecture):
@@ -35,6 +39,22 @@ class V1Model(Architecture):
     }
     structs = {"standard_metadata_t": "p4_std"}
     controls = {"ingress": "ig", "egress": "eg"}
+    arrival = ("std.ingress_port", "length", "std.instance_type")
+    stages = {
+        "p": StageTrace("parser", (f"{STD}ingress_port", "P->base.length", f"{STD}instance_type")),
+        "vr": StageTrace("verify"),
+        "ig": StageTrace("ingress", end=(f"{STD}egress_spec", f"{STD}mcast_grp", *REQUESTS)),
+        "eg": StageTrace(
+            "egress",
+            (f"{STD}egress_port", f"{STD}egress_rid", f"{STD}instance_type"),
+            (f"{STD}egress_spec", "0", *REQUESTS),
+        ),
+        "ck": StageTrace("update"),
+        "dep": StageTrace(
+            "deparser",
+            end=("(uint64_t)(out - begin)", "P->base.payload_length", f"{REQ}truncate"),
+        ),
+    }
 
     def check(self, checker: Checker, diagnostics: Diagnostics) -> None:
         check_architecture(checker, diagnostics)

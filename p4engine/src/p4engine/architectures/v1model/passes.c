@@ -17,7 +17,7 @@ int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
     return 1;
 }
 
-uint32_t tm_bytes(const tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity) {
+uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity) {
     return tm->program->deparse(tm->instance, packet, out, capacity);
 }
 

@@ -15,6 +15,7 @@ class PipelineEmitter:
     """The C of a program for V1Switch."""
 
     counts_hits = True
+    c_headers = ()
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts

@@ -29,11 +29,12 @@ from p4engine.frontend.checker.check_types import (
     declare_type_parameters,
     resolve,
 )
-from p4engine.frontend.checker.check_values import check_value, known_at_instantiation
+from p4engine.frontend.checker.check_values import check_value, known_at_instantiation, same_type
 from p4engine.frontend.checker.checker import Checker, DeclarationRules
 from p4engine.frontend.diagnostics import Diagnostics, Place, did_you_mean
 from p4engine.frontend.types import (
     BOOL,
+    DONT_CARE,
     ERROR,
     INT,
     UNKNOWN,
@@ -41,9 +42,11 @@ from p4engine.frontend.types import (
     BlockType,
     Composite,
     EnumType,
+    ExternType,
     SetOf,
     Tuple,
     Type,
+    substitute,
     underlying,
 )
 
@@ -272,12 +275,51 @@ def _instance(c: Checker, d: ast.Instance) -> None:
         d.constructor = construct(c, d.place, target, d.arguments)
     d.type = UNKNOWN if d.constructor is None else d.constructor.type
     _place(c, d)
-    if d.body is not None:
-        c.error(d.place, "instances with abstract methods are not supported by v1model")
+    _abstract_methods(c, d)
     is_package = isinstance(d.type, BlockType) and isinstance(d.type.decl, ast.Package)
     if _at_top(c) and is_package and d.name == "main":
         c.main_instance = d
     c.declare(d)
+
+
+def _abstract_methods(c: Checker, d: ast.Instance) -> None:
+    """Check the bodies that an instance gives the abstract methods of its extern."""
+    made = d.constructor
+    if made is None or not isinstance(made.type, ExternType):
+        if made is not None and d.body is not None:
+            c.error(d.place, f"only an extern has abstract methods, {made.name} is none")
+        return
+    wanted = {m.name: m for m in made.type.decl.methods if m.abstract}
+    bindings = dict(
+        zip((p.type for p in made.type.decl.type_parameters), made.type.arguments, strict=False)
+    )
+    for inner in d.body or []:
+        method = wanted.pop(inner.name, None)
+        if not isinstance(inner, ast.Function) or method is None:
+            c.error(inner.place, f"extern {made.name} has no abstract method '{inner.name}'")
+            continue
+        with c.inner_scope():
+            c.check_declaration(inner)
+        _same_signature(c, inner, method, bindings)
+    for name in wanted:
+        c.error(d.place, f"'{d.name}' must give the abstract method {name} of {made.name} a body")
+
+
+def _same_signature(
+    c: Checker, have: ast.Function, want: ast.Function, bindings: dict[Type, Type]
+) -> None:
+    """Report where `have` cannot stand for the abstract method `want`."""
+    what = f"the abstract method {want.name}"
+    needed = [p for p in want.parameters if not any(a.name == "optional" for a in p.annotations)]
+    if not len(needed) <= len(have.parameters) <= len(want.parameters):
+        c.error(have.place, f"{what} has {len(want.parameters)} parameters")
+        return
+    for p, q in zip(have.parameters, want.parameters, strict=False):
+        type_ = substitute(q.type, bindings)
+        if p.direction != q.direction or not (type_ == DONT_CARE or same_type(p.type, type_)):
+            c.error(p.place, f"parameter '{p.name}' of {what} must be {q.direction} {type_}")
+    if not same_type(have.type, substitute(want.type, bindings)):
+        c.error(have.place, f"{what} must return {want.type}")
 
 
 def _at_top(c: Checker) -> bool:

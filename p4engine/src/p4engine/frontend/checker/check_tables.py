@@ -35,6 +35,18 @@ from p4engine.frontend.types import (
     width_of,
 )
 
+# The properties of tables, in any architecture, whose value is an extern object.
+EXTERN_PROPERTIES = (
+    "counters",
+    "meters",
+    "implementation",
+    "registers",
+    "filters",
+    "proxy_hash",
+    "atcam",
+    "alpm",
+)
+
 # ---- elements of the keys of entries and of the labels of a select ----
 
 
@@ -195,7 +207,7 @@ def _property(c: Checker, info: ast.TableInfo, prop: ast.Property) -> None:
                 c.error(value.place, "priority_delta must be a positive number")
         elif const is not None and not isinstance(const, bool):
             c.error(value.place, f"{prop.name} must be true or false")
-    elif prop.name in ("counters", "meters", "implementation"):
+    elif prop.name in EXTERN_PROPERTIES:
         got = c.check(value)
         if got != UNKNOWN and not isinstance(got, ExternType):
             c.error(value.place, f"{prop.name} needs an extern object, not {got}")
@@ -203,6 +215,8 @@ def _property(c: Checker, info: ast.TableInfo, prop: ast.Property) -> None:
         "psa_idle_timeout",
         "add_on_miss",
         "default_idle_timeout_for_data_plane",
+        "idle_timeout",
+        "requires_versioning",
     ):
         c.warning(prop.place, f"the table property '{prop.name}' is unknown")
         c.check(value)

@@ -40,6 +40,11 @@ def same_type(a: Type, b: Type) -> bool:
     """Are the types equal, as far as they are known?"""
     if a is b or a == b or UNKNOWN in (a, b):
         return True
+    if isinstance(a, ExternType) and isinstance(b, ExternType):
+        return a.decl is b.decl and all(
+            DONT_CARE in (x, y) or same_type(x, y)
+            for x, y in zip(a.arguments, b.arguments, strict=False)
+        )
     if isinstance(a, Tuple) and isinstance(b, Tuple):
         return len(a.elements) == len(b.elements) and all(
             same_type(x, y) for x, y in zip(a.elements, b.elements, strict=True)
@@ -54,7 +59,9 @@ def coerce(c: Checker, expr: ast.Expr, want: Type, what: str = "") -> bool:
         return True
     if have is ast.UNCHECKED:
         return False
-    if UNKNOWN in (have, want):
+    if UNKNOWN in (have, want) or want == DONT_CARE:  # a type argument `_` takes any value
+        return True
+    if isinstance(have, ExternType) and same_type(have, want):
         return True
     base = want if isinstance(want, EnumType | NewType) else underlying(want)
     if have == INT and isinstance(want, Bits):

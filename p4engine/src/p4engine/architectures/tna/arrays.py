@@ -1,0 +1,195 @@
+"""Registers with their actions, counters and meters of TNA to C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from p4engine.architectures.tna.accesses import Accesses
+from p4engine.backend.c_text import zero
+from p4engine.backend.emit_architecture import Parts
+from p4engine.backend.emit_expr import has_effect
+from p4engine.frontend import ast
+from p4engine.frontend.diagnostics import Place
+from p4engine.frontend.types import Bits, Composite, Type, underlying, width_of
+from p4engine.middle.instantiate import ExternInstance
+
+COLOURS = (0, 1, 3)  # green, yellow and red, where the program names no others
+RED = 3  # MeterColor_t.RED
+
+
+class ArrayEmitter:
+    """What a program addresses by number. `functions` has the externs' C by their P4 names."""
+
+    def __init__(self, parts: Parts, accesses: Accesses) -> None:
+        self.context, self.left, self.expressions = parts.context, parts.left, parts.expressions
+        self.composites, self.inline = parts.composites, parts.stages.inline
+        self.accesses = accesses
+        self.functions: dict[str, Callable[..., str | None]] = {
+            "Register.read": self._read,
+            "Register.write": self._write,
+            "RegisterAction.execute": self._execute,
+            "Counter.count": self._count,
+            "DirectCounter.count": self._count_direct,
+            "Meter.execute": self._meter,
+            "DirectMeter.execute": self._direct_meter,
+        }
+
+    # ---- registers ----
+
+    def _index(self, index: ast.Expr) -> str:
+        text = self.expressions.small(index)
+        if has_effect(index) or "(" in text:
+            return self.context.temp_c("uint64_t", text)
+        return text
+
+    def _cell(self, register: ExternInstance, at: str) -> tuple[str, str]:
+        """(C lvalue of an element, C condition that there is such an element)."""
+        group, member, _, _, _ = self.context.records.access[register.number]
+        self.context.used_records.add(group)
+        return f"R{group}[{at}].{member}", f"P4_IN({at}, {register.size})"
+
+    def _load(self, register: ExternInstance, cell: str, inside: str) -> str:
+        """A C variable with the value of an element, 0 where there is none."""
+        type_ = register.type.arguments[0]
+        under = underlying(type_)
+        if not isinstance(under, Composite):
+            return self.context.temp(type_, f"{inside} ? {cell} : 0")
+        total = width_of(under) or 0
+        raw = self.context.temp(Bits(total), f"{inside} ? {cell} : 0")
+        name = self.context.temp(type_, zero(type_))
+        low = total
+        for text, leaf in self.composites.leaves(name, type_):
+            width = width_of(leaf) or 0
+            low -= width
+            c_type = self.context.layout.c_type(leaf)
+            mask = (1 << width) - 1
+            self.context.out.append(f"{text} = ({c_type})({raw} >> {low} & {mask}ull);")
+        return name
+
+    def _packed(self, register: ExternInstance, name: str) -> str:
+        """C expression of the element that holds the value of the C variable `name`."""
+        type_ = register.type.arguments[0]
+        if not isinstance(underlying(type_), Composite):
+            return name
+        c_type = self.context.layout.c_type(Bits(width_of(type_) or 0))
+        low = width_of(type_) or 0
+        texts = []
+        for text, leaf in self.composites.leaves(name, type_):
+            low -= width_of(leaf) or 0
+            texts.append(f"({c_type})(({c_type}){text} << {low})")
+        return " | ".join(texts)
+
+    def _read(self, call: ast.MethodCall, index: ast.Expr) -> str:
+        register = self.context.extern(call)
+        at = self._index(index)
+        self.accesses.check(register, call.place)
+        return self._load(register, *self._cell(register, at))
+
+    def _write(self, call: ast.MethodCall, index: ast.Expr, value: ast.Expr) -> str:
+        register = self.context.extern(call)
+        type_ = register.type.arguments[0]
+        at = self._index(index)
+        text = self.composites.stable(self.expressions.value(value), type_)
+        self.accesses.check(register, call.place)
+        cell, inside = self._cell(register, at)
+        self.context.out.append(f"if ({inside}) {cell} = {self._packed(register, text)};")
+        return text
+
+    def _execute(self, call: ast.MethodCall, index: ast.Expr) -> str:
+        """One read-modify-write. Beyond the register's end nothing is changed, and the action sees
+        0."""
+        context = self.context
+        action = context.extern(call)
+        register = action.arguments["reg"]
+        assert isinstance(register, ExternInstance)
+        apply = action.bodies["apply"]
+        at = self._index(index)
+        self.accesses.check(register, call.place)
+        cell, inside = self._cell(register, at)
+        value = self._load(register, cell, inside)
+        result = context.temp(call.type, zero(call.type))
+        parameters = apply.parameters
+        types = (register.type.arguments[0], call.type)
+        arguments: ast.Bound = [
+            (parameter, self._variable(call.place, parameter.name, type_, text))
+            for parameter, type_, text in zip(parameters, types, (value, result), strict=False)
+        ]
+        body = apply.statements
+
+        def write() -> None:
+            context.out += self.inline.statements.statements(body)
+
+        self.inline.body(arguments, write)
+        packed = self._packed(register, value)
+        context.out.append(f"if ({inside}) {cell} = {packed};")
+        return result
+
+    def _variable(self, place: Place, name: str, type_: Type, text: str) -> ast.Name:
+        return self.context.variable(place, name, type_, text)
+
+    # ---- counters and meters ----
+
+    def _bytes(self, adjust: ast.Expr | None) -> str:
+        """C expression of the packet's length, less what a call takes off."""
+        if adjust is None:
+            return "P->base.length"
+        return f"P->base.length - (uint32_t)({self.expressions.small(adjust)})"
+
+    def _count(self, call: ast.MethodCall, index: ast.Expr, adjust: ast.Expr | None = None) -> None:
+        counter, at = self.context.extern(call), self.expressions.small(index)
+        self.context.out.append(
+            f"p4_counter_add(&I->counters[{counter.number}], {at}, {self._bytes(adjust)});"
+        )
+
+    def _count_direct(self, call: ast.MethodCall, adjust: ast.Expr | None = None) -> None:
+        applied = self.context.applied
+        if applied is None:
+            raise self.context.fatal(
+                call.place, "a direct counter can only count in an action of its table"
+            )
+        table = f"&I->tables[{applied.table}]"
+        self.context.out.append(
+            f"p4_direct_count({table}, {applied.entry}, {self._bytes(adjust)});"
+        )
+
+    def _colour(self, meter: ExternInstance, run: str, colour: ast.Expr | None) -> str:
+        """A C variable with what a meter says of this packet; one that came red stays red."""
+        number = self.context.temp_c("uint32_t", run)
+        if colour is not None:
+            came = self.context.temp_c("uint32_t", self.expressions.small(colour))
+            worst = f"{came} >= {RED} ? 2 : {came}"
+            self.context.out.append(f"if ({number} < ({worst})) {number} = {worst};")
+        names = [meter.arguments.get(name) for name in ("green", "yellow", "red")]
+        given = [n if isinstance(n, int) else c for n, c in zip(names, COLOURS, strict=True)]
+        text = f"(uint8_t)({number} == 0 ? {given[0]} : {number} == 1 ? {given[1]} : {given[2]})"
+        return self.context.temp_c("uint8_t", text)
+
+    def _meter(
+        self,
+        call: ast.MethodCall,
+        index: ast.Expr,
+        colour: ast.Expr | None = None,
+        adjust: ast.Expr | None = None,
+    ) -> str:
+        meter, at = self.context.extern(call), self.expressions.small(index)
+        run = (
+            f"p4_meter_run(&I->meters[{meter.number}], {at}, {self._bytes(adjust)}, P->base.now_ns)"
+        )
+        return self._colour(meter, run, colour)
+
+    def _direct_meter(
+        self,
+        call: ast.MethodCall,
+        colour: ast.Expr | None = None,
+        adjust: ast.Expr | None = None,
+    ) -> str:
+        applied = self.context.applied
+        if applied is None:
+            raise self.context.fatal(
+                call.place, "a direct meter can only be executed in an action of its table"
+            )
+        table = f"&I->tables[{applied.table}]"
+        run = (
+            f"p4_direct_meter_run({table}, {applied.entry}, {self._bytes(adjust)}, P->base.now_ns)"
+        )
+        return self._colour(self.context.extern(call), f"{applied.hit} ? {run} : 0", colour)

@@ -1,0 +1,141 @@
+"""What the engine relies on in TNA's declarations, and the pipelines of a program."""
+
+from __future__ import annotations
+
+from p4engine.frontend import ast
+from p4engine.frontend.checker.check_usage import children
+from p4engine.frontend.checker.checker import Checker
+from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.types import Bits, BlockType, Composite, ExternType, Type
+from p4engine.middle.instantiate import ExternInstance, Instances, Value
+
+# The blocks of a pipeline in the order of the package: name, class of the declaration.
+BLOCKS: tuple[tuple[str, type[ast.Decl]], ...] = (
+    ("ip", ast.Parser),
+    ("ig", ast.Control),
+    ("id", ast.Control),
+    ("ep", ast.Parser),
+    ("eg", ast.Control),
+    ("ed", ast.Control),
+)
+# The types of the blocks' parameters behind the packet, the headers and the program's metadata.
+INTRINSIC = {
+    "ip": (
+        "ingress_intrinsic_metadata_t",
+        "ingress_intrinsic_metadata_for_tm_t",
+        "ingress_intrinsic_metadata_from_parser_t",
+    ),
+    "ig": (
+        "ingress_intrinsic_metadata_t",
+        "ingress_intrinsic_metadata_from_parser_t",
+        "ingress_intrinsic_metadata_for_deparser_t",
+        "ingress_intrinsic_metadata_for_tm_t",
+    ),
+    "id": ("ingress_intrinsic_metadata_for_deparser_t", "ingress_intrinsic_metadata_t"),
+    "ep": (
+        "egress_intrinsic_metadata_t",
+        "egress_intrinsic_metadata_from_parser_t",
+        "egress_intrinsic_metadata_for_deparser_t",
+    ),
+    "eg": (
+        "egress_intrinsic_metadata_t",
+        "egress_intrinsic_metadata_from_parser_t",
+        "egress_intrinsic_metadata_for_deparser_t",
+        "egress_intrinsic_metadata_for_output_port_t",
+    ),
+    "ed": (
+        "egress_intrinsic_metadata_for_deparser_t",
+        "egress_intrinsic_metadata_t",
+        "egress_intrinsic_metadata_from_parser_t",
+    ),
+}
+PORT_METADATA, PORTS = "$PORT_METADATA", 512
+INGRESS = INTRINSIC["ig"]
+EGRESS = INTRINSIC["eg"]
+# The bits of parser_err for the errors of core.p4.
+PARSER_ERRORS = {
+    "NoError": 0,
+    "PacketTooShort": 0x02,
+    "NoMatch": 0x01,
+    "StackOutOfBounds": 0x40,
+    "HeaderTooShort": 0x40,
+    "ParserTimeout": 0x10,
+    "ParserInvalidArgument": 0x20,
+    "CounterRange": 0x04,
+}
+
+
+def check_architecture(checker: Checker, diagnostics: Diagnostics) -> None:
+    """Report where the program's architecture is not the one that the engine implements."""
+    for name in dict.fromkeys((*INGRESS, *EGRESS)):
+        if not isinstance(intrinsic(checker, name), Composite):
+            diagnostics.error(checker.main.place, f"tna.p4 must declare {name}")
+    for name in PARSER_ERRORS:
+        if name not in checker.errors:
+            diagnostics.error(checker.main.place, f"core.p4 must declare error.{name}")
+    for pipe in pipelines(checker, diagnostics):
+        assert isinstance(pipe.type, BlockType) and pipe.constructor is not None
+        kinds = [
+            type(value.type.decl)
+            for _, value in pipe.constructor.arguments
+            if value is not None and isinstance(value.type, BlockType)
+        ]
+        if kinds != [kind for _, kind in BLOCKS]:
+            raise diagnostics.fatal(
+                pipe.place, f"'{pipe.name}' does not have the six blocks of tna.p4's Pipeline"
+            )
+
+
+def add_port_metadata(instances: Instances) -> None:
+    """Where the program unpacks port metadata, the control plane has them as a register."""
+    found = [b for b in instances.blocks.values() if calls(b.decl, "port_metadata_unpack")]
+    decl = instances.checker.globals.find("Register")
+    if not found or not isinstance(decl, ast.ExternObject):
+        return
+    known = instances.externs.setdefault("register", [])
+    type_ = ExternType(decl, (Bits(64), Bits(9)))
+    size: dict[str, Value] = {"size": PORTS}
+    made = ExternInstance("register", PORT_METADATA, type_, size, len(known), found[0].decl.place)
+    known.append(made)
+
+
+def port_metadata(instances: Instances) -> ExternInstance | None:
+    """The register of `add_port_metadata`."""
+    known = instances.externs.get("register", [])
+    return next((each for each in known if each.name == PORT_METADATA), None)
+
+
+def calls(node: ast.Node, function: str) -> bool:
+    """True if the program text below `node` calls an extern function of that name."""
+    todo: list[ast.Node] = [node]
+    while todo:
+        each = todo.pop()
+        made = each.call if isinstance(each, ast.Call) else None
+        if isinstance(made, ast.ExternCall) and made.decl.name == function:
+            return True
+        todo += children(each)
+    return False
+
+
+def intrinsic(checker: Checker, name: str) -> Type | None:
+    """The type of that name at the top level."""
+    decl = checker.globals.find(name)
+    return decl.type if isinstance(decl, ast.Composite) else None
+
+
+def pipelines(checker: Checker, diagnostics: Diagnostics) -> list[ast.Instance]:
+    """The pipelines that `main` is made of, by the number of the pipe. Raises Fatal."""
+    assert checker.main.constructor is not None
+    found: list[ast.Instance] = []
+    for _, value in checker.main.constructor.arguments:
+        if value is None:
+            continue
+        pipe = value.decl if isinstance(value, ast.Name) else None
+        if not isinstance(pipe, ast.Instance) or pipe.constructor is None:
+            raise diagnostics.fatal(
+                value.place,
+                "Switch needs the names of instances of Pipeline, such as"
+                " Pipeline(...) pipe; Switch(pipe) main;",
+            )
+        found.append(pipe)
+    return found

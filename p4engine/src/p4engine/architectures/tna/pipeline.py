@@ -1,0 +1,311 @@
+"""The pipeline of TNA to C: six functions for each pipeline of the program, and the entry points
+that choose between pipelines by the packet's port."""
+
+from __future__ import annotations
+
+from p4engine.architectures.tna.accesses import Accesses
+from p4engine.architectures.tna.arithmetic import ArithmeticEmitter
+from p4engine.architectures.tna.arrays import ArrayEmitter
+from p4engine.architectures.tna.declarations import (
+    EGRESS,
+    INGRESS,
+    INTRINSIC,
+    intrinsic,
+    port_metadata,
+)
+from p4engine.architectures.tna.parsing import ParsingEmitter
+from p4engine.architectures.tna.requests import RequestEmitter
+from p4engine.backend.emit_architecture import Functions, Parts
+from p4engine.backend.emit_fields import Fields
+from p4engine.frontend import ast
+from p4engine.frontend.checker.check_usage import children
+from p4engine.frontend.types import Bits, Composite, Type, underlying
+from p4engine.middle.instantiate import ExternInstance, TableInstance
+
+# The C member of a gress's state for each intrinsic struct, by what its name ends in.
+MEMBERS = {
+    "_for_tm_t": "tm",
+    "_from_parser_t": "prsr",
+    "_for_deparser_t": "dprsr",
+    "_for_output_port_t": "oport",
+    "": "md",
+}
+STD = "P->base.std."
+# What the headers in front of a packet hold: C by the field's name. All other fields are 0.
+INGRESS_FIELDS = {
+    "resubmit_flag": f"{STD}resubmit_flag",
+    "ingress_port": f"{STD}ingress_port",
+    "ingress_mac_tstamp": f"{STD}ingress_time",
+}
+EGRESS_FIELDS = {
+    "egress_port": f"{STD}egress_port",
+    "enq_qdepth": f"{STD}enq_qdepth",
+    "enq_tstamp": f"{STD}enq_timestamp",
+    "deq_qdepth": f"{STD}deq_qdepth",
+    "deq_timedelta": f"{STD}deq_timedelta",
+    "egress_rid": f"{STD}egress_rid",
+    "egress_rid_first": f"{STD}rid_first",
+    "egress_qid": f"{STD}qid",
+    "pkt_length": "P->base.length",
+}
+# Where the traffic manager finds what ingress leaves for it.
+FOR_TM = {
+    "ucast_egress_port": "egress_port",
+    "bypass_egress": "bypass_egress",
+    "qid": "priority",
+    "copy_to_cpu": "copy_to_cpu",
+    "mcast_grp_a": "mcast_grp_a",
+    "mcast_grp_b": "mcast_grp_b",
+    "level2_exclusion_id": "exclusion",
+    "rid": "rid",
+}
+PORT_METADATA_BYTES = 8
+
+
+def member_of(name: str) -> str:
+    """The C member for an intrinsic struct."""
+    return next(member for end, member in MEMBERS.items() if name.endswith(end))
+
+
+class PipelineEmitter:
+    """The C of a program for Switch."""
+
+    counts_hits = False
+    c_headers = ("tna.h",)
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts, self.context = parts, parts.context
+        self.blocks = parts.context.instances.blocks
+        self.pipes = len(self.blocks) // len(INTRINSIC)
+        self.headers: list[Type] = []
+        self.metadata: list[Type] = []
+        for name in ("ip", "ep"):
+            for number in range(self.pipes):
+                parameters = self.blocks[_named(name, number)].decl.parameters
+                self.headers.append(parameters[1].type)
+                self.metadata.append(parameters[2].type)
+        self.accesses = Accesses(parts.context)
+        self.arithmetic = ArithmeticEmitter(parts)
+        self.parsing = ParsingEmitter(parts)
+        self.functions: Functions = {
+            **ArrayEmitter(parts, self.accesses).functions,
+            **self.arithmetic.functions,
+            **self.parsing.functions,
+            **RequestEmitter(parts).functions,
+        }
+        self.sees_errors = any(_mentions(b.decl, "parser_err") for b in self.blocks.values())
+
+    def selector_hash(self, table: TableInstance, keys: Fields) -> str:
+        assert table.profile is not None
+        chosen = table.profile.arguments.get("hash")
+        assert isinstance(chosen, ExternInstance)
+        leaves: list[tuple[str, Type]] = []
+        for text, type_ in keys:
+            leaves += self.parts.composites.leaves(text, type_)
+        return self.arithmetic.hash(chosen, leaves, 32, table.decl.place)
+
+    # ---- the packet's state ----
+
+    def state(self) -> str:
+        made = []
+        for gress, parser, structs in (("i", "ip", INGRESS), ("e", "ep", EGRESS)):
+            for number in range(self.pipes):
+                decl = self.blocks[_named(parser, number)].decl
+                c_type = self.context.layout.c_type
+                members = [
+                    f"{c_type(decl.parameters[2].type)} m;",
+                    f"{c_type(decl.parameters[1].type)} h;",
+                    *(f"{c_type(self._struct(name))} {member_of(name)};" for name in structs),
+                    self.parsing.members(),
+                    self.accesses.members(),
+                ]
+                made.append(f"struct {{ {' '.join(members)} }} {gress}{number};")
+        return " ".join(made)
+
+    def _struct(self, name: str) -> Composite:
+        found = intrinsic(self.context.checker, name)
+        assert isinstance(found, Composite)
+        return found
+
+    def _member(self, base: str, struct: str, field: str) -> str | None:
+        """The C of a field of an intrinsic struct; None: the program's has none."""
+        type_ = self._struct(struct)
+        if field not in type_.fields:
+            return None
+        return f"{base}{member_of(struct)}.{self.context.layout.member(type_, field)}"
+
+    # ---- stages ----
+
+    def _stage(self, name: str, number: int, behind: str = "") -> str:
+        base = f"P->{'i' if name in ('ip', 'ig', 'id') else 'e'}{number}."
+        block = self.blocks[_named(name, number)]
+        self.context.gress = base
+        bindings = [f"{base}h", f"{base}m", *(base + member_of(s) for s in INTRINSIC[name])]
+        if name not in ("ig", "eg"):
+            bindings.insert(0, "")
+        bindings = bindings[: len(block.decl.parameters)]
+        return self.parts.stages.stage(_named(name, number), block, bindings, behind)
+
+    def _prefix(self, struct: str, values: dict[str, str], more: int) -> tuple[str, int]:
+        """(C statements, bytes) of the header in front of the packet, as a local array."""
+        fields: list[tuple[str, Type]] = []
+        for name, type_ in self._struct(struct).fields.items():
+            under = underlying(type_)
+            assert isinstance(under, Bits)
+            text = values.get(name, "0")
+            if text != "0":
+                text = f"({text} & {(1 << under.width) - 1}ull)"
+            fields.append((text, type_))
+        stores, bits = self.parts.fields.stores(fields, "prefix")
+        size = bits // 8 + more
+        return f"uint8_t prefix[{size}];\n" + "\n".join(stores), size
+
+    def _parser(self, name: str, number: int) -> str:
+        """The C function of a parser, from the beginning of the gress's state."""
+        base = f"P->{name[0]}{number}"
+        if name == "ip":
+            struct, source = "ingress_intrinsic_metadata_from_parser_t", f"{STD}ingress_time"
+            prefix, size = self._prefix("ingress_intrinsic_metadata_t", INGRESS_FIELDS, 8)
+            prefix += f"\n{self._port_metadata()}"
+            prefix += f"\np4_store64(prefix + {size - PORT_METADATA_BYTES}, {STD}word);"
+            prefix += f"\n{STD}next[0] = (p4_piece){{P->base.data, P->base.length}};"
+            prefix += f"\n{STD}pieces = 1;"
+        else:
+            struct, source = "egress_intrinsic_metadata_from_parser_t", f"{STD}egress_time"
+            prefix, size = self._prefix("egress_intrinsic_metadata_t", EGRESS_FIELDS, 0)
+        lines = [
+            f"memset(&{base}, 0, sizeof {base});",
+            prefix,
+            f"const uint8_t *p = prefix, *end = prefix + {size};\n(void)I;",
+        ]
+        if self.context.trace.headers:  # a trace shows where headers are, so all is one piece
+            lines.append("tna_rest(&P->base, &p, &end);\nconst uint8_t *const first = p;")
+        port = self._member(f"{base}.", "ingress_intrinsic_metadata_for_tm_t", "ucast_egress_port")
+        if name == "ip" and port is not None:
+            lines.append(f"{port} = TNA_NO_PORT;")
+        stamp = self._member(f"{base}.", struct, "global_tstamp")
+        errors = self._member(f"{base}.", struct, "parser_err")
+        stage = self._stage(name, number)
+        lines += [stage, "goto accepted;\nreject:;"]
+        if not self.sees_errors:
+            lines.append(f"{STD}rejected = 1;")
+        lines.append("accepted:;\ntna_rest(&P->base, &p, &end);\nP->base.payload = p;")
+        lines.append("P->base.payload_length = (uint32_t)(end - p);")
+        # The parser may assign its out parameters; what the hardware fills in comes last.
+        if stamp is not None:
+            lines.append(f"{stamp} = {source};")
+        if errors is not None:
+            lines.append(f"{errors} = {STD}parser_error;")
+        head = f"static inline void run_{_named(name, number)}"
+        head += "(p4_instance *restrict I, phv *restrict P)"
+        return self.parts.stages.function(head, "\n".join(lines))
+
+    def _port_metadata(self) -> str:
+        """C that takes the port's metadata from their register; resubmit data stay."""
+        register = port_metadata(self.context.instances)
+        if register is None:
+            return ""
+        group, member, _, _, _ = self.context.records.access[register.number]
+        self.context.used_records.add(group)
+        port = f"{STD}ingress_port"
+        return (
+            f"if (!{STD}resubmit_flag && {port} < {register.size})"
+            f" {STD}word = R{group}[{port}].{member};"
+        )
+
+    def _control(self, name: str, number: int) -> str:
+        base = f"P->{name[0]}{number}."
+        lines = []
+        if name == "ig":
+            struct = "ingress_intrinsic_metadata_for_tm_t"
+            for field, place in FOR_TM.items():
+                text = self._member(base, struct, field)
+                if text is not None:
+                    lines.append(f"{STD}{place} = {text};")
+        struct = f"{'in' if name == 'ig' else 'e'}gress_intrinsic_metadata_for_deparser_t"
+        text = self._member(base, struct, "drop_ctl")
+        if text is not None:
+            lines.append(f"{STD}drop_ctl = {text};")
+        stage = self._stage(name, number, "\n".join(lines))
+        head = f"static inline void run_{_named(name, number)}"
+        head += "(p4_instance *restrict I, phv *restrict P)"
+        return self.parts.stages.function(head, stage)
+
+    def _deparser(self, name: str, number: int) -> str:
+        body = (
+            "uint8_t *const begin = out, *const limit = out + capacity;\n(void)I; (void)limit;\n"
+            f"{self._stage(name, number)}\nreturn (uint32_t)(out - begin);"
+        )
+        head = f"static inline uint32_t run_{_named(name, number)}"
+        head += "(p4_instance *restrict I, phv *restrict P, uint8_t *restrict out,"
+        return self.parts.stages.function(f"{head} uint32_t capacity)", body)
+
+    def pipeline(self) -> list[str]:
+        made = []
+        for number in range(self.pipes):
+            made += [
+                self._parser("ip", number),
+                self._control("ig", number),
+                self._deparser("id", number),
+                self._parser("ep", number),
+                self._control("eg", number),
+                self._deparser("ed", number),
+            ]
+        return [*made, *self._entry_functions()]
+
+    def _each(self, port: str, write: str) -> str:
+        """C that runs `write` with {n} for the number of the pipeline of `port`."""
+        if self.pipes == 1:
+            return write.format(n="")
+        cases = " ".join(
+            f"case {n}: {write.format(n=f'_{n}' if n else '')} break;" for n in range(self.pipes)
+        )
+        return f"switch (({port} >> 7) % {self.pipes}) {{ {cases} }}"
+
+    def _entry_functions(self) -> list[str]:
+        ingress, egress = f"{STD}ingress_port", f"{STD}egress_port"
+        head = "(p4_instance *I, p4_packet *packet) {\nphv *P = (phv *)packet;\n"
+        passed = "(p4_instance *I, p4_packet *packet, uint8_t *out, uint32_t capacity)"
+        goes_on = f"if ({STD}rejected) return;"
+        with self.context.capture() as arrived:
+            self.context.trace.packet_arrived()
+        return [
+            f"static void ingress{head}{' '.join(arrived)}"
+            f"{STD}rejected = 0;\n"
+            + self._each(ingress, f"run_ip{{n}}(I, P); {goes_on} run_ig{{n}}(I, P);")
+            + "\n}\n",
+            f"static void egress{head}{STD}rejected = 0;\n"
+            + self._each(egress, f"run_ep{{n}}(I, P); {goes_on} run_eg{{n}}(I, P);")
+            + "\n}\n",
+            f"static uint32_t deparse_headers{passed} {{\nphv *P = (phv *)packet;\n"
+            + "uint32_t length = 0;\n"
+            + self._each(ingress, "length = run_id{n}(I, P, out, capacity);")
+            + "\nreturn length;\n}\n",
+            f"static uint32_t deparse{passed} {{\nphv *P = (phv *)packet;\nuint32_t length = 0;\n"
+            + self._each(egress, "length = run_ed{n}(I, P, out, capacity);")
+            + "\nreturn p4_append_payload(packet, out, length, capacity);\n}\n",
+        ]
+
+    def around(self) -> list[str]:
+        return []
+
+    def entry_points(self) -> str:
+        return "0, 0, ingress, egress, deparse, deparse_headers, 0, 0"
+
+    def field_lists(self) -> list[int]:
+        return []
+
+
+def _named(name: str, number: int) -> str:
+    return f"{name}_{number}" if number else name
+
+
+def _mentions(node: ast.Node, field: str) -> bool:
+    """True if the program text below `node` reads a field of that name."""
+    todo: list[ast.Node] = [node]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, ast.Member) and each.name == field:
+            return True
+        todo += children(each)
+    return False

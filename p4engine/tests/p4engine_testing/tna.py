@@ -1,0 +1,145 @@
+"""Small programs for TNA: a frame to put fragments into, and the cases of data/tna.txt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from p4engine_testing import DATA
+
+FRAME = """
+#include <core.p4>
+#include <tna.p4>
+header h_t { bit<8> op; bit<8> a; bit<16> b; bit<32> c; }
+%(top)s
+struct headers_t { %(headers)s h_t h; }
+struct metadata_t { %(metadata)s }
+parser MyIngressParser(packet_in packet, out headers_t hdr, out metadata_t meta,
+        out ingress_intrinsic_metadata_t ig_intr) {
+    %(parser_locals)s
+    state start {
+        packet.extract(ig_intr);
+        packet.advance(PORT_METADATA_SIZE);
+        transition parse;
+    }
+    %(parser)s
+}
+control MyIngress(inout headers_t hdr, inout metadata_t meta,
+        in ingress_intrinsic_metadata_t ig_intr,
+        in ingress_intrinsic_metadata_from_parser_t ig_prsr,
+        inout ingress_intrinsic_metadata_for_deparser_t ig_dprsr,
+        inout ingress_intrinsic_metadata_for_tm_t ig_tm) {
+    %(locals)s
+    apply { ig_tm.ucast_egress_port = 1; %(apply)s }
+}
+control MyIngressDeparser(packet_out packet, inout headers_t hdr, in metadata_t meta,
+        in ingress_intrinsic_metadata_for_deparser_t ig_dprsr) {
+    %(deparser_locals)s
+    apply { %(deparser)s }
+}
+%(egress_top)s
+struct egress_headers_t { %(egress_headers)s h_t h; }
+struct egress_metadata_t { %(egress_metadata)s }
+parser MyEgressParser(packet_in packet, out egress_headers_t hdr, out egress_metadata_t meta,
+        out egress_intrinsic_metadata_t eg_intr) {
+    %(egress_parser_locals)s
+    state start { packet.extract(eg_intr); transition parse; }
+    %(egress_parser)s
+}
+control MyEgress(inout egress_headers_t hdr, inout egress_metadata_t meta,
+        in egress_intrinsic_metadata_t eg_intr,
+        in egress_intrinsic_metadata_from_parser_t eg_prsr,
+        inout egress_intrinsic_metadata_for_deparser_t eg_dprsr,
+        inout egress_intrinsic_metadata_for_output_port_t eg_oport) {
+    %(egress_locals)s
+    apply { %(egress)s }
+}
+control MyEgressDeparser(packet_out packet, inout egress_headers_t hdr, in egress_metadata_t meta,
+        in egress_intrinsic_metadata_for_deparser_t eg_dprsr) {
+    %(egress_deparser_locals)s
+    apply { %(egress_deparser)s }
+}
+Pipeline(MyIngressParser(), MyIngress(), MyIngressDeparser(),
+         MyEgressParser(), MyEgress(), MyEgressDeparser()) pipe;
+%(main)s
+"""
+DEFAULTS = {
+    "top": "",
+    "headers": "",
+    "metadata": "",
+    "parser_locals": "",
+    "parser": "state parse { packet.extract(hdr.h); transition accept; }",
+    "locals": "",
+    "apply": "",
+    "deparser_locals": "",
+    "deparser": "packet.emit(hdr);",
+    "egress_top": "",
+    "egress_headers": "",
+    "egress_metadata": "",
+    "egress_parser_locals": "",
+    "egress_parser": "state parse { packet.extract(hdr.h); transition accept; }",
+    "egress_locals": "",
+    "egress": "",
+    "egress_deparser_locals": "",
+    "egress_deparser": "packet.emit(hdr);",
+    "main": "Switch(pipe) main;",
+}
+
+
+def source(**parts: str) -> str:
+    """A whole program from its parts; see DEFAULTS."""
+    unknown = set(parts) - set(DEFAULTS)
+    assert not unknown, unknown
+    return FRAME % (DEFAULTS | parts)
+
+
+@dataclass
+class Step:
+    """A packet (`port`, `data`) with what leaves for it, or a text command with what it prints."""
+
+    port: int = 0
+    data: bytes = b""
+    command: str = ""
+    leaves: list[tuple[int, bytes]] = field(default_factory=list)
+    prints: str = ""
+
+
+@dataclass
+class Case:
+    """A program in parts, and the steps to take with it; `error`: it is refused with that."""
+
+    name: str
+    parts: dict[str, str]
+    steps: list[Step]
+    error: str = ""
+
+
+def cases() -> list[Case]:
+    """The cases of data/tna.txt, whose head says how they are written."""
+    result = []
+    for block in (DATA / "tna.txt").read_text().split("\n== ")[1:]:
+        name, *lines = block.splitlines()
+        parts: dict[str, list[str]] = {}
+        steps: list[Step] = []
+        error = ""
+        current: list[str] = []
+        for line in lines:
+            if line.startswith("    "):
+                current.append(line[4:])
+            elif line.startswith("> "):
+                _, port, *data = line.split()
+                steps.append(Step(int(port), bytes.fromhex("".join(data))))
+            elif line.startswith("< "):
+                _, port, *data = line.split()
+                steps[-1].leaves.append((int(port), bytes.fromhex("".join(data))))
+            elif line.startswith("$ "):
+                steps.append(Step(command=line[2:]))
+            elif line.startswith("= "):
+                steps[-1].prints = line[2:]
+            elif line.startswith("! "):
+                error = line[2:]
+            elif line:
+                part, _, text = line.partition(":")
+                current = parts.setdefault(part, [text.strip()])
+        made = {part: "\n".join(text) for part, text in parts.items()}
+        result.append(Case(name, made, steps, error))
+    return result
