@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from p4engine.control.commands import Commands
+from p4engine.fit.analysis import analyse
 from p4engine.switch.library import Switch
+from p4engine.trace.tracer import Tracer
+from p4engine.values.numbers import ControlError
+from p4engine_testing import programs
+from p4engine_testing.sanitizers import sanitized
 from p4engine_testing.tna import Case, cases, source
 
 from p4engine import P4Error, compile_program
@@ -37,3 +45,128 @@ def test_programs(tmp_path, case: Case):
         switch.receive(step.port, step.data, now_ns)
         left = [(port, bytes(data)) for _, port, data in switch.advance(now_ns)]
         assert left == step.leaves, step
+
+
+def _random_packets(*arguments: int) -> None:
+    process = sanitized("-m", "p4engine_testing.tna_fuzz", *map(str, arguments))
+    output = process.communicate()[0]
+    assert process.returncode == 0, output[-6000:]
+    assert "clean: " in output
+
+
+def test_random_packets_find_nothing():
+    _random_packets(1, 300, 6, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_random_packets_find_nothing_in_any_program():
+    _random_packets(2, 3000)
+
+
+def test_a_switch_cannot_change_its_architecture(tmp_path):
+    (tmp_path / "tna.p4").write_text(source())
+    (tmp_path / "v1model.p4").write_text(programs.source())
+    switch = Switch(compile_program(tmp_path / "tna.p4"))
+    with pytest.raises(ControlError, match="program is for v1model, and the switch for tna"):
+        switch.install(compile_program(tmp_path / "v1model.p4"))
+    switch.install(compile_program(tmp_path / "tna.p4"))
+
+
+def test_digests_reach_the_control_plane(tmp_path):
+    (tmp_path / "program.p4").write_text(
+        source(
+            top="struct learned_t { bit<16> b; bit<9> port; }",
+            metadata="bit<9> port;",
+            apply="meta.port = ig_intr.ingress_port; ig_dprsr.digest_type = hdr.h.a[2:0];",
+            deparser_locals="Digest<learned_t>() learned;",
+            deparser="if (ig_dprsr.digest_type == 3) { learned.pack({ hdr.h.b, meta.port }); }"
+            " packet.emit(hdr);",
+        )
+    )
+    switch = Switch(compile_program(tmp_path / "program.p4"))
+    got = []
+    switch.pipeline.on_digest(lambda *what: got.append(what))
+    for a in (3, 2, 3):
+        switch.receive(5, bytes([1, a, 0x12, 0x34, 0, 0, 0, 0]), 0)
+    assert [digest.name for digest in switch.compiled.info.digests] == ["MyIngressDeparser.learned"]
+    assert len(got) == 2
+    assert list(got[0][-1]) == [0x1234, 5]
+
+
+def test_a_trace_shows_both_gresses(tmp_path):
+    (tmp_path / "program.p4").write_text(source(apply="hdr.h.a = 7;"))
+    switch = Switch(compile_program(tmp_path / "program.p4", trace=True))
+    tracer = Tracer(switch)
+    switch.receive(3, bytes.fromhex("0105000000000000aa"), 0)
+    text = "\n".join(tracer.lines())
+    assert "parser MyIngressParser: 9 bytes on port 3" in text
+    assert "hdr.h, bytes 16 to 23" in text
+    assert "hdr.h.a = 7" in text and "to port 1" in text
+    assert "egress parser MyEgressParser: 9 bytes to port 1" in text
+    assert "hdr.h, bytes 27 to 34" in text
+    assert text.index("ingress deparser") < text.index("egress MyEgress: to port 1")
+
+
+def test_p4info_of_a_program(tmp_path):
+    p4info = pytest.importorskip("p4engine.p4runtime.p4info").p4info
+    (tmp_path / "program.p4").write_text(
+        source(
+            top="struct pair_t { bit<32> low; bit<32> high; }",
+            locals="Register<pair_t, bit<8>>(16) pairs;"
+            " Counter<bit<64>, bit<8>>(4, CounterType_t.PACKETS_AND_BYTES) seen;"
+            " Meter<bit<8>>(4, MeterType_t.BYTES) rate; ActionProfile(8) members;"
+            " Hash<bit<16>>(HashAlgorithm_t.CRC16) hash;"
+            " ActionSelector(members, hash, SelectorMode_t.FAIR, 4, 2) selector; action a() { }"
+            " table t { key = { hdr.h.op: exact; hdr.h.c: selector; } actions = { a; }"
+            " implementation = selector; size = 4; }",
+            apply="t.apply(); seen.count(0); hdr.h.a = rate.execute(1);",
+        )
+    )
+    info = p4info(tmp_path / "program.p4")
+    assert info.pkg_info.arch == "tna"
+    assert [register.type_spec.struct.name for register in info.registers] == ["pair_t"]
+    [profile] = info.action_profiles
+    assert (profile.preamble.name, profile.size, profile.with_selector) == (
+        "MyIngress.selector",
+        8,
+        True,
+    )
+    assert info.counters[0].spec.unit == info.counters[0].spec.BOTH
+    assert info.meters[0].spec.unit == info.meters[0].spec.BYTES
+
+
+def test_fit_counts_a_register_action_once(tmp_path):
+    (tmp_path / "program.p4").write_text(
+        source(
+            locals="Register<bit<32>, bit<8>>(16) counts;"
+            " RegisterAction<bit<32>, bit<8>, bit<32>>(counts) add = {"
+            " void apply(inout bit<32> value, out bit<32> result)"
+            " { value = value + hdr.h.c; result = value; } };"
+            " action count(bit<8> index) { hdr.h.b = (bit<16>)add.execute(index); }"
+            " table t { key = { hdr.h.op: exact; } actions = { count; } size = 4; }",
+            apply="t.apply(); if (hdr.h.b == 3) { ig_dprsr.drop_ctl = 1; }",
+        )
+    )
+    report = analyse(tmp_path / "program.p4")
+    assert report.problems == ()
+    [array] = report.arrays
+    assert [access.kind for access in array.accesses] == ["read and write"]
+
+
+def test_an_stf_test(tmp_path):
+    (tmp_path / "program.p4").write_text(
+        source(
+            locals="action to(PortId_t port) { ig_tm.ucast_egress_port = port; }"
+            " table t { key = { hdr.h.op: exact; } actions = { to; } size = 4; }",
+            apply="t.apply();",
+        )
+    )
+    (tmp_path / "program.stf").write_text(
+        "add t hdr.h.op:1 to(port:4)\n"
+        "packet 2 0100000000000000 aa\n"
+        "expect 4 0100000000000000 aa $\n"
+    )
+    command = [sys.executable, "-m", "p4engine", "stf", "program.p4", "program.stf"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -46,9 +46,9 @@ class _Program:
 
 
 def _read_externs(entry: Any) -> Iterator[Any]:
-    """All externs that are none of the other entities: v1model has none."""
+    """All externs that are none of the other entities: the architectures have none."""
     if entry.extern_type_id or entry.extern_id:
-        raise Refused(Code.NOT_FOUND, "v1model has no other externs")
+        raise Refused(Code.NOT_FOUND, "the architecture has no other externs")
     return iter(())
 
 
@@ -166,7 +166,7 @@ class Device:
         if which is None:
             invalid("the update has no entity")
         if which not in writers:
-            unimplemented("v1model has no other externs")
+            unimplemented("the architecture has no other externs")
         return kinds.Name(update.type), getattr(update.entity, which), writers[which]
 
     # ---- Read ----
@@ -269,6 +269,9 @@ class Device:
         except P4Error as error:
             text = _shortened(str(error))
             invalid(f"the program in p4_device_config cannot be compiled:\n{text}")
+        new, own = compiled.info.architecture, running.compiled.info.architecture
+        if new != own:
+            invalid(f"the program in p4_device_config is for {new}, and this switch for {own}")
         difference = first_difference(config.p4info, info)
         if difference is not None:
             invalid(f"the P4Info is not that of the program in p4_device_config: {difference}")

@@ -14,8 +14,8 @@ The switch understands one kind, P4 source, in two forms:
   Paths are relative, with `/`. `include` has the folders that `-I` names, `defines` what `-D`
   defines. Because the files are as they were written, the program is the same one for the cache
   and in messages as where it was compiled first.
-- **The text of a program** in one file, which may include `core.p4` and an architecture's file: UTF-8
-  text with the name of its package, such as `V1Switch`.
+- **The text of a program** in one file, which may include `core.p4` and an architecture's file:
+  UTF-8 text with an instance of its package, such as `V1Switch(`.
 
 Either may be wrapped in a `p4.tmp.P4DeviceConfig`, as the P4 tutorials' controllers do it.
 Everything else is for another switch, for instance the JSON that p4c writes for BMv2.
@@ -152,7 +152,7 @@ def source_of(data: bytes) -> Source | None:
             return None
         bundle = document.get("p4engine") if isinstance(document, dict) else None
         return None if bundle is None else _bundled(bundle)
-    if "\0" not in text and re.search(rf"\b({'|'.join(PACKAGES)})\b", text):
+    if "\0" not in text and re.search(rf"\b({'|'.join(PACKAGES)})\s*[<(]", text):
         return Source(TEXT_NAME, {TEXT_NAME: text})
     return None
 

@@ -251,7 +251,7 @@ class _Builder:
                 for word in METER_TYPES if "meter" in kind and extern.decl is not None else ():
                     if annotation(extern.decl, word) is not None:
                         made.spec.type = getattr(p4info_pb2.MeterSpec, word.upper())
-                made.spec.unit = type(made.spec).Unit.Value(units[extern.unit.name])
+                made.spec.unit = type(made.spec).Unit.Value(units[extern.unit.name.lower()])
                 if kind in direct:
                     made.direct_table_id = self.ids["table"][direct[kind][extern.name]]
                 else:

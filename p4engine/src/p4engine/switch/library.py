@@ -23,6 +23,7 @@ from p4engine.program_info import Table
 from p4engine.switch.pipeline_arrays import Arrays
 from p4engine.switch.pipeline_tables import Tables
 from p4engine.switch.replication import Replication
+from p4engine.values.numbers import ControlError
 
 # What a program's objects offer, carried out by `Pipeline`.
 PROGRAM_CALLS = (
@@ -201,7 +202,14 @@ class Switch(Replication):
         Tables, registers and counts are the new program's. Ports, links, groups, sessions and who
         listens to logs and digests stay. With another program a trace ends, and packets that wait
         in egress queues are dropped (`tm_program_set`).
+
+        Raises ControlError for a program for another architecture: the traffic manager stays.
         """
+        new_one, own = compiled.info.architecture, self.compiled.info.architecture
+        if new_one != own:
+            raise ControlError(
+                f"the program is for {new_one}, and the switch for {own}: start a switch with it"
+            )
         if compiled.hash != self.compiled.hash:
             self.trace_stop()
         old, new = self.pipeline, Pipeline(compiled, seed=self.pipeline.seed)

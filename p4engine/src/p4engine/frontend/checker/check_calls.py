@@ -455,7 +455,8 @@ def _function(
         e.call = ast.MethodCall(
             e.place, decl, result, bindings, receiver, extern.decl, arguments=bound
         )
-        if decl.name in ("lookahead", "extract", "emit"):
+        of_packet = extern.decl.name in ("packet_in", "packet_out")
+        if of_packet and decl.name in ("lookahead", "extract", "emit"):
             subject = bindings[variables[0]] if variables else UNKNOWN
             _packet_method(c, e, decl.name, subject, bound)
     return result
