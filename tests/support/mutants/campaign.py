@@ -89,7 +89,7 @@ COMPILER = tuple(
 SWITCH, VETH = "p4engine/tests/switch", "p4engine/tests/network/test_switch_veth.py"
 OF_RUNTIME = {
     "tm": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_install.py", f"{SWITCH}/test_p4_[av]*.py"),
-    "passes.c": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_p4_[av]*.py"),
+    "passes.h": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_p4_[av]*.py"),
     "architecture.h": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_p4_[av]*.py"),
     "train": (f"{SWITCH}/test_trains.py", VETH),
     "io": (VETH,),

@@ -89,7 +89,7 @@ def _install_c(file: str, text: str, folder: Path) -> None:
         shutil.copytree(each, copy / each.name)
     path = copy / (ROOT / file).relative_to(engine)
     path.write_text(text)
-    for architecture in [p for p in (copy / ARCHITECTURES.name).iterdir() if any(p.glob("*.c"))]:
+    for architecture in [p for p in (copy / ARCHITECTURES.name).iterdir() if any(p.glob("*.h"))]:
         if path.parent.parent == architecture.parent and path.parent != architecture:
             continue
         includes = [f"-I{copy / RUNTIME.name}", f"-I{architecture}"]

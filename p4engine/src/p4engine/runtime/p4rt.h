@@ -6,7 +6,7 @@
  * `p4_instance`, a packet brings its time, random numbers come from the instance's seed. So many switches
  * live in one process, and the same calls give the same packets.
  *
- * Life of a packet: the traffic manager hands it to the architecture (tm_arrive in the passes.c of its folder in
+ * Life of a packet: the traffic manager hands it to the architecture (tm_arrive in the passes.h of its folder in
  * `architectures/`, which says what comes after what), this calls the program's functions, and gives the packet back
  * for an egress queue; behind that the architecture has it again (tm_egress).
  *

@@ -1,6 +1,6 @@
-/* See tm.h for what this is. A packet comes in here: arrivals and events. The architecture (its passes.c) takes it
- * through the program's ingress and to a port's queue; tm_egress.c has the way from there to the outside. */
-#include "tm_state.h"
+/* See tm.h for what this is. A packet comes in here: arrivals and events. The architecture (its passes.h) takes it
+ * through the program's ingress and to a port's queue; tm_out.h has the way from there to the outside. */
+#include "passes.h"
 
 /* ---- events ---- */
 

@@ -1,7 +1,8 @@
 /* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm_setup.c (makes
- * and frees a switch), tm.c (arrivals and events), passes.c of the architecture (ingress and egress, and what they ask
- * for), which only tm_egress comes back to, tm_queues.c (egress queues), tm_egress.c (the way to the outside), tm_link.c,
- * tm_store.c (the memory of packets, and their events). Nothing outside of them includes this. */
+ * and frees a switch), tm.c (arrivals and events), with it passes.h of the architecture (tm_arrive and tm_pass: ingress;
+ * tm_egress, which the queues call back; and what these ask for) and tm_out.h (the way to the outside), tm_queues.c
+ * (egress queues), tm_link.c, tm_store.c (the memory of packets, and their events). Nothing outside of them includes
+ * this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
 
@@ -141,22 +142,10 @@ void tm_prefetch_next(const tm_switch *tm); /* what the next event will read fir
 void tm_start_queue_expire(start_queue *q, uint64_t now); /* forgets the packets that have started */
 int tm_start_queue_push(start_queue *q, uint64_t time, uint32_t length); /* 0: out of memory */
 
-/* ---- tm_egress.c ---- */
+/* ---- the architecture's passes.h, which tm.c includes ---- */
 
-/* Writes the packet that leaves into the sink's room (`to` NULL) or a frame. Returns the length, 0 with *bytes NULL on
- * failure. */
-uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t **bytes);
-void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet); /* onto the egress link of its port */
-void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f); /* to the sink */
-
-/* ---- the architecture's passes.c ---- */
-
-void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length); /* from a port */
-void tm_pass(tm_switch *tm, queued_packet *q); /* that was pushed with tm_push_pending */
 /* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
 void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
-/* What leaves for a packet behind egress; more than `capacity`: it does not fit. */
-uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity);
 /* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
 int tm_copy_bytes(tm_switch *tm, queued_packet *q);
 

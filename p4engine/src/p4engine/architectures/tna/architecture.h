@@ -1,6 +1,6 @@
 /* The metadata and the requests of TNA.
  *
- * Life of a packet (P = program functions, the rest is passes.c):
+ * Life of a packet (P = program functions, the rest is passes.h):
  *
  *   arrival         P ingress: the parser reads 8 bytes of intrinsic metadata, 8 bytes of port metadata (or of resubmit
  *                     data), and the packet; then the control

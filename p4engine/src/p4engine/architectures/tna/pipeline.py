@@ -92,7 +92,11 @@ class PipelineEmitter:
             **self.arithmetic.functions,
             **self.parsing.functions,
             **RequestEmitter(parts).functions,
+            "packet_in.extract": self._extract,
         }
+        # The extraction of the header in front of the packet that a parser begins with, if it does:
+        # (the call, the fields); then the header need not be made to be read.
+        self._first: tuple[ast.CallInfo, dict[str, str]] | None = None
         self.sees_errors = any(_mentions(b.decl, "parser_err") for b in self.blocks.values())
 
     def selector_hash(self, table: TableInstance, keys: Fields) -> str:
@@ -146,33 +150,88 @@ class PipelineEmitter:
         bindings = bindings[: len(block.decl.parameters)]
         return self.parts.stages.stage(_named(name, number), block, bindings, behind)
 
+    def _extract(
+        self, call: ast.MethodCall, header: ast.Expr, bits: ast.Expr | None = None
+    ) -> None:
+        if self._first is None or call is not self._first[0]:
+            self.parts.packets.extract(call, header, bits)
+            return
+        name = self.parts.left.left(header)
+        for text, type_ in self._fields(header.type, self._first[1]):
+            part = self.parts.composites.part(name, underlying(header.type), type_)
+            self.context.out.append(f"{part} = {text};")
+        self.context.out.append(f"{name}.valid = 1;")
+
+    def _begins_with(self, decl: ast.Parser, struct: str) -> ast.CallInfo | None:
+        """The call by which the parser extracts the header in front of the packet, if that is the
+        first it does, and it does not begin again."""
+        start = next(state for state in decl.states if state.name == "start")
+        first = start.statements[0] if start.statements else None
+        targets = [state.transition for state in decl.states]
+        again = any(
+            isinstance(t, ast.Name)
+            and t.name == "start"
+            or isinstance(t, ast.Select)
+            and any(case.state == "start" for case in t.cases)
+            for t in targets
+        )
+        if again or not isinstance(first, ast.CallStatement) or self.context.trace.headers:
+            return None
+        call = first.call.call
+        if not isinstance(call, ast.MethodCall) or call.decl.name != "extract":
+            return None
+        header = call.arguments[0][1]
+        same = header is not None and underlying(header.type) is self._struct(struct)
+        return call if same and header is not None and self._is_parameter(header) else None
+
+    @staticmethod
+    def _is_parameter(e: ast.Expr) -> bool:
+        return isinstance(e, ast.Name) and isinstance(e.decl, ast.Parameter)
+
     def _prefix(self, struct: str, values: dict[str, str], more: int) -> tuple[str, int]:
         """(C statements, bytes) of the header in front of the packet, as a local array."""
-        fields: list[tuple[str, Type]] = []
-        for name, type_ in self._struct(struct).fields.items():
-            under = underlying(type_)
-            assert isinstance(under, Bits)
-            text = values.get(name, "0")
-            if text != "0":
-                text = f"({text} & {(1 << under.width) - 1}ull)"
-            fields.append((text, type_))
+        type_of = self._struct(struct).fields
+        fields = [
+            (text, type_of[name]) for text, name in self._fields(self._struct(struct), values)
+        ]
         stores, bits = self.parts.fields.stores(fields, "prefix")
         size = bits // 8 + more
         return f"uint8_t prefix[{size}];\n" + "\n".join(stores), size
 
+    def _fields(self, header: Type, values: dict[str, str]) -> list[tuple[str, str]]:
+        """(C expression, name) of the fields of the header in front of the packet."""
+        found = []
+        type_ = underlying(header)
+        assert isinstance(type_, Composite)
+        for name, field in type_.fields.items():
+            under = underlying(field)
+            assert isinstance(under, Bits)
+            text = values.get(name, "0")
+            found.append((f"({text} & {(1 << under.width) - 1}ull)" if text != "0" else "0", name))
+        return found
+
     def _parser(self, name: str, number: int) -> str:
         """The C function of a parser, from the beginning of the gress's state."""
         base = f"P->{name[0]}{number}"
+        decl = self.blocks[_named(name, number)].decl
+        assert isinstance(decl, ast.Parser)
+        front = "ingress_intrinsic_metadata_t" if name == "ip" else "egress_intrinsic_metadata_t"
+        fields = INGRESS_FIELDS if name == "ip" else EGRESS_FIELDS
+        behind = PORT_METADATA_BYTES if name == "ip" else 0
+        first = self._begins_with(decl, front)
+        self._first = (first, fields) if first is not None else None
+        if first is None:
+            prefix, size = self._prefix(front, fields, behind)
+        else:
+            prefix, size = f"uint8_t prefix[{behind or 1}];", behind
         if name == "ip":
             struct, source = "ingress_intrinsic_metadata_from_parser_t", f"{STD}ingress_time"
-            prefix, size = self._prefix("ingress_intrinsic_metadata_t", INGRESS_FIELDS, 8)
             prefix += f"\n{self._port_metadata()}"
             prefix += f"\np4_store64(prefix + {size - PORT_METADATA_BYTES}, {STD}word);"
             prefix += f"\n{STD}next[0] = (p4_piece){{P->base.data, P->base.length}};"
             prefix += f"\n{STD}pieces = 1;"
         else:
             struct, source = "egress_intrinsic_metadata_from_parser_t", f"{STD}egress_time"
-            prefix, size = self._prefix("egress_intrinsic_metadata_t", EGRESS_FIELDS, 0)
         lines = [
             f"memset(&{base}, 0, sizeof {base});",
             prefix,
@@ -189,8 +248,7 @@ class PipelineEmitter:
         lines += [stage, "goto accepted;\nreject:;"]
         if not self.sees_errors:
             lines.append(f"{STD}rejected = 1;")
-        lines.append("accepted:;\ntna_rest(&P->base, &p, &end);\nP->base.payload = p;")
-        lines.append("P->base.payload_length = (uint32_t)(end - p);")
+        lines.append(f"accepted:;\ntna_payload(&P->base, p, end, prefix, {size});")
         # The parser may assign its out parameters; what the hardware fills in comes last.
         if stamp is not None:
             lines.append(f"{stamp} = {source};")
@@ -283,7 +341,7 @@ class PipelineEmitter:
             + "\nreturn length;\n}\n",
             f"static uint32_t deparse{passed} {{\nphv *P = (phv *)packet;\nuint32_t length = 0;\n"
             + self._each(egress, "length = run_ed{n}(I, P, out, capacity);")
-            + "\nreturn p4_append_payload(packet, out, length, capacity);\n}\n",
+            + "\nreturn tna_append_payload(packet, out, length, capacity);\n}\n",
         ]
 
     def around(self) -> list[str]:

@@ -3,16 +3,9 @@
 
 #include "tm_state.h"
 
-int tna_more(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size) {
+int tna_join(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size) {
     p4_std *std = &packet->std;
-    while (*p == *end && std->pieces) {
-        *p = std->next[0].data;
-        *end = *p + std->next[0].length;
-        std->next[0] = std->next[1];
-        std->pieces--;
-    }
     uint64_t left = (uint64_t)(*end - *p), total = left;
-    if (left >= size) return 1;
     for (uint32_t i = 0; i < std->pieces; i++) total += std->next[i].length;
     if (total < size || total > UINT32_MAX) return 0;
     frame *f = tm_frame_new(std->tm, (uint32_t)total);
@@ -28,12 +21,6 @@ int tna_more(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t
     *p = f->data;
     *end = f->data + total;
     return 1;
-}
-
-void tna_rest(p4_packet *packet, const uint8_t **p, const uint8_t **end) {
-    uint64_t total = (uint64_t)(*end - *p);
-    for (uint32_t i = 0; i < packet->std.pieces; i++) total += packet->std.next[i].length;
-    tna_more(packet, p, end, total);
 }
 
 static uint64_t ones(uint32_t width) { return width < 64 ? (1ull << width) - 1 : ~0ull; }

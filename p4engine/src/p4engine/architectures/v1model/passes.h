@@ -1,6 +1,9 @@
 /* What happens to a packet in v1model, as BMv2's simple_switch has it: ingress, what it asks for (clones, multicast,
  * resubmission), egress, and what that asks for. */
-#include "tm_state.h"
+#ifndef PASSES_H
+#define PASSES_H
+
+#include "tm_out.h"
 
 enum { FOR_INGRESS, FOR_SESSION }; /* the kinds of passes that wait */
 
@@ -17,7 +20,7 @@ int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
     return 1;
 }
 
-uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity) {
+static uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity) {
     return tm->program->deparse(tm->instance, packet, out, capacity);
 }
 
@@ -155,7 +158,7 @@ static void ingress(tm_switch *tm, p4_packet *packet) {
     }
 }
 
-void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length) {
+static void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length) {
     p4_packet *packet = tm->scratch;
     memset(&packet->std, 0, sizeof packet->std);
     packet->std.ingress_port = number;
@@ -169,7 +172,7 @@ void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
     ingress(tm, packet);
 }
 
-void tm_pass(tm_switch *tm, queued_packet *q) {
+static void tm_pass(tm_switch *tm, queued_packet *q) {
     if (q->kind == FOR_INGRESS)
         ingress(tm, &q->packet);
     else if (tm_session_exists(tm, q->session))
@@ -225,3 +228,5 @@ void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint3
     }
     tm_transmit(tm, number, p, packet);
 }
+
+#endif

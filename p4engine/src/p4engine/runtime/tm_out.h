@@ -1,9 +1,17 @@
-/* From the egress pipeline to the outside: the deparser, the link. */
+/* From the egress pipeline to the outside: the deparser, the link. Included by the architecture's passes.h, which has
+ * tm_bytes, what leaves for a packet; so the C compiler sees a packet's whole way together. */
+#ifndef TM_OUT_H
+#define TM_OUT_H
+
 #include "tm_state.h"
+
+/* Writes what leaves for a packet behind egress; a result above `capacity`: it does not fit. */
+static uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity);
 
 /* ---- out ---- */
 
-uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t **bytes) {
+/* Writes the packet into the sink's room (`to` NULL) or a frame. Returns the length, 0 with *bytes NULL on failure. */
+static uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t **bytes) {
     uint32_t capacity = packet->length + 256;
     for (int attempt = 0; attempt < 2; attempt++) {
         if (to) {
@@ -31,7 +39,7 @@ static void emit(tm_switch *tm, uint32_t number, uint64_t time, uint32_t length)
     tm->sink.emit(tm->sink.context, number, time, length);
 }
 
-void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f) {
+static void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f) {
     uint8_t *room = tm->sink.room(tm->sink.context, f->length);
     if (!room) {
         tm->stats.no_memory++;
@@ -41,7 +49,8 @@ void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const frame *f
     emit(tm, number, time, f->length);
 }
 
-void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet) {
+/* The packet goes onto the egress link of its port. */
+static void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet) {
     tm_link *link = &p->link[TM_EGRESS];
     uint8_t *bytes;
     if (!link->timed && !link->lossy && !p->departures.first) {
@@ -77,3 +86,5 @@ void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet) {
     }
     tm_frame_free(tm, f);
 }
+
+#endif

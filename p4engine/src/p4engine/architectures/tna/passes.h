@@ -1,5 +1,8 @@
 /* What happens to a packet in TNA: ingress, what its deparser asks for, the traffic manager's copies, egress. */
-#include "tm_state.h"
+#ifndef PASSES_H
+#define PASSES_H
+
+#include "tm_out.h"
 
 #define HEAD_ROOM 8192 /* bytes that an ingress deparser can write; no chip has so many in its headers */
 
@@ -65,7 +68,7 @@ static void mirror(tm_switch *tm, const p4_packet *packet, const uint8_t *data, 
     tm_push_pending(tm, q);
 }
 
-uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity) {
+static uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity) {
     if (packet->std.bypass_egress) {
         uint32_t length = packet->std.head + packet->payload_length;
         return length > capacity ? length : copy_pieces(packet, out);
@@ -165,13 +168,13 @@ static void ingress(tm_switch *tm, p4_packet *packet) {
     }
 }
 
-void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length) {
+static void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length) {
     begin(tm, tm->scratch, number, data, length);
     tm->stats.received++;
     ingress(tm, tm->scratch);
 }
 
-void tm_pass(tm_switch *tm, queued_packet *q) {
+static void tm_pass(tm_switch *tm, queued_packet *q) {
     if (q->kind == FOR_INGRESS) {
         ingress(tm, &q->packet);
         return;
@@ -247,3 +250,5 @@ void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint3
     free_joined(tm, std->joined);
     std->joined = NULL;
 }
+
+#endif
