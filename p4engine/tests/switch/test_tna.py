@@ -33,7 +33,7 @@ def test_programs(tmp_path, case: Case):
         assert case.error in str(caught.value)
         assert len(caught.value.diagnostics) == 1
         return
-    switch = Switch(compile_program(path), ports=[*range(16), 130])
+    switch = Switch(compile_program(path), ports=[*range(16), 130, 192])
     commands = Commands(switch)
     for number, step in enumerate(case.steps):
         now_ns = 1_000_000 * number

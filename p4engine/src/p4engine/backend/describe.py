@@ -147,6 +147,8 @@ def _table(instances: Instances, t: TableInstance, out: list[str]) -> str:
         f"table{n}_default",
         int(t.ages),
     ]
+    if t.register is not None:
+        row += [1, f"{initial_value(t.register)}ull"]
     return f"{{ {', '.join(map(str, row))} }}"
 
 

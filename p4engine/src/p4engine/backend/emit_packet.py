@@ -23,6 +23,7 @@ from p4engine.frontend.types import (
     Tuple,
     Type,
     Varbit,
+    is_flexible,
     is_header,
     is_union,
     underlying,
@@ -103,7 +104,7 @@ class PacketEmitter:
         leaves = self.composites.leaves(name, type_)
         sizes = [t for _, t in leaves if not isinstance(t, Varbit)]
         fixed = sum(width_of(t) or 0 for t in sizes)
-        if fixed % 8:
+        if fixed % 8 and not is_flexible(type_):
             raise context.fatal(
                 place, f"{type_} has {fixed} bits; only whole bytes can be extracted"
             )
@@ -111,7 +112,7 @@ class PacketEmitter:
             assert bits is not None, "the size of a varbit is given"
             self._extract_variable(place, name, type_, fixed, self.expressions.small(bits))
             return
-        size = fixed // 8
+        size = (fixed + 7) // 8
         if size:
             error = context.too_short(str(size))
             context.out.append(f"if (__builtin_expect(end - p < {size}, 0)) {{ {error} }}")
@@ -196,7 +197,7 @@ class PacketEmitter:
         """Refuse headers that do not end at a byte, as p4c does for BMv2."""
         leaves = [t for _, t in self.composites.leaves("", type_)]
         bits = sum(width_of(t) or 0 for t in leaves if not isinstance(t, Varbit))
-        if bits % 8:
+        if bits % 8 and not is_flexible(type_):
             raise self.context.fatal(
                 self.context.here or type_.decl.place,
                 f"{type_} has {bits} bits; only headers of whole bytes can be emitted",

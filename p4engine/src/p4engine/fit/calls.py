@@ -254,9 +254,10 @@ class Calls(Expressions):
     def _register_action(self, action: ExternInstance, info: ast.MethodCall, place: Place) -> Tree:
         """One access that reads an element, runs the body that the program gives it, and writes:
         the array's own unit computes all of it."""
-        register, index = action.arguments.get("reg"), info.arguments[0][1]
-        if not isinstance(register, ExternInstance) or index is None:
-            return {}
+        register = action.arguments.get("reg")
+        index = info.arguments[0][1] if info.arguments else None
+        if not isinstance(register, ExternInstance) or index is None:  # that of a table's entry
+            return self._computed(info, place)
         apply = action.bodies["apply"]
         element, *results = apply.parameters
         access = self._access(register, ACTION, index, place)

@@ -299,6 +299,16 @@ def is_header(type_: Type) -> TypeGuard[Composite]:
     return isinstance(type_, Composite) and type_.kind == "header"
 
 
+def is_flexible(type_: Type) -> bool:
+    """True for a header that is @flexible, or has such fields: its layout is the compiler's, so it
+    is filled up to whole bytes."""
+    under = underlying(type_)
+    if not isinstance(under, Composite):
+        return False
+    marked = (under.decl, *under.decl.fields)
+    return any(a.name == "flexible" for decl in marked for a in decl.annotations)
+
+
 def is_union(type_: Type) -> TypeGuard[Composite]:
     """True if the type is a header union."""
     return isinstance(type_, Composite) and type_.kind == "header_union"

@@ -91,6 +91,7 @@ class TableInstance:
     profile: ExternInstance | None = None
     counter: ExternInstance | None = None
     meter: ExternInstance | None = None
+    register: ExternInstance | None = None
     size: int = 0
 
     @property
@@ -403,7 +404,7 @@ class Instances:
         made.size = decl.info.size
         if "size" in decl.properties and not made.size:
             made.size = self._number(decl.properties["size"].value, block.values)
-        for prop in ("implementation", "counters", "meters"):
+        for prop in ("implementation", "counters", "meters", "registers"):
             if prop not in decl.properties:
                 continue
             value = decl.properties[prop].value
@@ -413,6 +414,7 @@ class Instances:
                 "implementation": ("action_profile", "action_selector"),
                 "counters": ("direct_counter",),
                 "meters": ("direct_meter",),
+                "registers": ("direct_register",),
             }[prop]
             if kind not in allowed:
                 self.diagnostics.error(
@@ -422,6 +424,8 @@ class Instances:
                 made.profile = extern
             elif prop == "counters":
                 made.counter = extern
+            elif prop == "registers":
+                made.register = extern
             else:
                 made.meter = extern
         for key in made.keys:

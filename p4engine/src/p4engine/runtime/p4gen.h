@@ -23,6 +23,11 @@ static inline void p4_direct_count(p4_table *t, const p4_entry *e, uint32_t byte
     (void)t;
     p4_count_one(&((p4_entry *)e)->count, bytes);
 }
+/* The number of an entry of a table with a direct register. */
+static inline uint64_t *p4_direct_number(const p4_table *t, const p4_entry *e) {
+    size_t before = (t->desc->ages ? sizeof(p4_age) : 0) + (t->desc->direct_meter ? sizeof(p4_meter_state) : 0);
+    return (uint64_t *)((uint8_t *)(e->params + t->param_words) + before);
+}
 static inline uint64_t p4_random(p4_instance *I, uint64_t low, uint64_t high) {
     uint64_t z = (I->random += 0x9e3779b97f4a7c15ull);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;

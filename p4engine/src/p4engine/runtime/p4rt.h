@@ -85,6 +85,8 @@ typedef struct p4_table_desc {
     uint16_t default_action;
     const uint64_t *default_params;
     uint8_t ages;            /* 1: entries remember when they were hit */
+    uint8_t direct_register; /* 1: entries have a number of 64 bits of their own, which begins with `initial` */
+    uint64_t initial;
 } p4_table_desc;
 
 enum p4_strategy { P4_KEYLESS, P4_HASH, P4_PREFIX, P4_PRIORITY };

@@ -20,12 +20,14 @@ p4_entry *p4_entry_new(uint32_t key_words, uint32_t param_words, const p4_table_
     size_t words = 2 * (size_t)key_words + param_words;
     size_t age = table && table->ages ? sizeof(p4_age) : 0;
     size_t meter = table && table->direct_meter ? sizeof(p4_meter_state) : 0;
-    p4_entry *e = calloc(1, sizeof *e + words * sizeof(uint64_t) + age + meter);
+    size_t number = table && table->direct_register ? sizeof(uint64_t) : 0;
+    p4_entry *e = calloc(1, sizeof *e + words * sizeof(uint64_t) + age + meter + number);
     if (e) {
         e->mask = e->key + key_words;
         e->params = e->mask + key_words;
         if (age) e->age = (p4_age *)(e->key + words);
         if (meter) e->meter = (p4_meter_state *)((uint8_t *)(e->key + words) + age);
+        if (number) *(uint64_t *)((uint8_t *)(e->key + words) + age + meter) = table->initial;
     }
     return e;
 }

@@ -30,6 +30,9 @@ class Tna(Architecture):
     externs = {
         "Register": ExternShape("register", ("size",)),
         "RegisterAction": ExternShape("RegisterAction", ("reg",)),
+        "RegisterParam": ExternShape("register", ("initial_value",)),
+        "DirectRegister": ExternShape("direct_register"),
+        "DirectRegisterAction": ExternShape("DirectRegisterAction", ("reg",)),
         "Counter": ExternShape("counter", ("size", "type")),
         "DirectCounter": ExternShape("direct_counter", ("type",)),
         "Meter": ExternShape("meter", ("size", "type")),
@@ -107,6 +110,12 @@ class Tna(Architecture):
         )
 
     def complete(self, made: Any, instances: Any) -> None:
+        if made.type.decl.name == "RegisterParam":
+            made.arguments["size"] = 1
+        if made.kind == "direct_register":
+            problem = self.register_problem(made.type.arguments[0])
+            if problem is not None:
+                instances.diagnostics.error(made.place, problem)
         profile = made.arguments.get("action_profile")
         if made.kind == "action_selector" and profile is not None:
             made.arguments["size"] = profile.size

@@ -37,6 +37,8 @@ class Accesses:
         registers = context.instances.externs.get("register", [])
         self.watched: list[ExternInstance] = []
         for register in registers:
+            if register.type.decl.name != "Register":
+                continue
             gresses = [gress for gress, names in GRESSES.items() if self._most(register, names) > 0]
             most = max((self._most(register, GRESSES[g]) for g in gresses), default=0)
             if len(gresses) > 1:

@@ -28,6 +28,9 @@ class ArrayEmitter:
             "Register.read": self._read,
             "Register.write": self._write,
             "RegisterAction.execute": self._execute,
+            "RegisterParam.read": self._parameter,
+            "DirectRegisterAction.execute": self._execute_direct,
+            "DirectRegister.read": self._read_direct,
             "Counter.count": self._count,
             "DirectCounter.count": self._count_direct,
             "Meter.execute": self._meter,
@@ -98,14 +101,24 @@ class ArrayEmitter:
     def _execute(self, call: ast.MethodCall, index: ast.Expr) -> str:
         """One read-modify-write. Beyond the register's end nothing is changed, and the action sees
         0."""
-        context = self.context
-        action = context.extern(call)
+        action = self.context.extern(call)
         register = action.arguments["reg"]
         assert isinstance(register, ExternInstance)
-        apply = action.bodies["apply"]
         at = self._index(index)
         self.accesses.check(register, call.place)
-        cell, inside = self._cell(register, at)
+        return self._run(call, action, register, *self._cell(register, at))
+
+    def _run(
+        self,
+        call: ast.MethodCall,
+        action: ExternInstance,
+        register: ExternInstance,
+        cell: str,
+        inside: str,
+    ) -> str:
+        """The action on the element that is the C lvalue `cell`, if `inside`."""
+        context = self.context
+        apply = action.bodies["apply"]
         value = self._load(register, cell, inside)
         result = context.temp(call.type, zero(call.type))
         parameters = apply.parameters
@@ -123,6 +136,28 @@ class ArrayEmitter:
         packed = self._packed(register, value)
         context.out.append(f"if ({inside}) {cell} = {packed};")
         return result
+
+    def _parameter(self, call: ast.MethodCall) -> str:
+        register = self.context.extern(call)
+        return self._load(register, *self._cell(register, "0"))
+
+    def _direct_cell(self, call: ast.MethodCall) -> str:
+        """The C lvalue of the number of the entry whose action is written."""
+        applied = self.context.applied
+        if applied is None:
+            raise self.context.fatal(
+                call.place, "a direct register can only be used in an action of its table"
+            )
+        return f"(*p4_direct_number(&I->tables[{applied.table}], {applied.entry}))"
+
+    def _execute_direct(self, call: ast.MethodCall) -> str:
+        action = self.context.extern(call)
+        register = action.arguments["reg"]
+        assert isinstance(register, ExternInstance)
+        return self._run(call, action, register, self._direct_cell(call), "1")
+
+    def _read_direct(self, call: ast.MethodCall) -> str:
+        return self._load(self.context.extern(call), self._direct_cell(call), "1")
 
     def _variable(self, place: Place, name: str, type_: Type, text: str) -> ast.Name:
         return self.context.variable(place, name, type_, text)

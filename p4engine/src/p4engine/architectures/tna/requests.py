@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from p4engine.backend.emit_architecture import Parts
 from p4engine.frontend import ast
-from p4engine.frontend.types import width_of
+from p4engine.frontend.types import is_flexible, width_of
 
 LONGEST_MIRROR = 64  # TNA_LONGEST_MIRROR of architecture.h
 LONGEST_RESUBMIT = 8
@@ -28,12 +28,12 @@ class RequestEmitter:
         """(C array, bytes) of a header that goes in front of a packet."""
         fields = self.fields.fields_of(data)
         bits = sum(width_of(type_) or 0 for _, type_ in fields)
-        if bits % 8 or bits > 8 * longest:
+        if (bits % 8 and not is_flexible(data.type)) or bits > 8 * longest:
             raise self.context.fatal(
                 call.place,
                 f"{call.extern.name}.emit takes whole bytes, {longest} at most, not {bits} bits",
             )
-        return self.fields.pack(fields)[0], bits // 8
+        return self.fields.pack(fields)[0], (bits + 7) // 8
 
     def _mirror(
         self, call: ast.MethodCall, session: ast.Expr, data: ast.Expr | None = None
