@@ -66,6 +66,7 @@ static void clone_from_egress(tm_switch *tm, const p4_packet *packet) {
     tm->program->reset_metadata(tm->instance, clone);
     tm->program->copy_fields(tm->instance, clone, packet, packet->req.clone_fields);
     clone->std.instance_type = P4_EGRESS_CLONE;
+    clone->req.growth = packet->req.growth; /* its packet_length is that of the packet that leaves */
     shorten(tm, session, clone, packet->length + (uint32_t)packet->req.growth);
     q->kind = FOR_SESSION;
     q->session = session;
@@ -148,6 +149,7 @@ static void ingress(tm_switch *tm, p4_packet *packet) {
         tm->stats.resubmits++;
     }
     if (packet->std.mcast_grp) {
+        packet->req.truncate = 0; /* nor does this pass to copies */
         packet->std.instance_type = P4_REPLICATION;
         multicast(tm, packet->std.mcast_grp, packet, 0);
     } else if (packet->std.egress_spec == P4_DROP_PORT) {
@@ -207,6 +209,7 @@ void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint3
         return;
     }
     if (packet->req.recirculate) {
+        packet->req.truncate = 0; /* the whole packet goes round */
         queued_packet *q = tm_packet_new(tm);
         if (!q) return;
         uint8_t *bytes;
