@@ -162,6 +162,8 @@ class Instances:
                 package = architecture.package
                 raise diagnostics.fatal(place, f"{package} needs an instance of a block here")
             self.blocks[wanted.name] = block
+        for block in self.blocks.values():
+            self._apply_types(block)
         architecture.add(self)
         self._check_names()
 
@@ -339,6 +341,31 @@ class Instances:
         made = ValueSetInstance(decl, name, decl.type.element, len(self.value_sets), size)
         self.value_sets.append(made)
         return made
+
+    def _apply_types(self, block: BlockInstance) -> None:
+        """Make the instances that applications of types stand for, in the order of the calls."""
+        statements = (
+            [node for state in block.decl.states for node in state.statements]
+            if isinstance(block.decl, ast.Parser)
+            else block.decl.statements
+        )
+        todo: list[ast.Node] = list(reversed(statements))
+        while todo:
+            node = todo.pop()
+            if isinstance(node, ast.If) and node.condition.const is not None:
+                chosen = node.yes if node.condition.const else node.no
+                todo += [chosen] if chosen is not None else []
+                continue
+            todo += reversed(children(node))
+            call = node.call if isinstance(node, ast.Call) else None
+            if isinstance(call, ast.BlockCall):
+                inner = (
+                    self.apply_direct(call, block)
+                    if call.receiver is None
+                    else block.members.get(id(getattr(call.receiver, "decl", None)))
+                )
+                if isinstance(inner, BlockInstance):
+                    self._apply_types(inner)
 
     def apply_direct(self, call: ast.BlockCall, block: BlockInstance) -> BlockInstance:
         """The instance that `C.apply(..)` of a type stands for, in the `block` that does so."""

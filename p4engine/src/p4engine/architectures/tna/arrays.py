@@ -10,7 +10,7 @@ from p4engine.backend.emit_architecture import Parts
 from p4engine.backend.emit_expr import has_effect
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
-from p4engine.frontend.types import Bits, Composite, Type, underlying, width_of
+from p4engine.frontend.types import VOID, Bits, Composite, Type, underlying, width_of
 from p4engine.middle.instantiate import ExternInstance
 
 COLOURS = (0, 1, 3)  # green, yellow and red, where the program names no others
@@ -98,7 +98,7 @@ class ArrayEmitter:
         self.context.out.append(f"if ({inside}) {cell} = {self._packed(register, text)};")
         return text
 
-    def _execute(self, call: ast.MethodCall, index: ast.Expr) -> str:
+    def _execute(self, call: ast.MethodCall, index: ast.Expr) -> str | None:
         """One read-modify-write. Beyond the register's end nothing is changed, and the action sees
         0."""
         action = self.context.extern(call)
@@ -115,17 +115,19 @@ class ArrayEmitter:
         register: ExternInstance,
         cell: str,
         inside: str,
-    ) -> str:
+    ) -> str | None:
         """The action on the element that is the C lvalue `cell`, if `inside`."""
         context = self.context
         apply = action.bodies["apply"]
         value = self._load(register, cell, inside)
-        result = context.temp(call.type, zero(call.type))
+        result = None if call.type == VOID else context.temp(call.type, zero(call.type))
         parameters = apply.parameters
         types = (register.type.arguments[0], call.type)
         arguments: ast.Bound = [
             (parameter, self._variable(call.place, parameter.name, type_, text))
-            for parameter, type_, text in zip(parameters, types, (value, result), strict=False)
+            for parameter, type_, text in zip(
+                parameters, types, (value, result or ""), strict=False
+            )
         ]
         body = apply.statements
 
@@ -150,7 +152,7 @@ class ArrayEmitter:
             )
         return f"(*p4_direct_number(&I->tables[{applied.table}], {applied.entry}))"
 
-    def _execute_direct(self, call: ast.MethodCall) -> str:
+    def _execute_direct(self, call: ast.MethodCall) -> str | None:
         action = self.context.extern(call)
         register = action.arguments["reg"]
         assert isinstance(register, ExternInstance)
