@@ -54,7 +54,7 @@ typedef struct p4_std {
     uint64_t ingress_time, egress_time; /* 48 bits, ns */
     uint64_t word;          /* port metadata, or resubmit data */
     uint32_t head;          /* bytes at `data` between the gresses */
-    uint32_t pieces;        /* that the parser has not begun */
+    uint32_t piece, pieces; /* of `next`: the one that the parser comes to next, and how many there are */
     p4_piece next[TNA_PIECES];
     void *tm;               /* the switch, which gives memory to join pieces */
     void *joined;           /* that memory: a frame */

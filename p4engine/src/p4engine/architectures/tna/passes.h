@@ -121,7 +121,10 @@ static void leave(tm_switch *tm, p4_packet *packet) {
 }
 
 static void begin(tm_switch *tm, p4_packet *packet, uint32_t port, const uint8_t *data, uint32_t length) {
-    memset(packet, 0, sizeof *packet);
+    memset(&packet->std, 0, sizeof packet->std);
+    memset(&packet->req, 0, offsetof(p4_requests, mirror_header));
+    packet->payload = NULL;
+    packet->payload_length = 0;
     packet->std.ingress_port = port;
     packet->std.ingress_time = time_ns(tm);
     packet->std.tm = tm;
@@ -209,10 +212,11 @@ static void recirculate(tm_switch *tm, uint32_t number, p4_packet *packet) {
 /* The program's egress; returns 0 for a packet that ends there. */
 static int egress(tm_switch *tm, p4_packet *packet) {
     p4_std *std = &packet->std;
-    memset(&packet->req, 0, sizeof packet->req);
+    memset(&packet->req, 0, offsetof(p4_requests, mirror_header));
     std->next[0] = (p4_piece){packet->data, std->head};
     std->next[1] = (p4_piece){packet->payload, packet->payload_length};
     std->pieces = 2;
+    std->piece = 0;
     std->parser_error = 0;
     tm->program->egress(tm->instance, packet);
     if (packet->req.failed) {

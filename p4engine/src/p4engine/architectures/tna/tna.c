@@ -6,18 +6,18 @@
 int tna_join(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size) {
     p4_std *std = &packet->std;
     uint64_t left = (uint64_t)(*end - *p), total = left;
-    for (uint32_t i = 0; i < std->pieces; i++) total += std->next[i].length;
+    for (uint32_t i = std->piece; i < std->pieces; i++) total += std->next[i].length;
     if (total < size || total > UINT32_MAX) return 0;
     frame *f = tm_frame_new(std->tm, (uint32_t)total);
     if (!f) return 0;
     memcpy(f->data, *p, left);
-    for (uint32_t i = 0; i < std->pieces; i++) {
+    for (uint32_t i = std->piece; i < std->pieces; i++) {
         if (std->next[i].length) memcpy(f->data + left, std->next[i].data, std->next[i].length);
         left += std->next[i].length;
     }
     f->next = std->joined;
     std->joined = f;
-    std->pieces = 0;
+    std->pieces = std->piece = 0;
     *p = f->data;
     *end = f->data + total;
     return 1;

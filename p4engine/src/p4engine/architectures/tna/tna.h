@@ -10,11 +10,9 @@ int tna_join(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t
  * the pieces where what is read lies in two. Returns 0 if there are not that many bytes. */
 static inline int tna_more(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size) {
     p4_std *std = &packet->std;
-    while (*p == *end && std->pieces) {
-        *p = std->next[0].data;
-        *end = *p + std->next[0].length;
-        std->next[0] = std->next[1];
-        std->pieces--;
+    while (*p == *end && std->piece < std->pieces) {
+        *p = std->next[std->piece].data;
+        *end = *p + std->next[std->piece++].length;
     }
     if (__builtin_expect((uint64_t)(*end - *p) >= size, 1)) return 1;
     return tna_join(packet, p, end, size);
@@ -23,11 +21,11 @@ static inline int tna_more(p4_packet *packet, const uint8_t **p, const uint8_t *
 /* All that is left becomes one piece. */
 static inline void tna_rest(p4_packet *packet, const uint8_t **p, const uint8_t **end) {
     uint64_t total = (uint64_t)(*end - *p);
-    for (uint32_t i = 0; i < packet->std.pieces; i++) total += packet->std.next[i].length;
+    for (uint32_t i = packet->std.piece; i < packet->std.pieces; i++) total += packet->std.next[i].length;
     tna_more(packet, p, end, total);
 }
 
-/* What the parser has not read is the payload. It may lie in two pieces, the second one std.next[0]; what is left of
+/* What the parser has not read is the payload. It may lie in two pieces, the second one the next of `next`; what is left of
  * the header in front of the packet, which is on the parser's stack, is joined with the rest. */
 static inline void tna_payload(p4_packet *packet, const uint8_t *p, const uint8_t *end, const uint8_t *prefix,
                                uint32_t size) {
@@ -41,11 +39,12 @@ static inline void tna_payload(p4_packet *packet, const uint8_t *p, const uint8_
 
 static inline uint32_t tna_append_payload(p4_packet *packet, uint8_t *out, uint32_t length, uint32_t capacity) {
     if (length == P4_OVERFLOW) return length;
-    uint32_t tail = packet->std.pieces ? packet->std.next[0].length : 0;
+    const p4_piece *next = &packet->std.next[packet->std.piece];
+    uint32_t tail = packet->std.piece < packet->std.pieces ? next->length : 0;
     uint64_t total = (uint64_t)length + packet->payload_length + tail;
     if (total > capacity) return total < P4_OVERFLOW ? (uint32_t)total : P4_OVERFLOW;
     if (packet->payload_length) memcpy(out + length, packet->payload, packet->payload_length);
-    if (tail) memcpy(out + length + packet->payload_length, packet->std.next[0].data, tail);
+    if (tail) memcpy(out + length + packet->payload_length, next->data, tail);
     return (uint32_t)total;
 }
 
