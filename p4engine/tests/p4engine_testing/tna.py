@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from p4engine_testing import DATA
 
 FRAME = """
+%(first)s
 #include <core.p4>
 #include <tna.p4>
 header h_t { bit<8> op; bit<8> a; bit<16> b; bit<32> c; }
@@ -63,6 +64,7 @@ Pipeline(MyIngressParser(), MyIngress(), MyIngressDeparser(),
 %(main)s
 """
 DEFAULTS = {
+    "first": "",
     "top": "",
     "headers": "",
     "metadata": "",

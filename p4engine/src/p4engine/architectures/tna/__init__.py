@@ -11,6 +11,7 @@ from p4engine.architectures.tna.declarations import (
     add_port_metadata,
     check_architecture,
     pipelines,
+    pipes_of,
 )
 from p4engine.frontend import ast
 from p4engine.frontend.checker.checker import Checker
@@ -110,6 +111,8 @@ class Tna(Architecture):
         )
 
     def complete(self, made: Any, instances: Any) -> None:
+        if made.type.decl.name == "Register":
+            made.arguments["size"] = made.size * pipes_of(instances.checker)
         if made.type.decl.name == "RegisterParam":
             made.arguments["size"] = 1
         if made.kind == "direct_register":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from p4engine.architectures.tna.accesses import Accesses
+from p4engine.architectures.tna.declarations import pipes_of
 from p4engine.backend.c_text import zero
 from p4engine.backend.emit_architecture import Parts
 from p4engine.backend.emit_expr import has_effect
@@ -24,6 +25,7 @@ class ArrayEmitter:
         self.context, self.left, self.expressions = parts.context, parts.left, parts.expressions
         self.composites, self.inline = parts.composites, parts.stages.inline
         self.accesses = accesses
+        self.pipes = pipes_of(parts.context.checker)
         self.functions: dict[str, Callable[..., str | None]] = {
             "Register.read": self._read,
             "Register.write": self._write,
@@ -49,7 +51,13 @@ class ArrayEmitter:
         """(C lvalue of an element, C condition that there is such an element)."""
         group, member, _, _, _ = self.context.records.access[register.number]
         self.context.used_records.add(group)
-        return f"R{group}[{at}].{member}", f"P4_IN({at}, {register.size})"
+        size, place = register.size, at
+        if register.type.decl.name == "Register" and self.pipes > 1:
+            size //= self.pipes
+            port = "ingress_port" if self.context.gress.startswith("P->i") else "egress_port"
+            pipe = f"(P->base.std.{port} >> 7) % {self.pipes}"
+            place = self.context.temp_c("uint64_t", f"{at} + (uint64_t)({pipe}) * {size}")
+        return f"R{group}[{place}].{member}", f"P4_IN({at}, {size})"
 
     def _load(self, register: ExternInstance, cell: str, inside: str) -> str:
         """A C variable with the value of an element, 0 where there is none."""

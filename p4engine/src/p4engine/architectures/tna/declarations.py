@@ -50,6 +50,7 @@ INTRINSIC = {
     ),
 }
 PORT_METADATA, PORTS = "$PORT_METADATA", 512
+PIPES = (1, 2, 4)
 INGRESS = INTRINSIC["ig"]
 EGRESS = INTRINSIC["eg"]
 # The bits of parser_err for the errors of core.p4.
@@ -73,6 +74,10 @@ def check_architecture(checker: Checker, diagnostics: Diagnostics) -> None:
     for name in PARSER_ERRORS:
         if name not in checker.errors:
             diagnostics.error(checker.main.place, f"core.p4 must declare error.{name}")
+    if pipes_of(checker) not in PIPES:
+        diagnostics.error(
+            checker.main.place, f"TNA_PIPES is {pipes_of(checker)}; it must be 1, 2 or 4"
+        )
     for pipe in pipelines(checker, diagnostics):
         assert isinstance(pipe.type, BlockType) and pipe.constructor is not None
         kinds = [
@@ -115,6 +120,13 @@ def calls(node: ast.Node, function: str) -> bool:
             return True
         todo += children(each)
     return False
+
+
+def pipes_of(checker: Checker) -> int:
+    """How many pipes have registers of their own (TNA_PIPES)."""
+    decl = checker.globals.find("__tna_pipes")
+    number = decl.const if isinstance(decl, ast.Constant) else 1
+    return number if isinstance(number, int) else 1
 
 
 def intrinsic(checker: Checker, name: str) -> Type | None:

@@ -9,6 +9,12 @@
 
 #include <core.p4>
 
+/* Pipes that have registers of their own, 1, 2 or 4. All have the same program unless Switch has several. */
+#ifndef TNA_PIPES
+#define TNA_PIPES 1
+#endif
+const bit<32> __tna_pipes = TNA_PIPES;
+
 /* ---- widths and types ---- */
 
 #define PORT_ID_WIDTH 9
