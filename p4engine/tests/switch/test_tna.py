@@ -170,3 +170,23 @@ def test_an_stf_test(tmp_path):
     command = [sys.executable, "-m", "p4engine", "stf", "program.p4", "program.stf"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ports_in_loopback_mode(tmp_path):
+    (tmp_path / "program.p4").write_text(
+        source(
+            apply="hdr.h.b = hdr.h.b + 1;"
+            " if (ig_intr.ingress_port == 3) { ig_tm.ucast_egress_port = 130; }"
+            " else { hdr.h.c = (bit<32>)ig_intr.ingress_port; }",
+        )
+    )
+    switch = Switch(compile_program(tmp_path / "program.p4"), ports=range(8))
+    assert programs.send(switch, bytes([1, 0, 0, 0, 0, 0, 0, 0]), port=3) == []
+    switch.port_loopback(130)
+    expected = [(1, bytes([1, 0, 0, 2, 0, 0, 0, 130]))]
+    assert programs.send(switch, bytes([1, 0, 0, 0, 0, 0, 0, 0]), port=3, now_ns=10**9) == expected
+    switch.port_loopback(130, False)
+    assert programs.send(switch, bytes([1, 0, 0, 0, 0, 0, 0, 0]), port=3, now_ns=2 * 10**9) == []
+    v1model = programs.switch(tmp_path)
+    with pytest.raises(ControlError, match="which only programs for tna have"):
+        v1model.port_loopback(1)

@@ -142,6 +142,9 @@ P4_EXPORT int tm_port_counters(const tm_switch *, uint32_t port, uint32_t direct
 /* Both directions of a port's link go down (0) or come up. Packets that wait for the link or are on their way are
  * lost when it goes down, and all that are sent before it is up again; pipelines go on. Shaping stays. */
 P4_EXPORT int tm_port_up_set(tm_switch *, uint32_t port, int up);
+/* A port in loopback mode: what leaves it comes back into ingress, whether it has a link or not. TM_BAD_VALUE: the
+ * architecture has none. */
+P4_EXPORT int tm_port_loop_set(tm_switch *, uint32_t port, int loops);
 P4_EXPORT int64_t tm_port_queue(tm_switch *, uint32_t port, uint32_t direction); /* packets waiting now */
 /* Of one egress queue, or of all queues of the port (TM_ALL_QUEUES). */
 P4_EXPORT int tm_queue_depth(tm_switch *, uint32_t port, uint32_t priority, uint64_t packets);

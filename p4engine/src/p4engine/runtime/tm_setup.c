@@ -184,6 +184,13 @@ int tm_port_up_set(tm_switch *tm, uint32_t number, int up) {
     return TM_OK;
 }
 
+int tm_port_loop_set(tm_switch *tm, uint32_t number, int loops) {
+    if (number >= TM_PORTS) return TM_NO_SUCH_PORT;
+    if (!P4_LOOPS) return TM_BAD_VALUE;
+    tm->loops[number] = loops != 0;
+    return TM_OK;
+}
+
 int64_t tm_port_queue(tm_switch *tm, uint32_t number, uint32_t direction) {
     if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
     if (direction > TM_EGRESS) return TM_BAD_VALUE;

@@ -104,6 +104,7 @@ struct tm_switch {
     slab *slabs; /* the one in use first */
     group **groups;
     struct { int32_t port, group; uint32_t length; } *sessions;
+    uint8_t loops[TM_PORTS]; /* 1: the port is in loopback mode */
     tm_output *outputs; /* the built-in sink */
     uint8_t *bytes;
     uint64_t output_count, output_capacity, byte_count, byte_capacity;

@@ -82,6 +82,7 @@ MANAGER_CALLS = (
     "port_shape",
     "port_shape_get",
     "port_up",
+    "port_loopback",
     "queue_rate",
     "queue_depth",
     "queue_stats",

@@ -279,6 +279,14 @@ class Manager:
         """
         self._check(self.lib.tm_port_up_set(self._tm, port, int(bool(up))), f"port {port}")
 
+    def port_loopback(self, port: int, on: bool = True) -> None:
+        """Put a port into loopback mode, or out of it: what leaves it comes back into ingress.
+
+        It needs no link. Raises ControlError where the architecture has no such ports.
+        """
+        what = f"loopback mode of port {port}, which only programs for tna have"
+        self._check(self.lib.tm_port_loop_set(self._tm, port, int(bool(on))), what)
+
     def queue_rate(
         self, packets_per_second: int, port: int | None = None, priority: int | None = None
     ) -> None:

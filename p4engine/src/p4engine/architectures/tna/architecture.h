@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define P4_LOOPS 1 /* whether ports can be in loopback mode */
 #define P4_UNIT_NS(tm) 1 /* of timestamps */
 #define P4_STATE(program) sizeof(p4_packet) /* bytes of a packet's state that stay between ingress and egress */
 #define TNA_NO_PORT 511                     /* ucast_egress_port that the program has not set */

@@ -244,7 +244,9 @@ void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint3
     std->qid = (uint16_t)qid;
     packet->now_ns = tm->now;
     if (std->bypass_egress || egress(tm, packet)) {
-        if (p)
+        if (number < TM_PORTS && tm->loops[number])
+            recirculate(tm, number, packet);
+        else if (p)
             tm_transmit(tm, number, p, packet);
         else if (recirculates(number))
             recirculate(tm, number, packet);

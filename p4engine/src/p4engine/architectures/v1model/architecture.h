@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #define P4_FURTHER_METADATA 4
+#define P4_LOOPS 0 /* whether ports can be in loopback mode */
 #define P4_UNIT_NS(tm) (tm)->unit_ns /* of timestamps */
 #define P4_STATE(program) (program)->packet_size /* bytes of a packet's state that stay between ingress and egress */
 
