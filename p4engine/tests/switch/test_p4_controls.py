@@ -303,3 +303,17 @@ def test_an_argument_that_is_read_and_written_is_read_as_it_was(tmp_path):
         apply="first(hdr.h.a, hdr.h.a, hdr.h.b); last(hdr.h.c, hdr.h.a, hdr.h.c);",
     )
     assert send(s, words(5, 6, 7)) == [(1, words(7, 5, 1))]
+
+
+def test_a_control_that_is_applied_without_an_instance_has_a_register(tmp_path):
+    s = switch(
+        tmp_path,
+        top="header h_t { bit<32> a; bit<32> b; bit<32> c; } struct headers_t { h_t h; }"
+        " control Counting(inout h_t h) { register<bit<32>>(4) seen; apply {"
+        " bit<32> x; seen.read(x, h.a); x = x + 1; seen.write(h.a, x); h.b = x; } }",
+        headers="",
+        apply="Counting.apply(hdr.h);",
+    )
+    assert send(s, words(2, 0, 0)) == [(1, words(2, 1, 0))]
+    assert send(s, words(2, 0, 0)) == [(1, words(2, 2, 0))]
+    assert s.register_read("Counting.seen") == [0, 0, 2, 0]

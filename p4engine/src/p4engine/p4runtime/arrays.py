@@ -32,11 +32,13 @@ class Arrays:
         register = self._target(kind, "registers", entry.register_id, entry)
         what = f"register {register.name}"
         given = entry.data.WhichOneof("data")
-        wanted = "bool" if register.kind == "bool" else "bitstring"
+        wanted = register.kind if register.kind in ("bool", "struct") else "bitstring"
         if given != wanted:
             invalid(f"{what}: the data is a {wanted}, not {given or 'missing'}")
         if given == "bool":
             value = int(entry.data.bool)
+        elif given == "struct":
+            value = _joined(entry.data.struct.members, register.parts, what)
         else:
             value = number(entry.data.bitstring, register.width, what)
             if register.kind == "int" and value >> (register.width - 1):
@@ -65,6 +67,9 @@ class Arrays:
                     data = made.register_entry.data
                     if register.kind == "bool":
                         data.bool = bool(value)
+                    elif register.kind == "struct":
+                        for part in _parted(value, register.parts):
+                            data.struct.members.add(bitstring=encoded(part))
                     else:
                         data.bitstring = encoded(value & ((1 << register.width) - 1))
                     yield made
@@ -310,3 +315,23 @@ def encode_rates(rates: list[tuple[float, float]], target: Any) -> None:
     )
     if len(rates) == 3:
         target.eburst = round(rates[2][1])
+
+
+def _joined(members: Any, widths: tuple[int, ...], what: str) -> int:
+    """The number that a struct is for the program, the first field uppermost."""
+    if len(members) != len(widths):
+        invalid(f"{what}: the struct has {len(widths)} members, not {len(members)}")
+    value = 0
+    for member, width in zip(members, widths, strict=True):
+        if member.WhichOneof("data") != "bitstring":
+            invalid(f"{what}: the members are bitstrings")
+        value = value << width | number(member.bitstring, width, what)
+    return value
+
+
+def _parted(value: int, widths: tuple[int, ...]) -> Iterator[int]:
+    """The members of a struct, in their order."""
+    left = sum(widths)
+    for width in widths:
+        left -= width
+        yield value >> left & ((1 << width) - 1)

@@ -86,7 +86,8 @@ class Array:
     name: str
     size: int
     width: int = 0
-    kind: str = ""  # of a register: bit, int or bool; of a meter: its type
+    kind: str = ""  # of a register: bit, int, bool or struct; of a meter: its type
+    parts: tuple[int, ...] = ()  # of a register of structs: the widths of the fields
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,12 @@ class ValueSet:
     name: str
     size: int
     fields: tuple[Field, ...]
+
+
+def _bits(spec: Any) -> int:
+    """The width of a field of a struct."""
+    bits = spec.bitstring
+    return int(bits.int.bitwidth if bits.HasField("int") else bits.bit.bitwidth)
 
 
 class Catalog:
@@ -142,8 +149,14 @@ class Catalog:
         for r in info.registers:
             name, own = r.preamble.name, widths[r.preamble.name]
             kind = r.type_spec.WhichOneof("type_spec")
-            kind = "bool" if kind == "bool" else "int" if own.signed else "bit"
-            self.registers[r.preamble.id] = Array(r.preamble.id, name, own.size, own.width, kind)
+            parts: tuple[int, ...] = ()
+            if kind == "struct":
+                struct = info.type_info.structs[r.type_spec.struct.name]
+                parts = tuple(_bits(member.type_spec) for member in struct.members)
+            elif kind != "bool":
+                kind = "int" if own.signed else "bit"
+            number = r.preamble.id
+            self.registers[number] = Array(number, name, own.size, own.width, kind, parts)
         self.value_sets = {v.preamble.id: _value_set(v) for v in info.value_sets}
         self.digests = {d.preamble.id: d for d in info.digests}
         self.packet_in = _metadata(info, "packet_in")
