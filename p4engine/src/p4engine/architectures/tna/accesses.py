@@ -39,15 +39,15 @@ class Accesses:
         for register in registers:
             if register.type.decl.name != "Register":
                 continue
-            gresses = [gress for gress, names in GRESSES.items() if self._most(register, names) > 0]
-            most = max((self._most(register, GRESSES[g]) for g in gresses), default=0)
+            found = {gress: self._most(register, names) for gress, names in GRESSES.items()}
+            gresses = [gress for gress, most in found.items() if most]
             if len(gresses) > 1:
                 context.diagnostics.error(
                     register.place,
                     f"register {register.name} is accessed in ingress and in egress; it belongs to"
                     " one of them",
                 )
-            if most > 1:
+            if max(found.values()) > 1:
                 self.watched.append(register)
 
     def members(self) -> str:
