@@ -98,7 +98,7 @@ class Register:
     size: int
     width: int
     signed: bool
-    initial: int
+    initial: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class ProgramInfo:
     headers: tuple[Header, ...]
     metadata: tuple[Field, ...]
     field_lists: tuple[int, ...]
-    architecture: str
+    architecture: str = "v1model"
     trace: Trace | None = None
 
     def to_json(self) -> dict[str, Any]:
