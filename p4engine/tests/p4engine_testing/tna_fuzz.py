@@ -48,7 +48,7 @@ def run(case: Case, folder: Path, generator: random.Random, packets: int) -> int
 
 def main() -> None:
     seed, packets, *part = map(int, sys.argv[1:])
-    chosen = [case for case in cases() if not case.error][slice(*part)]
+    chosen = [case for case in cases() if not case.error][slice(*(part or [None]))]
     with tempfile.TemporaryDirectory() as folder:
         left = sum(run(c, Path(folder), random.Random(f"{seed} {c.name}"), packets) for c in chosen)
     print(f"clean: {len(chosen)} programs, {left} packets left")
