@@ -92,6 +92,9 @@ def compile_all(plan: NetworkPlan) -> dict[Path, Any]:
             compiled[path] = compile_program(path, dict(plan.net.defines), [path.parent])
         except P4Error as error:
             raise UserError(str(error)) from None
+        wanted, found = plan.net.architecture, compiled[path].info.architecture
+        if wanted not in (None, found):
+            raise UserError(f"network.architecture: {path.name} is for {found}, not {wanted}")
     return compiled
 
 

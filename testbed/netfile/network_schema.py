@@ -166,6 +166,10 @@ class Net(Section):
 
     program: PlainText = Field(description="P4 program of all switches that have no other.")
     defines: Values = Field(default={}, description="Preprocessor constants of the programs.")
+    architecture: PlainText | None = Field(
+        default=None,
+        description="What the programs are for, v1model or tna; it is found without, too.",
+    )
     hosts: dict[str, Host] = Field(description="Hosts by name.")
     switches: dict[str, SwitchSettings] = Field(description="Switches by name.")
     links: tuple[LinkEntry, ...] = Field(description="Links.")

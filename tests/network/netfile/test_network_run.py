@@ -55,9 +55,10 @@ def run(path: Path) -> subprocess.CompletedProcess:
     )
 
 
-def test_a_network_comes_up_and_its_checks_are_reported(tmp_path):
+@pytest.mark.parametrize("program", ["l3.p4", "l3_tna.p4"])
+def test_a_network_comes_up_and_its_checks_are_reported(tmp_path, program):
     path = tmp_path / "two.yaml"
-    path.write_text(FILE)
+    path.write_text(FILE.replace(str(L3), str(DATA / program)))
     done = run(path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nok ") == 3, done.stdout

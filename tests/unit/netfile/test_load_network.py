@@ -10,6 +10,7 @@ from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.netfile.install_entries import compile_all, dry_run, install
 from testbed.netfile.load_network import is_network, load_network
+from tests.support.paths import DATA
 from tests.support.topology_files import NETWORK, PROGRAM
 
 
@@ -31,6 +32,34 @@ def test_a_file_is_read_and_its_entries_fit_the_program(tmp_path, capsys):
     for command in ("show", "plan"):
         assert main([command, str(path)]) == 2
         assert "is a network file; `ina check FILE`" in capsys.readouterr().err
+
+
+TOFINO = f"""
+network:
+  program: {DATA / "l3_tna.p4"}
+  hosts: {{h1: {{ip: 10.0.1.1/24}}, h2: {{ip: 10.0.2.2/24}}}}
+  switches:
+    s1:
+      entries:
+        - {{table: route, match: {{hdr.ipv4.destination: 10.0.2.0/24}}, action: forward,
+           params: {{port: 2, mac: "08:00:00:00:00:02"}}}}
+      commands: [table_set_default route drop]
+  links: [{{between: [h1, s1-p1]}}, {{between: [h2, s1-p2]}}]
+"""
+
+
+@pytest.mark.parametrize("named", ["", "  architecture: tna\n"])
+def test_programs_for_tofino_are_found_or_named(tmp_path, named):
+    text = TOFINO.replace("network:\n", f"network:\n{named}")
+    dry_run(load_network(written(tmp_path, text)))
+
+
+def test_a_program_is_for_the_architecture_that_the_file_names(tmp_path):
+    text = TOFINO.replace("network:\n", "network:\n  architecture: v1model\n")
+    with pytest.raises(
+        UserError, match=r"^network.architecture: l3_tna.p4 is for tna, not v1model"
+    ):
+        dry_run(load_network(written(tmp_path, text)))
 
 
 def test_clones_are_cut_off_where_the_file_says(tmp_path):
