@@ -89,7 +89,13 @@ COMPILER = tuple(
 SWITCH, VETH = "p4engine/tests/switch", "p4engine/tests/network/test_switch_veth.py"
 OF_RUNTIME = {
     "tm": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_install.py", f"{SWITCH}/test_p4_[av]*.py"),
-    "passes.h": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_p4_[av]*.py"),
+    "passes.h": (
+        f"{SWITCH}/test_tm_*.py",
+        f"{SWITCH}/test_p4_[apv]*.py",
+        f"{SWITCH}/test_tna.py",
+    ),
+    "hashes.c": (f"{SWITCH}/test_p4_v1model.py",),
+    "tna": (f"{SWITCH}/test_tna.py",),
     "architecture.h": (f"{SWITCH}/test_tm_*.py", f"{SWITCH}/test_p4_[av]*.py"),
     "train": (f"{SWITCH}/test_trains.py", VETH),
     "io": (VETH,),

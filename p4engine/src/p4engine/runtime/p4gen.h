@@ -51,8 +51,6 @@ static inline uint32_t p4_append_payload(p4_packet *packet, uint8_t *out, uint32
 uint32_t p4_meter_run(const p4_meter *m, uint64_t index, uint32_t bytes, uint64_t now_ns);
 uint32_t p4_direct_meter_run(p4_table *t, const p4_entry *e, uint32_t bytes, uint64_t now_ns);
 const p4_entry *p4_resolve(p4_instance *I, p4_table *t, const p4_entry *e, uint8_t *hit, uint64_t hash);
-uint64_t p4_hash(int algorithm, const uint8_t *data, uint64_t length);
-uint64_t p4_hash_two(int algorithm, const uint8_t *data, uint64_t length, const uint8_t *more, uint64_t size);
 bool p4_value_set_match(const p4_value_set *set, const uint64_t *value);
 void p4_failed(p4_instance *I, p4_packet *packet, const char *text);
 void p4_log(p4_instance *I, const p4_packet *packet, const char *format, const uint64_t *words,

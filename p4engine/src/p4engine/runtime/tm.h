@@ -2,7 +2,7 @@
  *
  * (packet, port, time) in; (packets, ports, times) out. No globals and no clock: the caller says what time
  * it is, so the same code serves a switch process (real clock) and virtual time, and equal calls give
- * equal packets. Behaviour after ingress and egress is that of BMv2's simple_switch.
+ * equal packets. What happens after ingress and egress is the architecture's (its passes.h).
  *
  * Every port is the end of a link and models both of its directions:
  *

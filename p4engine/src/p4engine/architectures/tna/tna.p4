@@ -6,6 +6,7 @@
 #ifndef __TARGET_TOFINO__
 #define __TARGET_TOFINO__ 1
 #endif
+#undef __TARGET_BMV2__
 
 #include <core.p4>
 

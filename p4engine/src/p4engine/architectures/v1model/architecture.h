@@ -74,4 +74,8 @@ typedef struct p4_requests {
     int32_t growth;       /* bytes that setValid and setInvalid added to the packet */
 } p4_requests;
 
+/* The hash algorithms (hashes.c), by the numbers of hashes.py; over one piece of bytes or two. */
+uint64_t p4_hash(int algorithm, const uint8_t *data, uint64_t length);
+uint64_t p4_hash_two(int algorithm, const uint8_t *data, uint64_t length, const uint8_t *more, uint64_t size);
+
 #endif
