@@ -190,3 +190,83 @@ def test_ports_in_loopback_mode(tmp_path):
     v1model = programs.switch(tmp_path)
     with pytest.raises(ControlError, match="which only programs for tna have"):
         v1model.port_loopback(1)
+
+
+def build(folder, **parts: str) -> Switch:
+    (folder / "program.p4").write_text(source(**parts))
+    return Switch(compile_program(folder / "program.p4"), ports=range(8), priority_queues=4)
+
+
+def test_a_session_shortens_its_copies(tmp_path):
+    switch = build(
+        tmp_path,
+        apply="ig_dprsr.mirror_type = 1;",
+        deparser_locals="Mirror() mirror;",
+        deparser="if (ig_dprsr.mirror_type == 1) { mirror.emit(9); } packet.emit(hdr);",
+        egress_parser="state parse { transition accept; }",
+    )
+    data = bytes.fromhex("0100000000000000aabb")
+    for length, expected in ((None, data), (9, data[:9]), (20, data), (4, data[:4])):
+        switch.mirror_session(9, 6, length=length)
+        assert programs.send(switch, data, now_ns=switch.now_ns() + 1) == [(1, data), (6, expected)]
+
+
+def test_what_egress_knows_of_the_queue(tmp_path):
+    """Three packets for a port that takes 1 ms for each; the highest queue goes first."""
+    switch = build(
+        tmp_path,
+        apply="ig_tm.qid = hdr.h.a[4:0];",
+        egress="hdr.h.b = 11w0 ++ eg_intr.egress_qid; hdr.h.a = eg_intr.enq_qdepth[3:0] ++"
+        " eg_intr.deq_qdepth[3:0]; hdr.h.c = 14w0 ++ eg_intr.deq_timedelta;"
+        " hdr.h.op = eg_intr.enq_tstamp[17:10];",
+    )
+    switch.port_shape(1, "egress", rate_bps=64_000)  # 8 bytes in 1 ms
+    for number, queue in enumerate((0, 1, 1, 3)):
+        switch.receive(0, bytes([9, queue, 0, 0, 0, 0, 0, 0]), 1024 * number)
+    left = [bytes(data) for _, _, data in switch.run()]
+    assert [data[3] for data in left] == [0, 3, 1, 1], "queues"
+    assert [data[1] for data in left] == [0x00, 0x00, 0x01, 0x10], "enqueued, dequeued"
+    assert [data[0] for data in left] == [0, 3, 1, 2], "times of arrival in units of 1024 ns"
+    times = [int.from_bytes(data[4:], "big") for data in left]
+    assert times == [
+        0,
+        (10**6 - 3072) % 2**18,
+        (2 * 10**6 - 1024) % 2**18,
+        (3 * 10**6 - 2048) % 2**18,
+    ]
+
+
+def test_drops_are_counted(tmp_path):
+    switch = build(
+        tmp_path,
+        apply="if (hdr.h.op == 1) { ig_dprsr.drop_ctl = 1; }"
+        " if (hdr.h.op == 2) { ig_tm.ucast_egress_port = 9; }"
+        " if (hdr.h.op == 3) { ig_tm.mcast_grp_a = 5; ig_tm.ucast_egress_port = 511; }",
+        egress="if (hdr.h.op == 4) { eg_dprsr.drop_ctl = 1; }",
+    )
+    for op in (1, 1, 2, 3, 4, 5):
+        assert len(programs.send(switch, bytes([op]) + bytes(7))) == (op == 5)
+    assert programs.send(switch, b"short") == []
+    stats = switch.stats()
+    names = ("received", "sent", "ingress_drops", "egress_drops", "no_port", "no_group")
+    assert [stats[name] for name in names] == [7, 1, 4, 1, 1, 1]
+
+
+def test_packets_that_wait_are_what_they_were(tmp_path):
+    """Copies for a queue keep their bytes, of headers and payload."""
+    switch = build(
+        tmp_path,
+        apply="ig_tm.ucast_egress_port = 511; ig_tm.mcast_grp_a = 7; hdr.h.c = hdr.h.c + 1;",
+        egress="hdr.h.b = eg_intr.egress_rid;",
+    )
+    switch.multicast_group(7, [(1, 10), (1, 11), (2, 12)])
+    switch.port_shape(1, "egress", rate_bps=1_000_000)
+    for number in range(3):
+        switch.receive(0, bytes([number, 0, 0, 0, 0, 0, 0, 0]) + bytes([number]) * 50, 0)
+    left = [(port, bytes(data)) for _, port, data in switch.run()]
+    expected = [
+        (port, bytes([number, 0, 0, rid, 0, 0, 0, 1]) + bytes([number]) * 50)
+        for number in range(3)
+        for port, rid in ((1, 10), (1, 11), (2, 12))
+    ]
+    assert sorted(left) == sorted(expected)
