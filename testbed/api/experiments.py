@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from testbed.api.parts import plain
 from testbed.config.yaml_document import Document, Inline, read_yaml, write_yaml
 from testbed.errors import UserError
+from testbed.experiment.changes import changed
 from testbed.experiment.load import load_document, load_text, read_file
 from testbed.experiment.summary import summary
-from testbed.experiment.sweep import has_sweep, set_key, sweep_of, without_useless_memory
+from testbed.experiment.sweep import has_sweep, sweep_of
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment as Resolved
@@ -109,18 +110,12 @@ class Experiment:
         0.1})`. The value takes the place of all that was there. A system that uses no switch memory
         drops `memory`. Raises UserError if the new experiment is not sound; so changes that need
         each other belong into one call."""
-        changed = {**(changes or {}), **keys}
-        data, lines = self.data, dict(self._document.lines)
-        for name, value in changed.items():
-            if value is None:
-                _remove(data, name)
-            else:
-                set_key(data, name, plain(value, name), self._file)
-            first = name.split(".")[0].split("[")[0]  # its lines say what is there no more
-            lines = {path: line for path, line in lines.items() if path[:1] not in ((), (first,))}
-        if not isinstance(data.get("sweep"), dict) or "system" not in data["sweep"]:
-            without_useless_memory(data)
-        return self._of(Document(data, lines), self._file, self.folder, self._stem)
+        given = {**(changes or {}), **keys}
+        plainly = {
+            name: None if value is None else plain(value, name) for name, value in given.items()
+        }
+        document = changed(self._document, plainly, self._file)
+        return self._of(document, self._file, self.folder, self._stem)
 
     def sweep(
         self,
@@ -187,16 +182,6 @@ class Experiment:
             count, keys = len(self._sweep.points), ", ".join(self._sweep.keys)
             return f"<Experiment {self.name}: a sweep of {count} points over {keys}>"
         return f"<Experiment {self.name}: {summary(self.resolved)}>"
-
-
-def _remove(data: dict[str, Any], name: str) -> None:
-    *parents, last = name.split(".")
-    at: Any = data
-    for parent in parents:
-        at = at.get(parent) if isinstance(at, dict) else None
-    if not isinstance(at, dict) or last not in at:
-        raise UserError(f"{name}: it is not there, so it cannot be removed")
-    del at[last]
 
 
 def _values(name: str, values: Any) -> Any:

@@ -121,6 +121,9 @@ def main(arguments: list[str]) -> int:
         parser = parser_of(arguments[0])
         try:
             options, unknown = parser.parse_known_args(arguments)
+            if hasattr(options, "changes"):  # after an option, argparse does not know them
+                options.changes += [each for each in unknown if not each.startswith("-")]
+                unknown = [each for each in unknown if each.startswith("-")]
             if unknown:  # argparse would show the usage of all commands
                 getattr(options, "parser", parser).error(
                     f"unrecognized arguments: {' '.join(unknown)}"

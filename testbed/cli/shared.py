@@ -39,6 +39,23 @@ def factor(text: str) -> float:
     return found
 
 
+def changes_argument(parser: Parser) -> None:
+    """Add `changes`, after the file: other values for keys of the experiment."""
+    parser.add_argument(
+        "changes",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="another value for a key of the file, such as system=atp memory.aggregators=64;"
+        " KEY= removes it",
+    )
+
+
+def refuse_changes(options: argparse.Namespace, of: str) -> None:
+    """Raises UserError if there are `changes`, where FILE is no experiment but `of`."""
+    if options.changes:
+        raise UserError(f"{options.changes[0]}: KEY=VALUE changes an experiment, not {of}")
+
+
 def results_option(parser: Parser) -> None:
     parser.add_argument(
         "--results",

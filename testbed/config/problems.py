@@ -11,6 +11,7 @@ from testbed.config.units import FieldError, describe
 from testbed.errors import UserError, did_you_mean, nearest_word, sentence
 
 SHOWN = 20
+COMMAND_LINE = 0  # line of what is not in the file but on the command line
 
 Path = tuple[str | int, ...]
 
@@ -58,6 +59,8 @@ class Problem:
 
     def __str__(self) -> str:
         place = [f"line {self.line}"] if self.line else []
+        if self.line == COMMAND_LINE:
+            place = ["on the command line"]
         place += [key_path(self.path)] if self.path else []
         return ", ".join(place) + (": " if place else "") + self.message.replace("\n", "\n    ")
 

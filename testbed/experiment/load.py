@@ -7,6 +7,7 @@ several sections must agree on is checked as far as those are sound. All problem
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from testbed.config.units import FieldError, describe
 from testbed.config.yaml_document import MAX_BYTES, Document, read_yaml
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment import resolve_topology as topologies
+from testbed.experiment.changes import change_on_command_line
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile
@@ -29,11 +31,17 @@ from testbed.paths import EXPERIMENTS, command_line
 from testbed.topology import Topology
 
 
-def load(path: str | Path) -> Experiment:
-    """Read an experiment file. Raises UserError that lists everything that is wrong with it."""
+def load(path: str | Path, changes: Sequence[str] = ()) -> Experiment:
+    """Read an experiment file. changes: KEY=VALUE, those of a command line. Raises UserError that
+    lists everything that is wrong with it."""
     path = Path(path)
-    text = read_file(path)
-    return load_text(text, file=str(path), folder=path.absolute().parent, stem=path.stem)
+    document = read_document(path, changes)
+    return _one(document, str(path), path.absolute().parent, path.stem)
+
+
+def read_document(path: Path, changes: Sequence[str] = ()) -> Document:
+    """An experiment file's content, with the changes of a command line. Raises UserError."""
+    return change_on_command_line(read_yaml(read_file(path), str(path)), changes, str(path))
 
 
 def load_text(
@@ -41,7 +49,11 @@ def load_text(
 ) -> Experiment:
     """Read an experiment from text. `file` names it in errors, `folder` is where its relative paths
     start, `stem` is its name unless it has one. Raises UserError."""
-    document = read_yaml(text, file)
+    return _one(read_yaml(text, file), file, folder, stem)
+
+
+def _one(document: Document, file: str, folder: str | Path, stem: str) -> Experiment:
+    """The experiment of a document, which has no key `sweep`."""
     if isinstance(document.data, dict) and "sweep" in document.data:
         message = (
             f"this file describes several experiments; `{command_line('sweep FILE')}` runs them all"
@@ -100,7 +112,7 @@ def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:
     found: dict[tuple, Problem] = {}
     for each in problems:
         if each.path not in unread or each in document.problems:
-            line = each.line or document.line(each.path)
+            line = document.line(each.path) if each.line is None else each.line
             found.setdefault((each.path, each.message), Problem(each.path, each.message, line))
     return list(found.values())
 

@@ -19,29 +19,29 @@ from __future__ import annotations
 import copy
 import hashlib
 import itertools
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from testbed import systems
-from testbed.config.problems import ExperimentError, Problem, key_path
+from testbed.config.problems import ExperimentError, Problem
 from testbed.config.problems import Path as KeyPath
 from testbed.config.units import DIMENSIONS, PERCENT, FieldError, describe, parse
 from testbed.config.yaml_document import Document, read_yaml
-from testbed.errors import UserError, sentence
+from testbed.errors import UserError
+from testbed.experiment.changes import (
+    parse_path,
+    set_key,
+    without_useless_memory,
+)
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.figure import Figure, Size, read_figure, resize
-from testbed.experiment.load import load_document, read_file
+from testbed.experiment.load import load_document, read_document, read_file
 from testbed.paths import command_line
 
 MAX_POINTS = 10_000
 LABEL = 400  # characters of a point's label
 RESERVED = ("together", "skip")
-EVERY = "*"  # in a key path: all members of a list
-
-_PART = re.compile(r"([A-Za-z_][\w-]*)((?:\[(?:\d+|\*)\])*)")
 Choice = dict[str, Any]  # varied key as written -> its value
 
 
@@ -84,13 +84,14 @@ def has_sweep(document: Document) -> bool:
     return isinstance(document.data, dict) and "sweep" in document.data
 
 
-def load_sweep(path: str | Path, size: Size | None = None) -> Sweep:
+def load_sweep(path: str | Path, size: Size | None = None, changes: Sequence[str] = ()) -> Sweep:
     """Read a file with a sweep and check all of its points, each resized if there is a `size`.
+    changes: KEY=VALUE, those of a command line.
 
     Raises UserError: for the file, or for the first point that is no sound experiment, which it
     names by what was varied."""
     path = Path(path)
-    document = read_yaml(read_file(path), str(path))
+    document = read_document(path, changes)
     if not has_sweep(document):
         raise UserError(f"{path}: this file has no key sweep; `{command_line(str(path))}` runs it")
     return sweep_of(document, str(path), path.absolute().parent, path.stem, size)
@@ -276,7 +277,7 @@ def _choices(document: Document, file: str) -> list[Choice]:
         if names.count(name) > 1:
             add_problem(("sweep",), f"{name} is varied twice; keep one of them")
         try:
-            _parse(name)
+            parse_path(name)
         except FieldError as error:
             problems.append(
                 replace(Problem.of(("sweep", name), error), line=document.line(("sweep", name)))
@@ -354,21 +355,6 @@ def _range(first: float, last: float, step: float, times: float) -> Iterator[flo
 # -- writing a point's values into the file
 
 
-def _parse(name: str) -> list[str | int]:
-    """`jobs[0].scale` -> ["jobs", 0, "scale"]; [*] becomes EVERY. Raises FieldError."""
-    parts: list[str | int] = []
-    for piece in name.split("."):
-        match = _PART.fullmatch(piece)
-        if not match:
-            raise FieldError(
-                describe(name), "a key's path, such as memory.aggregators or jobs[0].scale"
-            )
-        parts.append(match[1])
-        for index in re.findall(r"\[(\d+|\*)\]", match[2]):
-            parts.append(EVERY if index == EVERY else int(index))
-    return parts
-
-
 def _applied(document: Document, choice: Choice, file: str) -> Document:
     """The document of one point, without the keys that belong to the sweep."""
     data = {key: part for key, part in document.data.items() if key not in ("sweep", "figure")}
@@ -380,58 +366,3 @@ def _applied(document: Document, choice: Choice, file: str) -> Document:
             if line is not None:
                 lines[path] = line
     return Document(without_useless_memory(data), lines, [])
-
-
-def set_key(
-    data: dict[str, Any], name: str, value: Any, file: str, line: int | None = None
-) -> list[KeyPath]:
-    """Set a key of an experiment's data in place; `name`: its path, such as memory.aggregators,
-    jobs[0].scale or jobs[*].scale. Returns the paths that were set. Raises ExperimentError."""
-    if isinstance(data.get("system"), str) and name.startswith("system."):
-        data["system"] = {"name": data["system"]}
-    try:
-        parts = _parse(name)
-    except FieldError as error:
-        raise ExperimentError(file, [replace(Problem.of((name,), error), line=line)]) from None
-    return _set(data, parts, value, (), file, line)
-
-
-def without_useless_memory(data: dict[str, Any]) -> dict[str, Any]:
-    """The data without `memory` if its system uses none; changed in place."""
-    system = data.get("system")
-    system_name: Any = system.get("name") if isinstance(system, dict) else system
-    chosen = systems.SYSTEMS.get(system_name) if isinstance(system_name, str) else None
-    if chosen is not None and not chosen.memory:
-        data.pop("memory", None)
-    return data
-
-
-def _set(
-    at: Any, parts: list[str | int], value: Any, done: KeyPath, file: str, line: int | None
-) -> list[KeyPath]:
-    """Write a value below `at`; returns the paths written. Raises ExperimentError."""
-    head, rest = parts[0], parts[1:]
-    wanted = dict if isinstance(head, str) and head != EVERY else list
-    if not isinstance(at, wanted):
-        what = "keys" if wanted is dict else "a list"
-        message = sentence(f"{key_path((*done, head))} cannot be set: there are no {what} here")
-        raise ExperimentError(file, [Problem(done, message, line)])
-    if head == EVERY:
-        heads: list[str | int] = list(range(len(at)))
-    elif isinstance(head, int) and head >= len(at):
-        message = f"member {head} cannot be set: the list has {len(at)} (counted from 0)"
-        raise ExperimentError(file, [Problem(done, message, line)])
-    else:
-        heads = [head]
-    written: list[KeyPath] = []
-    members: Any = at  # a dict with str, or a list with int
-    for each in heads:
-        path = (*done, each)
-        if not rest:
-            members[each] = copy.deepcopy(value)
-            written.append(path)
-            continue
-        if wanted is dict and each not in members:
-            members[each] = {}
-        written += _set(members[each], rest, value, path, file, line)
-    return written

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.cli.shared import Parser, import_schemas, json_option, print_json
+from testbed.cli.shared import (
+    Parser,
+    changes_argument,
+    import_schemas,
+    json_option,
+    print_json,
+    refuse_changes,
+)
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
@@ -16,6 +23,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml")
+    changes_argument(parser)
     json_option(parser, "print the content and the warnings as JSON")
 
 
@@ -24,6 +32,7 @@ def call(options: Namespace) -> int:
     from testbed.netfile.load_network import is_network
 
     if is_network(options.file):
+        refuse_changes(options, "a network")
         from testbed.netfile.network_run import check_network
 
         if options.json:
@@ -39,13 +48,14 @@ def call(options: Namespace) -> int:
         of_machine = capacity.warnings(setup, calibration.load())
         return [*prepare(setup).warnings, *of_machine, *scale_check.warnings(setup)]
 
-    return check_command(options.file, inspect, options.json)
+    return check_command(options.file, inspect, options.json, options.changes)
 
 
 def check_command(
     path: str | Path,
     inspect: Callable[[Experiment], Iterable[str]] = lambda _: (),
     as_json: bool = False,
+    changes: Sequence[str] = (),
 ) -> int:
     """Print one line about a valid file; warnings follow. Raises UserError for any other.
 
@@ -55,8 +65,8 @@ def check_command(
     from testbed.experiment.sweep import is_sweep
 
     if is_sweep(path):
-        return _check_sweep(path, inspect, as_json)
-    experiment = load(path)
+        return _check_sweep(path, inspect, as_json, changes)
+    experiment = load(path, changes)
     warnings = (*experiment.warnings, *inspect(experiment))
     if as_json:
         listed = [{"warning": warning} for warning in warnings]
@@ -69,11 +79,14 @@ def check_command(
 
 
 def _check_sweep(
-    path: str | Path, inspect: Callable[[Experiment], Iterable[str]], as_json: bool
+    path: str | Path,
+    inspect: Callable[[Experiment], Iterable[str]],
+    as_json: bool,
+    changes: Sequence[str],
 ) -> int:
     from testbed.experiment.sweep import load_sweep, other_workers
 
-    sweep = load_sweep(path)
+    sweep = load_sweep(path, changes=changes)
     labels: dict[str, list[str]] = {}  # of the points that a warning is about
     for point in sweep.points:
         try:

@@ -9,7 +9,14 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
-from testbed.cli.shared import Parser, import_schemas, positive, refuse_network, results_option
+from testbed.cli.shared import (
+    Parser,
+    changes_argument,
+    import_schemas,
+    positive,
+    refuse_network,
+    results_option,
+)
 from testbed.errors import RunError, UserError
 from testbed.paths import command_line
 
@@ -18,6 +25,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "file", type=Path, metavar="FILE.yaml", help="an experiment with a job that has a command"
     )
+    changes_argument(parser)
     parser.add_argument(
         "-o",
         "--output",
@@ -57,7 +65,7 @@ def call(options: Namespace) -> int:
     refuse_network(options.file)
     if options.skip is not None and options.skip < 0:
         raise UserError(f"--skip: found {options.skip}; allowed: 0 or more")
-    experiment, job, output = load(options.file), options.job, options.output
+    experiment, job, output = load(options.file, options.changes), options.job, options.output
     programs = [each.name for each in experiment.jobs if each.is_program]
     if not programs:
         raise UserError(f"{experiment.name} has no job with a command, so nothing to record")

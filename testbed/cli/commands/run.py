@@ -7,9 +7,11 @@ from pathlib import Path
 
 from testbed.cli.shared import (
     Parser,
+    changes_argument,
     import_schemas,
     json_option,
     no_report_option,
+    refuse_changes,
     results_option,
     zeros_option,
 )
@@ -18,6 +20,7 @@ from testbed.errors import UserError
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="experiment or network file")
+    changes_argument(parser)
     parser.add_argument(
         "--cli",
         nargs="?",
@@ -54,6 +57,7 @@ def call(options: Namespace) -> int:
     from testbed.netfile.load_network import is_network
 
     if is_network(options.file):
+        refuse_changes(options, "a network")
         if options.pcap:
             raise UserError("--pcap is for experiments; in a network file's network, run tcpdump")
         if options.no_report:
@@ -78,7 +82,7 @@ def call(options: Namespace) -> int:
         from testbed.sweeps.sweep_runner import run_sweep
 
         return run_sweep(
-            load_sweep(options.file),
+            load_sweep(options.file, changes=options.changes),
             options.results,
             report=not options.no_report,
             as_json=options.json,
@@ -86,7 +90,7 @@ def call(options: Namespace) -> int:
     from testbed.runner import run
 
     return run(
-        load(options.file),
+        load(options.file, options.changes),
         options.results,
         options.pcap,
         report=not options.no_report,

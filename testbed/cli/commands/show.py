@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.cli.shared import (
     Parser,
+    changes_argument,
     import_schemas,
     is_results,
     json_option,
     print_json,
+    refuse_changes,
     refuse_network,
 )
 
@@ -26,6 +29,7 @@ def arguments(parser: Parser) -> None:
         metavar="FILE.yaml",
         help="an experiment file, a results folder, or SWEEP/HASH for a point of a sweep",
     )
+    changes_argument(parser)
     parser.add_argument(
         "--hash",
         action="store_true",
@@ -36,6 +40,7 @@ def arguments(parser: Parser) -> None:
 
 def call(options: Namespace) -> int:
     if options.hash:
+        refuse_changes(options, "results")
         from testbed.analysis.data.sweep_data import run_at
         from testbed.results import digest
 
@@ -44,12 +49,13 @@ def call(options: Namespace) -> int:
         return 0
     import_schemas()
     if is_results(options.file):
+        refuse_changes(options, "results")
         return show_results(options.file, options.json)
     refuse_network(options.file)
-    return show_command(options.file, options.json)
+    return show_command(options.file, options.json, options.changes)
 
 
-def show_command(path: str | Path, as_json: bool = False) -> int:
+def show_command(path: str | Path, as_json: bool = False, changes: Sequence[str] = ()) -> int:
     """Print the experiment with all defaults, as a file that loads to the same experiment; of a
     sweep, its points."""
     from testbed.experiment import load
@@ -57,14 +63,14 @@ def show_command(path: str | Path, as_json: bool = False) -> int:
     from testbed.experiment.sweep import is_sweep, load_sweep
 
     if as_json:
-        print_json(_described(path))
+        print_json(_described(path, changes))
         return 0
     if is_sweep(path):
-        for point in load_sweep(path).points:
+        for point in load_sweep(path, changes=changes).points:
             print(f"{point.key}  {point.label}")
             print(f"              {summary(point.experiment)}")
         return 0
-    experiment = load(path)
+    experiment = load(path, changes)
     print(f"# {summary(experiment)}")
     for line in _facts(experiment):
         print(f"# {line}")
@@ -75,7 +81,7 @@ def show_command(path: str | Path, as_json: bool = False) -> int:
     return 0
 
 
-def _described(path: str | Path) -> dict[str, Any]:
+def _described(path: str | Path, changes: Sequence[str]) -> dict[str, Any]:
     """The same as data."""
     from testbed.config.yaml_document import read_yaml
     from testbed.experiment import load
@@ -83,13 +89,13 @@ def _described(path: str | Path) -> dict[str, Any]:
     from testbed.experiment.sweep import is_sweep, load_sweep
 
     if is_sweep(path):
-        sweep = load_sweep(path)
+        sweep = load_sweep(path, changes=changes)
         points = [
             {"key": point.key, "label": point.label, "summary": summary(point.experiment)}
             for point in sweep.points
         ]
         return {"sweep": sweep.name, "keys": list(sweep.keys), "points": points}
-    experiment = load(path)
+    experiment = load(path, changes)
     return {
         "summary": summary(experiment),
         "facts": _facts(experiment),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from testbed.cli.shared import (
     Parser,
+    changes_argument,
     import_schemas,
     json_option,
     no_report_option,
@@ -17,6 +18,7 @@ from testbed.cli.shared import (
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="a file with the key sweep")
+    changes_argument(parser)
     no_report_option(parser)
     json_option(parser, "print the table's numbers as JSON, as `report --json` does")
     results_option(parser)
@@ -29,7 +31,7 @@ def call(options: Namespace) -> int:
     from testbed.sweeps.sweep_runner import run_sweep
 
     return run_sweep(
-        load_sweep(options.file),
+        load_sweep(options.file, changes=options.changes),
         options.results,
         options.processes,
         options.dask,

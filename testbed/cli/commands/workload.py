@@ -6,7 +6,15 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.cli.shared import Parser, factor, import_schemas, json_option, positive
+from testbed.cli.shared import (
+    Parser,
+    changes_argument,
+    factor,
+    import_schemas,
+    json_option,
+    positive,
+    refuse_changes,
+)
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,6 +43,7 @@ def arguments(parser: Parser) -> None:
         metavar="FILE",
         help="an experiment, NAME.et (Chakra traces), or NAME.txt (a workload of SimAI)",
     )
+    changes_argument(parser)
     parser.add_argument("--job", metavar="NAME", help="of an experiment with several jobs")
     parser.add_argument("--replicas", type=positive, metavar="N", help="of a SimAI workload")
     parser.add_argument("--stage", type=int, metavar="0", help="of a SimAI workload with several")
@@ -86,13 +95,14 @@ def _experiment(options: Namespace) -> Experiment:
     from testbed.experiment.sweep import is_sweep
 
     if options.file.suffix in PROGRAMS:
+        refuse_changes(options, "a workload file")
         return _around(options)
     for name in OF_FILES:
         if getattr(options, name) is not None:
             raise UserError(f"--{name} is for workload files; an experiment says it. Take it out")
     if is_sweep(options.file):
         raise UserError(f"{options.file}: a sweep has many experiments; name a file with one")
-    return load(options.file)
+    return load(options.file, options.changes)
 
 
 def _around(options: Namespace) -> Experiment:
