@@ -39,6 +39,9 @@ COMMANDS = {
     "schema": "print a JSON schema of experiment or network files, for editors",
     "completion": "print a script with which a shell completes commands and options",
     "import": "make a network file from a p4app.json, or traces of a SimAI workload",
+    "ls": "list the runs and sweeps in a folder of results",
+    "diff": "print in what two runs differ: their files, what made them, and their numbers",
+    "tag": "give runs or sweeps a tag, by which `ls` finds them",
     "report": "print tables and draw figures again; compare runs",
     "twin": "run a Mininet run's experiment in virtual time, and compare",
     "record": "run an experiment, and record the gradients or the collectives of its program",
@@ -122,8 +125,9 @@ def main(arguments: list[str]) -> int:
         try:
             options, unknown = parser.parse_known_args(arguments)
             if hasattr(options, "changes"):  # after an option, argparse does not know them
-                options.changes += [each for each in unknown if not each.startswith("-")]
-                unknown = [each for each in unknown if each.startswith("-")]
+                given = [*options.changes, *unknown]
+                options.changes = [each for each in given if each[0] != "-" and "=" in each]
+                unknown = [each for each in given if each not in options.changes]
             if unknown:  # argparse would show the usage of all commands
                 getattr(options, "parser", parser).error(
                     f"unrecognized arguments: {' '.join(unknown)}"

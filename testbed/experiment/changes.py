@@ -45,12 +45,7 @@ def change_on_command_line(document: Document, texts: Sequence[str], file: str) 
 def _read(texts: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UserError(
-                f"found {describe(text)}; allowed after the file: KEY=VALUE, such as"
-                " system=atp or memory.aggregators=64"
-            )
+        name, _, value = text.partition("=")
         if name in found:
             raise UserError(f"{name}=... is given twice; keep one of them")
         if not value.strip():

@@ -24,6 +24,7 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 | `logs/` | one log per host and switch |
 | `figures/` | PNG and PDF, drawn from the tables |
 | `captures/` | with `--pcap`: packets of the chosen ports ([captures.md](captures.md)) |
+| `tags.txt` | words that `ina tag` has given, a line each |
 | `report.txt` | the printed table |
 | `report.html` | all of it as one page for the browser |
 

@@ -73,6 +73,7 @@ def files(tmp_path):
     return {
         "small": small,
         "results": tmp_path / "results",
+        "folder": tmp_path,
         "run": write_run(tmp_path / "a"),
         "other": write_run(tmp_path / "b", system="atp"),
         "real": write_experiment_run(tmp_path / "c").folder,

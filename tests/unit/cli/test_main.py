@@ -106,7 +106,9 @@ def test_a_remedy_quotes_a_command_that_works(monkeypatch, tmp_path, called, nam
     monkeypatch.setattr(sys, "argv", [called])
     monkeypatch.setenv("PATH", str(tmp_path))
     file = ROOT / "experiments" / "quickstart.yaml"
-    options = Namespace(file=file, results=tmp_path, processes=None, dask=None, no_report=True)
+    options = Namespace(
+        file=file, changes=[], results=tmp_path, processes=None, dask=None, no_report=True
+    )
     with pytest.raises(UserError, match=f"has no key sweep; `{name} {file}` runs it"):
         commands.module("sweep").call(options)
 

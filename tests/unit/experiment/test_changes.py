@@ -97,8 +97,9 @@ def test_what_a_sweep_varies_is_not_changed_beside_it(swept, change):
         (["links.bandwidth=["], "links.bandwidth=...: 1 error in the value"),
         (["system=atp", "system=esa"], "system=... is given twice"),
         (["sweep.seed=[1, 2]"], "sweep.seed=...: a sweep and its figure are changed in the file"),
-        (["fast"], "found 'fast'; allowed after the file: KEY=VALUE"),
-        (["=1"], "found '=1'; allowed after the file: KEY=VALUE"),
+        (["fast"], "unrecognized arguments: fast; usage: ina check"),
+        (["--json", "fast"], "unrecognized arguments: fast; usage: ina check"),
+        (["=1"], "found ''; allowed: a key's path"),
         (["a b=1"], "found 'a b'; allowed: a key's path"),
     ],
 )

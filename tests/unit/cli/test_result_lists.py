@@ -1,0 +1,135 @@
+"""`ina ls`, `ina tag` and `ina diff`: which results there are, and in what two of them differ."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from testbed.cli.main import main
+from testbed.errors import RunError
+from testbed.results import SWEEP_FILE, Writer
+from tests.support.synthetic_results import ENVIRONMENT, write_run
+
+
+def said(capsys, *words, code=0):
+    assert main([*map(str, words)]) == code
+    return capsys.readouterr().out
+
+
+def test_runs_are_listed_from_old_to_new(tmp_path, capsys):
+    first = write_run(tmp_path, "first")
+    second = write_run(tmp_path, "second", system="atp", cpu=1.5)  # degraded
+    third = Writer.create(tmp_path, "third", "name: third\nsystem: {name: ring}\n", ENVIRONMENT)
+    with pytest.raises(RunError), third:
+        last = said(capsys, "ls", tmp_path).splitlines()[-1].split()
+        assert last[:4] == [third.folder.name, "running", "ring", "-"]
+        raise RunError("broken")
+    lines = said(capsys, "ls", tmp_path).splitlines()
+    heads, rows = lines[0].split("  "), [line.split() for line in lines[1:]]
+    assert [head.strip() for head in heads if head.strip()] == [
+        "name", "state", "system", "average JCT", "started", "tags"
+    ]  # fmt: skip
+    assert [row[0] for row in rows] == [first.name, second.name, third.folder.name]
+    described = json.loads(said(capsys, "ls", tmp_path, "--json"))
+    assert [each["system"] for each in described] == ["esa", "atp", "ring"]
+    assert [each["state"] for each in described] == ["finished", "finished", "failed"]
+    assert described[0]["jct_s"] > 0 and described[2]["jct_s"] is None
+
+
+def test_the_newest_and_the_tagged_ones_are_listed(tmp_path, capsys):
+    runs = [write_run(tmp_path, f"run{number}") for number in range(4)]
+    assert said(capsys, "ls", tmp_path, "--last", 2).splitlines()[-1] == (
+        "  and 2 older ones (--last 0: all)"
+    )
+    assert len(said(capsys, "ls", tmp_path, "--last", 0).splitlines()) == 5
+    said(capsys, "tag", "base", runs[0], runs[2])
+    said(capsys, "tag", "v:1.2", runs[0])
+    listed = json.loads(said(capsys, "ls", tmp_path, "--tag", "base", "--json"))
+    assert [(each["name"], each["tags"]) for each in listed] == [
+        (runs[0].name, ["base", "v:1.2"]),
+        (runs[2].name, ["base"]),
+    ]
+    said(capsys, "tag", "--remove", "base", runs[0], runs[2])
+    assert "no results with the tag base" in said(capsys, "ls", tmp_path, "--tag", "base")
+    assert (runs[0] / "tags.txt").read_text() == "v:1.2\n" and not (runs[2] / "tags.txt").exists()
+
+
+def test_a_sweep_is_one_line_and_its_runs_are_listed_in_it(tmp_path, capsys):
+    sweep = tmp_path / "swept"
+    write_run(sweep / "aaa", "point")
+    points = [
+        {"key": key, "system": name, "values": {}} for key, name in (("aaa", "esa"), ("b", "atp"))
+    ]
+    (sweep / SWEEP_FILE).write_text(json.dumps({"name": "swept", "keys": [], "points": points}))
+    (described,) = json.loads(said(capsys, "ls", tmp_path, "--json"))
+    assert (described["kind"], described["state"]) == ("sweep", "1 of 2 points")
+    assert described["system"] == "esa, atp"
+    (inside,) = json.loads(said(capsys, "ls", sweep, "--json"))
+    assert inside["name"].startswith("aaa/point-")
+    said(capsys, "tag", "base", sweep)
+    assert [each["tags"] for each in json.loads(said(capsys, "ls", tmp_path, "--json"))] == [
+        ["base"]
+    ]
+    (sweep / SWEEP_FILE).write_text("[]")
+    assert json.loads(said(capsys, "ls", tmp_path, "--json"))[0]["state"] == "unreadable"
+
+
+def test_what_cannot_be_read_is_listed_as_such(tmp_path, capsys):
+    run = write_run(tmp_path)
+    (run / "status.json").write_text("{}")
+    assert json.loads(said(capsys, "ls", tmp_path, "--json"))[0]["state"] == "unreadable"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["ls", "nowhere"], "nowhere: no such folder"),
+        (["ls", ".", "--last", "-1"], "--last: found -1"),
+        (["tag", "two words", "run"], "tag: found 'two words'; allowed"),
+        (["tag", "--remove", "base", "run"], "has no tag base"),
+        (["tag", "base", "run", "nowhere"], "no such results folder"),
+        (["diff", "run", "nowhere.yaml"], "no such experiment file"),
+    ],
+)
+def test_a_wrong_word_is_one_error_and_changes_nothing(tmp_path, monkeypatch, capsys, words, error):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "made").rename(tmp_path / "run")
+    assert main(words) == 2
+    told = capsys.readouterr().err
+    assert error in told and "Traceback" not in told
+    assert not (tmp_path / "run" / "tags.txt").exists()
+
+
+def test_two_runs_differ_in_keys_environment_and_numbers(tmp_path, capsys):
+    first, second = write_run(tmp_path, "one"), write_run(tmp_path, "two", system="atp")
+    environment = json.loads((second / "environment.json").read_text()) | {"cores": 77}
+    (second / "environment.json").write_text(json.dumps(environment))
+    text = said(capsys, "diff", first, second)
+    assert "  system  esa" in text and " 77" in text and "average JCT" in text
+    data = json.loads(said(capsys, "diff", first, second, "--json"))
+    assert data["experiment"] == {"name": ["one", "two"], "system": ["esa", "atp"]}
+    assert data["environment"]["cores"][1] == "77"
+    assert data["hashes"][0] != data["hashes"][1]
+
+
+def test_equal_runs_are_equal(tmp_path, capsys):
+    first, second = write_run(tmp_path), write_run(tmp_path)
+    assert said(capsys, "diff", first, second) == (
+        "experiment: the same\nenvironment: the same\nresults: equal in every value\n"
+    )
+
+
+def test_files_differ_with_their_defaults(tmp_path, capsys):
+    text = (
+        "name: a\nruntime: virtual\ntopology: {kind: star, hosts: 4}\nsystem: esa\n"
+        "memory: {aggregators: 8}\njobs: [{model: alexnet, workers: 2, iterations: 1, scale: 0.001}]\n"
+    )
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(text)
+    second.write_text(text.replace("system: esa", "system: {name: esa, preempt: priority}"))
+    assert said(capsys, "diff", first, second) == "experiment: the same\n"
+    second.write_text(text.replace("scale: 0.001", "scale: 0.01"))
+    data = json.loads(said(capsys, "diff", first, second, "--json"))
+    assert data["experiment"]["jobs[0].scale"] == ["0.001", "0.01"]
+    assert data["experiment"].keys() == {"jobs[0].scale", "jobs[0].compute_scale"}
