@@ -670,7 +670,8 @@ class KeyInfo:
 class TableInfo:
     """The checker's facts about a table.
 
-    `default` runs at a miss until the control plane sets another action; `by_decl` finds an element
+    `default` runs at a miss until the control plane sets another action; `without_default` does
+    where tables with action profiles have no default in the program; `by_decl` finds an element
     of `actions` by the id of its declaration. `priorities` are those of `entries` (none if they are
     const: the first that matches wins).
     """
@@ -682,4 +683,5 @@ class TableInfo:
     size: int = 0
     applied: bool = False
     default: ActionRef | None = None
+    without_default: ActionRef | None = None
     by_decl: dict[int, ActionRef] = field(default_factory=dict)

@@ -91,6 +91,7 @@ class Architecture(ABC):
         """The C member for a field of one of `structs`."""
         return field
 
+    profile_defaults: ClassVar[bool] = False  # of tables with action profiles: the program's
     no_match_is_error: ClassVar[bool] = False  # a select of which no label matches
 
     def parser_error(self, name: str, errors: Mapping[str, int]) -> int:

@@ -420,6 +420,13 @@ class Instances:
         default = decl.info.default
         if default is None:
             raise InternalError(f"table {decl.name} has no default action")
+        if decl.info.without_default is not None and not self.architecture.profile_defaults:
+            self.diagnostics.warning(
+                default.place,
+                "a table with an action profile has no default action in the program, as on BMv2;"
+                " set it at run time",
+            )
+            default = decl.info.without_default
         made = TableInstance(decl, join(block.name, decl), len(self.tables), block, default)
         self.tables.append(made)
         for ref in decl.info.actions:

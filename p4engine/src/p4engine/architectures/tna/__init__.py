@@ -57,6 +57,7 @@ class Tna(Architecture):
     more_of_packet = "if (!tna_more(&P->base, &p, &end, {size})) "
     offset_in_packet = "(size_t)({start} - first)"
     no_match_is_error = True
+    profile_defaults = True
     arrival = ("std.ingress_port", "length", "std.resubmit_flag * 6")
     stages = {
         "ip": StageTrace(

@@ -16,12 +16,14 @@ class ParsingEmitter:
 
     def __init__(self, parts: Parts) -> None:
         self.context, self.expressions, self.fields = parts.context, parts.expressions, parts.fields
-        self.packets = parts.packets
+        self.packets, self.left = parts.packets, parts.left
+        self._deposits: list[str] = []  # C statements for the end of the parser
         self.functions: dict[str, Callable[..., str | None]] = {
             "Checksum.add": self._add,
             "Checksum.subtract": self._subtract,
             "Checksum.verify": self._verify,
             "Checksum.get": self._get,
+            "Checksum.subtract_all_and_deposit": self._deposit,
             "Checksum.update": self._update,
             "ParserCounter.set": self._set_counter,
             "ParserCounter.is_zero": self._is_zero,
@@ -38,6 +40,7 @@ class ParsingEmitter:
         made = []
         if sums := len(externs.get("Checksum", [])):
             made.append(f"uint32_t sums[{sums}];")
+            made.append(f"const uint8_t *marks[{sums}];")
         if counters := len(externs.get("ParserCounter", [])):
             made.append(f"int16_t counters[{counters}];")
         return " ".join(made)
@@ -67,6 +70,26 @@ class ParsingEmitter:
 
     def _get(self, call: ast.MethodCall) -> str:
         return self.context.temp_c("uint16_t", f"tna_fold({self._of(call, 'sums')})")
+
+    def _deposit(self, call: ast.MethodCall, target: ast.Expr) -> None:
+        """Remember where the parser is; at its end, the headers since then are subtracted."""
+        sums, mark = self._of(call, "sums"), self._of(call, "marks")
+        if not self.context.is_path(target) or not self.left.left(target).startswith("P->"):
+            raise self.context.fatal(
+                call.place, "what is deposited must go into metadata or a header"
+            )
+        # What follows must lie in one piece, for the difference of two places in it.
+        self.context.out.append("tna_rest(&P->base, &p, &end);")
+        self.context.out.append(f"{mark} = p;")
+        with self.context.capture() as made:
+            less = f"(uint16_t)~tna_sum(0, {mark}, (size_t)(p - {mark}))"
+            self.left.store_number(target, f"tna_fold({sums} + {less})", 16)
+        self._deposits.append(f"if ({mark}) {{ {' '.join(made)} }}")
+
+    def at_end(self) -> list[str]:
+        """C statements for the end of the parser that has been written."""
+        made, self._deposits = self._deposits, []
+        return made
 
     def _update(
         self, call: ast.MethodCall, data: ast.Expr, zeros_as_ones: ast.Expr | None = None

@@ -248,7 +248,8 @@ class PipelineEmitter:
         lines += [stage, "goto accepted;\nreject:;"]
         if not self.sees_errors:
             lines.append(f"{STD}rejected = 1;")
-        lines.append(f"accepted:;\ntna_payload(&P->base, p, end, prefix, {size});")
+        lines += ["accepted:;", *self.parsing.at_end()]
+        lines.append(f"tna_payload(&P->base, p, end, prefix, {size});")
         # The parser may assign its out parameters; what the hardware fills in comes last.
         if stamp is not None:
             lines.append(f"{stamp} = {source};")

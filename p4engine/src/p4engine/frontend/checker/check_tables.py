@@ -138,12 +138,7 @@ def _table(c: Checker, d: ast.Table) -> None:
         d.default = _no_action(c, d)
     d.info.default = d.default
     if "implementation" in d.properties and d.default.name != "NoAction":
-        c.warning(
-            d.default.place,
-            "a table with an action profile has no default action in the program, as on BMv2;"
-            " set it at run time",
-        )
-        d.info.default = _no_action(c, d)
+        d.info.without_default = _no_action(c, d)
     for prop in d.properties.values():
         _property(c, d.info, prop)
     if d.entries and not d.keys:
