@@ -88,10 +88,9 @@ class Tna(Architecture):
     def blocks(self, checker: Checker, diagnostics: Diagnostics) -> Sequence[BlockArgument]:
         made = []
         found = pipelines(checker, diagnostics)
-        for number, pipe in enumerate(found):
-            assert pipe.constructor is not None
-            prefix = f"{pipe.name}." if len(found) > 1 else ""
-            given = [value for _, value in pipe.constructor.arguments]
+        for number, (pipe, construction) in enumerate(found):
+            prefix = f"{pipe}." if len(found) > 1 else ""
+            given = [value for _, value in construction.arguments]
             for (name, _), value in zip(BLOCKS, given, strict=True):
                 made.append(BlockArgument(name + (f"_{number}" if number else ""), value, prefix))
         return made

@@ -78,16 +78,15 @@ def check_architecture(checker: Checker, diagnostics: Diagnostics) -> None:
         diagnostics.error(
             checker.main.place, f"TNA_PIPES is {pipes_of(checker)}; it must be 1, 2 or 4"
         )
-    for pipe in pipelines(checker, diagnostics):
-        assert isinstance(pipe.type, BlockType) and pipe.constructor is not None
+    for name, pipe in pipelines(checker, diagnostics):
         kinds = [
             type(value.type.decl)
-            for _, value in pipe.constructor.arguments
+            for _, value in pipe.arguments
             if value is not None and isinstance(value.type, BlockType)
         ]
         if kinds != [kind for _, kind in BLOCKS]:
             raise diagnostics.fatal(
-                pipe.place, f"'{pipe.name}' does not have the six blocks of tna.p4's Pipeline"
+                pipe.place, f"'{name}' does not have the six blocks of tna.p4's Pipeline"
             )
 
 
@@ -135,19 +134,22 @@ def intrinsic(checker: Checker, name: str) -> Type | None:
     return decl.type if isinstance(decl, ast.Composite) else None
 
 
-def pipelines(checker: Checker, diagnostics: Diagnostics) -> list[ast.Instance]:
-    """The pipelines that `main` is made of, by the number of the pipe. Raises Fatal."""
+def pipelines(checker: Checker, diagnostics: Diagnostics) -> list[tuple[str, ast.Construction]]:
+    """The pipelines that `main` is made of, by the number of the pipe: a name of its own, and how
+    it is made. Raises Fatal."""
     assert checker.main.constructor is not None
-    found: list[ast.Instance] = []
-    for _, value in checker.main.constructor.arguments:
+    found: dict[str, ast.Construction] = {}
+    for parameter, value in checker.main.constructor.arguments:
         if value is None:
             continue
-        pipe = value.decl if isinstance(value, ast.Name) else None
-        if not isinstance(pipe, ast.Instance) or pipe.constructor is None:
+        name, made = parameter.name, None
+        if isinstance(value, ast.Name) and isinstance(value.decl, ast.Instance):
+            name, made = value.name, value.decl.constructor
+        elif isinstance(value, ast.Call) and isinstance(value.call, ast.Construction):
+            made = value.call
+        if made is None:
             raise diagnostics.fatal(
-                value.place,
-                "Switch needs the names of instances of Pipeline, such as"
-                " Pipeline(...) pipe; Switch(pipe) main;",
+                value.place, "Switch needs instances of Pipeline, such as Switch(pipe) main;"
             )
-        found.append(pipe)
-    return found
+        found[name if name not in found else f"{name}_{len(found)}"] = made
+    return list(found.items())
