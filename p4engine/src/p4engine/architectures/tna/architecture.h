@@ -45,6 +45,7 @@ typedef struct p4_std {
     uint16_t mcast_grp_a, mcast_grp_b;
     uint16_t rid;           /* of ingress, for pruning */
     uint16_t exclusion;     /* level2_exclusion_id */
+    uint16_t node_exclusion; /* level1_exclusion_id */
     uint16_t egress_rid;
     uint8_t rid_first;
     uint8_t drop_ctl;

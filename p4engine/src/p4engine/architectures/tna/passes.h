@@ -93,6 +93,7 @@ static uint32_t multicast(tm_switch *tm, uint32_t number, p4_packet *packet) {
     for (uint32_t i = 0; i < g->count; i++) {
         const tm_member *m = &g->members[i];
         if (prunes && m->rid == packet->std.rid && m->port == packet->std.exclusion) continue;
+        if (packet->std.node_exclusion && m->rid == packet->std.node_exclusion) continue;
         packet->std.egress_rid = m->rid;
         packet->std.rid_first = !made++;
         tm->stats.copies++;

@@ -56,6 +56,7 @@ FOR_TM = {
     "copy_to_cpu": "copy_to_cpu",
     "mcast_grp_a": "mcast_grp_a",
     "mcast_grp_b": "mcast_grp_b",
+    "level1_exclusion_id": "node_exclusion",
     "level2_exclusion_id": "exclusion",
     "rid": "rid",
 }
