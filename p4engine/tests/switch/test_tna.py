@@ -270,3 +270,17 @@ def test_packets_that_wait_are_what_they_were(tmp_path):
         for port, rid in ((1, 10), (1, 11), (2, 12))
     ]
     assert sorted(left) == sorted(expected)
+
+
+def test_entries_with_idle_timeouts(tmp_path):
+    switch = build(
+        tmp_path,
+        locals="action a() { } table t { key = { hdr.h.op: exact; } actions = { a; }"
+        " idle_timeout = true; size = 4; }",
+        apply="t.apply();",
+    )
+    handle = switch.table_add("t", "a", [1])
+    switch.table_set_timeout("t", handle, 1000)
+    switch.receive(0, bytes([1, 0, 0, 0, 0, 0, 0, 0]), 700)
+    switch.advance(1000)
+    assert switch.table_age("t", handle) == (1000, 300)

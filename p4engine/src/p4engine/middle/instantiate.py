@@ -102,8 +102,8 @@ class TableInstance:
     @property
     def ages(self) -> bool:
         """Entries have idle timeouts."""
-        asked = self.decl.properties.get("support_timeout")
-        return asked is not None and asked.value.const is True
+        asked = [self.decl.properties.get(name) for name in ("support_timeout", "idle_timeout")]
+        return any(each is not None and each.value.const is True for each in asked)
 
 
 @dataclass(eq=False)

@@ -98,7 +98,8 @@ class PipelineEmitter:
         # The extraction of the header in front of the packet that a parser begins with, if it does:
         # (the call, the fields); then the header need not be made to be read.
         self._first: tuple[ast.CallInfo, dict[str, str]] | None = None
-        self.sees_errors = any(_mentions(b.decl, "parser_err") for b in self.blocks.values())
+        every = parts.context.instances.all_blocks
+        self.sees_errors = any(_mentions(block.decl, "parser_err") for block in every)
 
     def selector_hash(self, table: TableInstance, keys: Fields) -> str:
         assert table.profile is not None

@@ -191,7 +191,13 @@ def _no_action(c: Checker, d: ast.Table) -> ast.ActionRef:
 
 def _property(c: Checker, info: ast.TableInfo, prop: ast.Property) -> None:
     value = prop.value
-    if prop.name in ("size", "support_timeout", "largest_priority_wins", "priority_delta"):
+    if prop.name in (
+        "size",
+        "support_timeout",
+        "idle_timeout",
+        "largest_priority_wins",
+        "priority_delta",
+    ):
         if prop.name == "size":
             _size(c, info, value)
             return
@@ -210,7 +216,6 @@ def _property(c: Checker, info: ast.TableInfo, prop: ast.Property) -> None:
         "psa_idle_timeout",
         "add_on_miss",
         "default_idle_timeout_for_data_plane",
-        "idle_timeout",
         "requires_versioning",
     ):
         c.warning(prop.place, f"the table property '{prop.name}' is unknown")
