@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, RECV, SEND, Node, Program
+from testbed.traffic.rank_layout import BY
 
 Key = tuple[str, int, str, str]  # group, rank, kind, dtype
 _NUMBERED = re.compile(r"(.+?)[._]?\d+")
@@ -40,8 +41,9 @@ class Work:
 
 def kind_of_group(name: str) -> str:
     """The name of a group without its number; "all" for that of all ranks."""
-    found = _NUMBERED.fullmatch(name)
-    return found[1] if found else name or "all"
+    base, by, algorithm = name.partition(BY)
+    found = _NUMBERED.fullmatch(base)
+    return f"{found[1] if found else base or 'all'}{by}{algorithm}"
 
 
 def given(program: Program) -> tuple[Counter[Key], Counter[Key]]:

@@ -27,6 +27,12 @@ GROUPS = {
     "dp_ep": ("cp", "dp"),  # they hold the same experts
     "ends": ("pp",),  # the first and the last stage, which share the embedding
 }
+BY = " by "  # between the kind or name of a group and the algorithm of its calls (call_routes.py)
+
+
+def kind_of(group: str) -> str:
+    """The kind of a group that a template's node names."""
+    return group.partition(BY)[0]
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class Layout:
 
     def group_size(self, kind: str) -> int:
         """How many ranks a group of a kind has."""
+        kind = kind_of(kind)
         if kind == "ends":
             return min(self.pp, 2)
         return math.prod(self.size(each) for each in GROUPS[kind])
@@ -69,7 +76,7 @@ class Layout:
 
     def group_of(self, rank: int, kind: str) -> tuple[int, ...]:
         """The ranks of a rank's group, in their order."""
-        found = [rank]
+        kind, found = kind_of(kind), [rank]
         for dimension in GROUPS[kind]:
             found = [
                 self.neighbour(each, dimension, distance)
@@ -81,12 +88,13 @@ class Layout:
 
     def name_of(self, rank: int, kind: str) -> str:
         """The name of a rank's group: its number among those of its kind, in the order of ranks."""
+        kind, by, algorithm = kind.partition(BY)
         number, stride = 0, 1
         for dimension in DIMENSIONS:
             if dimension not in GROUPS[kind]:
                 number += self.place(rank, dimension) * stride
                 stride *= self.size(dimension)
-        return f"{kind}.{number}"
+        return f"{kind}.{number}{by}{algorithm}"
 
     def groups(self, kinds: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """All groups of these kinds by name."""
@@ -182,7 +190,8 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
     def _of_rank(self, rank: int) -> tuple[Node, ...]:
         layout, stage = self.layout, self.layout.place(rank, "pp")
         template, known = self.templates[stage], self._nodes
-        names = {kind: layout.name_of(rank, kind) for kind in GROUPS}
+        used = {node.group for node in template.nodes if node.kind in COLLECTIVES}
+        names = {kind: layout.name_of(rank, kind) for kind in used}
         found = []
         for number, node in enumerate(template.nodes):
             if node.kind in COLLECTIVES:
@@ -204,5 +213,5 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
 def staged(layout: Layout, templates: Sequence[Template], about: dict[str, str]) -> Program:
     """The program in which the ranks of stage s do what templates[s] says."""
     used = {node.group for each in templates for node in each.nodes if node.kind in COLLECTIVES}
-    kinds = [kind for kind in GROUPS if kind in used]
+    kinds = sorted(used, key=lambda kind: ([*GROUPS].index(kind_of(kind)), kind))
     return Program(layout.groups(kinds), StagedRanks(layout, templates), about=about)

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from testbed.traffic import chakra, simai
+from testbed.traffic.call_routes import Routes, of_json, routed
 from testbed.traffic.rank_graph import COMPUTE, Node, Program
 from testbed.traffic.rank_layout import StagedRanks
 from testbed.traffic.trace import TraceError
@@ -25,12 +26,14 @@ _DIVIDED = ("reduce_scatter", "all_to_all", "scatter")
 @dataclass(frozen=True)
 class FileSource:
     """Traces (`NAME.et`, or the first rank's file), or a workload of SimAI (`NAME.txt`), of which
-    `replicas` and `stage` say the slice. scale: factor on the bytes of each call and transfer."""
+    `replicas` and `stage` say the slice. scale: factor on the bytes of each call and transfer.
+    routes: which algorithms of hosts carry which calls."""
 
     file: str
     scale: float = 1.0
     replicas: int | None = None
     stage: int | None = None
+    routes: Routes | None = None
 
     def __str__(self) -> str:
         return json.dumps(asdict(self))
@@ -63,21 +66,23 @@ class FileSource:
                 f" workload of SimAI ({simai.SUFFIX})"
             )
         if not self.is_trace:
-            return scaled(simai.load(self.file, self.replicas, self.stage), self.scale)
+            made = simai.load(self.file, self.replicas, self.stage)
+            return routed(scaled(made, self.scale), self.routes)
         for key in ("replicas", "stage"):
             if getattr(self, key) is not None:
                 raise TraceError(
                     f"{self.file}: traces have all ranks, so they have no slice; take {key} out"
                 )
-        return scaled(chakra.load(self.file), self.scale)
+        return routed(scaled(chakra.load(self.file), self.scale), self.routes)
 
 
 @dataclass(frozen=True)
 class TransformerSource:
-    """A transformer that is generated. scale: as of a file."""
+    """A transformer that is generated. scale, routes: as of a file."""
 
     transformer: Transformer
     scale: float = 1.0
+    routes: Routes | None = None
 
     is_trace = False
 
@@ -89,7 +94,7 @@ class TransformerSource:
 
     def load(self) -> Program:
         """The program, which is not checked. Raises TraceError."""
-        return scaled(self.transformer.load(), self.scale)
+        return routed(scaled(self.transformer.load(), self.scale), self.routes)
 
 
 Source = FileSource | TransformerSource
@@ -102,8 +107,9 @@ def of(what: str | Path | Source, folder: str | Path | None = None) -> Source:
     text = str(what)
     if text.startswith("{"):
         given = json.loads(text)
+        given["routes"] = of_json(given["routes"])
         if "transformer" in given:
-            return TransformerSource(Transformer(**given["transformer"]), given["scale"])
+            return TransformerSource(**given | {"transformer": Transformer(**given["transformer"])})
         return FileSource(**given)
     return FileSource(str(Path(folder or ".") / Path(text).expanduser()))
 

@@ -63,8 +63,8 @@ def job_calls(platform: Platform, switch: str, job: JobSetup) -> list[tuple]:
     """The control calls that bring one job into a switch's tables and multicast groups. Several
     jobs may need the same entry."""
     calls: list[tuple] = []
-    platform.scheme.job_tables(platform, switch, job, calls)
-    if platform.value_bits == 16 and platform.system.memory:
+    job.platform.scheme.job_tables(platform, switch, job, calls)
+    if platform.value_bits == 16 and job.platform.system.memory:
         workers = len(job.group.workers)
         bits = rounded_bits(workers)
         below_half, odd = ((1 << bits - 1) - 1, 1) if bits else (0, 0)

@@ -23,24 +23,26 @@ if TYPE_CHECKING:
     from typing import Any
 
     from testbed.experiment.schema_jobs import Job, Parallel, RankModel
+    from testbed.traffic.call_routes import Routes
 
 # What a program does not have, with its value where the file does not say it.
 NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
 
 
-def source_of(job: Job, folder: Path) -> Source:
-    """Where the program of such a job comes from; its paths are relative to `folder`."""
+def source_of(job: Job, folder: Path, routes: Routes | None = None) -> Source:
+    """Where the program of such a job comes from; its paths are relative to `folder`. routes: what
+    carries its calls."""
     model = job.model
     if not isinstance(model, str) and model.transformer is not None:
-        return TransformerSource(_transformer(model, job.parallel), job.scale)
+        return TransformerSource(_transformer(model, job.parallel), job.scale, routes)
     named = model if isinstance(model, str) else model.file
     assert named is not None
     file = (folder / Path(named).expanduser()).absolute()
     if file.suffix == SUFFIX and not file.name.endswith(FIRST):
         file = file.with_suffix(FIRST)
     if isinstance(model, str):
-        return FileSource(str(file), job.scale)
-    return FileSource(str(file), job.scale, model.replicas, model.stage)
+        return FileSource(str(file), job.scale, routes=routes)
+    return FileSource(str(file), job.scale, model.replicas, model.stage, routes)
 
 
 def _transformer(model: RankModel, parallel: Parallel | None) -> Transformer:

@@ -12,6 +12,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from testbed import systems
+from testbed.algorithms.registry import USE_OF
 from testbed.config.fields import Kind, Quantity, kind_of
 from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
@@ -19,6 +20,7 @@ from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTim
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Poisson
 from testbed.experiment.schema_arrivals import Kind as JobKind
 from testbed.experiment.schema_background import Background
+from testbed.experiment.schema_collectives import Collectives, Route
 from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Placement, RankModel
 from testbed.experiment.schema_links import LinkException, Links, LinkSettings
 from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
@@ -255,6 +257,8 @@ def reference() -> str:
     parts += [_table(SwitchException, leave_out=SwitchSettings), "## system\n"]
     for system in systems.SYSTEMS.values():
         parts += [f"### {system.name}\n", _text(system.option_model), _options(system)]
+    parts += ["## collectives\n", _text(Collectives), _table(Collectives)]
+    parts += ["### collectives.all_reduce[]\n", _text(Route), _table(Route)]
     parts += ["## memory\n", _text(Memory), _table(Memory), MEMORY]
     parts += ["## timers\n", _text(Timers), TIMERS, _table(Timers)]
     parts += ["## virtual\n", _text(VirtualTime), VIRTUAL, _table(VirtualTime)]
@@ -307,6 +311,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "switch": "a name",
         "system": "a name, or a mapping; see [system](#system)",
         "memory": "see [memory](#memory)",
+        "collectives": "see [collectives](#collectives)",
         "jobs": f"a list of 1 to {MAX_JOBS}; see [jobs](#jobs)",
         "background": "a list; see [background](#background)",
         "faults": "a list; see [faults](#faults)",
@@ -316,6 +321,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "forward": "a mapping",
         "backward": "a mapping",
         "between": "two names",
+        **dict.fromkeys(USE_OF, "a list; see below"),
         "panels": f"a list of {', '.join(FIGURE_MEASURES)}",
         "reported": "a list of 1 to 4 names",
         "workers": "a list of hosts",
@@ -340,7 +346,8 @@ def _default(info: FieldInfo) -> str:
         return "required"
     kind = kind_of(info)
     if kind is None:
-        return "all defaults" if info.default in (Links(), Switches(), Timers()) else "none"
+        usual = (Links(), Switches(), Timers(), Collectives())
+        return "all defaults" if info.default in usual else "none"
     value = kind.show(info.default) if info.default is not None or _has_word(kind) else None
     if value is None:
         return "none"

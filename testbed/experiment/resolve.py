@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed import systems
+from testbed.algorithms.choice import Network
 from testbed.config.fields import NAME, user_file
 from testbed.config.problems import Path as KeyPath
 from testbed.config.problems import Problem, key_path
@@ -46,6 +47,7 @@ from testbed.experiment.schema import (
     VirtualTime,
 )
 from testbed.experiment.schema_arrivals import Arrivals
+from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import GROUPS, Fault, Job, Placement, RankModel
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
@@ -53,8 +55,10 @@ from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS, frame_bytes
 from testbed.routing.group_server import has_shared_servers, nearest
 from testbed.systems import SystemOptions
 from testbed.topology import Topology
+from testbed.traffic.call_routes import AUTO
 
 if TYPE_CHECKING:
+    from testbed.traffic.call_routes import Routes
     from testbed.traffic.cluster_traces import TracedJob
     from testbed.traffic.trace import Trace
 
@@ -80,6 +84,7 @@ def resolve(
     resolver.switches()
     resolver.arrivals()
     resolver.jobs()
+    resolver.collectives()
     resolver.memory()
     resolver.program()
     resolver.faults()
@@ -404,7 +409,7 @@ class _Resolver:
         )
 
         scale = job.scale if job.compute_scale is None else job.compute_scale
-        source = source_of(job, self.folder)
+        source = source_of(job, self.folder, self.routes())
         try:
             trace = rank_trace(source, scale)
             if size := self.parts.get("values_per_packet"):
@@ -415,6 +420,44 @@ class _Resolver:
         for key, message in problems_of(trace, job, self.parts):
             self.add_problem((*place, key), message)
         return trace, resolved_model(job, source)
+
+    def routes(self) -> Routes | None:
+        """What carries the calls of programs, if not all go by the system."""
+        collectives, system = self.parts.get("collectives"), self.system
+        if collectives is None or system is None or self.topology is None:
+            return None
+        servers = 0 if system.memory or system.algorithm else self.servers_per_job or 0
+        steps = 0 if system.algorithm else 1 if system.servers == "none" else 2
+        hosts = self.topology.hosts
+        ends = [way for both in self.directions for way in both if way.source in hosts]
+        virtual = self.parts.get("virtual") or VirtualTime()
+        hop_ns = 2 * max((way.delay_ns for way in ends), default=0)
+        hop_ns += virtual.worker_delay_ns + virtual.switch_latency_ns
+        rate = min((way.bandwidth_bps for way in ends if way.bandwidth_bps), default=0)
+        return collectives.routes(system.name, Network(hop_ns, rate, steps, servers))
+
+    def collectives(self) -> None:
+        """Check what carries which call."""
+        collectives: Collectives | None = self.parts.get("collectives")
+        jobs: tuple[Job, ...] = self.parts.get("jobs", ())
+        if collectives is None or self.system is None:
+            return
+        hosts = [each.name for each in systems.SYSTEMS.values() if each.algorithm]
+        known = tuple(dict.fromkeys([self.system.name, *hosts, AUTO]))
+        for kind, place, route in collectives.each():
+            if route.use not in known:
+                hint = did_you_mean(route.use, known) or "take one of them"
+                self.add_problem(
+                    ("collectives", kind, place, "use"),
+                    sentence(f"found {route.use!r}; allowed: {', '.join(known)}", hint),
+                )
+        if any(True for _ in collectives.each()) and not all(job.has_ranks for job in jobs):
+            other = next(job.name for job in jobs if not job.has_ranks)
+            self.add_problem(
+                ("collectives",),
+                f"is for jobs that replay a program of ranks, and {other} does not; take it out, or"
+                " replay a program (docs/workloads.md)",
+            )
 
     def place(self, jobs: list[Job]) -> None:
         """Give every role a host, those that are named first; `jobs` is changed in place."""

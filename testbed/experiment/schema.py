@@ -30,6 +30,7 @@ from testbed.config.units import SIZE, TIME, FieldError
 from testbed.config.units import show as show_quantity
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import MAX_FLOWS, Background
+from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_links import Links
 from testbed.experiment.schema_switches import Switches
@@ -92,8 +93,8 @@ class Timers(Section):
     ack_delay_ns: Timer = Field(
         default=None,
         alias="ack_delay",
-        description="The longest time that a ring worker collects acknowledgements before it"
-        " sends them.",
+        description="The longest time that a host collects acknowledgements for another one before"
+        " it sends them (algorithms of hosts, and flows between ranks).",
     )
     burst_ns: Timer = Field(
         default=None,
@@ -248,6 +249,10 @@ class ExperimentFile(BaseModel):
     )
     system: SystemOptions = Field(
         description="The system that aggregates: its name, or a mapping of `name` and options.",
+    )
+    collectives: Collectives = Field(
+        default=Collectives(),
+        description="What carries a program's collectives, by kind and size.",
     )
     memory: Memory | None = Field(
         default=None,

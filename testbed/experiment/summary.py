@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
-from testbed.config.units import count
+from testbed.config.units import SIZE, count, show
 from testbed.experiment.experiment import Experiment
+from testbed.traffic import rank_source
+from testbed.traffic.call_routes import AUTO
+from testbed.traffic.rank_calls import load_program
+
+
+def choices(experiment: Experiment) -> list[str]:
+    """What `auto` chooses for the calls of programs, a line for each kind and size of groups, such
+    as `all_reduce among 8 ranks (auto): double_tree, from 64 KiB on esa`."""
+    found = []
+    for job in experiment.jobs:
+        routes = rank_source.of(job.trace().ranks).routes if job.has_ranks else None
+        if routes is None or routes.network is None:
+            continue
+        groups = load_program(job.trace().ranks).groups.values()
+        for kind in dict.fromkeys(kind for kind, _, use in routes.rules if use == AUTO):
+            for ranks in sorted({len(each) for each in groups} - {1}):
+                steps = [
+                    f"from {show(size, SIZE)} on {name or experiment.system.name}"
+                    for size, name in routes.network.thresholds(kind, ranks)
+                ]
+                first = steps[0].partition(" on ")[2]
+                found.append(f"{kind} among {ranks} ranks (auto): {', '.join([first, *steps[1:]])}")
+    return list(dict.fromkeys(found))
 
 
 def summary(experiment: Experiment) -> str:

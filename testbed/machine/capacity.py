@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from testbed.algorithms.bounds import cost
 from testbed.config.units import RATE, about
 from testbed.machine.calibration import Calibration, Measured
 from testbed.paths import command_line
@@ -40,8 +41,9 @@ def demands(setup: Setup) -> list[Demand]:
         if not job.bound_ns:
             continue
         own, workers, servers = job.fragments, len(job.group.workers), len(job.group.servers)
-        if not setup.platform.system.memory and not servers:  # the ring
-            own = 2 * (workers - 1) * own // workers
+        if job.group.algorithm:
+            shares = cost(job.group.algorithm, "all_reduce", job.group.ranks)
+            own = int(own * max(map(shares.sent, range(workers))))
         worker_rate = own * 1e9 / job.bound_ns
         rate = worker_rate * workers
         found.append(Demand(job.name, rate, worker_rate, rate / max(servers, 1)))
@@ -81,7 +83,9 @@ def warnings(setup: Setup, calibration: Calibration | None) -> list[str]:
     if platform.virtual is not None or calibration is None:
         return []
     name, switch = platform.system.name, platform.switch
-    measured = calibration.systems.get(switch, {}).get(name)
+    # All algorithms of hosts are one machine, and the ring is measured.
+    known = "ring" if platform.system.algorithm else name
+    measured = calibration.systems.get(switch, {}).get(known)
     wanted = demands(setup)
     if measured is None or not wanted:
         return []

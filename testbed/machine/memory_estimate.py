@@ -123,13 +123,13 @@ def _bytes_with(spec: HostSpec, fragments: int) -> int:
 
 def _arrays(part: Any) -> Iterable[Any]:
     """The arrays of a machine, without those that take memory only where they are used."""
-    from testbed.protocols import ring, send_scoreboard
+    from testbed.protocols import host_sums, send_scoreboard
 
     skipped: tuple[str, ...] = ()
     if isinstance(part, send_scoreboard.SendScoreboard):
         skipped = send_scoreboard.FLIGHTS
-    elif isinstance(part, ring.Ring):
-        skipped = ring.HELD
+    elif isinstance(part, host_sums.Member):
+        skipped = host_sums.HELD
     for name, each in zip(part._fields, part, strict=True):
         if isinstance(each, tuple):
             yield from _arrays(each)

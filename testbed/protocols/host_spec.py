@@ -232,8 +232,8 @@ class SwitchmlSpec(SystemSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RingSpec(SystemSpec):
-    """Options of ring all-reduce."""
+class HostSumsSpec(SystemSpec):
+    """Options of systems in which workers add up, without servers."""
 
     ack_delay_ns: int  # time that an acknowledgement waits for more to acknowledge
 
@@ -270,6 +270,21 @@ class RankProgram(Part):
 @dataclass(frozen=True, slots=True)
 class WorkerPart(Part):
     """A system's own part of one worker's specification. Systems derive theirs from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunksPart(WorkerPart):
+    """A worker in the chunks of an algorithm (testbed/protocols/host_sums.py): C chunks, P
+    partners, which are named by their places."""
+
+    partners: tuple[int, ...]  # [P], the numbers of the workers that it gives to or gets from
+    # [C]: to whom its partial sum goes, -1: it completes the sum; from whom the whole sum comes,
+    # -1; whose partial sums come to it; and who gets the whole sum from it
+    chunks: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]
+    steps: int  # of an all_reduce from one worker to another, which follow each other
+    # [3]: first chunk and number of those that take turns, of sums for all, of values that belong
+    # to one worker each, and of calls whose values all belong to one; of these two for each root
+    table: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)

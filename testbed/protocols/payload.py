@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from testbed.collective import memory_map
 from testbed.protocols import (
     floats,
     given,
@@ -41,6 +42,15 @@ def meant_for(worker, scoreboard, fragment):
         block = scoreboard.tensor[fragment]
         offset = (fragment - scoreboard.first[block]) * scoreboard.state.values
     return given.meant_for(worker.given, block, offset, count)
+
+
+@njit(cache=True)
+def is_rooted(worker, scoreboard, fragment):
+    """True if the values that `meant_for` names one worker for are all of a call."""
+    block = scoreboard.tensor[fragment]
+    if worker.given.source.size > 0:
+        block, _ = _place(scoreboard, fragment)
+    return worker.given.share[block] == memory_map.WHOLE
 
 
 @njit(cache=True)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from testbed.algorithms.registry import ALGORITHMS
 from testbed.results.counters import COUNTERS, EVENTS
 
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep: what was varied
@@ -479,8 +480,9 @@ _DECLARED = (
             _name(
                 "route",
                 "system: through the switches, or as the system does it without; flow: in the"
-                " testbed's own flows between single ranks; gloo: over PyTorch's own connections",
-                allowed=("system", "flow", "gloo"),
+                " testbed's own flows between single ranks; gloo: over PyTorch's own connections;"
+                " or the algorithm of hosts that carried them",
+                allowed=("system", "flow", "gloo", *ALGORITHMS),
             ),
             _count("calls", "calls"),
             _count(

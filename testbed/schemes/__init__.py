@@ -25,7 +25,8 @@ def scheme_of(system: str) -> Scheme:
     """The scheme of a system; its module is imported only now. Raises UserError for a system of
     another package that has none."""
     if system in SHIPPED:
-        scheme: Scheme = importlib.import_module(f"testbed.schemes.{system}").SCHEME
+        module = "host_sums" if SHIPPED[system].algorithm else system
+        scheme: Scheme = importlib.import_module(f"testbed.schemes.{module}").SCHEME
         return scheme
     return plugins.load(plugins.SCHEMES, system, Scheme)
 
@@ -41,7 +42,8 @@ def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
     """Setup of a repetition of an experiment (testbed/setup/build.py). Raises UserError."""
     from testbed.setup import build
 
-    return build.set_up(experiment, scheme_of(experiment.system.name), repetition)
+    algorithms = {name: scheme_of(name) for name in experiment.collectives.algorithms}
+    return build.set_up(experiment, scheme_of(experiment.system.name), repetition, algorithms)
 
 
 def new_machine(spec: HostSpec) -> Any:

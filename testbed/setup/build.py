@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -23,10 +23,14 @@ from testbed.setup.records import JobSetup, Platform, RankGroup, Scheme, Setup
 from testbed.setup.routes import planned_topologies, tree_switches
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
 from testbed.systems.options import SlotOptions
+from testbed.traffic.call_routes import algorithm_of
 
 
-def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
-    """Platform that all jobs of an experiment share."""
+def platform_of(
+    experiment: Experiment, scheme: Scheme, algorithms: Mapping[str, Scheme] | None = None
+) -> Platform:
+    """Platform that all jobs of an experiment share. algorithms: schemes of the algorithms of hosts
+    that groups use beside the system."""
     return Platform(
         topology=experiment.topology_object(),
         directions=experiment.directions,
@@ -50,6 +54,7 @@ def platform_of(experiment: Experiment, scheme: Scheme) -> Platform:
         arrivals=experiment.arrivals is not None,
         links_fail=any(fault.of_link for fault in experiment.faults),
         omits_zeros=_omits_zeros(experiment),
+        algorithms=algorithms or {},
     )
 
 
@@ -66,13 +71,18 @@ def _omits_zeros(experiment: Experiment) -> bool:
     return any(job.is_program or job.has_ranks for job in experiment.jobs)
 
 
-def set_up(experiment: Experiment, scheme: Scheme, repetition: int) -> Setup:
+def set_up(
+    experiment: Experiment,
+    scheme: Scheme,
+    repetition: int,
+    algorithms: Mapping[str, Scheme] | None = None,
+) -> Setup:
     """Setup of a repetition of an experiment. With `arrivals` no job has hosts yet; `start_job`
     sets up a job that gets hosts.
 
     Raises UserError when a worker has no path to its server, or when there is no plan."""
     experiment = experiment.of_repetition(repetition)
-    platform = platform_of(experiment, scheme)
+    platform = platform_of(experiment, scheme, algorithms)
     changes = link_changes(experiment.faults, platform.topology)
     plans: Sequence[JobPlan | None] = [None] * len(experiment.jobs)
     if platform.system.planned:
@@ -117,7 +127,7 @@ def _groups(setup: Setup) -> dict[int, JobSetup]:
             started = parent.job.started(parent.job.start_ns, placement)
             name = f"{parent.name}, group {group.name or 'of all ranks'}"
             described = started.of_group(name, len(workers), calls_trace(parent.trace, group))
-            made = start_job(setup, number, described, number)
+            made = start_job(setup, number, described, number, algorithm_of(group.name))
             found[number] = replace(made, ranks=RankGroup(job, group))
     return found
 
@@ -132,10 +142,10 @@ def group_placement(platform: Platform, parent: JobSetup, ranks: Sequence[int]) 
     return Placement.of((*workers, *servers), len(workers))
 
 
-def start_job(setup: Setup, number: int, job: Job, part: int) -> JobSetup:
+def start_job(setup: Setup, number: int, job: Job, part: int, algorithm: str = "") -> JobSetup:
     """Set up a job that has got hosts, with part `part` of divided memory. Where the system plans,
-    it is planned for alone. Raises UserError."""
-    platform, plan = setup.platform, None
+    it is planned for alone. algorithm: of hosts, in place of the system. Raises UserError."""
+    platform, plan = setup.platform.of_algorithm(algorithm), None
     if platform.system.planned:
         plan = plan_jobs(platform, [job], setup.first_seed).jobs[0]
     return _job(platform, number, job, part, plan, ())
@@ -168,6 +178,7 @@ def _job(
     )
     return JobSetup(
         number=number,
+        platform=platform,
         job=job,
         communicators=(group,),
         fragments=count,
@@ -190,6 +201,8 @@ def _communicator(
 ) -> Communicator:
     placement, topology = job.fixed_placement, platform.topology
     servers = placement.servers
+    if platform.system.servers == "none":
+        servers = ()
     if platform.system.servers == "one":  # further ones are for groups
         servers = servers[:1]
     tree: JobTree | None = None
@@ -211,6 +224,8 @@ def _communicator(
         topology=topology,
         workers=placement.workers,
         servers=servers,
+        algorithm=platform.system.algorithm,
+        roots=getattr(platform.options, "roots", None) or 0,
         slots=slots,
         tree=tree,
         plan=plan,

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from testbed.algorithms.chunk import Group
 from testbed.protocols.sizes import Part
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree, next_hop, switch_of
@@ -32,6 +33,8 @@ class Communicator:
     topology: Topology  # with the links that are up
     workers: tuple[str, ...]  # hosts by rank
     servers: tuple[str, ...]
+    algorithm: str = ""  # of hosts, where they add up
+    roots: int = 0  # of its workers that complete sums; 0: all
     slots: Part | None = None  # its part of every switch's memory, where the system divides it
     tree: JobTree | None = None  # None without switch memory, or with a plan
     plan: JobPlan | None = None  # of a system that plans
@@ -51,6 +54,14 @@ class Communicator:
     def hosts(self) -> tuple[str, ...]:
         """Workers, then servers."""
         return (*self.workers, *self.servers)
+
+    @cached_property
+    def ranks(self) -> Group:
+        """The workers as algorithms of hosts see them."""
+        names = [self.topology.server_of(worker) for worker in self.workers]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        channels = max(names.count(name) for name in numbers)
+        return Group(tuple(numbers[name] for name in names), channels, self.roots)
 
     @property
     def ps(self) -> str:

@@ -100,7 +100,7 @@ def host_kinds(setup: Setup) -> list[HostSpec]:
 
 def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
     """The specifications of one job's hosts: workers in order, then servers."""
-    platform, group = setup.platform, job.group
+    platform, group = job.platform, job.group
     topology, scheme = platform.topology, platform.scheme
     recording = load_recording(job.trace.path) if is_recording(job.trace.path) else None
     spec = _job_spec(setup, job, recording)
@@ -162,7 +162,7 @@ def _server_spec(setup: Setup, job: JobSetup, worker: HostSpec, number: int, hos
 
 def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSpec:
     """The part of a host's specification that all hosts of a job share."""
-    platform, trace, described = setup.platform, job.trace, job.job
+    platform, trace, described = job.platform, job.trace, job.job
     gradients = None
     if trace.gradients is not None:
         in_blocks = recording or platform.value_bits == 16

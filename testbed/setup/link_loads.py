@@ -6,9 +6,7 @@ Bytes are those of whole frames. In a call of F packets among n ranks, of which 
                            reduce_scatter. A switch passes on one sum; a server gets F, gives F
     gathers in switches    each rank gives its part and gets the others
     parameter servers      the same, from and to each rank
-    ring                   to the next rank: 2 (n - 1) / n F of an all_reduce, (n - 1) / n F of a
-                           reduce_scatter or all_gather, F of a broadcast or reduce, except to or
-                           from its root
+    ring and the others    as the algorithm says (testbed/algorithms/bounds.py)
 
 Sends and the parts of an all_to_all, scatter and gather take the shortest path. With a plan (GRID)
 only the links of hosts count, because the plan decides about the others. Retransmissions,
@@ -23,6 +21,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
+from testbed.algorithms.bounds import cost
+from testbed.collective.memory_map import WHOLE
 from testbed.routing.tree import JobTree, next_hops, switch_of
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import JobSetup, Platform, Setup
@@ -135,6 +135,15 @@ class Sizes(NamedTuple):
     share_at: int = 0
     from_one: bool = False
 
+    @property
+    def collective(self) -> str:
+        """The kind of call that moves so much."""
+        if not self.share:
+            return "all_reduce"
+        if self.share == WHOLE:
+            return "broadcast" if self.from_one else "reduce"
+        return "all_gather" if self.from_one else "reduce_scatter"
+
 
 def sizes_of(call: Call) -> Sizes:
     return Sizes(call.values, call.share, call.share_at, call.from_one)
@@ -194,7 +203,7 @@ def _add_call(loads: Loads, group: Communicator, sizes: Sizes, kind: str, times:
     elif group.servers:
         counted = _with_servers(platform, group, packets)
     else:
-        counted = _round_ring(platform, group, packets)
+        counted = _by_algorithm(platform, group, packets, sizes.collective)
     for way, count in counted:
         loads.bytes[way, kind] += int(count * size)
 
@@ -252,21 +261,14 @@ def _with_servers(platform: Platform, group: Communicator, packets: _Packets) ->
             yield from ((way, down) for way in path(platform, server, worker))
 
 
-def _round_ring(platform: Platform, group: Communicator, packets: _Packets) -> Counted:
-    ranks = len(group.workers)
-    root = packets.own.index(packets.all) if packets.all in packets.own else None
-    if not packets.own:
-        count = Fraction(2 * (ranks - 1) * packets.all, ranks)
-    elif root is not None:
-        count = Fraction(packets.all)
-    else:
-        count = Fraction((ranks - 1) * packets.all, ranks)
-    for rank, worker in enumerate(group.workers):
-        following = (rank + 1) % ranks
-        if root is not None and root == (following if packets.from_one else rank):
-            continue  # the root gives it, or gets it
-        for way in path(platform, worker, group.workers[following]):
-            yield way, count
+def _by_algorithm(
+    platform: Platform, group: Communicator, packets: _Packets, collective: str
+) -> Counted:
+    root = packets.own.index(packets.all) if packets.all in packets.own else 0
+    shares = cost(group.algorithm, collective, group.ranks, root).shares
+    for (source, target), share in shares.items():
+        for way in path(platform, group.workers[source], group.workers[target]):
+            yield way, packets.all * share
 
 
 def _add_transfers(loads: Loads, job: JobSetup) -> None:

@@ -14,7 +14,7 @@ the facts in `ina.systems` (testbed/plugins.py).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -24,6 +24,7 @@ import numpy as np
 from testbed.protocols.host_spec import PlannedWorker, ServerStripes, SystemSpec, WorkerPart
 from testbed.protocols.sizes import frame_bits, frame_bytes
 from testbed.setup.communicator import Communicator
+from testbed.systems.registry import SYSTEMS
 
 if TYPE_CHECKING:
     from testbed.experiment import LinkDirection
@@ -74,10 +75,21 @@ class Platform:
     arrivals: bool  # jobs come and go
     links_fail: bool  # during a run
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
+    algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, which groups use
 
     def link(self, index: int) -> tuple[LinkDirection, LinkDirection]:
         """Both directions of link `index` = (a, b) of the topology: a to b, b to a."""
         return self.directions[index]
+
+    def of_algorithm(self, name: str) -> Platform:
+        """The same network with an algorithm of hosts as its system; "": as it is."""
+        if not name:
+            return self
+        system = SYSTEMS[name]
+        options = system.option_model(name=name)
+        return replace(
+            self, system=system, scheme=self.algorithms[name], options=options, aggregators=0
+        )
 
     @property
     def numbers(self) -> int:
@@ -157,6 +169,7 @@ class JobSetup:
     times are ns."""
 
     number: int
+    platform: Platform  # with the system that adds up for it
     job: Job  # as the experiment describes it, with the hosts that it has
     communicators: tuple[Communicator, ...]  # today one: all workers
     fragments: int  # of one iteration
@@ -247,7 +260,7 @@ class Scheme:
 
     def common_options(self, setup: Setup, job: JobSetup) -> SystemSpec:
         """The part of a job's specification that the workers of every system need."""
-        options, timers = cast("WorkerOptions", setup.platform.options), job.timers
+        options, timers = cast("WorkerOptions", job.platform.options), job.timers
         return SystemSpec(
             order=options.order,
             window=job.window,

@@ -25,7 +25,7 @@ fragments of a long window would collide with each other, nor where a plan sets 
 
     aggregation in the switch   M / R                 each worker's link, and the server's
     parameter server            W M / R               the server's link; a k-th of it with k servers
-    ring all-reduce             2 (W - 1) M / (W R)   each worker's link
+    ring and other algorithms   2 (W - 1) M / (W R)   each worker's link; 2 M / R with two trees
 
 The bound is the largest over all links and both directions. Acknowledgements, requests and
 reminders are not in it, nor is what the switches between share. Where servers have several ranks,
@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from testbed.algorithms.bounds import cost
 from testbed.experiment.schema import VirtualTime
 from testbed.experiment.schema_links import MAX_RATE
 from testbed.routing.group_server import has_shared_servers
@@ -258,7 +259,9 @@ def communication_bound_ns(platform: Platform, group: Communicator, fragments: i
         largest = -(-fragments // len(group.servers))
         packets |= dict.fromkeys(group.servers, largest * workers)
     else:
-        packets = dict.fromkeys(group.workers, 2 * (workers - 1) * fragments // workers)
+        shares = cost(group.algorithm, "all_reduce", group.ranks)
+        for rank, worker in enumerate(group.workers):
+            packets[worker] = int(fragments * max(shares.sent(rank), shares.received(rank)))
     bounds = [
         count * platform.frame_bits * 10**9 // rate
         for host, count in packets.items()

@@ -367,12 +367,24 @@ class PsOptions(WorkerOptions):
     )
 
 
-class RingOptions(WorkerOptions):
-    """Options of ring all-reduce: the workers pass their fragments around, without a server."""
+class HostSumsOptions(WorkerOptions):
+    """Options of systems in which the workers add up, without servers: `ring` and the other
+    algorithms."""
 
     window: Annotated[int | None, Whole(1, 65_536, word="auto")] = Field(
         default=None,
-        description="The largest number of fragments that a worker may have in flight to its"
-        " neighbour (congestion marks halve the window); auto: twice the bandwidth-delay product"
+        description="The largest number of fragments that a worker may have in flight to another"
+        " one (congestion marks halve the window); auto: twice the bandwidth-delay product"
         " of the path there and back, at least 128.",
+    )
+
+
+class ColocatedPsOptions(HostSumsOptions):
+    """Options of parameter servers on the workers' hosts: nothing is aggregated in the network."""
+
+    roots: Annotated[int | None, Whole(1, 1024, word="all")] = Field(
+        default=None,
+        alias="servers",
+        description="Number of parameter servers, on the hosts of the first workers, each with an"
+        " equal part of the fragments; all: one on each worker's host.",
     )

@@ -11,6 +11,16 @@ from testbed.errors import UserError
 from testbed.paths import P4
 from testbed.systems.system import System
 
+_HOSTS = "HostSumsOptions"
+# Systems in which the workers add up: name, algorithm (testbed/algorithms), title, options, look.
+HOSTS = (
+    ("ring", "ring", "Ring", _HOSTS, "#56B4E9", "D"),
+    ("halving_doubling", "halving_doubling", "Halving-doubling", _HOSTS, "#7F3C8D", "X"),
+    ("double_tree", "double_tree", "Double tree", _HOSTS, "#11A579", "p"),
+    ("hierarchical", "hierarchical", "Hierarchical", _HOSTS, "#A5AA99", "h"),
+    ("colocated_ps", "direct", "PS on workers", "ColocatedPsOptions", "#666666", "<"),
+)
+
 SHIPPED: dict[str, System] = {
     system.name: system
     for system in (
@@ -71,17 +81,21 @@ SHIPPED: dict[str, System] = {
             memory=False,
             reroutes=True,
         ),
-        System(
-            name="ring",
-            title="Ring",
-            color="#56B4E9",
-            marker="D",
-            program=P4 / "forward.p4",
-            options="testbed.systems.options:RingOptions",
-            slot_bytes=0,
-            servers="none",
-            memory=False,
-            reroutes=True,
+        *(
+            System(
+                name=name,
+                title=title,
+                color=color,
+                marker=marker,
+                program=P4 / "forward.p4",
+                options=f"testbed.systems.options:{options}",
+                slot_bytes=0,
+                servers="none",
+                memory=False,
+                algorithm=algorithm,
+                reroutes=True,
+            )
+            for name, algorithm, title, options, color, marker in HOSTS
         ),
     )
 }

@@ -26,6 +26,7 @@ class System:
     `lost_with_registers`: why a job may not survive a switch that loses its registers; "" if it
     does.
 
+    `algorithm`: of the hosts, where they add up without servers (testbed/algorithms).
     `reroutes`: whether jobs go on when links fail during a run; otherwise such faults are errors.
     The code of a system is its scheme (testbed/setup/records.py)."""
 
@@ -41,6 +42,7 @@ class System:
     divided: bool = False
     planned: bool = False
     lost_with_registers: str = ""
+    algorithm: str = ""
     reroutes: bool = False
 
     @property

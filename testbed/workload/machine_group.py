@@ -80,6 +80,7 @@ def pacer_of(machine: Any) -> np.ndarray | None:
     """The time from which a machine may send next, int64[1] in its own memory; None if it does not
     pace itself."""
     part = machine.protocol
+    part = getattr(part, "links", part)
     while not hasattr(part, "state"):
         part = getattr(part, "worker", None)
         if part is None:

@@ -12,9 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from testbed.algorithms.registry import USE_OF, carrier
 from testbed.collective.tally import FLOW, SYSTEM, label
 from testbed.protocols import flows, given
 from testbed.protocols.host_spec import HostSpec, RankProgram
+from testbed.systems.registry import SYSTEMS
+from testbed.traffic.call_routes import algorithm_of, base_of
 from testbed.traffic.rank_calls import load_numbers, load_program, load_transfers
 from testbed.traffic.rank_graph import COLLECTIVES, Node
 from testbed.traffic.rank_graph import COMPUTE as COMPUTES
@@ -94,7 +97,7 @@ def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
             continue
         ranks = program.groups.get(node.group, range(len(program.ranks)))
         who = label(None if len(ranks) == len(program.ranks) else list(ranks))
-        route = FLOW if graph.kind[place] == TRANSFER else SYSTEM
+        route = FLOW if graph.kind[place] == TRANSFER else _route(spec, node)
         row = rows.setdefault((who, node.kind, node.dtype, route), [0, 0, 0])
         row[0] += spec.job.iterations
         row[1] += spec.job.iterations * node.bytes
@@ -114,6 +117,12 @@ def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
     }
 
 
+def _route(spec: HostSpec, node: Node) -> str:
+    """What carries a call: an algorithm of hosts by its name, or the system."""
+    algorithm = algorithm_of(node.group) or SYSTEMS[spec.job.system].algorithm
+    return carrier(algorithm, USE_OF[node.kind]).name if algorithm else SYSTEM
+
+
 def wrong_transfer(spec: HostSpec, moved: flows.Flows) -> str:
     """The error of a wrong value that a transfer has brought."""
     part, status = spec.program, moved.status[0]
@@ -124,8 +133,9 @@ def wrong_transfer(spec: HostSpec, moved: flows.Flows) -> str:
     where = load_program(part.path).where(part.rank, int(moved.in_node[number]))
     return (
         f"wrong value: job {spec.job.name}, iteration {int(status.iteration)}, {where}, from rank"
-        f" {int(moved.rank[moved.source[number]])}, position {position}: got {int(status.found)},"
-        f" expected {int(status.expected)} (worker {spec.number} on {spec.host})"
+        f" {int(moved.links.rank[moved.source[number]])}, position {position}:"
+        f" got {int(status.found)}, expected {int(status.expected)}"
+        f" (worker {spec.number} on {spec.host})"
     )
 
 
@@ -171,8 +181,8 @@ def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
 def _dependencies(nodes: Sequence[Node], moved: Transfers, rank: int) -> list[set[int]]:
     """What each node waits for. What a rank receives from itself waits for its sending.
 
-    A collective whose parts are transfers begins after the one before it in its group, and the next
-    one after it."""
+    A collective that goes another way than the one before it in its group begins after that, as do
+    those whose parts are transfers."""
     before = [set(each.after) for each in nodes]
     for sends, receives in moved.within(rank):
         before[receives].add(sends)
@@ -180,8 +190,11 @@ def _dependencies(nodes: Sequence[Node], moved: Transfers, rank: int) -> list[se
     for place, node in enumerate(nodes):
         if node.kind not in COLLECTIVES:
             continue
-        other = last.get(node.group)
-        if other is not None and (is_carried(node) or is_carried(nodes[other])):
+        group = base_of(node.group)
+        other = last.get(group)
+        if other is not None and (
+            is_carried(node) or is_carried(nodes[other]) or node.group != nodes[other].group
+        ):
             before[place].add(other)
-        last[node.group] = place
+        last[group] = place
     return before

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from testbed.collective import memory_map
-from testbed.protocols import given, ring, send_scoreboard
+from testbed.protocols import given, host_sums, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit, of_module
 from testbed.workload import feed, rank_program, training
 
 
 class WorkerMachine(NamedTuple):
-    protocol: Any  # pool_worker.Worker, switchml.Worker or ring.Ring
+    protocol: Any  # pool_worker.Worker, switchml.Worker or host_sums.Member
     scoreboard: send_scoreboard.SendScoreboard
     source: Any  # feed.Feed or rank_graph.Port
     status: np.ndarray
@@ -32,7 +32,7 @@ class WorkerMachine(NamedTuple):
 def worker_machine(protocol: Any, spec: HostSpec) -> WorkerMachine:
     """The machine of a worker's protocol and specification."""
     job, options = spec.job, spec.options
-    worker = protocol.worker if isinstance(protocol, ring.Ring) else protocol
+    worker = protocol.worker if isinstance(protocol, host_sums.Member) else protocol
     sizes = [tensor.values for tensor in job.tensors]
     order = send_scoreboard.FIFO if options.order == "fifo" else send_scoreboard.FRONT
     span, iterations = 0, 1
@@ -70,7 +70,7 @@ def transfer_machine(spec: HostSpec) -> WorkerMachine:
 
 
 def _with_given(protocol: Any, own: given.Given) -> Any:
-    if isinstance(protocol, ring.Ring):
+    if isinstance(protocol, host_sums.Member):
         return protocol._replace(worker=protocol.worker._replace(given=own))
     return protocol._replace(given=own)
 

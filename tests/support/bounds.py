@@ -19,7 +19,9 @@ SYSTEMS = {
     "atp": (", index: consecutive", "memory: {aggregators: 512}"),
     "switchml": ("", f"memory: {{aggregators: {2 * WINDOW}}}"),
     "ps": ("", ""),
-    "ring": ("", ""),
+    **dict.fromkeys(
+        ("ring", "halving_doubling", "double_tree", "hierarchical", "colocated_ps"), ("", "")
+    ),
 }
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from testbed.protocols import (
     ps,
-    ring,
     sizes,
     values,
     wire,
@@ -229,8 +228,7 @@ class OneWorker(OneHost):
 
     @property
     def worker(self) -> Any:
-        ringed = isinstance(self.protocol, ring.Ring)
-        return self.protocol.worker if ringed else self.protocol
+        return getattr(self.protocol, "worker", self.protocol)
 
     @property
     def iteration(self) -> int:

@@ -61,7 +61,7 @@ def check_command(
 
     `inspect` looks at what the experiment names beyond its file, and returns warnings."""
     from testbed.experiment import load
-    from testbed.experiment.summary import summary
+    from testbed.experiment.summary import choices, summary
     from testbed.experiment.sweep import is_sweep
 
     if is_sweep(path):
@@ -70,9 +70,18 @@ def check_command(
     warnings = (*experiment.warnings, *inspect(experiment))
     if as_json:
         listed = [{"warning": warning} for warning in warnings]
-        print_json({"file": str(path), "summary": summary(experiment), "warnings": listed})
+        print_json(
+            {
+                "file": str(path),
+                "summary": summary(experiment),
+                "choices": choices(experiment),
+                "warnings": listed,
+            }
+        )
         return 0
     print(f"{path}: valid: {summary(experiment)}")
+    for line in choices(experiment):
+        print(line)
     for warning in warnings:
         print(f"warning: {warning}")
     return 0

@@ -15,6 +15,7 @@ from p4engine.switch.library import Switch
 from p4engine import compile_program
 from testbed import dataplane
 from testbed.systems import PRIORITIES
+from testbed.systems import SYSTEMS as KNOWN
 from tests.support import topologies
 from tests.support.experiments import setup_of
 from tests.support.fabric import MS
@@ -56,6 +57,7 @@ POOL = {
     "timeout": ("2 ms", "10 ms"),
     "max_age": ("none", "3 ms"),
 }
+HOSTS = {"window": (6, 1, 40), "timeout": ("2 ms", "10 ms"), "order": ("front", "fifo")}
 OPTIONS = {
     "esa": {
         **POOL,
@@ -88,7 +90,8 @@ OPTIONS = {
         "order": ("front", "fifo"),
         "servers": (1, 2),
     },
-    "ring": {"window": (6, 1, 40), "timeout": ("2 ms", "10 ms"), "order": ("front", "fifo")},
+    **dict.fromkeys(("ring", "halving_doubling", "double_tree", "hierarchical"), HOSTS),
+    "colocated_ps": {**HOSTS, "servers": ("all", 1, 2)},
 }
 # A plan wants capacities; the switches' is small enough to be exceeded.
 PLANNED = """links: {bandwidth: 100 Mbit/s}
@@ -105,9 +108,9 @@ def text_of(system: str, network: str = "star", aggregators: int = 4, **options:
     chosen = {key: values[0] for key, values in OPTIONS[system].items()} | options
     places = {key: "" for key in SPREAD}
     if network != "star":
-        servers = ("", "") if system == "switchml" else (", ps: h7", ", ps: h8")
+        servers = ("", "") if KNOWN[system].servers == "none" else (", ps: h7", ", ps: h8")
         places = {key: text % ps for (key, text), ps in zip(SPREAD.items(), servers, strict=True)}
-    has_memory = system not in ("ps", "ring")
+    has_memory = KNOWN[system].memory
     return TEXT % {
         "topology": NETWORKS[network],
         "planned": PLANNED if system == "grid" else "",

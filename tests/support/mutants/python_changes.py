@@ -43,7 +43,7 @@ REMOVABLE = ast.Assign | ast.AugAssign | ast.Expr | ast.Break | ast.Continue
 
 
 def changes(file: str) -> list[Change]:
-    """All changes of `file`, such as "testbed/protocols/ring.py"."""
+    """All changes of `file`, such as "testbed/protocols/host_sums.py"."""
     return changes_of(file, (ROOT / file).read_text())
 
 

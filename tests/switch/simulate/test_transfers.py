@@ -61,7 +61,7 @@ def test_every_value_that_arrives_is_checked(tmp_path, monkeypatch):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             # Rank 2 makes its values for rank 0 as if for rank 1.
-            self.nodes.present_at(2).machine.protocol.rank[0] = 1
+            self.nodes.present_at(2).machine.protocol.links.rank[0] = 1
 
     monkeypatch.setattr(simulation, "Simulation", Wrong)
     with pytest.raises(RunError, match=r"one\.0\.et: rank 0, node 0 .*rank 2, position 0: got"):

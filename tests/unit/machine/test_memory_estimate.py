@@ -10,7 +10,7 @@ import pytest
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.machine import memory_estimate as memory
-from testbed.protocols import ring, send_scoreboard
+from testbed.protocols import host_sums, send_scoreboard
 from testbed.schemes import new_machine, set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.experiments import memory_line
@@ -38,8 +38,8 @@ def counted(part):
     if not isinstance(part, tuple):
         return part.nbytes
     skipped = send_scoreboard.FLIGHTS if isinstance(part, send_scoreboard.SendScoreboard) else ()
-    if isinstance(part, ring.Ring):
-        skipped = ring.HELD
+    if isinstance(part, host_sums.Member):
+        skipped = host_sums.HELD
     return sum(
         counted(each) for name, each in zip(part._fields, part, strict=True) if name not in skipped
     )

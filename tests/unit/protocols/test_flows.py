@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from testbed.experiment import load_text
-from testbed.protocols import flows, wire
+from testbed.protocols import flows, host_links, wire
+from testbed.protocols.worker_state import UNIT
 from testbed.schemes import new_machine, set_up
 from testbed.setup.host_specs import host_specs
 from testbed.workload.machine import new_batch
@@ -31,7 +32,7 @@ class Ends:
 
     def sent(self, one: flows.Flows, now: int) -> list[tuple[np.ndarray, int]]:
         """What a rank sends at `now`: rows and their lengths."""
-        one.state.next_send_ps = 0
+        one.links.state.next_send_ps = 0
         batch = self.batch
         count = flows.send(one, None, now, batch.packets, batch.lengths, batch.destinations)
         return [(batch.packets[i].copy(), int(batch.lengths[i])) for i in range(count)]
@@ -63,8 +64,8 @@ def test_a_transfer_ends_at_both_ends_and_numbers_wrap(ends):
     """Transmissions count on where their 32 bits have none left."""
     two = ends(10)
     for name in ("sequence", "oldest"):
-        two.source.peers[name] = 2**32 - 4
-    two.source.peers["furthest"] = 2**32 - 5
+        two.source.links.peers[name] = 2**32 - 4
+    two.source.links.peers["furthest"] = 2**32 - 5
     flows.start_transfers(two.source, 0, 0)
     packets = two.all_sent(two.source, 0)
     numbers = [wire.index(row) for row, _ in packets]
@@ -74,7 +75,7 @@ def test_a_transfer_ends_at_both_ends_and_numbers_wrap(ends):
     assert two.target.counters[0].values_checked == 640
     two.take(two.source, two.all_sent(two.target, MS), 2 * MS)
     assert two.ended(two.source) == [(0, 0, 2 * MS)]
-    assert two.source.peers[0].in_flight == 0
+    assert two.source.links.peers[0].in_flight == 0
 
 
 def test_what_is_lost_is_sent_again_and_copies_count_once(ends):
@@ -99,17 +100,17 @@ def test_what_was_only_slow_is_not_sent_again(ends):
     two.take(two.target, packets, MS)
     late = two.all_sent(two.target, 100 * MS)
     for _ in range(2):
-        flows._give_up(two.source, 0, 200 * MS)
-    assert two.source.peers[0].again == 8 and two.source.peers[0].in_flight == 0
+        host_links.give_up(two.source.links, 0, 200 * MS)
+    assert two.source.links.peers[0].again == 8 and two.source.links.peers[0].in_flight == 0
     two.take(two.source, late, 200 * MS)
     assert two.ended(two.source) == [(0, 0, 200 * MS)]
     assert two.all_sent(two.source, 200 * MS) == []
-    assert two.source.state.again == 0 and two.source.counters[0].retransmissions == 0
+    assert two.source.links.state.again == 0 and two.source.counters[0].retransmissions == 0
 
 
 def test_an_acknowledgement_names_32_numbers_at_most(ends):
     two = ends(40)
-    two.source.peers["window"] = 100 * flows.UNIT
+    two.source.links.peers["window"] = 100 * UNIT
     flows.start_transfers(two.source, 0, 0)
     packets = two.all_sent(two.source, 0)
     assert len(packets) == 40
@@ -139,7 +140,7 @@ def test_a_source_two_iterations_ahead_is_refused_until_the_target_follows(ends)
     two.take(two.source, two.all_sent(two.target, 102 * MS), 102 * MS)
     two.take(two.target, two.all_sent(two.source, 102 * MS), 102 * MS)
     assert two.target.counters[0].results == 14  # all but the refused one
-    flows._give_up(two.source, 0, 300 * MS)
+    host_links.give_up(two.source.links, 0, 300 * MS)
     two.take(two.target, two.all_sent(two.source, 300 * MS), 300 * MS)
     assert two.ended(two.target) == [(0, 2, 300 * MS)]
 

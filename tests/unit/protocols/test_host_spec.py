@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 import pytest
 
 from testbed.experiment import load_text
-from testbed.protocols.host_spec import Compute, HostSpec, PoolSpec, RingSpec, SystemSpec, Tensor
+from testbed.protocols.host_spec import (
+    Compute,
+    HostSpec,
+    HostSumsSpec,
+    PoolSpec,
+    SystemSpec,
+    Tensor,
+)
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.experiments import memory_line
@@ -109,5 +116,7 @@ def test_missing_and_unknown_fields_are_errors():
 
 
 def test_a_machine_says_which_options_it_needs():
-    with pytest.raises(TypeError, match="options of system esa are SystemSpec; expected RingSpec"):
-        WORKER.options_of(RingSpec)
+    with pytest.raises(
+        TypeError, match="options of system esa are SystemSpec; expected HostSumsSpec"
+    ):
+        WORKER.options_of(HostSumsSpec)

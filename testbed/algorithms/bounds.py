@@ -1,0 +1,102 @@
+"""What an algorithm costs, from its chunks: how much goes from whom to whom, and in how many steps.
+
+With links of rate B and a latency of A from one rank to another, a call of S bytes takes, in the
+alpha-beta model, steps A + bytes / B, with the bytes of the busiest link. Whatever is pipelined, it
+takes at least steps A, and at least bytes / B.
+
+    n ranks, all_reduce       bytes of a rank's link    steps
+    ring                      2 (n - 1) / n S           2 (n - 1)
+    halving_doubling, direct  2 (n - 1) / n S           2 ceil(log2 n), 2
+    double_tree               2 S                       about 2 log2 n
+    sums in switches          S                         1
+
+and half of the bytes and steps for a reduce_scatter or all_gather.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from testbed.algorithms.chunk import NOBODY, Chunk, Group, Ranks
+from testbed.algorithms.registry import PARTS, ROOTED, SUMS, USE_OF, chunks_of
+
+UPWARD = ("all_reduce", "barrier", "reduce_scatter", "reduce")
+DOWNWARD = ("all_reduce", "barrier", "all_gather", "broadcast")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a call costs. shares: of all its values, by (source, target). steps: from one rank to
+    another, one after the other."""
+
+    shares: dict[tuple[int, int], Fraction]
+    steps: int
+
+    def sent(self, rank: int) -> Fraction:
+        """The share of the values that a rank sends."""
+        return sum((part for (a, _), part in self.shares.items() if a == rank), Fraction(0))
+
+    def received(self, rank: int) -> Fraction:
+        return sum((part for (_, b), part in self.shares.items() if b == rank), Fraction(0))
+
+
+@lru_cache(maxsize=256)
+def cost(algorithm: str, collective: str, group: Group, root: int = 0) -> Cost:
+    """The cost of a call (registry.USE_OF has the collectives). root: of a reduce or broadcast."""
+    use = USE_OF[collective]
+    chunks = chunks_of(algorithm, use, group)
+    if use == ROOTED:
+        count = len(chunks) // group.size
+        chunks = chunks[root * count : (root + 1) * count]
+    part = Fraction(1, len(chunks))
+    shares: Counter[tuple[int, int]] = Counter()
+    steps = 0
+    for chunk in chunks:
+        pairs, depth = _pairs(chunk, collective)
+        for pair in pairs:
+            shares[pair] += 1
+        steps = max(steps, depth)
+    return Cost({pair: times * part for pair, times in shares.items()}, steps)
+
+
+def _pairs(chunk: Chunk, collective: str) -> tuple[list[tuple[int, int]], int]:
+    """(source, target) of each packet of a fragment, and how many follow each other."""
+    found: list[tuple[int, int]] = []
+    steps = 0
+    if collective in UPWARD:
+        found += [(rank, up) for rank, up in enumerate(chunk.up) if up != NOBODY]
+        steps += _depth(chunk.up)
+    if collective in DOWNWARD:
+        found += [(up, rank) for rank, up in enumerate(chunk.down) if up != NOBODY]
+        steps += _depth(chunk.down)
+    return found, steps
+
+
+def _depth(parents: Ranks) -> int:
+    """Edges of the longest way to the root."""
+    depths: dict[int, int] = {NOBODY: -1}
+
+    def depth(rank: int) -> int:
+        way = []
+        while rank not in depths:
+            way.append(rank)
+            rank = parents[rank]
+        for each in reversed(way):
+            depths[each] = depths[rank] + 1
+            rank = each
+        return depths[rank]
+
+    return max(map(depth, range(len(parents))))
+
+
+def busbw_factor(collective: str, ranks: int) -> float:
+    """busbw / algbw as nccl-tests define it: the share of the bytes that a link of a rank must
+    carry if hosts add up."""
+    if USE_OF.get(collective) == SUMS:
+        return 2 * (ranks - 1) / ranks
+    if USE_OF.get(collective) == PARTS or collective == "all_to_all":
+        return (ranks - 1) / ranks
+    return 1.0

@@ -1,0 +1,77 @@
+"""Common code of systems in which hosts add up: switches only forward (p4/forward.p4), and an
+algorithm says who gives what to whom (testbed/algorithms)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from testbed.algorithms.bounds import cost
+from testbed.algorithms.chunk import NOBODY, Chunk, Group
+from testbed.algorithms.registry import SUMS, USES, chunks_of
+from testbed.dataplane.table_calls import forward_only
+from testbed.protocols.host_spec import ChunksPart, HostSpec, HostSumsSpec
+from testbed.setup.records import Communicator, JobSetup, Scheme, Setup
+
+
+class HostSums(Scheme):
+    """A system with one algorithm, whose facts name it."""
+
+    def host_options(self, setup: Setup, job: JobSetup) -> HostSumsSpec:
+        """Specification with the time that an acknowledgement waits."""
+        return HostSumsSpec.of(
+            self.common_options(setup, job), ack_delay_ns=job.timers.ack_delay_ns
+        )
+
+    def worker_part(self, setup: Setup, job: JobSetup, worker: int) -> ChunksPart:
+        """The worker's places in the algorithm's chunks."""
+        return _parts(job.group.algorithm, job.group.ranks)[worker]
+
+    def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:
+        """The workers that it gives to or gets from."""
+        part = _parts(group.algorithm, group.ranks)[worker]
+        return tuple(group.workers[partner] for partner in part.partners)
+
+    def machine(self, spec: HostSpec) -> Any:
+        from testbed.protocols import host_sums
+        from testbed.workload import gradients, worker
+
+        return worker.worker_machine(host_sums.new_member(spec, gradients.of_worker(spec)), spec)
+
+    def tables(self, setup: Setup, switch: str, calls: list[tuple]) -> None:
+        forward_only(setup, switch, calls)
+
+
+@lru_cache(maxsize=256)
+def _parts(algorithm: str, group: Group) -> tuple[ChunksPart, ...]:
+    """The parts of all workers."""
+    chunks: list[Chunk] = []
+    table, known = [], {}
+    for use in USES:
+        found = chunks_of(algorithm, use, group)
+        if found not in known:
+            known[found] = len(chunks)
+            chunks += found
+        table.append((known[found], len(found) // (1 if use == SUMS else group.size)))
+    steps = cost(algorithm, "all_reduce", group).steps
+    return tuple(_part(rank, chunks, steps, tuple(table)) for rank in range(group.size))
+
+
+def _part(rank: int, chunks: list[Chunk], steps: int, table: tuple) -> ChunksPart:
+    others: dict[int, int] = {NOBODY: NOBODY}
+    partners: list[int] = []
+
+    def place(partner: int) -> int:
+        if partner not in others:
+            others[partner] = len(partners)
+            partners.append(partner)
+        return others[partner]
+
+    made = []
+    for chunk in chunks:
+        below, after = (tuple(map(place, of[rank])) for of in (chunk.below, chunk.after))
+        made.append((place(chunk.up[rank]), place(chunk.down[rank]), below, after))
+    return ChunksPart(tuple(partners), tuple(made), steps, table)
+
+
+SCHEME = HostSums()

@@ -1,0 +1,174 @@
+"""Calls of a program that go by different systems and algorithms, in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.experiment import load_text
+from testbed.experiment.summary import choices
+from testbed.schemes import set_up
+from tests.support.experiments import memory_line
+from tests.support.matrix import first_of
+from tests.support.ranks import Ranks
+from tests.support.virtual import run_virtual
+
+EXPERIMENT = """
+name: test
+runtime: virtual
+topology: {kind: star, hosts: 6}
+links: {bandwidth: 10 Gbit/s, delay: 1 us, loss: %(loss)s}
+system: %(system)s
+%(memory)s
+collectives: %(collectives)s
+jobs:
+  - {name: job, model: %(model)s, workers: 5, iterations: 3}
+"""
+SIZES = (4, 1000, 30_000)
+ROUTES = """{
+  all_reduce: [{up to: 100 B, use: double_tree}, {up to: 8 KiB, use: ring}, {use: %s}],
+  reduce_scatter: [{use: ring}], all_gather: [{use: halving_doubling}],
+  broadcast: [{use: double_tree}], reduce: [{use: ring}], barrier: [{use: double_tree}]}"""
+
+
+def program(path) -> str:
+    made = Ranks(all=(0, 1, 2, 3, 4), some=(3, 0, 4))
+    for rank in range(5):
+        for size in SIZES:
+            made.add(rank, "all_reduce", group="all", bytes=size)
+        made.add(rank, "reduce_scatter", group="all", bytes=9000)
+        made.add(rank, "all_gather", group="all", bytes=1500)
+        made.add(rank, "broadcast", group="all", bytes=5000, peer=2)
+        made.add(rank, "all_to_all", group="all", bytes=5000)
+        made.add(rank, "reduce", group="all", bytes=5000, peer=4)
+        made.add(rank, "barrier", group="all")
+        if rank in (0, 3, 4):
+            made.add(rank, "all_reduce", group="some", bytes=2000)
+            made.add(rank, "broadcast", group="some", bytes=2000, peer=4)
+    return str(made.write(path / "run.et"))
+
+
+def experiment(path, system: str, collectives: str, loss: str = "0"):
+    parts = {"model": program(path), "system": system, "loss": loss, "collectives": collectives}
+    return load_text(EXPERIMENT % {**parts, "memory": memory_line(system, 256)})
+
+
+@pytest.mark.parametrize("system", first_of(["esa", "switchml", "ps", "ring", "atp", "grid"], 2))
+@pytest.mark.parametrize("loss", ["0", "1 %"])
+def test_each_call_goes_the_way_that_its_kind_and_size_say(system, loss, tmp_path):
+    tables = run_virtual(experiment(tmp_path, system, ROUTES % system, loss))
+    assert tables["jobs"][0]["exact"]
+    found = {
+        (row["communicator"], row["collective"], row["route"]): row["bytes"] // 3
+        for row in tables["collectives"]
+        if row["worker"] == 0
+    }
+    by_system = "ring" if system == "ring" else "system"
+    expected = {
+        ("all", "all_reduce", "double_tree"): 4,
+        ("all", "all_reduce", "ring"): 1000,
+        ("all", "reduce_scatter", "ring"): 9000,
+        ("all", "all_gather", "halving_doubling"): 1500,
+        ("all", "broadcast", "double_tree"): 5000,
+        ("all", "all_to_all", "flow"): 5000,
+        ("all", "reduce", "ring"): 5000,
+        ("all", "barrier", "double_tree"): 0,
+        ("3 0 4", "all_reduce", "ring"): 2000,
+        ("3 0 4", "broadcast", "double_tree"): 2000,
+    }
+    key = ("all", "all_reduce", by_system)
+    assert found == expected | {key: expected.get(key, 0) + 30_000}
+
+
+def test_calls_of_a_group_follow_each_other_whatever_carries_them(tmp_path):
+    """A call that need not wait for the one before begins after it all the same."""
+    made = Ranks(all=(0, 1, 2, 3, 4))
+    for rank in range(5):
+        made.add(rank, "all_reduce", (), group="all", bytes=200_000)
+        made.add(rank, "all_reduce", (), group="all", bytes=4)
+    path = made.write(tmp_path / "run.et")
+    parts = {"model": path, "system": "esa", "loss": "0", "memory": memory_line("esa", 256)}
+    routes = "{all_reduce: [{up to: 1 kB, use: ring}, {use: esa}]}"
+    tables = run_virtual(load_text(EXPERIMENT % {**parts, "collectives": routes}))
+    took = {row["route"]: row["time_ns"] for row in tables["collectives"] if row["worker"] == 0}
+    assert took["system"] > 3 * 200_000  # 782 packets of 326 bytes each time
+    assert tables["jobs"][0]["jct_ns"] >= took["system"] + took["ring"]
+
+
+def test_auto_takes_what_the_model_says_and_check_prints_it(tmp_path):
+    spec = experiment(tmp_path, "esa", "{all_reduce: [{use: auto}]}")
+    lines = choices(spec)
+    assert lines == [
+        "all_reduce among 3 ranks (auto): esa",
+        "all_reduce among 5 ranks (auto): esa",
+    ]
+    spec = experiment(tmp_path, "ps", "{all_reduce: [{use: auto}]}")
+    few, many = choices(spec)
+    assert many.startswith("all_reduce among 5 ranks (auto): ps, from ")
+    assert many.endswith("on halving_doubling")
+    tables = run_virtual(spec)
+    ways = {(row["collective"], row["route"]) for row in tables["collectives"]}
+    assert ("all_reduce", "halving_doubling") in ways and ("all_reduce", "system") in ways
+
+
+def test_groups_by_algorithms_have_no_servers_and_no_memory(tmp_path):
+    setup = set_up(experiment(tmp_path, "esa", ROUTES % "esa"))
+    of = {each.ranks.calls.name: each.group for each in setup.groups.values()}
+    assert set(of) == {
+        *("all", "all by double_tree", "all by ring", "all by halving_doubling"),
+        *("some by ring", "some by double_tree"),
+    }
+    assert of["all"].servers and of["all"].tree is not None and not of["all"].algorithm
+    ring = of["all by ring"]
+    assert (ring.servers, ring.tree, ring.algorithm) == ((), None, "ring")
+
+
+@pytest.mark.parametrize(
+    "collectives, message",
+    [
+        ("{all_reduce: [{use: rings}]}", r"collectives.all_reduce\[0\].use: found 'rings'.*ring"),
+        ("{all_reduce: [{use: atp}]}", r"use: found 'atp'; allowed: esa, ring"),
+        ("{all_reduce: [{use: ring}, {use: esa}]}", "a route that no call takes"),
+        (
+            "{all_reduce: [{up to: 2 KiB, use: ring}, {up to: 1 KiB, use: esa}]}",
+            "a route that no call takes",
+        ),
+        ("{all_to_all: [{use: ring}]}", "all_to_all: unknown key"),
+        ("{all_reduce: [{up to: 2, use: ring}]}", "'up to': found 2; allowed: a size"),
+    ],
+)
+def test_what_is_wrong_with_routes_is_named(collectives, message, tmp_path):
+    with pytest.raises(Exception, match=message):
+        experiment(tmp_path, "esa", collectives)
+
+
+def test_jobs_without_a_program_have_no_routes(tmp_path):
+    text = EXPERIMENT % {
+        **{"system": "esa", "memory": memory_line("esa", 256), "loss": "0", "model": "alexnet"},
+        "collectives": "{all_reduce: [{use: ring}]}",
+    }
+    with pytest.raises(Exception, match="is for jobs that replay a program of ranks, and job does"):
+        load_text(text)
+
+
+def test_a_loaded_experiment_has_its_routes(tmp_path):
+    spec = experiment(tmp_path, "esa", ROUTES % "esa")
+    shown = spec.resolved_yaml()
+    assert "up to: 8 KiB" in shown
+    assert load_text(shown).resolved_yaml() == shown
+
+
+def test_a_transformer_s_groups_are_routed_by_kind(tmp_path):
+    text = EXPERIMENT % {
+        **{"system": "esa", "memory": memory_line("esa", 256), "loss": "0"},
+        "model": "{transformer: llama2-7b, sequence: 512, global_batch: 4, layers: 1}, parallel:"
+        " {tp: 2, dp: 2}, scale: 0.0001",
+        "collectives": "{all_reduce: [{up to: 2 KiB, use: ring}, {use: esa}]}",
+    }
+    spec = load_text(
+        text.replace("workers: 5", "workers: 4").replace("iterations: 3", "iterations: 1")
+    )
+    names = {each.ranks.calls.name for each in set_up(spec).groups.values()}
+    assert {name.partition(" ")[2] for name in names} == {"", "by ring"}
+    tables = run_virtual(spec)
+    assert tables["jobs"][0]["exact"]
+    assert {row["route"] for row in tables["collectives"]} == {"system", "ring"}

@@ -1,0 +1,82 @@
+"""Which algorithm of hosts carries which calls of a program of ranks, by kind and size.
+
+A program says so by the names of its groups: calls that an algorithm carries are those of a group
+of their own with the same ranks, such as `tp.0 by ring`, which has a communicator of its own. Calls
+of one group still follow each other, whatever carries them (testbed/workload/rank_program.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from testbed.algorithms.choice import SYSTEM, Network
+from testbed.algorithms.registry import USE_OF
+from testbed.traffic.rank_graph import Node, Program
+from testbed.traffic.rank_layout import BY, StagedRanks, staged
+
+AUTO = "auto"
+ANY = 0  # size
+
+
+@dataclass(frozen=True)
+class Routes:
+    """rules: (collective, largest size in bytes or ANY, algorithm, SYSTEM or AUTO), of which the
+    first one that fits counts. network: for AUTO."""
+
+    rules: tuple[tuple[str, int, str], ...]
+    network: Network | None = None
+
+    def algorithm_of(self, collective: str, size: int, ranks: int) -> str:
+        """What carries a call of so many bytes, of all ranks' parts together."""
+        for kind, most, use in self.rules:
+            if kind == collective and (most == ANY or size <= most):
+                if use != AUTO:
+                    return use
+                assert self.network is not None
+                return self.network.fastest(collective, max(size, 1), ranks)
+        return SYSTEM
+
+
+def of_json(given: dict | None) -> Routes | None:
+    """The routes in a source's text."""
+    if given is None:
+        return None
+    network = given["network"] and Network(**given["network"])
+    return Routes(tuple((kind, most, use) for kind, most, use in given["rules"]), network)
+
+
+def base_of(group: str) -> str:
+    """The name of a group without the algorithm of its calls."""
+    return group.partition(BY)[0]
+
+
+def algorithm_of(group: str) -> str:
+    """The algorithm of a group's calls; SYSTEM: what the experiment's system does."""
+    return group.partition(BY)[2]
+
+
+def routed(program: Program, routes: Routes | None) -> Program:
+    """The program with calls in the groups of the algorithms that carry them."""
+    if routes is None:
+        return program
+    ranks = program.ranks
+    sizes = {name: len(each) for name, each in program.groups.items()}
+    if isinstance(ranks, StagedRanks):
+        sizes = ranks.sizes
+
+    def change(node: Node) -> Node:
+        if node.kind not in USE_OF or sizes[node.group] < 2:
+            return node
+        own = sizes[node.group] if node.kind == "all_gather" else 1
+        algorithm = routes.algorithm_of(node.kind, own * node.bytes, sizes[node.group])
+        return replace(node, group=f"{node.group}{BY}{algorithm}") if algorithm else node
+
+    if isinstance(ranks, StagedRanks):
+        return staged(ranks.layout, ranks.changed(change).templates, program.about)
+    changed = tuple(tuple(map(change, nodes)) for nodes in ranks)
+    groups = dict(program.groups)
+    for nodes in changed:
+        for node in nodes:
+            if BY in node.group:
+                groups[node.group] = program.groups[base_of(node.group)]
+    return replace(program, groups=groups, ranks=changed)
