@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 LOADING = "loading matplotlib"
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
-MOST_EXPLAINED = 4  # points of a sweep
 
 
 def console_of_tables() -> Console:
@@ -97,17 +96,8 @@ def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bo
             from testbed.analysis.figures import sweep_figures
         _draw(console, lambda: sweep_figures.draw(sweep, frame, sweep.folder / "figures"))
         _write_page(console, lambda html: html.write_sweep(sweep, frame))
-    for sentence in _explained(sweep):
+    for sentence in explanations.of_sweep(sweep):
         console.print(sentence, highlight=False)
-
-
-def _explained(sweep: sweeps.Sweep) -> list[str]:
-    """The system that finished first and the reason, where the points differ in nothing else."""
-    if set(sweep.keys) != {"system"} or len(sweep.points) > MOST_EXPLAINED:
-        return []
-    done = [(point, point.results) for point in sweep.points if point.results and point.finished]
-    frames = [summary(results) for _, results in done if results]
-    return explanations.of_comparison(frames, [point.series(None) for point, _ in done])
 
 
 def render_sweep(sweep: sweeps.Sweep, frame: pd.DataFrame | None = None) -> RenderableType:

@@ -1,6 +1,7 @@
 """Sentences that explain a run: its bottleneck, and why another run is faster or slower.
 
-A sentence says "because" only where the numbers bear it: the links' own bounds (docs/baselines.md)
+A comparison says on how many repetitions it rests, and with three and more how certain it is. A
+sentence says "because" only where the numbers bear it: the links' own bounds (docs/baselines.md)
 move in the same direction as the completion times. Where none does, it says so.
 """
 
@@ -11,14 +12,17 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from testbed.analysis.data.run_summary import ratio_interval, summary
 from testbed.analysis.style import units
 
 if TYPE_CHECKING:
     from testbed.analysis.data.run_summary import Frames
+    from testbed.analysis.data.sweep_data import Sweep
 
 MOST = 0.85  # of a time: what takes so much of it limits it
 MORE = 1.05  # times as much: a difference worth a sentence
 ALIKE = 1.02  # completion times this close are alike
+MOST_POINTS = 4  # of a sweep that is explained
 RESENT = 0.01  # of the gradient packets: worth a sentence
 
 
@@ -63,6 +67,15 @@ def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
     runs.sort(key=lambda each: _mean(each[1]["jct_ns"]))
     (first, best, best_frames), *others = runs
     return [_compared(first, best, best_frames, *other) for other in others]
+
+
+def of_sweep(sweep: Sweep) -> list[str]:
+    """The same for the points of a small sweep that differ in nothing but the system; else []."""
+    if set(sweep.keys) != {"system"} or len(sweep.points) > MOST_POINTS:
+        return []
+    done = [(point, point.results) for point in sweep.points if point.results and point.finished]
+    frames = [summary(results) for _, results in done if results]
+    return of_comparison(frames, [point.series(None) for point, _ in done])
 
 
 def _ended(frames: Frames) -> pd.DataFrame:
@@ -128,6 +141,14 @@ def _resent(ended: pd.DataFrame) -> float:
     return float(ended["retransmissions"].sum()) / packets if packets else 0.0
 
 
+def _repetitions(means: Sequence[pd.Series]) -> str:
+    """On how many repetitions a comparison rests."""
+    counts = sorted({len(each) for each in means})
+    if counts == [1]:
+        return "one repetition"
+    return f"{' and '.join(map(str, counts))} repetitions"
+
+
 def _compared(
     first: str,
     best: pd.DataFrame,
@@ -137,12 +158,21 @@ def _compared(
     frames: Frames,
 ) -> str:
     """The fastest run against another one."""
+    means = [each.groupby("repetition")["jct_ns"].mean() for each in (best, ended)]
     times = _mean(best["jct_ns"]), _mean(ended["jct_ns"])
-    if times[1] < ALIKE * times[0]:
-        return f"{first} and {title} are equally fast (mean JCT {units.time(times[0])})."
+    shown = f"mean JCT {units.time(times[0])}, {title} {units.time(times[1])}"
+    low, high = ratio_interval(means[1], means[0])
+    if low <= 1:  # False where there are too few repetitions
+        return (
+            f"{first} and {title} cannot be told apart: {title} takes {low:.2f} to {high:.2f} times"
+            f" as long ({shown}; 95 % interval over {_repetitions(means)})."
+        )
+    if low != low and times[1] < ALIKE * times[0]:
+        return f"{first} and {title} are about equally fast ({shown}; {_repetitions(means)})."
+    certain = f"{low:.2f}x to {high:.2f}x with 95 % confidence, " if low == low else ""
     said = (
-        f"{first} is {times[1] / times[0]:.2f}x faster than {title} (mean JCT"
-        f" {units.time(times[0])}, {title} {units.time(times[1])})"
+        f"{first} is {times[1] / times[0]:.2f}x faster than {title} ({certain}"
+        f"{_repetitions(means)}: {shown})"
     )
     packets = [_mean(each["run"]["ps_packets_per_fragment"]) for each in (best_frames, frames)]
     bounds = [_bounds(each)[1] for each in (best, ended)]

@@ -19,7 +19,7 @@ import pandas as pd
 
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD
 from testbed.systems import SYSTEMS
-from testbed.text_table import Estimate
+from testbed.text_table import TRUSTED, Estimate
 
 if TYPE_CHECKING:
     from networkx import DiGraph
@@ -461,6 +461,29 @@ def interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, float]
 def estimate(values: pd.Series) -> Estimate:
     """Mean, half the width of its 95 % confidence interval, and number of the known values."""
     return Estimate(*interval(values), int(values.count()))
+
+
+def ratio_interval(
+    values: pd.Series, base: pd.Series, confidence: float = 0.95
+) -> tuple[float, float]:
+    """(low, high): the confidence interval of how many times as large the mean of `values` is as
+    that of `base`; NaN where one of them has fewer than TRUSTED values. By Welch's t of the
+    logarithms: the two may vary differently."""
+    logs = [np.log(each.astype("float64").dropna()) for each in (values, base)]
+    if min(map(len, logs)) < TRUSTED:
+        return float("nan"), float("nan")
+    from scipy.special import stdtrit
+
+    parts = [float(each.var(ddof=1)) / len(each) for each in logs]
+    variance = sum(parts)
+    middle = float(logs[0].mean() - logs[1].mean())
+    if variance == 0:
+        return float(np.exp(middle)), float(np.exp(middle))
+    freedom = variance**2 / sum(
+        part**2 / (len(each) - 1) for part, each in zip(parts, logs, strict=True)
+    )
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * variance**0.5
+    return float(np.exp(middle - half)), float(np.exp(middle + half))
 
 
 MOST_JOBS = 64  # with rows in tables and bars and lines in charts of their own

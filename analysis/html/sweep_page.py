@@ -10,6 +10,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
+from testbed.analysis.data import explanations
 from testbed.analysis.data.sweep_chart_data import Axis, Line, SweepPanel, panels
 from testbed.analysis.data.sweep_data import Point, Sweep
 from testbed.analysis.html import html_page as page
@@ -56,7 +57,7 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
 
 def _summary(sweep: Sweep, frame: pd.DataFrame) -> page.Section:
     done = sum(point.finished for point in sweep.points)
-    blocks: list[page.Block] = []
+    blocks: list[page.Block] = [page.Paragraph(text) for text in explanations.of_sweep(sweep)]
     missing = len(sweep.points) - done
     if missing:
         blocks.append(

@@ -34,9 +34,12 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
         "held_share": 0.0,
         "filling_evicted_share": 0.0,
     }
-    job |= {key: value for key, value in changed.items() if key in job}
+    job |= {key: value for key, value in changed.items() if key in job and key != "jct_ns"}
     run |= {key: value for key, value in changed.items() if key in run}
-    return {"jobs": pd.DataFrame([job]), "run": pd.DataFrame([run])}
+    times = changed.get("jct_ns", 10 * S)
+    times = times if isinstance(times, list) else [times]
+    jobs = [job | {"repetition": number, "jct_ns": time} for number, time in enumerate(times)]
+    return {"jobs": pd.DataFrame(jobs), "run": pd.DataFrame([run])}
 
 
 @pytest.mark.parametrize(
@@ -92,10 +95,32 @@ def test_why_the_first_is_faster():
         jct_ns=14 * S, ps_packets_per_fragment=2.0, communication_bound_at_packets_ns=8 * S
     )
     assert of_comparison([other, frames()], ["ATP", "ESA"]) == [
-        "ESA is 1.40x faster than ATP (mean JCT 10.0 s, ATP 14.0 s) because it sends 1.000 PS"
-        " packets per fragment, ATP 2.000. They take at least 4.00 s on the links, those of ATP"
-        " 8.00 s."
+        "ESA is 1.40x faster than ATP (one repetition: mean JCT 10.0 s, ATP 14.0 s) because it"
+        " sends 1.000 PS packets per fragment, ATP 2.000. They take at least 4.00 s on the links,"
+        " those of ATP 8.00 s."
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ([10], [10.1], "are about equally fast (mean JCT 10.0 s, ATP 10.1 s; one repetition)"),
+        ([10, 10], [14, 14], "1.40x faster than ATP (2 repetitions: "),
+        # Welch: logarithms differ by log 1.4, each mean has a standard error of 0.02, t(4) = 2.776
+        (
+            [10 * math.exp(0.02 * 3**0.5 * each) for each in (-1, 0, 1)],
+            [14 * math.exp(0.02 * 3**0.5 * each) for each in (-1, 0, 1)],
+            "1.40x faster than ATP (1.29x to 1.51x with 95 % confidence, 3 repetitions: ",
+        ),
+        ([10, 11, 12], [10.5, 11.5, 12.5], "cannot be told apart: ATP takes 0.8"),
+        ([10, 10, 10], [10.1, 10.1, 10.1], "1.01x faster than ATP (1.01x to 1.01x"),
+        ([10] * 3, [14] * 2, "1.40x faster than ATP (2 and 3 repetitions: "),
+    ],
+)
+def test_a_comparison_says_how_certain_it_is(first, second, said):
+    runs = [frames(jct_ns=[S * each for each in times]) for times in (first, second)]
+    (text,) = of_comparison(runs, ["ESA", "ATP"])
+    assert said in text
 
 
 def test_who_has_no_server_needs_less_of_the_links():

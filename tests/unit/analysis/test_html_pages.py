@@ -26,7 +26,7 @@ from testbed.analysis.html.run_page import run_page
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.style import units
 from testbed.analysis.tables.report_tables import to_csv
-from testbed.results import Writer, read
+from testbed.results import SWEEP_FILE, Writer, read
 from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table
 from tests.support.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
 
@@ -377,6 +377,19 @@ def test_a_sweep_has_a_line_per_series_and_a_row_per_point(tmp_path):
     assert any("1 of 5 points are missing" in block.text for block in made.sections[0].blocks)
     check_with_plotly(made)
     check_side_by_side(made)
+
+
+def test_a_sweep_over_systems_says_which_was_faster_on_its_page(tmp_path):
+    folder = write_sweep(tmp_path)
+    described = json.loads((folder / SWEEP_FILE).read_text())
+    points = [
+        each | {"values": {"system": each["values"]["system"]}} for each in described["points"]
+    ]
+    kept = [each for each in points if each["key"] in ("b", "c")]
+    (folder / SWEEP_FILE).write_text(json.dumps(described | {"keys": ["system"], "points": kept}))
+    sweep = sweeps.read_sweep(folder)
+    first = sweep_page(sweep, sweeps.frame(sweep)).sections[0].blocks[0]
+    assert first.text.startswith("ESA is 1.82x faster than ATP (gap 3) (1 and 3 repetitions: ")
 
 
 def check_side_by_side(made: page.Page) -> None:

@@ -123,7 +123,8 @@ def test_equal_runs_are_equal(tmp_path, capsys):
 def test_files_differ_with_their_defaults(tmp_path, capsys):
     text = (
         "name: a\nruntime: virtual\ntopology: {kind: star, hosts: 4}\nsystem: esa\n"
-        "memory: {aggregators: 8}\njobs: [{model: alexnet, workers: 2, iterations: 1, scale: 0.001}]\n"
+        "memory: {aggregators: 8}\njobs:\n"
+        "  - {model: alexnet, workers: 2, iterations: 1, scale: 0.001}\n"
     )
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text(text)
