@@ -57,3 +57,33 @@ def test_memory_that_runs_out_is_an_error_of_memory(tmp_path: Path, what, said):
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
     assert "'OutOfMemory', True" in done.stdout
+
+
+GROWING = """
+import resource, sys
+from pathlib import Path
+from p4engine import compile_program
+from p4engine.switch.library import Switch
+
+switch = Switch(compile_program(Path(sys.argv[1])))
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20),) * 2)
+switch.receive(1, b"abcd", 0)
+print([len(data) for _, _, data in switch.run()], switch.stats()["no_memory"])
+"""
+
+
+def test_headers_beyond_the_usual_room_take_little_memory(tmp_path: Path):
+    program = tmp_path / "growing.p4"
+    program.write_text(
+        source(
+            headers="header g_t { bit<2400> x; bit<1600> y; } header h_t { bit<32> a; }"
+            " struct headers_t { g_t g; h_t h; }",
+            egress="hdr.g.setValid();",
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", GROWING, str(program)],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.stdout == "[504] 0\n", done.stderr

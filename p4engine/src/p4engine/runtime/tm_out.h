@@ -8,11 +8,15 @@
 /* Writes what leaves for a packet behind egress; a result above `capacity`: it does not fit. */
 static uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity);
 
+/* Bytes of headers that a program adds to a packet. */
+#define USUALLY_ADDED 256
+#define MOST_ADDED (1u << 16)
+
 /* ---- out ---- */
 
 /* Writes the packet into the sink's room (`to` NULL) or a frame. Returns the length, 0 with *bytes NULL on failure. */
 static uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t **bytes) {
-    uint32_t capacity = packet->length + 256;
+    uint32_t capacity = packet->length + USUALLY_ADDED;
     for (int attempt = 0; attempt < 2; attempt++) {
         if (to) {
             *to = tm_frame_new(tm, capacity);
@@ -28,7 +32,7 @@ static uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t
             return length;
         }
         if (to) tm_frame_free(tm, *to);
-        capacity = length;
+        capacity = packet->length + MOST_ADDED;
     }
     *bytes = NULL;
     return 0;
