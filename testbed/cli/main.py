@@ -35,6 +35,7 @@ COMMANDS = {
     "check": "check an experiment and its P4 program, without a run",
     "show": "print an experiment with all defaults; --hash: the hash of a run's results",
     "workload": "print what the ranks of a job compute and exchange, and its least times",
+    "perf": "measure a collective over its size, for systems and algorithms, as nccl-tests do",
     "plan": "plan which switch aggregates whose gradient",
     "schema": "print a JSON schema of experiment or network files, for editors",
     "completion": "print a script with which a shell completes commands and options",

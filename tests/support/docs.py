@@ -283,6 +283,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Run("plan topos/graphs/grid-example.txt --planner nearest --json"),
     ),
     (
+        r"RUN perf all_reduce --ranks 8 --sizes 1K:64M:2 --system \S+ --figure \S+\.pdf",
+        Elsewhere(
+            "tests/switch/sweeps/test_collective_perf.py::test_columns_and_json_say_the_same"
+        ),
+    ),
+    (
         r"RUN workload \S+\.yaml --figure \S+\.pdf",
         Elsewhere(
             "tests/unit/cli/test_program_commands.py::test_a_rank_is_drawn_and_the_program_written"

@@ -1,0 +1,65 @@
+"""The figure of a collective's time and bus bandwidth over its size, for systems and algorithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
+
+from testbed.analysis.figures.figure_files import new_figure, save
+from testbed.analysis.style import plot_style
+from testbed.systems import SYSTEMS
+
+
+@dataclass(frozen=True)
+class Line:
+    """The measurements of a system: sizes in bytes, times and bounds in ns, busbw in GB/s."""
+
+    system: str
+    sizes: Sequence[int]
+    times_ns: Sequence[float]
+    bounds_ns: Sequence[float]
+    busbw: Sequence[float]
+
+
+def draw(path: Path, title: str, lines: Sequence[Line]) -> list[Path]:
+    """Writes `path` as PNG and PDF; returns both. Dotted lines are bounds."""
+    with rc_context(plot_style.RC):
+        figure = new_figure(plot_style.PAGE, 2.6)
+        left, right = figure.subplots(1, 2)
+        for line in lines:
+            system = SYSTEMS[line.system]
+            look = {"color": system.color, "marker": system.marker, "markersize": 3}
+            times = [each / 1e3 for each in line.times_ns]
+            left.plot(line.sizes, times, label=system.title, **look)
+            left.plot(
+                line.sizes, [each / 1e3 for each in line.bounds_ns], ":", color=system.color, lw=0.7
+            )
+            right.plot(line.sizes, line.busbw, **look)
+        left.set_yscale("log")
+        left.set_ylabel("time (µs); dotted: bound")
+        right.set_ylabel("busbw (GB/s)")
+        right.set_ylim(bottom=0)
+        for axes in (left, right):
+            _sizes(axes)
+        left.set_title(title, loc="left", fontsize=7)
+        figure.legend(loc="outside lower left", ncols=len(lines), fontsize=6)
+        return save(figure, path)
+
+
+def _sizes(axes: Axes) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("size (bytes)")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: short(size)))
+
+
+def short(size: float) -> str:
+    """A size in powers of 1024, as nccl-tests write it."""
+    for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if size >= unit:
+            return f"{size / unit:g}{letter}"
+    return f"{size:g}"

@@ -1,0 +1,93 @@
+"""Algorithms of hosts in virtual time: distance from their bounds, exactness under losses."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.algorithms.registry import USE_OF
+from testbed.experiment import load_text
+from testbed.schemes import set_up
+from testbed.setup.call_times import call_time
+from tests.support.matrix import first_of
+from tests.support.ranks import Ranks
+from tests.support.virtual import run_virtual
+
+SYSTEMS = ("ring", "halving_doubling", "double_tree", "hierarchical", "colocated_ps")
+EXPERIMENT = """
+name: test
+runtime: virtual
+topology: %(topology)s
+links: {bandwidth: 100 Gbit/s, delay: 1 us, loss: %(loss)s}
+system: %(system)s
+values_per_packet: 256
+virtual: {worker_delay: 500 ns, worker_jitter: 0}
+jobs:
+  - {name: job, model: %(model)s, workers: %(ranks)d, iterations: %(iterations)d}
+"""
+
+
+def experiment(path, system, ranks, size, kind="all_reduce", loss="0", topology="", iterations=1):
+    made = Ranks(all=tuple(range(ranks)))
+    for rank in range(ranks):
+        peer = ranks // 2 if kind in ("broadcast", "reduce") else -1
+        made.add(rank, kind, group="all", bytes=size, peer=peer)
+    parts = {"model": made.write(path / "run.et"), "system": system, "ranks": ranks, "loss": loss}
+    parts["topology"] = topology or f"{{kind: star, hosts: {ranks}}}"
+    return load_text(EXPERIMENT % {**parts, "iterations": iterations})
+
+
+@pytest.mark.parametrize("ranks", first_of([8, 5, 2, 3, 4, 6, 7, 12, 16, 24, 32, 33, 48, 64], 2))
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_an_all_reduce_is_within_5_percent_of_its_bound(system, ranks, tmp_path):
+    """1 MiB for each rank: steps are little beside bytes."""
+    spec = experiment(tmp_path, system, ranks, ranks << 18)
+    (job,) = run_virtual(spec)["jobs"]
+    bound = call_time(set_up(spec), 0)
+    assert job["exact"] and job["retransmissions"] == 0
+    assert bound.least_ns <= job["jct_ns"] < 1.05 * bound.model_ns
+
+
+@pytest.mark.parametrize("ranks", first_of([7, 2, 3, 8, 16, 33], 1))
+@pytest.mark.parametrize("kind", USE_OF)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_call_carries_what_is_needed_and_no_more(system, kind, ranks, tmp_path):
+    own = 1 if kind == "all_gather" else ranks
+    spec = experiment(tmp_path, system, ranks, 0 if kind == "barrier" else own * 100_000, kind)
+    tables = run_virtual(spec)
+    (job,) = tables["jobs"]
+    bound = call_time(set_up(spec), 0)
+    assert job["exact"] and job["retransmissions"] == 0
+    assert bound.least_ns <= job["jct_ns"] < 1.1 * bound.model_ns + 2000
+    # No packet that is not needed: for each rank but the root, one up, or one down, or both.
+    parts = kind in ("reduce_scatter", "all_gather")
+    packets = ranks * -(-25_000 // 256) if parts else -(-max(ranks * 25_000, 1) // 256)
+    packets = 1 if kind == "barrier" else packets
+    ways = 2 if kind in ("all_reduce", "barrier") else 1
+    assert job["gradient_packets"] == ways * (ranks - 1) * packets
+
+
+@pytest.mark.parametrize("ranks", first_of([5, 2, 8, 13, 32], 1))
+@pytest.mark.parametrize("kind", [kind for kind in USE_OF if kind != "barrier"])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_calls_are_exact_under_losses(system, kind, ranks, tmp_path):
+    spec = experiment(tmp_path, system, ranks, 30_000, kind, loss="2 %", iterations=4)
+    (job,) = run_virtual(spec)["jobs"]
+    assert job["exact"] and job["retransmissions"] > 0
+
+
+def test_what_is_hierarchical_is_faster_across_servers(tmp_path):
+    """Servers of four ranks that share the rate of one card among them."""
+    rails = (
+        "{kind: rails, servers: 3, ranks: 4, ps: 0, scale_up: {bandwidth: 400 Gbit/s},"
+        " nic: {bandwidth: 25 Gbit/s}}"
+    )
+    took = {}
+    for system in SYSTEMS:
+        spec = experiment(tmp_path, system, 12, 1 << 20, topology=rails)
+        (job,) = run_virtual(spec)["jobs"]
+        bound = call_time(set_up(spec), 0)
+        assert job["exact"] and bound.least_ns <= job["jct_ns"]
+        took[system] = job["jct_ns"]
+        if system in ("ring", "hierarchical"):
+            assert job["jct_ns"] < 1.05 * bound.model_ns
+    assert took["hierarchical"] < took["halving_doubling"]
