@@ -37,6 +37,8 @@ from testbed.text_table import Table, printed, table_data, without_zeros
 if TYPE_CHECKING:
     import pandas as pd
 
+BRIEF_JOBS = 10
+BRIEF, DETAILS, ALL = "brief", "details", "all"  # how much is printed of a run; ALL: rows of zeros
 LOADING = "loading matplotlib"
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
 
@@ -48,15 +50,15 @@ def console_of_tables() -> Console:
 
 
 def after_run(
-    folder: str | Path, console: Console | None = None, *, draw: bool = True, zeros: bool = False
+    folder: str | Path, console: Console | None = None, *, draw: bool = True, shown: str = BRIEF
 ) -> None:
-    """Report at the end of a run: print the tables first, then, with `draw`, make figures
-    and report.html. zeros: the printed tables have the rows of zeros."""
-    _one(read(folder), console or console_of_tables(), draw, zeros)
+    """Report at the end of a run: print first, then, with `draw`, make figures and report.html.
+    shown: how much is printed, BRIEF, DETAILS or ALL."""
+    _one(read(folder), console or console_of_tables(), draw, shown)
 
 
 def report_command(
-    paths: Sequence[str | Path], console: Console | None = None, *, zeros: bool = False
+    paths: Sequence[str | Path], console: Console | None = None, *, shown: str = BRIEF
 ) -> None:
     """`ina report RESULTS...`: reports each run, and compares them where there are several. A
     point of a sweep is SWEEP/HASH.
@@ -72,7 +74,7 @@ def report_command(
         sweep_report(folder, console)
     runs = [sweeps.run_at(path) for path in folders]
     for results in runs:
-        _one(results, console, zeros=zeros)
+        _one(results, console, shown=shown)
     if len(runs) > 1:
         _comparison(runs, console)
 
@@ -122,6 +124,21 @@ def _composed(results: Results, frames: Frames, whole: list[Table], zeros: bool)
     parts += ["", *(printed(table) for table in shown if table.rows)]
     if left_out := sum(len(table.rows) for table in whole) - sum(len(t.rows) for t in shown):
         parts.append(f"rows of zeros omitted: {left_out} (--all prints them)")
+    return Group(*parts)
+
+
+def brief(results: Results, frames: Frames) -> RenderableType:
+    """What matters of a run, on one screen of 80 columns: who was how fast, what took the time, and
+    how far the numbers can be trusted. frames: its `summary`."""
+    parts: list[RenderableType] = [tables.headline(results, frames), ""]
+    jobs = longest_jobs(frames["jobs"], BRIEF_JOBS)
+    if chosen := jobs_left_out(frames["jobs"], BRIEF_JOBS):
+        parts.append(f"the table has {chosen}")
+    if len(jobs):
+        parts.append(printed(tables.brief_jobs({**frames, "jobs": jobs})))
+    parts += explanations.of_run(frames)
+    if len(results.faults):
+        parts.append(f"{len(results.faults)} planned faults took place.")
     return Group(*parts)
 
 
@@ -214,12 +231,17 @@ def of_what_has_finished(folder: Path) -> Iterator[None]:
         raise RunError(f"{error}. Results there are whole; when there is room: {again}") from None
 
 
-def _one(results: Results, console: Console, draw: bool = True, zeros: bool = False) -> None:
+def _one(results: Results, console: Console, draw: bool = True, shown: str = BRIEF) -> None:
     with _writing(results.folder):
         frames = summary(results)
         whole = run_tables(results, frames, MOST_JOBS)
         if not console.quiet:  # rich would lay the tables out all the same
-            console.print(_composed(results, frames, whole, zeros))
+            if shown == BRIEF:
+                console.print(brief(results, frames))
+                again = command_line(f"report {results.folder} --details")
+                console.print(f"all tables: {again}", soft_wrap=True, highlight=False, markup=False)
+            else:
+                console.print(_composed(results, frames, whole, shown == ALL))
         _keep(_composed(results, frames, whole, True), results.folder / "report.txt")
         if not draw:
             return

@@ -38,15 +38,15 @@ def run(
     *,
     report: bool = True,
     prompt: str | None = None,
-    zeros: bool = False,
+    shown: str = "brief",
     web: str | None = None,
     as_json: bool = False,
 ) -> int:
     """Run an experiment and report; its folder goes below `results`. Returns the exit code.
 
     pcap: the ports to capture (see captures.py). report: False for the tables alone, without
-    figures and report.html. prompt: when Mininet's prompt opens (see mininet_run). zeros:
-    tables are printed with the rows of zeros. web: a page shows the run while it goes on (""), and
+    figures and report.html. prompt: when Mininet's prompt opens (see mininet_run). shown:
+    how much is printed (analysis/report.py). web: a page shows the run while it goes on (""), and
     stays until Ctrl-C ("stay"); None: there is none. as_json: standard output is the tables'
     numbers as JSON, and everything else goes to standard error. Raises UserError before anything is
     built, and RunError."""
@@ -56,7 +56,7 @@ def run(
     with _live_page(web, console) as page:
         folder = carry_out(experiment, results, pcap, console, prompt, page)
         with of_what_has_finished(folder):
-            after_run(folder, quiet_console() if as_json else None, draw=report, zeros=zeros)
+            after_run(folder, quiet_console() if as_json else None, draw=report, shown=shown)
         if as_json:
             report_json([folder])
         if page is not None:

@@ -219,8 +219,10 @@ def headline(results: Results, frames: Frames) -> Text:
         text.append(f"{results.notice}\n", style="bold red" if not results.finished else "yellow")
     elif results.fidelity:
         text.append(f"fidelity: {results.fidelity}\n", style="green")
+    elif results.environment.get("runtime") == "virtual":
+        text.append("fidelity: virtual time, in which nothing can be late\n", style="green")
     else:
-        text.append("fidelity: not recorded by this runtime\n")
+        text.append("fidelity: not recorded\n")
     run = frames["run"]
     if len(run):
         if bool(run["exact"].all()):
@@ -306,6 +308,17 @@ def jobs(frames: Frames) -> Table:
         means = [estimate(run[key])._replace(prefix="mean ") for key in times]
         rows.append(Row(["all", "", "", *shares, *means], total=True))
     return Table("jobs", "Jobs", columns, rows)
+
+
+def brief_jobs(frames: Frames) -> Table:
+    """`jobs` without what is known before the run, and without the times of iterations."""
+    whole = jobs(frames)
+    kept = [n for n, each in enumerate(whole.columns) if each.key not in ("model", "iteration_ns")]
+    rows = [
+        Row([row.values[n] for n in kept if n < len(row.values)], row.show, row.section, row.total)
+        for row in whole.rows
+    ]
+    return Table("jobs", "", [whole.columns[n] for n in kept], rows)
 
 
 def faults(results: Results) -> Table:

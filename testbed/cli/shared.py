@@ -70,8 +70,18 @@ def json_option(parser: Parser, what: str) -> None:
     parser.add_argument("--json", action="store_true", help=what)
 
 
+def details_options(parser: Parser) -> None:
+    parser.add_argument("--details", action="store_true", help="print all tables of a run")
+    zeros_option(parser)
+
+
 def zeros_option(parser: Parser) -> None:
-    parser.add_argument("--all", action="store_true", help="print rows of zeros as well")
+    parser.add_argument("--all", action="store_true", help="all tables, with rows of zeros")
+
+
+def shown(options: argparse.Namespace) -> str:
+    """How much is printed of a run (analysis/report.py)."""
+    return "all" if options.all else "details" if options.details else "brief"
 
 
 def no_report_option(parser: Parser) -> None:

@@ -149,7 +149,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"\./test", _SET_UP),
     (r"\./test .+", _PYTEST),
     (r"podman (build -t ina-testbed \.|run --rm --privileged .+)", _IMAGE),
-    (r"RUN experiments/quickstart\.yaml", _EMULATED),
+    (r"RUN experiments/quickstart\.yaml( --details)?", _EMULATED),
     (
         r"RUN experiments/quickstart\.yaml \S+=.*",
         Run("{small} --no-report system=atp memory.aggregators=8 --results {results}"),

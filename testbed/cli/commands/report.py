@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from testbed.cli.shared import Parser, json_option, zeros_option
+from testbed.cli.shared import Parser, details_options, json_option, shown
 
 
 def arguments(parser: Parser) -> None:
@@ -22,7 +22,7 @@ def arguments(parser: Parser) -> None:
         choices=(1, 2),
         help="figures as wide as one or two columns of a paper (3.5 or 7.1 inches)",
     )
-    zeros_option(parser)
+    details_options(parser)
     json_option(parser, "print the tables' numbers as JSON, and write nothing")
 
 
@@ -34,5 +34,5 @@ def call(options: Namespace) -> int:
         return report_json(options.results)
 
     with as_wide_as(options.column):
-        report_command(options.results, zeros=options.all)
+        report_command(options.results, shown=shown(options))
     return 0

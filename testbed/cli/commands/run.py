@@ -8,12 +8,13 @@ from pathlib import Path
 from testbed.cli.shared import (
     Parser,
     changes_argument,
+    details_options,
     import_schemas,
     json_option,
     no_report_option,
     refuse_changes,
     results_option,
-    zeros_option,
+    shown,
 )
 from testbed.errors import UserError
 
@@ -47,7 +48,7 @@ def arguments(parser: Parser) -> None:
         help="capture the packets of a port; can be repeated",
     )
     no_report_option(parser)
-    zeros_option(parser)
+    details_options(parser)
     json_option(parser, "print the tables' numbers as JSON, as `report --json` does")
     results_option(parser)
 
@@ -95,7 +96,7 @@ def call(options: Namespace) -> int:
         options.pcap,
         report=not options.no_report,
         prompt="during" if options.cli == "" else options.cli,
-        zeros=options.all,
+        shown=shown(options),
         web=options.web,
         as_json=options.json,
     )

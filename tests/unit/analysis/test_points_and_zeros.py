@@ -7,19 +7,21 @@ import json
 import math
 import re
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
 from testbed import read
 from testbed.analysis import html
 from testbed.analysis.data import sweep_data
-from testbed.analysis.report import after_run
+from testbed.analysis.data.run_summary import summary
+from testbed.analysis.report import ALL, DETAILS, after_run, brief
 from testbed.analysis.tables import report_tables as tables
 from testbed.cli.main import main
 from testbed.results import ResultsError
 from testbed.results import read as read_run
 from testbed.text_table import Column, Estimate, Row, Table, printed, without_zeros
-from tests.support.synthetic_results import write_run, write_sweep
+from tests.support.synthetic_results import write_experiment_run, write_run, write_sweep
 
 
 def test_rows_are_left_out_whose_numbers_are_all_zero():
@@ -58,13 +60,46 @@ def test_a_report_is_printed_without_zeros_and_kept_with_them(tmp_path, monkeypa
     counters = results.switch_counters
     counters.loc[counters["counter"] == "releases", "value"] = 0
     monkeypatch.setattr("testbed.analysis.report.read", lambda folder: results)
-    after_run(results.folder, draw=False)
+    after_run(results.folder, draw=False, shown=DETAILS)
     shown = capsys.readouterr().out
     assert "s1      releases" not in shown
     assert "rows of zeros omitted: 1 (--all prints them)" in shown
     assert "s1      releases" in (results.folder / "report.txt").read_text()
-    after_run(results.folder, draw=False, zeros=True)
+    after_run(results.folder, draw=False, shown=ALL)
     assert "s1      releases" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("runtime", ["mininet", "virtual"])
+def test_a_run_ends_with_what_matters_on_a_screen_of_80_columns(tmp_path, runtime):
+    folder = write_experiment_run(tmp_path, runtime=runtime).folder
+    status = json.loads((folder / "status.json").read_text())
+    if runtime == "virtual":
+        (folder / "status.json").write_text(json.dumps(status | {"fidelity": None}))
+    text = io.StringIO()
+    after_run(folder, Console(file=text, width=80), draw=False)
+    assert f" report {folder} --details\n" in text.getvalue(), "it can be copied"
+    lines = [line.rstrip() for line in text.getvalue().splitlines() if folder.name not in line]
+    assert len(lines) < 30 and max(map(len, lines)) <= 80
+    flat = " ".join(" ".join(lines).split())
+    assert "…" not in flat and "aggregated values checked, all right" in flat
+    for job in read(folder).jobs.name:
+        assert job in flat
+    assert "Mean JCT: " in flat and "PS packets" in flat
+    if runtime == "virtual":
+        assert "fidelity: virtual time, in which nothing can be late" in flat
+
+
+def test_of_many_jobs_the_longest_are_on_the_screen(tmp_path):
+    results = read_run(write_run(tmp_path))
+    frames = summary(results)
+    (first, *_) = frames["jobs"].to_dict("records")
+    many = [first | {"job": n, "name": f"j{n}", "jct_ns": 1e9 * (n + 1)} for n in range(40)]
+    frames["jobs"] = pd.DataFrame(many)
+    text = io.StringIO()
+    Console(file=text, width=80).print(brief(results, frames))
+    shown = re.findall(r"^ j(\d+) ", text.getvalue(), re.MULTILINE)
+    assert sorted(map(int, shown)) == list(range(30, 40))
+    assert "the table has the 10 with the longest JCTs of 40 jobs" in text.getvalue()
 
 
 def test_a_point_is_named_by_its_hash(tmp_path, monkeypatch, capsys):
