@@ -146,7 +146,7 @@ def main(arguments: list[str]) -> int:
         print(describe(error), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print(interrupts.reason(), file=sys.stderr)
         return interrupts.exit_code()
     except BrokenPipeError:
         # `ina show FILE | head`: the reader has enough. Python must not complain again at exit.

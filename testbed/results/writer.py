@@ -155,7 +155,7 @@ class Writer:
         self._status["fidelity"], self._status["reasons"] = self._fidelity()
         self._end("failed", error)
 
-    def interrupt(self, error: str = "interrupted by the user") -> None:
+    def interrupt(self, error: str = "stopped before its end") -> None:
         """Marks the run interrupted."""
         self._end("interrupted", error)
 

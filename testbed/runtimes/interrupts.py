@@ -68,6 +68,15 @@ def exit_code() -> int:
     return 128 + _received
 
 
+def reason() -> str:
+    """Who has ended the program, as its last line."""
+    if _received == signal.SIGINT:
+        return "stopped by you"
+    return (
+        "stopped: its terminal was closed" if _received == signal.SIGHUP else "stopped by SIGTERM"
+    )
+
+
 class Ended(BaseException):
     """A signal that is to end the program came while a prompt was open. Not a KeyboardInterrupt,
     which a prompt takes for the wish to stop one command."""

@@ -144,7 +144,7 @@ def test_a_reused_process_id_does_not_bring_a_killed_run_back(tmp_path):
 @pytest.mark.parametrize(
     ("error", "state", "notice"),
     [
-        (KeyboardInterrupt(), "interrupted", "INTERRUPTED: interrupted by the user"),
+        (KeyboardInterrupt(), "interrupted", "INTERRUPTED: stopped before its end"),
         (RuntimeError("host h3 died"), "failed", "FAILED: host h3 died"),
     ],
 )

@@ -48,6 +48,26 @@ sys.exit(code)
 """
 
 
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGINT, "stopped by you"),
+        (signal.SIGTERM, "stopped by SIGTERM"),
+        (signal.SIGHUP, "stopped: its terminal was closed"),
+    ],
+)
+def test_the_last_line_says_who_has_stopped_it(number, said):
+    code = (
+        "import signal\nfrom testbed.runtimes import interrupts\ninterrupts.install()\n"
+        f"try:\n    signal.raise_signal({int(number)})\nexcept KeyboardInterrupt:\n"
+        "    code = interrupts.exit_code()\nprint(code, interrupts.reason())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{128 + number} {said}\n"
+
+
 @pytest.mark.parametrize("words", [[], ["check"], ["sweep"]])
 def test_an_interrupt_waits_until_the_schemas_are_imported(words):
     """In the middle of them it can be a panic of pydantic's Rust code, or a RuntimeError."""
@@ -58,4 +78,4 @@ def test_an_interrupt_waits_until_the_schemas_are_imported(words):
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped by you\n")
