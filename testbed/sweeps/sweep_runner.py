@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 U = TypeVar("U")
-FILE = "sweep.json"
+Part = tuple[int, int]
+WHOLE: Part = (1, 1)
+_AS_IT_IS: dict[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False}
 FORMAT = 1
 GLOO = "gloo"  # a job's key `backend`
 
@@ -59,6 +61,7 @@ def run_sweep(
     share: bool = False,
     report: bool = True,
     as_json: bool = False,
+    part: Part = WHOLE,
 ) -> int:
     """Run all points that have not finished yet; the sweep's folder goes below `results`.
 
@@ -66,14 +69,23 @@ def run_sweep(
     address of a `dask` scheduler: what runs all points, those on Mininet one at a time on each
     machine. `share`: take over what sweeps beside it have run. `report`: False for no
     figures and no report.html. as_json: standard output is the table's numbers as JSON, and
-    everything else goes to standard error. Returns the exit code: 1 if a point failed. Raises
-    UserError before anything is run."""
+    everything else goes to standard error. part: (k, n), to run the k-th of n parts of the points
+    alone, as a job of a job array does; what has all of them is reported. Returns the exit code: 1
+    if a point failed. Raises UserError before anything is run."""
     console = Console(stderr=as_json)
-    folder, failed = carry_out(sweep, results, console, processes, dask, share)
+    folder, failed = carry_out(sweep, results, console, processes, dask, share, part)
     from testbed.analysis.report import of_what_has_finished, report_json, sweep_report
 
-    with of_what_has_finished(folder):
-        sweep_report(folder, quiet_console() if as_json else None, draw=report)
+    missing = len(_unfinished(sweep, results))
+    if part != WHOLE and missing:
+        console.print(
+            f"part {part[0]} of {part[1]} has ended; {missing} of {len(sweep.points)} points are"
+            f" missing. When all have finished: {command_line(f'report {folder}')}",
+            **_AS_IT_IS,
+        )
+    else:
+        with of_what_has_finished(folder):
+            sweep_report(folder, quiet_console() if as_json else None, draw=report)
     if as_json:
         report_json([folder])
     for point, error in failed:
@@ -88,10 +100,15 @@ def carry_out(
     processes: int | None = None,
     dask: str | None = None,
     share: bool = False,
+    part: Part = WHOLE,
 ) -> tuple[Path, list[tuple[Point, str]]]:
     """Run all points that have not finished yet, as `run_sweep` does; returns the sweep's folder,
     and the points that failed with the reasons. Shows the progress on `console`."""
-    todo = _unfinished(sweep, results)
+    number, parts = part
+    if parts > len(sweep.points):
+        raise UserError(f"{parts} parts of a sweep of {len(sweep.points)} points: take fewer")
+    own = sweep.points[number - 1 :: parts]
+    todo = _unfinished(sweep, results, own)
     if dask is None:
         get_ready([point.experiment for point in sweep.points])
     else:  # its workers get ready themselves; they are looked at before anything is compiled
@@ -118,11 +135,11 @@ def carry_out(
         print(f"warning: {warning}", file=sys.stderr)
     folder = _open_folder(sweep, results)
     console.print(f"results: {folder}", highlight=False, soft_wrap=True)
-    if len(todo) < len(sweep.points):
-        _tell_finished(sweep.points, len(todo), folder, console)
+    if len(todo) < len(own):
+        _tell_finished(own, len(todo), folder, console)
     if share and (taken := result_reuse.take_over(todo, folder)):
         console.print(f"{taken} of the others are taken over from other figures")
-        todo = _unfinished(sweep, results)
+        todo = _unfinished(sweep, results, own)
     try:
         return folder, _run_points(todo, setups, programs, folder, console, processes, dask)
     except KeyboardInterrupt:
@@ -173,9 +190,11 @@ def _open_folder(sweep: Sweep, results: Path) -> Path:
     }
     if sweep.figure is not None:
         described["figure"] = sweep.figure.model_dump(exclude_unset=True)
+    beside = folder / f".{SWEEP_FILE}.{os.getpid()}"  # other parts may read it at this moment
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / SWEEP_FILE).write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+        beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
+        os.replace(beside, folder / SWEEP_FILE)
     except OSError as error:
         raise UserError(f"can't make the sweep's folder {folder}: {error.strerror}") from None
     hand_over(folder, below=True)
@@ -300,9 +319,11 @@ def _emulated(points: list[Point]) -> list[Point]:
     return [point for point in points if point.experiment.runtime != VIRTUAL]
 
 
-def _unfinished(sweep: Sweep, results: Path) -> list[Point]:
+def _unfinished(sweep: Sweep, results: Path, points: Sequence[Point] | None = None) -> list[Point]:
+    """Those of these points of a sweep, or of all, that have not finished."""
     folder = results / sweep.name
-    return [point for point in sweep.points if not result_reuse.finished(folder / point.key)]
+    among = sweep.points if points is None else points
+    return [point for point in among if not result_reuse.finished(folder / point.key)]
 
 
 def _tell_finished(points: Sequence[Point], todo: int, folder: Path, console: Console) -> None:

@@ -394,6 +394,13 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"pip install '?\./p4engine.*", _WHEEL),
     (r"pip install distributed", _DASK),
     (r"RUN sweep \S+ --dask \S+ --results \S+", _DASK),
+    (
+        r"RUN sweep \S+ --points \S+ --results \S+",
+        Elsewhere(
+            "tests/switch/sweeps/test_sweep_runner.py"
+            "::test_parts_of_a_sweep_run_apart_into_one_folder"
+        ),
+    ),
     (r"cd p4engine && python -m pytest", _BY_ITSELF),
     (r"MODULE p4engine compile PROGRAM\.p4", _WHEEL),
     (

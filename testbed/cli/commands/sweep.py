@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 
 from testbed.cli.shared import (
@@ -23,6 +23,21 @@ def arguments(parser: Parser) -> None:
     json_option(parser, "print the table's numbers as JSON, as `report --json` does")
     results_option(parser)
     parallel_options(parser)
+    parser.add_argument(
+        "--points",
+        type=_part,
+        default=(1, 1),
+        metavar="K/N",
+        help="run the K-th of N parts of the points alone, as in a job array; several parts may run"
+        " at one time, into the same folder",
+    )
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, slash, count = text.partition("/")
+    if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+        return int(number), int(count)
+    raise ArgumentTypeError(f"found {text!r}; allowed: K/N, such as 3/10, K from 1 to N")
 
 
 def call(options: Namespace) -> int:
@@ -37,4 +52,5 @@ def call(options: Namespace) -> int:
         options.dask,
         report=not options.no_report,
         as_json=options.json,
+        part=options.points,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from p4engine_testing.leftovers import children_of
 
+from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.experiment.sweep import load_sweep
 from testbed.linux.processes import Identity
@@ -72,6 +73,31 @@ def test_a_sweep_resumes(swept, tmp_path, capsys):
     assert "2 of 4 points have finished before" in printed.out
     assert "1 of 2: failed: " in printed.out and "2 of 2: done: system=atp" in printed.out
     assert "wrong value: job resnet18-0, iteration 0" in printed.err
+
+
+def test_parts_of_a_sweep_run_apart_into_one_folder(swept, tmp_path, capsys):
+    """As the jobs of a job array; each point is run once, and the last part reports."""
+    sweep = "system: [esa, switchml, ring]"
+    code, first = swept(sweep, processes=1, part=(2, 2))
+    assert code == 0 and len(first) == 1
+    printed = capsys.readouterr().out
+    assert "part 2 of 2 has ended; 2 of 3 points are missing" in printed
+    assert f"report {tmp_path / 'results' / 'swept'}" in printed and "Points" not in printed
+    code, both = swept(sweep, processes=1, part=(1, 2))
+    assert code == 0 and len(both) == 3 and both.items() > first.items()
+    assert "missing" not in (printed := capsys.readouterr().out) and "Points" in printed
+    _, again = swept(sweep, processes=1, part=(2, 2))
+    assert again == both and "1 of 1 points have finished before" in capsys.readouterr().out
+    with pytest.raises(UserError, match="4 parts of a sweep of 3 points: take fewer"):
+        swept(sweep, part=(1, 4))
+
+
+@pytest.mark.parametrize("words", ["0/3", "4/3", "3", "a/3", "1/0", "-1/3"])
+def test_a_part_is_one_of_several(words, tmp_path, capsys):
+    path = tmp_path / "swept.yaml"
+    path.write_text(TEXT.format(sweep="system: [esa, ring]"))
+    assert main(["sweep", str(path), f"--points={words}"]) == 2
+    assert f"found {words!r}; allowed: K/N, such as 3/10" in capsys.readouterr().err
 
 
 def test_a_point_without_a_sound_program_is_named_first(swept, tmp_path):
