@@ -30,11 +30,13 @@ class ArithmeticEmitter:
 
     def __init__(self, parts: Parts) -> None:
         self.context, self.expressions, self.fields = parts.context, parts.expressions, parts.fields
+        self.left = parts.left
         self.functions: dict[str, Callable[..., str | None]] = {
             "Hash.get": self._get,
             "Random.get": self._random,
             "max": self._max,
             "min": self._min,
+            "funnel_shift_right": self._funnel,
             "sizeInBytes": self._size_in_bytes,
             "sizeInBits": self._size_in_bits,
         }
@@ -114,6 +116,31 @@ class ArithmeticEmitter:
 
     def _min(self, call: ast.ExternCall, first: ast.Expr, second: ast.Expr) -> str:
         return self._choose(call, "<", first, second)
+
+    def _funnel(
+        self,
+        call: ast.ExternCall,
+        result: ast.Expr,
+        high: ast.Expr,
+        low: ast.Expr,
+        amount: ast.Expr,
+    ) -> None:
+        """The low bits of high ++ low, moved right."""
+        under, by = underlying(result.type), amount.known_number
+        if (
+            not isinstance(under, Bits)
+            or under.signed
+            or under.width > 64
+            or not 0 <= by <= under.width
+        ):
+            raise self.context.fatal(
+                call.place,
+                "funnel_shift_right takes bit<> up to 64 bits, and moves by their width at most",
+            )
+        width, c_type = under.width, self.context.layout.c_type(under)
+        first, second = self.expressions.in_order([high, low])
+        both = f"((unsigned __int128)({first}) << {width} | ({second})) >> {by}"
+        self.left.store(result, f"(({c_type})(({both}) & {mask(width)}))")
 
     def _size_in_bytes(self, call: ast.ExternCall, value: ast.Expr) -> str:
         return str(((width_of(value.type) or 0) + 7) // 8)

@@ -1,4 +1,4 @@
-"""What TNA's deparsers ask for: mirror copies, resubmission, digests."""
+"""What TNA's programs ask for: mirror copies, resubmission, digests, no destination."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from p4engine.backend.emit_architecture import Parts
 from p4engine.frontend import ast
-from p4engine.frontend.types import is_flexible, width_of
+from p4engine.frontend.types import is_flexible, underlying, width_of
 
 LONGEST_MIRROR = 64  # TNA_LONGEST_MIRROR of architecture.h
 LONGEST_RESUBMIT = 8
+DESTINATIONS = {"ucast_egress_port": "TNA_NO_PORT", "mcast_grp_a": "0", "mcast_grp_b": "0"}
 
 
 class RequestEmitter:
@@ -18,10 +19,12 @@ class RequestEmitter:
 
     def __init__(self, parts: Parts) -> None:
         self.context, self.expressions, self.fields = parts.context, parts.expressions, parts.fields
+        self.left = parts.left
         self.functions: dict[str, Callable[..., str | None]] = {
             "Mirror.emit": self._mirror,
             "Resubmit.emit": self._resubmit,
             "Digest.pack": self._digest,
+            "invalidate": self._invalidate,
         }
 
     def _pack(self, call: ast.MethodCall, data: ast.Expr, longest: int) -> tuple[str, int]:
@@ -64,3 +67,15 @@ class RequestEmitter:
             "if (I->config.digest) I->config.digest(I->config.user, &P->base,"
             f" 0, {number}, {array}, {count});"
         )
+
+    def _invalidate(self, call: ast.ExternCall, field: ast.Expr) -> None:
+        """Take a destination back that the program has set."""
+        if (
+            not isinstance(field, ast.Member)
+            or str(underlying(field.base.type)) != "ingress_intrinsic_metadata_for_tm_t"
+            or field.name not in DESTINATIONS
+        ):
+            raise self.context.fatal(
+                call.place, f"invalidate is supported for {', '.join(DESTINATIONS)} only"
+            )
+        self.left.store(field, DESTINATIONS[field.name])
