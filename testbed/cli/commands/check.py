@@ -20,6 +20,8 @@ from testbed.errors import UserError
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
 
+Found = tuple[Iterable[str], Iterable[str]]  # facts and warnings
+
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml")
@@ -41,25 +43,26 @@ def call(options: Namespace) -> int:
     from testbed.machine import calibration, capacity
     from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
-    from testbed.setup import scale_check
+    from testbed.setup import placement_check, scale_check
 
-    def inspect(experiment: Experiment) -> Iterable[str]:
+    def inspect(experiment: Experiment) -> Found:
         setup = set_up(experiment)
-        of_machine = capacity.warnings(setup, calibration.load())
-        return [*prepare(setup).warnings, *of_machine, *scale_check.warnings(setup)]
+        warnings = [*prepare(setup).warnings, *capacity.warnings(setup, calibration.load())]
+        warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
+        return placement_check.places(setup), warnings
 
     return check_command(options.file, inspect, options.json, options.changes)
 
 
 def check_command(
     path: str | Path,
-    inspect: Callable[[Experiment], Iterable[str]] = lambda _: (),
+    inspect: Callable[[Experiment], Found] = lambda _: ((), ()),
     as_json: bool = False,
     changes: Sequence[str] = (),
 ) -> int:
     """Print one line about a valid file; warnings follow. Raises UserError for any other.
 
-    `inspect` looks at what the experiment names beyond its file, and returns warnings."""
+    `inspect` looks at what follows from the file, and at what it names: (facts, warnings)."""
     from testbed.experiment import load
     from testbed.experiment.summary import choices, summary
     from testbed.experiment.sweep import is_sweep
@@ -67,7 +70,8 @@ def check_command(
     if is_sweep(path):
         return _check_sweep(path, inspect, as_json, changes)
     experiment = load(path, changes)
-    warnings = (*experiment.warnings, *inspect(experiment))
+    facts, more = inspect(experiment)
+    warnings = (*experiment.warnings, *more)
     if as_json:
         listed = [{"warning": warning} for warning in warnings]
         print_json(
@@ -75,12 +79,13 @@ def check_command(
                 "file": str(path),
                 "summary": summary(experiment),
                 "choices": choices(experiment),
+                "facts": [*facts],
                 "warnings": listed,
             }
         )
         return 0
     print(f"{path}: valid: {summary(experiment)}")
-    for line in choices(experiment):
+    for line in (*choices(experiment), *facts):
         print(line)
     for warning in warnings:
         print(f"warning: {warning}")
@@ -89,7 +94,7 @@ def check_command(
 
 def _check_sweep(
     path: str | Path,
-    inspect: Callable[[Experiment], Iterable[str]],
+    inspect: Callable[[Experiment], Found],
     as_json: bool,
     changes: Sequence[str],
 ) -> int:
@@ -99,7 +104,7 @@ def _check_sweep(
     labels: dict[str, list[str]] = {}  # of the points that a warning is about
     for point in sweep.points:
         try:
-            for warning in (*point.experiment.warnings, *inspect(point.experiment)):
+            for warning in (*point.experiment.warnings, *inspect(point.experiment)[1]):
                 labels.setdefault(warning, []).append(point.label)
         except UserError as error:
             raise UserError(f"{error}\n  at the sweep's point {point.label}") from None

@@ -1,0 +1,87 @@
+"""Where jobs land in a network of several switches, and what of the network they leave unused.
+
+A job whose hosts are all below one switch never crosses the links between switches, and a switch
+where only one packet of a sum comes by has nothing to add up: results then say nothing about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from testbed.setup.communicator import Communicator
+from testbed.setup.records import Setup
+
+SHOWN = 6  # names in a list
+JOBS = 16  # of which it is said where they land
+
+
+def places(setup: Setup) -> list[str]:
+    """Where each job's hosts are, a line per job; [] if all hosts are below one switch, if hosts
+    are free at the start only, or of many jobs."""
+    if len(_edges(setup)) < 2 or setup.arrivals is not None or len(setup.jobs) > JOBS:
+        return []
+    found = []
+    for job in setup.jobs.values():
+        parts = [f"workers {_below(setup, job.group.workers)}"]
+        if job.group.servers:
+            parts.append(f"servers {_below(setup, job.group.servers)}")
+        found.append(f"job {job.name}: {'; '.join(parts)}")
+    return found
+
+
+def warnings(setup: Setup) -> list[str]:
+    """Warnings about a network that jobs do not use; [] where jobs come and go."""
+    edges = _edges(setup)
+    if len(edges) < 2 or setup.arrivals is not None:
+        return []
+    groups = [*_groups(setup)]
+    if not any(len({_edge(setup, host) for host in group.hosts}) > 1 for group in groups):
+        return [
+            "every job has all of its hosts below one switch, so nothing crosses the links between"
+            " switches; `placement` spreads them"
+        ]
+    trees = [group.tree for group in groups if group.tree is not None]
+    if not trees:
+        return []
+    busy = {switch for tree in trees for switch in tree.switches if len(tree.receivers(switch)) > 1}
+    forwarding = {switch for tree in trees for switch in tree.forwarding}
+    idle = [each for each in setup.platform.topology.switches if each not in busy | forwarding]
+    if not idle:
+        return []
+    return [
+        f"{'switch' if len(idle) == 1 else 'switches'} {_listed(idle)} aggregate"
+        f"{'s' if len(idle) == 1 else ''} nothing: nowhere there do packets of several workers of a"
+        " job meet"
+    ]
+
+
+def _groups(setup: Setup) -> Iterator[Communicator]:
+    for each in (*setup.jobs.values(), *setup.groups.values()):
+        yield from each.communicators
+
+
+def _edges(setup: Setup) -> list[str]:
+    """The switches that have hosts."""
+    topology = setup.platform.topology
+    return [*dict.fromkeys(_edge(setup, host) for host in topology.hosts)]
+
+
+def _edge(setup: Setup, host: str) -> str:
+    return setup.platform.topology.ports(host)[1][0]
+
+
+def _below(setup: Setup, hosts: Sequence[str]) -> str:
+    """`h1, h2 below s1 and h5 below s2`."""
+    of: dict[str, list[str]] = {}
+    for host in hosts:
+        of.setdefault(_edge(setup, host), []).append(host)
+    parts = [f"{_listed(each)} below {switch}" for switch, each in of.items()]
+    if len(parts) > SHOWN:
+        parts = [*parts[:SHOWN], f"{len(parts) - SHOWN} more switches"]
+    return ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:SHOWN])} and {len(names) - SHOWN} more"
