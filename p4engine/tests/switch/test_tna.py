@@ -8,6 +8,7 @@ import sys
 import pytest
 from p4engine.control.commands import Commands
 from p4engine.fit.analysis import analyse
+from p4engine.fit.report import Limits
 from p4engine.switch.library import Switch
 from p4engine.trace.tracer import Tracer
 from p4engine.values.numbers import ControlError
@@ -152,6 +153,28 @@ def test_fit_counts_a_register_action_once(tmp_path):
     assert report.problems == ()
     [array] = report.arrays
     assert [access.kind for access in array.accesses] == ["read and write"]
+
+
+def test_fit_looks_at_every_pipeline(tmp_path):
+    (tmp_path / "program.p4").write_text(
+        source(
+            main="control Other(inout headers_t hdr, inout metadata_t meta,"
+            " in ingress_intrinsic_metadata_t i, in ingress_intrinsic_metadata_from_parser_t p,"
+            " inout ingress_intrinsic_metadata_for_deparser_t d,"
+            " inout ingress_intrinsic_metadata_for_tm_t t) {"
+            " Register<bit<32>, bit<8>>(16) counts;"
+            " RegisterAction<bit<32>, bit<8>, bit<32>>(counts) add = {"
+            " void apply(inout bit<32> value) { value = value + hdr.h.c; } };"
+            " apply { hdr.h.a = hdr.h.a + hdr.h.op; hdr.h.c = hdr.h.c + 1; add.execute(hdr.h.a); }"
+            " } Pipeline(MyIngressParser(), Other(), MyIngressDeparser(), MyEgressParser(),"
+            " MyEgress(), MyEgressDeparser()) second; Switch(pipe, second) main;"
+        )
+    )
+    report = analyse(tmp_path / "program.p4", limits=Limits(stages=1))
+    [array] = report.arrays
+    assert [access.kind for access in array.accesses] == ["read and write"]
+    assert [step.stage for step in report.ingress] == [1, 2]
+    assert [problem.limit for problem in report.problems] == ["stages"]
 
 
 def test_an_stf_test(tmp_path):

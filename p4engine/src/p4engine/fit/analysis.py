@@ -23,10 +23,11 @@ from p4engine.fit.stages import Circle, Stages, short
 from p4engine.fit.values import Value
 from p4engine.fit.ways import Access, Application
 from p4engine.frontend.diagnostics import Diagnostics, Place
-from p4engine.middle.instantiate import BlockInstance, ExternInstance, Instances, TableInstance
+from p4engine.middle.instantiate import ExternInstance, Instances, TableInstance
 from p4engine.middle.load import deep, load
 
-# What one control does: accesses to arrays, applications of tables, what the packet leaves with.
+# What one control does, in all pipelines: accesses to arrays, applications of tables, what the
+# packet leaves with.
 Found = tuple[list[Access], list[Application], list[Value]]
 
 
@@ -38,15 +39,17 @@ class Analysis:
         self.problems: list[Problem] = []
         self.flow = Flow(instances)
         self.found = {
-            words: self._follow(instances.blocks[name])
-            for words, name in instances.architecture.controls.items()
+            words: self._follow(name) for words, name in instances.architecture.controls.items()
         }
         self.together, self.sources = Together(self.flow.graph), Sources(self.flow)
 
-    def _follow(self, block: BlockInstance) -> Found:
+    def _follow(self, control: str) -> Found:
+        """What a control does, of all pipelines."""
         flow = self.flow
         before = len(flow.accesses), len(flow.applications), len(flow.ends)
-        flow.block(block)
+        for name, block in self.instances.blocks.items():
+            if name.partition("_")[0] == control:
+                flow.block(block)
         return flow.accesses[before[0] :], flow.applications[before[1] :], flow.ends[before[2] :]
 
     # ---- places ----
