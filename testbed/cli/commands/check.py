@@ -40,16 +40,25 @@ def call(options: Namespace) -> int:
         if options.json:
             raise UserError("check --json is for experiments and sweeps")
         return check_network(options.file)
+    from rich.console import Console
+
     from testbed.machine import calibration, capacity
     from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
     from testbed.setup import placement_check, scale_check
+    from testbed.steps import step
+
+    console = Console(stderr=True)  # standard output is the result alone
 
     def inspect(experiment: Experiment) -> Found:
-        setup = set_up(experiment)
-        warnings = [*prepare(setup).warnings, *capacity.warnings(setup, calibration.load())]
-        warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
-        return placement_check.places(setup), warnings
+        with step(console, f"checking what follows from {experiment.name}"):
+            setup = set_up(experiment)
+        with step(console, "compiling its P4 program"):
+            warnings = [*prepare(setup).warnings]
+        with step(console, "looking at the machine, the models and the network"):
+            warnings += capacity.warnings(setup, calibration.load())
+            warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
+            return placement_check.places(setup), warnings
 
     return check_command(options.file, inspect, options.json, options.changes)
 

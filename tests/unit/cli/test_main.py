@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from testbed import paths
+from testbed import paths, steps
 from testbed.cli import main as commands
 from testbed.errors import RunError, UserError
 from testbed.paths import command_line
@@ -237,3 +238,17 @@ def test_a_name_that_is_not_utf_8_is_one_line(command, tmp_path, capsys):
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: the argument ") and "r\\udcff' is not UTF-8" in line
     assert "rename" in line and not folder.exists()
+
+
+def test_check_says_what_takes_long_beside_its_result(monkeypatch, capsys):
+    def slowly(setup):
+        time.sleep(0.3)
+        return SimpleNamespace(warnings=())
+
+    monkeypatch.setattr(steps, "FIRST_S", 0.0)
+    monkeypatch.setattr("testbed.runtimes.program.prepare", slowly)
+    file = ROOT / "experiments" / "quickstart.yaml"
+    assert commands.main(["check", str(file)]) == 0
+    said = capsys.readouterr()
+    assert "compiling its P4 program (0 s)" in said.err
+    assert said.out.startswith(f"{file}: valid: ") and "compiling" not in said.out
