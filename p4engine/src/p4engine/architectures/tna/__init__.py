@@ -9,6 +9,7 @@ from p4engine.architectures.tna.declarations import (
     BLOCKS,
     PARSER_ERRORS,
     add_port_metadata,
+    check_actions,
     check_architecture,
     pipelines,
     pipes_of,
@@ -125,6 +126,7 @@ class Tna(Architecture):
             instances.externs["action_profile"].remove(profile)  # the selector stands for both
 
     def add(self, instances: Any) -> None:
+        check_actions(instances)
         add_port_metadata(instances)
 
     def digest(self, call: ast.ExternCall) -> ast.Expr | None:

@@ -103,6 +103,16 @@ def add_port_metadata(instances: Instances) -> None:
     known.append(made)
 
 
+def check_actions(instances: Instances) -> None:
+    """Report register actions that execute one: an access to a register is all that one does."""
+    for kind in ("RegisterAction", "DirectRegisterAction"):
+        for action in instances.externs.get(kind, []):
+            if any(calls(body, "execute") for body in action.bodies.values()):
+                instances.diagnostics.error(
+                    action.place, f"{action.name} can execute nothing in its own method"
+                )
+
+
 def port_metadata(instances: Instances) -> ExternInstance | None:
     """The register of `add_port_metadata`."""
     known = instances.externs.get("register", [])

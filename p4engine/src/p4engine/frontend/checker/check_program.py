@@ -299,6 +299,7 @@ def _abstract_methods(c: Checker, d: ast.Instance) -> None:
             c.error(inner.place, f"extern {made.name} has no abstract method '{inner.name}'")
             continue
         with c.inner_scope():
+            c.scope.names["this"] = d
             c.check_declaration(inner)
         _same_signature(c, inner, method, bindings)
     for name in wanted:
