@@ -17,7 +17,7 @@ from testbed.algorithms.choice import Network
 from testbed.config.fields import NAME, user_file
 from testbed.config.problems import Path as KeyPath
 from testbed.config.problems import Problem, key_path
-from testbed.config.units import FieldError
+from testbed.config.units import TIME, FieldError, show
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment.background_flows import check as check_background
 from testbed.experiment.drawn_jobs import UNLIMITED_BPS, Capacity, Source, workers_of
@@ -38,8 +38,9 @@ from testbed.experiment.resolve_arrivals import (
     trace_too_large,
     with_resolved,
 )
-from testbed.experiment.resolve_links import resolve_links, unmarked
+from testbed.experiment.resolve_links import packet_ns, resolve_links, unmarked
 from testbed.experiment.resolve_switches import resolve_switches
+from testbed.experiment.scaling import scaled_count, scaled_ns, why_not
 from testbed.experiment.schema import (
     MAX_AGGREGATORS,
     ExperimentFile,
@@ -85,6 +86,7 @@ def resolve(
     resolver.arrivals()
     resolver.jobs()
     resolver.collectives()
+    resolver.scale_windows()
     resolver.memory()
     resolver.program()
     resolver.faults()
@@ -588,6 +590,32 @@ class _Resolver:
             self.add_problem(path, f"{hosts}; allowed for {title}: {allowed}")
         return False
 
+    # -- scale
+
+    def scale_windows(self) -> None:
+        """Add a problem where the network cannot be scaled along with the jobs."""
+        if not self.parts.get("scale_windows"):
+            return
+        jobs = (*self.parts.get("jobs", ()), *self.kinds)
+        if why := why_not(self.parts.get("runtime"), jobs):
+            self.add_problem(("scale_windows",), why)
+            return
+        ways = [way for both in self.directions for way in both if way.reorder]
+        if not ways or not jobs or "values_per_packet" not in self.parts:
+            return
+        scale = jobs[0].scale
+        for way in ways:
+            delay_ns = scaled_ns(way.reorder_delay_ns, scale)
+            if delay_ns <= (frame_ns := packet_ns(way, self.parts["values_per_packet"])):
+                self.add_problem(
+                    ("scale_windows",),
+                    f"makes the reorder_delay from {way.source} to {way.target}"
+                    f" {show(delay_ns, TIME)} at a scale of {scale:g}, so that no packet would"
+                    f" overtake another; allowed: more than {show(frame_ns, TIME)}, a packet's time"
+                    " on the link",
+                )
+                return
+
     # -- memory and program
 
     def memory(self) -> None:
@@ -629,6 +657,10 @@ class _Resolver:
         """Add a problem where every job has memory of its own, and there is not enough for each."""
         if self.system is None or "jobs" not in self.parts or "system" not in self.parts:
             return
+        scaled = ""
+        if self.parts.get("scale_windows"):
+            scale = self.parts["jobs"][0].scale
+            aggregators, scaled = scaled_count(aggregators, scale), f" at a scale of {scale:g}"
         jobs = len(self.parts["jobs"])
         each = self.system.aggregators_per_job(self.parts["system"])
         who = f"{jobs} job{'s' if jobs > 1 else ''}"
@@ -641,8 +673,8 @@ class _Resolver:
         if aggregators < jobs * each:
             self.add_problem(
                 path,
-                f"found {aggregators} aggregators; {self.system.title} divides them among the jobs,"
-                f" and {who} need at least {jobs * each}",
+                f"found {aggregators} aggregators{scaled}; {self.system.title} divides them among"
+                f" the jobs, and {who} need at least {jobs * each}",
             )
 
     def program(self) -> None:

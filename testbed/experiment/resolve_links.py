@@ -182,9 +182,14 @@ class _Links:
                 at,
                 f"{who}found ecn_threshold {found}; allowed: at most the queue, which is {queue}",
             )
-        if direction.reorder and direction.reorder_delay_ns <= self.packet_ns(direction):
+        if direction.reorder and direction.reorder_delay_ns <= packet_ns(
+            direction, self.values_per_packet
+        ):
             at = path if who else (*path, "reorder_delay")
-            found, minimum = shown(direction, "reorder_delay_ns"), self.packet_ns(direction)
+            found, minimum = (
+                shown(direction, "reorder_delay_ns"),
+                packet_ns(direction, self.values_per_packet),
+            )
             time = (
                 f"more than {show(minimum, TIME)}, a packet's time on the link" if minimum else ""
             )
@@ -214,12 +219,12 @@ class _Links:
             direction, ecn_threshold_packets=min(max(DEFAULT_THRESHOLD, product), maximum)
         )
 
-    def packet_ns(self, direction: LinkSettings | LinkDirection) -> int:
-        """Time that a gradient packet takes on the link; 0 where its rate is unlimited."""
-        values = self.values_per_packet
-        if direction.bandwidth_bps is None or values is None:
-            return 0
-        return (MIN_FRAME_BYTES + 4 * values) * 8 * SECOND // direction.bandwidth_bps
+
+def packet_ns(direction: LinkSettings | LinkDirection, values: int | None) -> int:
+    """Time that a packet of so many values takes on the link; 0 where its rate is unlimited."""
+    if direction.bandwidth_bps is None or values is None:
+        return 0
+    return (MIN_FRAME_BYTES + 4 * values) * 8 * SECOND // direction.bandwidth_bps
 
 
 def unmarked(experiment: Experiment) -> list[str]:

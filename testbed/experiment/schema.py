@@ -21,6 +21,7 @@ from testbed.config.fields import (
     NAME,
     SECOND,
     Choice,
+    Flag,
     Quantity,
     Section,
     Whole,
@@ -277,6 +278,13 @@ class ExperimentFile(BaseModel):
         default=None,
         json_schema_extra={"default": "all defaults; only with runtime virtual"},
         description="Delays of hosts and switches in virtual time.",
+    )
+    scale_windows: Annotated[bool, Flag()] = Field(
+        default=False,
+        description="Scale the network along with the jobs' `scale`, which all of them then have"
+        " alike: windows, switch memory, queues, congestion marks, delays and timers. A scaled"
+        " run is then a full-size run in fewer packets (docs/models.md). Only with runtime"
+        " virtual.",
     )
     gpu: Annotated[str, Choice(tuple(GPUS))] = Field(
         default="v100",

@@ -226,4 +226,5 @@ def _new_positions(spec: HostSpec) -> Positions:
         options.aggregators,
         spec.job.number,
         options.window_rule,
+        options.whole_pool,
     )

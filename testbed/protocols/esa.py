@@ -19,12 +19,19 @@ HASH = 1
 MODES = {"consecutive": CONSECUTIVE, "hash": HASH}
 
 
+def start_of(job: int, aggregators: int, whole: int = 0) -> int:
+    """The place in the pool where a job starts. `whole`: the size of the pool if it was not scaled
+    along with the model (0: `aggregators`); jobs then lie to each other as in that one."""
+    whole = whole or aggregators
+    return int(mix2(job, 0x1DE)) % whole * aggregators // whole
+
+
 @njit(cache=True)
-def index_of(mode, aggregators, job, fragment):
-    """Index of a job's fragment, 0 .. aggregators - 1."""
+def index_of(mode, aggregators, start, job, fragment):
+    """Index of a fragment, 0 .. aggregators - 1, of a job that starts at `start`."""
     if mode == HASH:
         return mix2(job, fragment) % aggregators
-    return (mix2(job, 0x1DE) + fragment) % aggregators
+    return (start + fragment) % aggregators
 
 
 class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
@@ -35,7 +42,9 @@ class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
     def index_for(worker, scoreboard, fragment):
         config, state = worker.config, scoreboard.state
         whole = state.iteration * state.fragments + fragment
-        return index_of(config.index_mode, config.aggregators, config.job, whole)
+        return index_of(
+            config.index_mode, config.aggregators, config.index_start, config.job, whole
+        )
 
 
 class ServerRules(pool_worker.Stateless, server_store.Rules):
@@ -46,7 +55,10 @@ class ServerRules(pool_worker.Stateless, server_store.Rules):
     def index_for(server, iteration, fragment):
         config = server.config
         whole = iteration * config.fragments + fragment
-        return index_of(config.index_mode, config.aggregators, config.job, whole), 0
+        return (
+            index_of(config.index_mode, config.aggregators, config.index_start, config.job, whole),
+            0,
+        )
 
 
 def new_worker(
@@ -62,6 +74,7 @@ def new_worker(
         gradients,
         index_mode=MODES[options.index],
         aggregators=options.aggregators,
+        index_start=start_of(spec.job.number, options.aggregators, options.whole_pool),
         policy=priority.POLICIES[options.priority],
     )
 
@@ -69,7 +82,10 @@ def new_worker(
 def new_server(spec: HostSpec) -> server_store.Server:
     """A parameter server machine."""
     options = spec.options_of(PoolSpec)
-    mode = MODES[options.index]
     return server_store.new_server(
-        spec, ServerRules(), index_mode=mode, aggregators=options.aggregators
+        spec,
+        ServerRules(),
+        index_mode=MODES[options.index],
+        aggregators=options.aggregators,
+        index_start=start_of(spec.job.number, options.aggregators, options.whole_pool),
     )

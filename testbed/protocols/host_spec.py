@@ -166,6 +166,8 @@ class SystemSpec(Part):
     min_timeout_ns: int
     max_timeout_ns: int
     min_patience_ns: int  # by so much at least a lost fragment was sent before one with a result
+    # Of the congestion window, per window without a mark, in 1/256 fragments
+    window_step: int = field(default=256, metadata={"at_least": 1})
     extra: Mapping[str, Any] = field(default_factory=dict)  # JSON values of a system's own
 
 
@@ -195,6 +197,7 @@ class PoolSpec(ServerSpec):
     """Options of a system with a shared pool of aggregators and parameter servers."""
 
     aggregators: int = positive()  # of each switch
+    whole_pool: int = 0  # how many they are if not scaled along with a model; 0: as many
     index: str  # rule for the index of a fragment's aggregator (testbed.protocols.esa.MODES)
     priority: str  # of a fragment (testbed.protocols.priority.POLICIES)
     positions: WindowPositions | None = None  # with index "position"

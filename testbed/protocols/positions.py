@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols.esa import MODES, index_of
+from testbed.protocols.esa import MODES, index_of, start_of
 from testbed.protocols.jit import njit
 from testbed.protocols.sizes import sending_order
 
@@ -40,15 +40,23 @@ class Positions(NamedTuple):
 
 
 def new_positions(
-    first: np.ndarray, window: int, mode: str, aggregators: int, job: int, rule: str = "positions"
+    first: np.ndarray,
+    window: int,
+    mode: str,
+    aggregators: int,
+    job: int,
+    rule: str = "positions",
+    whole_pool: int = 0,
 ) -> Positions:
     """`first`: first fragment of each tensor and their number, int64[T + 1]; `mode`: an index mode
     of esa.py; `aggregators`: the number of indices; `rule`: of the window, "positions" or
-    "in_flight"."""
+    "in_flight"; `whole_pool`: see esa.start_of."""
     order = sending_order(first)
     place = np.empty_like(order)
     place[order] = np.arange(order.size, dtype=np.int32)
-    index = np.array([index_of(MODES[mode], aggregators, job, p) for p in range(window)], np.int64)
+    start = start_of(job, aggregators, whole_pool)
+    indices = [index_of(MODES[mode], aggregators, start, job, place) for place in range(window)]
+    index = np.array(indices, np.int64)
     if rule == "positions":
         return Positions(order, place, index, np.zeros(0, np.int64))
     return Positions(order, place, index, index.copy())

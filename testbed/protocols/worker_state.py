@@ -28,6 +28,7 @@ CONFIG = record(
     "bitmap_words",
     "shift",  # of generated values
     "window",  # most fragments in flight
+    "window_step",  # by which the congestion window grows per window, in 1/256 fragments
     "pace_ps",  # time of one full packet on the link; 0: unlimited
     "frame_bytes",  # of a full packet; 0: every packet takes as long
     "burst_ps",  # lateness for which the pacing makes up
@@ -36,6 +37,7 @@ CONFIG = record(
     "max_timeout_ns",
     "index_mode",
     "aggregators",
+    "index_start",  # where the job starts in the pool (esa.py)
     "policy",
     "communication_ns",  # of one iteration, for the priority
     "computation_ns",
@@ -77,6 +79,7 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "bitmap_words": job.bitmap_width // 32,
         "shift": hash_shift(job.workers, job.value_bits),
         "window": options.window,
+        "window_step": options.window_step,
         "pace_ps": sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
         "frame_bytes": sizes.frame_bytes(job.values, job.bitmap_width),
         "burst_ps": job.burst_ns * 1000,
@@ -166,7 +169,7 @@ def adapt_window(worker, marked, whole_step, sent_ns, now):
         if whole_step:
             more = state.credit + UNIT
         else:
-            more = state.credit + UNIT * UNIT // state.credit + 1
+            more = state.credit + UNIT * worker.config.window_step // state.credit + 1
         state.credit = min(more, worker.config.window * UNIT)
 
 

@@ -83,6 +83,7 @@ class PoolScheme(ServerScheme):
         return PoolSpec.of(
             super().host_options(setup, job),
             aggregators=platform.aggregators,
+            whole_pool=platform.full_size.aggregators if platform.full_size else 0,
             reminder=options.reminder,
             reminder_delay_ns=options.reminder_delay_ns or 0,
             switches=switches,

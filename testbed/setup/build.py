@@ -21,6 +21,7 @@ from testbed.setup.plan_entries import aggregating_switches
 from testbed.setup.planning import plan_jobs
 from testbed.setup.records import JobSetup, Platform, RankGroup, Scheme, Setup
 from testbed.setup.routes import planned_topologies, tree_switches
+from testbed.setup.scaling import scaled_platform
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
 from testbed.systems.options import SlotOptions
 from testbed.traffic.call_routes import algorithm_of
@@ -31,7 +32,7 @@ def platform_of(
 ) -> Platform:
     """Platform that all jobs of an experiment share. algorithms: schemes of the algorithms of hosts
     that groups use beside the system."""
-    return Platform(
+    platform = Platform(
         topology=experiment.topology_object(),
         directions=experiment.directions,
         system=experiment.system_entry,
@@ -56,6 +57,9 @@ def platform_of(
         omits_zeros=_omits_zeros(experiment),
         algorithms=algorithms or {},
     )
+    if not experiment.scale_windows:
+        return platform
+    return scaled_platform(platform, experiment.jobs[0].scale)
 
 
 def _omits_zeros(experiment: Experiment) -> bool:

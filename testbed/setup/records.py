@@ -76,6 +76,10 @@ class Platform:
     links_fail: bool  # during a run
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
     algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, which groups use
+    # With `scale_windows`: the same as the file describes it, before it was scaled.
+    full_size: Platform | None = None
+    scale: float = 1.0  # of this platform to that one
+    window_step: int = 256  # by which a window without marks grows per window, in 1/256 fragments
 
     def link(self, index: int) -> tuple[LinkDirection, LinkDirection]:
         """Both directions of link `index` = (a, b) of the topology: a to b, b to a."""
@@ -264,6 +268,7 @@ class Scheme:
         return SystemSpec(
             order=options.order,
             window=job.window,
+            window_step=setup.platform.window_step,
             timeout_ns=options.timeout_ns or 0,
             min_timeout_ns=timers.min_timeout_ns,
             max_timeout_ns=timers.max_timeout_ns,

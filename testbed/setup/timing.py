@@ -38,12 +38,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from testbed.algorithms.bounds import cost
+from testbed.experiment.scaling import scaled_count
 from testbed.experiment.schema import VirtualTime
 from testbed.experiment.schema_links import MAX_RATE
 from testbed.routing.group_server import has_shared_servers
 from testbed.routing.tree import next_hops, switch_of
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import Bounds, Platform
+from testbed.setup.scaling import scaled_bounds
 from testbed.systems.options import WorkerOptions
 
 MS = 1_000_000
@@ -150,6 +152,8 @@ def round_trip_ns(platform: Platform, group: Communicator) -> int:
 def timers_of(platform: Platform, group: Communicator, program: bool) -> Bounds:
     """The bounds of a job's timers: those that the experiment sets, and defaults for its
     runtime."""
+    if platform.full_size is not None:
+        return scaled_bounds(timers_of(platform.full_size, group, program), platform.scale)
     frame_ns = max(1, platform.longest_frame_bits * 10**9 // slowest_rate(platform, group))
     if platform.virtual is None:
         bounds = _of_machine(platform, group, program, frame_ns)
@@ -210,6 +214,8 @@ def window_of(platform: Platform, group: Communicator, program: bool) -> int:
         return group.slots.window(options.window)
     if options.window is not None:
         return options.window
+    if platform.full_size is not None:
+        return scaled_count(window_of(platform.full_size, group, program), platform.scale)
     rate_bps = slowest_rate(platform, group)
     if platform.virtual is None:
         rate_bps = min(rate_bps, NOMINAL_RATE_BPS)  # more than a machine can send

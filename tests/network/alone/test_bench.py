@@ -22,6 +22,7 @@ SMALL = {
     "pipeline": [["--off", "--rounds", "1", "--repeats", "1", "--systems", "ps"]],
     "planners": [["--workers", "16", "--planner", "nearest"]],
     "report": [["--rounds", "1", "--iterations", "1"]],
+    "scales": [["--models", "resnet50", "--scales", "0.02,0.01", "--systems", "switchml"]],
     "side_by_side": [
         [str(ROOT), "--rounds", "1", "--only", "switch,virtual"]
         + ["--hosts", "9", "--scale", "0.01", "--seconds", "0.1"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.protocols.esa import CONSECUTIVE, HASH, index_of
+from testbed.protocols.esa import CONSECUTIVE, HASH, index_of, start_of
 
 POOL = 97
 
 
 def indices(mode: int, job: int, count: int = 200, pool: int = POOL) -> np.ndarray:
-    return np.array([index_of(mode, pool, job, fragment) for fragment in range(count)])
+    start = start_of(job, pool)
+    return np.array([index_of(mode, pool, start, job, fragment) for fragment in range(count)])
 
 
 @pytest.mark.parametrize("mode", [CONSECUTIVE, HASH])
@@ -37,10 +38,17 @@ def test_hashed_fragments_collide_within_a_job_as_if_drawn():
 
 def test_indices_are_the_same_in_every_version():
     """Results of virtual time depend on them."""
-    assert [index_of(HASH, 1 << 32, job, f) for job, f in ((0, 0), (0, 1), (1, 0))] == [
+    assert [index_of(HASH, 1 << 32, 0, job, f) for job, f in ((0, 0), (0, 1), (1, 0))] == [
         33350994,
         2672842292,
         2988215890,
     ]
-    assert index_of(CONSECUTIVE, 1 << 32, 0, 0) == 2021333925
-    assert index_of(CONSECUTIVE, 1 << 32, 0, 5) == 2021333930
+    start = start_of(0, 1 << 32)
+    assert index_of(CONSECUTIVE, 1 << 32, start, 0, 0) == 2021333925
+    assert index_of(CONSECUTIVE, 1 << 32, start, 0, 5) == 2021333930
+
+
+def test_in_a_scaled_pool_jobs_lie_to_each_other_as_in_the_whole_one():
+    for job in range(20):
+        assert abs(start_of(job, 32, 256) - start_of(job, 256) / 8) < 1
+        assert start_of(job, 256, 256) == start_of(job, 256)

@@ -26,6 +26,7 @@ class Worker(NamedTuple):
 def new(state: dict | None = None, **config: int) -> Worker:
     """A worker with the usual limits."""
     limits = {"min_timeout_ns": MS, "max_timeout_ns": 100 * MS, "min_patience_ns": 20 * US}
+    limits["window_step"] = UNIT
     return Worker(
         config=new_record(worker_state.CONFIG, **limits | config),
         state=new_record(worker_state.STATE, **state or {}),

@@ -29,3 +29,19 @@ def test_a_scale_that_makes_long_tensors_short_is_told():
 def test_full_size_and_larger_scales_need_no_warning():
     for scale in (1, 0.5, 2):
         assert scale_check.warnings(setup_of(EXPERIMENT % scale)) == []
+
+
+VIRTUAL = EXPERIMENT + "runtime: virtual\nlinks: {bandwidth: 100 Gbit/s}\n"
+
+
+def test_in_virtual_time_the_network_can_be_scaled_along():
+    (text,) = scale_check.warnings(setup_of(VIRTUAL % 0.01))
+    assert "take a larger scale, or scale_windows: yes" in text
+    (text,) = scale_check.warnings(setup_of(EXPERIMENT % 0.01))
+    assert "take a larger scale, or a smaller window" in text
+    assert scale_check.warnings(setup_of(VIRTUAL % 0.5 + "scale_windows: yes\n")) == []
+
+
+def test_a_window_of_few_packets_is_told():
+    (text,) = scale_check.warnings(setup_of(VIRTUAL % 0.125 + "scale_windows: yes\n"))
+    assert "makes a window of 8 fragments" in text and "a scale of at least 0.25" in text
