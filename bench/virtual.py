@@ -14,9 +14,6 @@ each worker. Compilation is not part of the time.
     --jitter-time X  for how long a drawn delay of a host lasts (auto, the default, or a time; at 0
                 each frame has its own, so frames arrive in groups and there are fewer events)
     --threads N let N threads share the work of a network that can be divided (default 1)
-    --memory X  instead: how much memory 64 workers of VGG-16 at full size take after X of an
-                iteration (0.05: a twentieth; 1: with the last result), and what
-                testbed/machine/memory_estimate.py estimates for it. The whole takes minutes.
     --parts     instead: the share of each part of the loop. The loop is run with a clock around
                 its parts; what the clock itself takes is subtracted.
 """
@@ -227,56 +224,6 @@ def clock_cost(scratch, times):
     return (end - begin) / times
 
 
-LARGE = """
-name: large
-runtime: virtual
-topology: {kind: star, hosts: 65}
-links: {bandwidth: 100 Gbit/s, delay: 1 us}
-system: {name: esa, window: 256, order: fifo}
-memory: {aggregators: 512}
-jobs: [{model: vgg16, workers: 64, iterations: 1, compute_scale: 0}]
-"""
-
-
-def memory(share: float) -> None:
-    """Print what a large job takes after a share of its iteration, or at its end (1)."""
-    from testbed.machine.memory_estimate import BASE_BYTES, estimate_bytes
-
-    spec = load_text(LARGE, folder=ROOT)
-    setup = set_up(spec)
-    estimate = estimate_bytes(setup)
-    parts = Parts(world.build(setup, prepare(setup).compiled))
-    nodes = parts.nodes
-    total = setup.jobs[0].fragments * spec.jobs[0].workers
-    parts.run(-1, 0)  # compiles
-    cpu = time.process_time()
-    sizes: list[tuple[float, float]] = []  # share done, GiB at most so far
-    for until in (0, share / 2, share):
-        reason = run_until(parts, until * total if until < 1 else np.inf)
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        sizes.append((gradient_packets(nodes) / total, most))
-    cpu = time.process_time() - cpu
-    (half, at_half), (done, now) = sizes[1:]
-    # No more is read out of it: memory grows by large pages, a step for all workers at a time.
-    print(
-        f"{done:.1%} of {total} gradient packets"
-        f"{', and all results' if reason == loop.FINISHED else ''}, in {cpu:.0f} s of processor"
-        f" time: {sizes[0][1]:.2f} GiB at the start,"
-        f" {at_half:.2f} GiB after {half:.1%}, {now:.2f} GiB now; estimated for the whole"
-        f" {estimate / 2**30:.2f} GiB, of which {BASE_BYTES / 2**30:.2f} are the same for every run"
-    )
-
-
-def run_until(parts: Parts, packets: float) -> int:
-    """Run until so many gradient packets are out, or to the end; returns why the loop returned."""
-    reason = loop.EVENTS_HANDLED
-    while gradient_packets(parts.nodes) < packets and reason != loop.FINISHED:
-        reason = parts.run(event_queue.NEVER - 1, 200_000)
-        if reason not in (loop.EVENTS_HANDLED, loop.FINISHED):
-            raise SystemExit(f"the run ended for reason {reason}")
-    return reason
-
-
 def parts(hosts: int, scale: float, jitter_time: str, values: int) -> None:
     """Print where the time of one case goes."""
     scratch = np.zeros(2, np.int64)
@@ -314,13 +261,7 @@ def main() -> None:
         "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
     )
     parser.add_argument("--parts", action="store_true", help="where the time goes")
-    parser.add_argument("--memory", type=float, help="of 64 workers of VGG-16, after this share")
     options = parser.parse_args()
-    if options.memory is not None:
-        if not 0 < options.memory <= 1:
-            parser.error(f"--memory {options.memory:g}: take a share, above 0 and up to 1")
-        memory(options.memory)
-        return
     for hosts in options.hosts.split(","):
         if not hosts.isdigit() or int(hosts) not in CASES:
             parser.error(f"--hosts {hosts}: take some of {', '.join(map(str, CASES))}")

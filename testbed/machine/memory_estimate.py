@@ -90,7 +90,20 @@ def _machine_bytes(spec: HostSpec) -> int:
     job = spec.job
     tensors = len(job.tensors)
     one, two = (_bytes_with(spec, count) for count in (1, 2))
-    return one + (two - one) * (job.fragments - tensors) // tensors + _recorded_bytes(spec)
+    fragments = one + (two - one) * (job.fragments - tensors) // tensors
+    return fragments + _slot_bytes(spec) + _recorded_bytes(spec)
+
+
+def _slot_bytes(spec: HostSpec) -> int:
+    """The memory of what a parameter server holds of fragments that are under way."""
+    from testbed.protocols import server_store
+
+    if spec.is_worker:
+        return 0
+    _, slots = server_store.room_of(spec)
+    numbers = 8 * len(server_store.BY_SLOT) + 4 * (spec.job.bitmap_width // 32)
+    floats = 16 if spec.job.gradients is not None or spec.job.fixed_scale else 0
+    return slots * (numbers + (4 + floats) * spec.job.values)
 
 
 def _recorded_bytes(spec: HostSpec) -> int:
@@ -123,13 +136,19 @@ def _bytes_with(spec: HostSpec, fragments: int) -> int:
 
 def _arrays(part: Any) -> Iterable[Any]:
     """The arrays of a machine, without those that take memory only where they are used."""
-    from testbed.protocols import host_sums, send_scoreboard
+    from testbed.protocols import floats, host_sums, ps, send_scoreboard, server_store
 
     skipped: tuple[str, ...] = ()
     if isinstance(part, send_scoreboard.SendScoreboard):
         skipped = send_scoreboard.FLIGHTS
     elif isinstance(part, host_sums.Member):
         skipped = host_sums.HELD
+    elif isinstance(part, server_store.Server):
+        skipped = server_store.BY_SLOT
+    elif isinstance(part, floats.ServerFloats):
+        skipped = part._fields
+    elif isinstance(part, ps.Server):
+        skipped = ("finished",)
     for name, each in zip(part._fields, part, strict=True):
         if isinstance(each, tuple):
             yield from _arrays(each)

@@ -150,14 +150,14 @@ class ServerRules(Indices, store.Rules):
 
     @staticmethod
     @njit(cache=True)
-    def completed(server, row, place):
+    def completed(server, row, slot):
         """Give a fragment's window position another index if the fragment collided. All workers
         learn it from the result and use it from then on (see positions.py)."""
         config, rules = server.config, server.rules
-        if rules.taken.size == 0 or server.flags[place] & wire.COLLISION == 0:
+        if rules.taken.size == 0 or server.flags[slot] & wire.COLLISION == 0:
             return
         position = positions.position_of(
-            rules.positions, server.iteration[place], place % config.fragments
+            rules.positions, server.iteration[slot], server.row[slot] % config.fragments
         )
         index = rules.positions.index[position]
         if positions.announced(rules.positions, position) != index:
@@ -205,8 +205,8 @@ def new_server(spec: HostSpec) -> store.Server:
     if job.value_bits == 32:
         as_floats = 1 if job.gradients is not None else 2 if job.fixed_scale else 0
     server = store.new_server(spec, rules, floats=as_floats)
-    rows = 2 * job.fragments if as_floats else 0
-    return server._replace(floats=new_server_floats(rows, job.values))
+    slots = server.row.size if as_floats else 0
+    return server._replace(floats=new_server_floats(slots, job.values))
 
 
 def positions_of(spec: HostSpec) -> WindowPositions:

@@ -39,10 +39,10 @@ class WorkerFloats(NamedTuple):
 
 
 class ServerFloats(NamedTuple):
-    """Rows as in pool_server.Server. Empty where there are no floats."""
+    """S slots as in server_store.Server. Empty where there are no floats."""
 
-    sums: np.ndarray  # float64[2F, V]
-    lost: np.ndarray  # float64[2F, V], to be added to the sums
+    sums: np.ndarray  # float64[S, V]
+    lost: np.ndarray  # float64[S, V], to be added to the sums
     numbers: np.ndarray  # float32[V], and
     bits: np.ndarray  # uint32[V], the same memory
 
@@ -61,9 +61,9 @@ def new_worker_floats(
     return WorkerFloats(over, own.view(np.uint32), sums, sizes, number, number.view(np.uint32))
 
 
-def new_server_floats(rows: int, values: int) -> ServerFloats:
+def new_server_floats(slots: int, values: int) -> ServerFloats:
     numbers = np.zeros(values, np.float32)
-    sums, lost = np.zeros((rows, values)), np.zeros((rows, values))
+    sums, lost = np.zeros((slots, values)), np.zeros((slots, values))
     return ServerFloats(sums, lost, numbers, numbers.view(np.uint32))
 
 
@@ -103,31 +103,31 @@ def expected_bits(f, iteration, place):
 
 
 @njit(cache=True)
-def add(f, place, row, base):
-    """The server adds a packet's float32 to those of row `place`."""
+def add(f, slot, row, base):
+    """The server adds a packet's float32 to those of a slot."""
     for j in range(f.bits.size):
         f.bits[j] = wire.swap(row[base + j])
     for j in range(f.numbers.size):
-        number, before = np.float64(f.numbers[j]), f.sums[place, j]
+        number, before = np.float64(f.numbers[j]), f.sums[slot, j]
         after = before + number
-        f.sums[place, j] = after
+        f.sums[slot, j] = after
         if np.isfinite(after):
             rounded = after - before
-            f.lost[place, j] += (before - (after - rounded)) + (number - rounded)
+            f.lost[slot, j] += (before - (after - rounded)) + (number - rounded)
 
 
 @njit(cache=True)
-def clear(f, place):
-    """Begin the sums of row `place` anew."""
+def clear(f, slot):
+    """Begin the sums of a slot anew."""
     for j in range(f.numbers.size):
-        f.sums[place, j] = 0.0
-        f.lost[place, j] = 0.0
+        f.sums[slot, j] = 0.0
+        f.lost[slot, j] = 0.0
 
 
 @njit(cache=True)
-def write_sum(f, place, row, base):
-    """Write the sums of row `place` as float32 into a packet from word `base` on."""
+def write_sum(f, slot, row, base):
+    """Write the sums of a slot as float32 into a packet from word `base` on."""
     for j in range(f.numbers.size):
-        f.numbers[j] = np.float32(f.sums[place, j] + f.lost[place, j])
+        f.numbers[j] = np.float32(f.sums[slot, j] + f.lost[slot, j])
     for j in range(f.bits.size):
         row[base + j] = wire.swap(f.bits[j])

@@ -16,7 +16,6 @@ import numpy as np
 
 from testbed.protocols import (
     floats,
-    heap,
     progress,
     server_losses,
     server_store,
@@ -36,9 +35,10 @@ def _begin(server, iteration):
     size = state.timers
     state.timers = 0
     for i in range(size):
-        place = server.timers[i]
-        if server.stage[place] == server_store.PART:
-            state.timers = heap.push(server.timers, state.timers, server.due_ns, place)
+        slot = np.int64(server.timers[i])
+        server.timed[slot] = 0
+        if server.stage[slot] == server_store.PART:
+            server_store.arm(server, slot, server.due_ns[slot])
 
 
 @njit(cache=True)
@@ -49,8 +49,12 @@ def _note_progress(server, iteration, fragment, row):
     begin, end = progress.note(server.progress, fragment, row, server.config.bitmap_words)
     offset = (iteration & 1) * server.config.fragments
     for sent in range(begin, end):
-        place = offset + sent
-        part = server.iteration[place] == iteration and server.stage[place] == server_store.PART
+        slot = server_store.slot_of(server, offset + sent)
+        part = (
+            slot >= 0
+            and server.iteration[slot] == iteration
+            and server.stage[slot] == server_store.PART
+        )
         if part or sent == fragment:
             progress.put(server.progress, sent)
 
@@ -79,11 +83,12 @@ def _names_members(server, row):
 
 
 @njit(cache=True)
-def _note_answer(server, place, now):
-    """A reminder of the row has been answered; only of a single one is the round trip known."""
-    if server.attempts[place] == 1:
+def _note_answer(server, slot, now):
+    """A reminder of the row in a slot has been answered; only of a single one is the round trip
+    known."""
+    if server.attempts[slot] == 1:
         server.state.round_trip_ns = server_losses.smoothed(
-            server.state.round_trip_ns, now - server.reminded_ns[place]
+            server.state.round_trip_ns, now - server.reminded_ns[slot]
         )
 
 
@@ -109,8 +114,9 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         place = (iteration & 1) * config.fragments + fragment
         if kind == wire.REMINDER_EMPTY:
             counters.reminders_empty += 1
-            if server.iteration[place] == iteration:
-                _note_answer(server, place, now)
+            slot = server_store.slot_of(server, place)
+            if slot >= 0 and server.iteration[slot] == iteration:
+                _note_answer(server, slot, now)
             continue
         # Before it changes anything here: what no worker of the job can have sent.
         if (
@@ -124,45 +130,61 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             continue
         flags = wire.flags(row)
         _count_arrival(counters, flags)
-        if iteration < server.iteration[place]:  # its row has another fragment's sum by now
+        latest = server_store.iteration_of(server, place)
+        if iteration < latest:  # its row has another fragment's sum by now
             counters.stale += 1
             continue
-        if iteration > server.iteration[place]:
+        slot = server_store.slot_of(server, place)
+        if iteration > latest:
             if iteration > state.iteration:
                 _begin(server, iteration)
-            server_store.open_row(server, place, iteration)
+            slot = server_store.open_row(server, place, iteration)
+            if slot == server_store.NO_SLOT:
+                continue
         if flags & wire.RESEND == 0:
             _note_progress(server, iteration, fragment, row)
-        if server.stage[place] == server_store.COMPLETE:
-            filled = _serve_again(server, row, place, out, out_lengths, destinations, filled)
+        anew = slot == server_store.NO_SLOT and _asks_for_result(server, row)
+        if anew:
+            slot = server_store.open_row(server, place, iteration)
+            if slot == server_store.NO_SLOT:
+                continue
+            server.flags[slot] = np.uint16(wire.AGAIN)
+        if slot == server_store.NO_SLOT or server.stage[slot] == server_store.COMPLETE:
+            filled = _serve_again(server, row, slot, out, out_lengths, destinations, filled)
             continue
         # Room to send requests to all, in the batch and on the link; else a reminder follows later.
         spare = (
             filled + count - i + config.workers < out.shape[0]
             and state.next_request_ps <= now * 1000
         )
-        verdict = _take(server, now, row, place)
+        verdict = _take(server, now, row, slot)
         if verdict == COMPLETES:
-            filled = _complete(server, now, flags, place, out, out_lengths, destinations, filled)
-        elif verdict == LACKS_OTHERS and spare:
+            filled = _complete(server, now, flags, slot, out, out_lengths, destinations, filled)
+        elif (verdict == LACKS_OTHERS or anew) and spare:
             filled = server_losses.request_missing(
-                server, place, out, out_lengths, destinations, filled
+                server, slot, out, out_lengths, destinations, filled
             )
         elif verdict == IS_USELESS and flags & wire.RESEND and wire.sender(row) < config.workers:
             filled = server_losses.request_from(
-                server, place, wire.sender(row), out, out_lengths, destinations, filled
+                server, slot, wire.sender(row), out, out_lengths, destinations, filled
             )
     return filled
 
 
 @njit(cache=True)
-def _serve_again(server, row, place, out, out_lengths, destinations, filled):
+def _asks_for_result(server, row):
+    """True if a worker sends its part of a row again, of which it lacks the result."""
+    return wire.flags(row) & wire.RESEND != 0 and wire.sender(row) < server.config.workers
+
+
+@njit(cache=True)
+def _serve_again(server, row, slot, out, out_lengths, destinations, filled):
     """The row is complete: a worker that sends again lacks the result. Returns the new count."""
     server.counters[0].ps_known += 1
-    worker = wire.sender(row)
-    if wire.flags(row) & wire.RESEND and worker < server.config.workers:
+    if slot != server_store.NO_SLOT and _asks_for_result(server, row):
+        worker = wire.sender(row)
         out_lengths[filled] = server_store.write_result_for(
-            server, out[filled], wire.RESULT_ONE, place, worker
+            server, out[filled], wire.RESULT_ONE, slot, worker
         )
         destinations[filled] = server_store.FIRST_WORKER + worker
         server.counters[0].duplicate_results += 1
@@ -179,7 +201,7 @@ OVERLAPPING = 3  # the row has some of them, and others: in a sum of both the co
 
 
 @njit(cache=True)
-def _compare(server, row, place):
+def _compare(server, row, slot):
     """One of these four, and whether the packet has all workers of the job."""
     common = False  # they share workers
     more = False  # the packet has workers that the row does not have
@@ -187,7 +209,7 @@ def _compare(server, row, place):
     everyone = True
     for j in range(server.config.bitmap_words):
         bits = wire.swap(row[wire.HEADER_WORDS + j])
-        have = server.bitmap[place, j]
+        have = server.bitmap[slot, j]
         common |= (bits & have) != 0
         more |= (bits & ~have) != 0
         fewer |= (have & ~bits) != 0
@@ -200,23 +222,23 @@ def _compare(server, row, place):
 
 
 @njit(cache=True)
-def _set_sum(server, row, place):
+def _set_sum(server, row, slot):
     base = wire.HEADER_WORDS + server.config.bitmap_words
     for j in range(server.config.values):
-        server.sums[place, j] = np.int32(wire.swap(row[base + j]))
+        server.sums[slot, j] = np.int32(wire.swap(row[base + j]))
 
 
 @njit(cache=True)
-def _add_to_sum(server, row, place):
+def _add_to_sum(server, row, slot):
     """True if a value has left int32."""
     base = wire.HEADER_WORDS + server.config.bitmap_words
     overflow = 0
     for j in range(server.config.values):
-        old = server.sums[place, j]
+        old = server.sums[slot, j]
         new = np.int32(wire.swap(row[base + j]))
         total = np.int32(np.int64(old) + np.int64(new) & 0xFFFFFFFF)
         overflow |= (old ^ total) & (new ^ total)
-        server.sums[place, j] = total
+        server.sums[slot, j] = total
     return overflow < 0
 
 
@@ -228,15 +250,15 @@ IS_USELESS = 3  # its sender is to send floating-point numbers
 
 
 @njit(cache=True)
-def _take(server, now, row, place):
+def _take(server, now, row, slot):
     """Take a gradient of a row that is not complete; returns one of these."""
     config, counters, flags = server.config, server.counters[0], wire.flags(row)
-    server.flags[place] |= np.uint16(flags & wire.COLLISION)
-    as_floats = server.flags[place] & wire.FLOAT != 0
+    server.flags[slot] |= np.uint16(flags & wire.COLLISION)
+    as_floats = server.flags[slot] & wire.FLOAT != 0
     if config.floats > 0 and flags & wire.FLOAT == 0:
         if config.floats == 1 and not as_floats and flags & wire.OVERFLOW:
-            server_store.become_floats(server, place)
-            server_losses.hold(server, place, now)
+            server_store.become_floats(server, slot)
+            server_losses.hold(server, slot, now)
             return LACKS_OTHERS
         if as_floats:
             return IS_USELESS
@@ -245,59 +267,61 @@ def _take(server, now, row, place):
             counters.foreign += 1
             return ENOUGH
         if not as_floats:
-            server_store.become_floats(server, place)
+            server_store.become_floats(server, slot)
 
-    relation, everyone = _compare(server, row, place)
+    relation, everyone = _compare(server, row, slot)
     if everyone:
         counters.ps_aggregates += 1
     if flags & wire.REMINDED:
-        _note_answer(server, place, now)
+        _note_answer(server, slot, now)
     if relation == NOTHING_NEW:
         counters.ps_known += 1
         return ENOUGH
     if flags & wire.FLOAT:
-        floats.add(server.floats, place, row, wire.HEADER_WORDS + config.bitmap_words)
+        floats.add(server.floats, slot, row, wire.HEADER_WORDS + config.bitmap_words)
     elif relation == OVERLAPPING:
         counters.ps_overlaps += 1
         return LACKS_OTHERS
     elif relation == COVERING:
         counters.ps_replaced += 1
-        _set_sum(server, row, place)
-        server.flags[place] &= np.uint16(wire.COLLISION)
-    elif server.stage[place] == server_store.EMPTY:
-        _set_sum(server, row, place)
-    elif _add_to_sum(server, row, place):
+        _set_sum(server, row, slot)
+        server.flags[slot] &= np.uint16(wire.COLLISION | wire.AGAIN)
+    elif server.stage[slot] == server_store.EMPTY:
+        _set_sum(server, row, slot)
+    elif _add_to_sum(server, row, slot):
         if config.floats == 1:
-            server_store.become_floats(server, place)
+            server_store.become_floats(server, slot)
             return LACKS_OTHERS
-        server.flags[place] |= np.uint16(wire.OVERFLOW)
-    server.flags[place] |= np.uint16(flags & (wire.ECN | wire.OVERFLOW | wire.ROUND))
+        server.flags[slot] |= np.uint16(wire.OVERFLOW)
+    server.flags[slot] |= np.uint16(flags & (wire.ECN | wire.OVERFLOW | wire.ROUND))
     if flags & wire.FOR_SOME:
-        server.flags[place] |= np.uint16(flags & wire.FOR_SOME)
-        server.meant[place] = np.uint16(wire.meant(row))
+        server.flags[slot] |= np.uint16(flags & wire.FOR_SOME)
+        server.meant[slot] = np.uint16(wire.meant(row))
 
     complete = True
     for j in range(config.bitmap_words):
-        server.bitmap[place, j] |= wire.swap(row[wire.HEADER_WORDS + j])
-        complete &= server.bitmap[place, j] == server.everyone[j]
+        server.bitmap[slot, j] |= wire.swap(row[wire.HEADER_WORDS + j])
+        complete &= server.bitmap[slot, j] == server.everyone[j]
     if complete:
         return COMPLETES
-    server_losses.hold(server, place, now)
+    server_losses.hold(server, slot, now)
     return LACKS_OTHERS if flags & wire.FLOAT and not as_floats else ENOUGH
 
 
 @njit(cache=True)
-def _complete(server, now, flags, place, out, out_lengths, destinations, filled):
+def _complete(server, now, flags, slot, out, out_lengths, destinations, filled):
     """The row has all workers: send its result. `flags`: of the last packet."""
     state = server.state
-    if server.stage[place] == server_store.PART and flags & (wire.REMINDED | wire.RESEND) == 0:
-        state.spread_ns = server_losses.smoothed(state.spread_ns, now - server.first_ns[place])
+    if server.stage[slot] == server_store.PART and flags & (wire.REMINDED | wire.RESEND) == 0:
+        state.spread_ns = server_losses.smoothed(state.spread_ns, now - server.first_ns[slot])
     # A result that waited for a retransmission says nothing about the usual round trip.
-    server.flags[place] |= np.uint16(flags & wire.RESEND)
-    server.stage[place] = server_store.COMPLETE
+    server.flags[slot] |= np.uint16(flags & wire.RESEND)
+    server.stage[slot] = server_store.COMPLETE
     state.completed += 1
-    out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT, place)
-    server_store.completed(server, out[filled], place)
+    out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT, slot)
+    if server.flags[slot] & wire.AGAIN == 0:
+        server_store.completed(server, out[filled], slot)
+    server_store.note_done(server, slot)
     destinations[filled] = server_store.TO_WORKERS
     server.counters[0].results += 1
     return filled + 1

@@ -32,6 +32,9 @@ from testbed.protocols.records import new_counters, new_record, new_status
 
 TO_SERVER = 0  # the only destination, of most systems
 DROPPED = 1 << 40  # added to a fragment in Worker.retransmit_requests
+AGAIN = 1 << 41  # likewise; and of an odd iteration:
+AGAIN_ODD = 1 << 42
+AGAIN_FLOAT = 1 << 43
 
 Gradients = tuple[np.ndarray, np.ndarray]  # of a trace: a worker's own, and the sums of all workers
 
@@ -43,7 +46,8 @@ class Worker(NamedTuple):
     retransmit_requests: (
         np.ndarray
     )  # int64[*], what to send again: f, the server wants it; ~f, it is missing;
-    #                   f + DROPPED, a switch has dropped it and may take it next time
+    #                   f + DROPPED, a switch has dropped it and may take it next time;
+    #                   f + AGAIN..., another worker needs it, and this one has its result
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
     rules: Any  # of the system's class, see `Rules`
@@ -209,7 +213,9 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         iteration = whole // scoreboard.state.fragments
         fragment = whole - iteration * scoreboard.state.fragments
         if kind == wire.ASK:
-            if iteration != scoreboard.state.iteration:
+            if wire.flags(row) & wire.AGAIN and _has_made(worker, scoreboard, iteration, fragment):
+                _note_again(worker, iteration, fragment, wire.flags(row) & wire.FLOAT)
+            elif iteration != scoreboard.state.iteration:
                 counters.stale += 1
             elif not send_scoreboard.has_result(scoreboard, fragment):
                 if wire.flags(row) & wire.FLOAT:
@@ -266,6 +272,44 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             _miss_earlier(worker, scoreboard, now, fragment)
         _taken(worker, scoreboard, fragment, row)
     return finished
+
+
+@njit(cache=True)
+def _has_made(worker, scoreboard, iteration, fragment):
+    """True if this worker has the result of a fragment of this iteration, or the one before, whose
+    values it can make again. It cannot if a program has given them."""
+    if worker.given.source.size > 0 or iteration < 0:
+        return False
+    latest = scoreboard.state.iteration
+    if iteration == latest:
+        return send_scoreboard.has_result(scoreboard, fragment)
+    return iteration == latest - 1
+
+
+@njit(cache=True)
+def _note_again(worker, iteration, fragment, as_floats):
+    """The server needs a fragment once more, for another worker (server_store)."""
+    state = worker.state
+    if state.retransmit_requests < worker.retransmit_requests.size:
+        entry = fragment + AGAIN + (AGAIN_ODD if iteration & 1 else 0)
+        entry += AGAIN_FLOAT if as_floats else 0
+        worker.retransmit_requests[state.retransmit_requests] = entry
+        state.retransmit_requests += 1
+
+
+@njit(cache=True)
+def _make_again(worker, scoreboard, now, packets, lengths, filled, entry):
+    """Write a fragment that has its result into the batch's next row; returns the new count."""
+    config, state, fragment = worker.config, worker.state, entry % DROPPED
+    latest, status, factor = scoreboard.state.iteration, scoreboard.status[fragment], state.factor
+    iteration = latest - ((latest & 1) != (entry & AGAIN_ODD != 0))
+    scoreboard.state.iteration = iteration
+    scoreboard.status[fragment] = send_scoreboard.FLOAT if entry & AGAIN_FLOAT else 0
+    state.factor = values.factor(config.seed, config.job, iteration, config.number)
+    filled = send_again(worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND)
+    scoreboard.state.iteration, scoreboard.status[fragment], state.factor = latest, status, factor
+    worker.counters[0].answered_asks += 1
+    return filled
 
 
 @njit(cache=True)
@@ -384,6 +428,9 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     while state.retransmit_requests > 0 and filled < capacity:
         state.retransmit_requests -= 1
         entry = worker.retransmit_requests[state.retransmit_requests]
+        if entry >= AGAIN:
+            filled = _make_again(worker, scoreboard, now, packets, lengths, filled, entry)
+            continue
         fragment = entry % DROPPED if entry >= 0 else ~entry
         if not send_scoreboard.has_result(scoreboard, fragment):
             flags = 0

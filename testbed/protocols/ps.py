@@ -87,7 +87,7 @@ class Server(NamedTuple):
     adder: server_store.Server
     config: np.record  # CONFIG
     state: np.record  # STATE
-    finished: np.ndarray  # int64[2F], ring buffer of whole fragment numbers, each in it once
+    finished: np.ndarray  # int64[S], ring buffer of whole fragment numbers
 
 
 class ServerRules(pool_worker.Stateless, server_store.Rules):
@@ -107,7 +107,7 @@ def new_server(spec: HostSpec) -> Server:
             burst_ps=job.burst_ns * 1000,
         ),
         state=new_record(STATE),
-        finished=np.zeros(adder.stage.size, np.int64),
+        finished=np.zeros(adder.row.size, np.int64),
     )
 
 
@@ -131,8 +131,9 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
     kept = 0
     for i in range(filled):
         if destinations[i] == server_store.TO_WORKERS:
-            server.finished[state.tail % server.finished.size] = wire.fragment(out[i])
-            state.tail += 1
+            if state.tail - state.head < server.finished.size:  # else workers ask for it
+                server.finished[state.tail % server.finished.size] = wire.fragment(out[i])
+                state.tail += 1
             continue
         if kept < i:
             out[kept, :] = out[i, :]
@@ -158,10 +159,15 @@ def send(server, now, filled, out, out_lengths, destinations):
         whole = server.finished[state.head % server.finished.size]
         iteration = whole // fragments
         place = (iteration & 1) * fragments + whole - iteration * fragments
-        # A row that is used again already: all workers have got its result by asking for it.
-        if adder.iteration[place] == iteration:
+        slot = server_store.slot_of(adder, place)
+        # Of a row that is used again already all workers have got the result by asking for it.
+        if (
+            slot >= 0
+            and adder.iteration[slot] == iteration
+            and adder.stage[slot] == server_store.COMPLETE
+        ):
             out_lengths[filled] = server_store.write_result_for(
-                adder, out[filled], wire.RESULT, place, state.next_worker
+                adder, out[filled], wire.RESULT, slot, state.next_worker
             )
             wire.set_extra(out[filled], state.previous)
             destinations[filled] = server_store.FIRST_WORKER + state.next_worker

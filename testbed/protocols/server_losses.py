@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from testbed.protocols import heap, server_store, stripes, wire
+from testbed.protocols import server_store, stripes, wire
 from testbed.protocols.jit import njit
 
 NEVER = (1 << 62) - 1
@@ -38,12 +38,11 @@ def smoothed(mean, sample):
 
 
 @njit(cache=True)
-def request_from(server, place, worker, packets, lengths, destinations, filled):
-    """Ask one worker for the row's fragment; the batch must have room. Returns the new count."""
+def request_from(server, slot, worker, packets, lengths, destinations, filled):
+    """Ask one worker for a slot's fragment; the batch must have room. Returns the new count."""
     words = server.config.bitmap_words
-    server_store.write_header(
-        server, packets[filled], wire.ASK, np.int64(server.flags[place]) & wire.FLOAT, 0, place
-    )
+    flags = np.int64(server.flags[slot]) & (wire.FLOAT | wire.AGAIN)
+    server_store.write_header(server, packets[filled], wire.ASK, flags, 0, slot)
     wire.set_worker(packets[filled], words, worker)
     lengths[filled] = 4 * (wire.HEADER_WORDS + words)
     destinations[filled] = server_store.FIRST_WORKER + worker
@@ -53,43 +52,37 @@ def request_from(server, place, worker, packets, lengths, destinations, filled):
 
 
 @njit(cache=True)
-def request_missing(server, place, packets, lengths, destinations, filled):
-    """Ask each worker that is missing in the row; the batch must have room for all. Returns the new
+def request_missing(server, slot, packets, lengths, destinations, filled):
+    """Ask each worker that is missing in a slot; the batch must have room for all. Returns the new
     count."""
     config = server.config
     for worker in range(config.workers):
         word = config.bitmap_words - 1 - worker // 32
-        if (server.bitmap[place, word] >> np.uint32(worker % 32)) & np.uint32(1):
+        if (server.bitmap[slot, word] >> np.uint32(worker % 32)) & np.uint32(1):
             continue
-        filled = request_from(server, place, worker, packets, lengths, destinations, filled)
+        filled = request_from(server, slot, worker, packets, lengths, destinations, filled)
     return filled
 
 
 @njit(cache=True)
-def _arm(server, place, due):
-    server.due_ns[place] = due
-    server.state.timers = heap.push(server.timers, server.state.timers, server.due_ns, place)
-
-
-@njit(cache=True)
-def hold(server, place, now):
+def hold(server, slot, now):
     """Something of the fragment is here, and it is incomplete."""
-    if server.stage[place] == server_store.EMPTY:
-        server.stage[place] = server_store.PART
-        server.first_ns[place] = now
+    if server.stage[slot] == server_store.EMPTY:
+        server.stage[slot] = server_store.PART
+        server.first_ns[slot] = now
         if server.config.remind == 1:  # else the rest in a switch waits for workers' timers
-            _arm(server, place, now + delay_ns(server))
+            server_store.arm(server, slot, now + delay_ns(server))
 
 
 @njit(cache=True)
-def _remind(server, place, now, packets, lengths, destinations, filled):
-    """Remind the switches of a row, if they may hold something of it; returns the new count."""
+def _remind(server, slot, now, packets, lengths, destinations, filled):
+    """Remind the switches that may hold something of a slot's fragment; returns the new count."""
     config = server.config
-    stripe = stripes.stripe_of(server.stripes, place % config.fragments)
-    for i in range(server.nodes.size if server.flags[place] & wire.FLOAT == 0 else 0):
+    stripe = stripes.stripe_of(server.stripes, server.row[slot] % config.fragments)
+    for i in range(server.nodes.size if server.flags[slot] & wire.FLOAT == 0 else 0):
         if server.stripes.reached[stripe, i] == 0:
             continue
-        server_store.write_header(server, packets[filled], wire.REMINDER, 0, server.nodes[i], place)
+        server_store.write_header(server, packets[filled], wire.REMINDER, 0, server.nodes[i], slot)
         for j in range(config.bitmap_words):
             packets[filled, wire.HEADER_WORDS + j] = np.uint32(0)
         lengths[filled] = 4 * (wire.HEADER_WORDS + config.bitmap_words)
@@ -97,8 +90,8 @@ def _remind(server, place, now, packets, lengths, destinations, filled):
         server.counters[0].reminders += 1
         server.state.next_request_ps += config.request_ps
         filled += 1
-    server.attempts[place] = min(server.attempts[place] + 1, 6)
-    server.reminded_ns[place] = now
+    server.attempts[slot] = min(server.attempts[slot] + 1, 6)
+    server.reminded_ns[slot] = now
     return filled
 
 
@@ -106,7 +99,7 @@ def _remind(server, place, now, packets, lengths, destinations, filled):
 def _drop_done_timers(server):
     state = server.state
     while state.timers > 0 and server.stage[server.timers[0]] == server_store.COMPLETE:
-        state.timers = heap.pop(server.timers, state.timers, server.due_ns)
+        server_store.take_timer(server)
 
 
 @njit(cache=True)
@@ -120,11 +113,12 @@ def send(server, now, filled, out, out_lengths, destinations):
     room = server.nodes.size + config.workers
     while progress.state.head < progress.state.tail:
         place = (state.iteration & 1) * config.fragments + progress.pulls[progress.state.head]
-        if server.stage[place] == server_store.PART:
+        slot = server_store.slot_of(server, place)
+        if slot >= 0 and server.stage[slot] == server_store.PART:
             if filled + room > out.shape[0] or state.next_request_ps > now * 1000:
                 return filled
             state.next_request_ps = now * 1000
-            filled = _remind(server, place, now, out, out_lengths, destinations, filled)
+            filled = _remind(server, slot, now, out, out_lengths, destinations, filled)
         progress.state.head += 1
     while True:
         _drop_done_timers(server)
@@ -136,21 +130,20 @@ def send(server, now, filled, out, out_lengths, destinations):
             return filled
         if state.next_request_ps > now * 1000:
             return filled
-        place = server.timers[0]
-        state.timers = heap.pop(server.timers, state.timers, server.due_ns)
-        if server.attempts[place] > 0 and server.reminded_ns[place] + delay_ns(server) > now:
-            _arm(server, place, server.reminded_ns[place] + delay_ns(server))
+        slot = server_store.take_timer(server)
+        if server.attempts[slot] > 0 and server.reminded_ns[slot] + delay_ns(server) > now:
+            server_store.arm(server, slot, server.reminded_ns[slot] + delay_ns(server))
             continue  # it has been pulled since
         state.next_request_ps = now * 1000
-        whole_numbers = server.flags[place] & wire.FLOAT == 0  # a switch holds nothing else
-        ask_workers = server.attempts[place] >= REMINDERS_BEFORE_REQUESTS or not whole_numbers
-        filled = _remind(server, place, now, out, out_lengths, destinations, filled)
+        whole_numbers = server.flags[slot] & wire.FLOAT == 0  # a switch holds nothing else
+        ask_workers = server.attempts[slot] >= REMINDERS_BEFORE_REQUESTS or not whole_numbers
+        filled = _remind(server, slot, now, out, out_lengths, destinations, filled)
         if ask_workers:
-            filled = request_missing(server, place, out, out_lengths, destinations, filled)
+            filled = request_missing(server, slot, out, out_lengths, destinations, filled)
         backoff = min(
-            delay_ns(server) << server.attempts[place], max(config.max_delay_ns, delay_ns(server))
+            delay_ns(server) << server.attempts[slot], max(config.max_delay_ns, delay_ns(server))
         )
-        _arm(server, place, now + backoff)
+        server_store.arm(server, slot, now + backoff)
 
 
 @njit(cache=True)

@@ -1,9 +1,20 @@
-"""Store of a parameter server: the sum of every fragment of two iterations, and its timers.
+"""Store of a parameter server: the sums of the fragments that are under way, and their timers.
 
 A worker that sends a packet of iteration i + 1 has received all of iteration i. So two iterations'
-results are all that is ever needed, and the store has one row for each fragment of an even and of
-an odd iteration. This module has the fields of configuration and state, and the operations on a
-row."""
+results are all that is ever needed, and there is one row for each fragment of an even and of an odd
+iteration.
+
+A row is held in a *slot* from its first packet on. A slot has all that the server knows of it; a
+row itself takes four bytes. A complete row is held on, to be sent again to a worker that has lost
+the result, until `kept` more rows are complete. It is then let go, and its slot is used again. So
+the store takes the memory of some windows, however long the tensors are, and stays in the
+processor's cache. It happens that a worker has lost a result so often that it asks for it even
+later. Then the row begins anew, and the workers are asked for their parts once more (wire.AGAIN),
+which they make again. What a program has given cannot be made again; its rounds are short, and
+their rows are never let go.
+
+If all slots are in use, the packet of another row is dropped, like one that is lost on the way.
+This module has the fields of configuration and state, and the operations on a row."""
 
 from __future__ import annotations
 
@@ -14,6 +25,7 @@ import numpy as np
 from testbed.protocols import (
     block_float,
     floats,
+    heap,
     sizes,
     stripes,
     wire,
@@ -51,6 +63,7 @@ CONFIG = record(
     "short",  # 1: values that fit go in 16 bits
     "rounded_bits",  # by which sums are rounded that are to be
     "request_ps",  # link time set aside for a reminder or request with its answer; 0: none
+    "kept",  # complete rows that are held; 0: all
 )
 
 # Server.state
@@ -62,40 +75,71 @@ STATE = record(
     "completed",  # fragments with a result, all iterations
     "next_request_ps",  # earliest time of the next reminder or request
     "previous",  # the last result's whole fragment number + 1, 0: none yet
+    "slots",  # that have ever been used
+    "free",  # entries in Server.free
+    "done",  # rows that have become complete since the start, those that began anew again
 )
 
 # Values of Server.stage
-EMPTY = 0
+EMPTY = 0  # also of a slot that is free
 PART = 1
 COMPLETE = 2
+
+NO_SLOT = -1
+KEPT_WINDOWS = 16  # of complete rows are held,
+KEPT_ROWS = 4096  # and at least so many
 
 RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | wire.RESEND | wire.FOR_SOME
 
 
 class Server(NamedTuple):
-    """Rows: fragment f of iteration i is row (i & 1) * F + f. B words of bitmap, V values."""
+    """Rows: fragment f of iteration i is row (i & 1) * F + f. S slots, B words of bitmap, V
+    values."""
 
     config: np.record  # CONFIG
     state: np.record  # STATE
     nodes: np.ndarray  # int64[N], numbers of the switches that aggregate for the job
     stripes: Stripes
     everyone: np.ndarray  # uint32[B], bitmap of all workers in packet order
-    iteration: np.ndarray  # int32[2F], -1: none yet
-    stage: np.ndarray  # uint8[2F]
-    flags: np.ndarray  # uint16[2F]
-    meant: np.ndarray  # uint16[2F], the worker that FOR_ONE or FROM_ONE is about
-    bitmap: np.ndarray  # uint32[2F, B], in packet order, native bytes
-    sums: np.ndarray  # int32[2F, V]
-    attempts: np.ndarray  # uint8[2F], reminders sent
-    first_ns: np.ndarray  # int64[2F], first arrival
-    reminded_ns: np.ndarray  # int64[2F], last reminder
-    due_ns: np.ndarray  # int64[2F], next reminder
-    timers: np.ndarray  # int32[2F]
+    held: np.ndarray  # int32[2F], the row's slot, from 1; 0: nothing has come; -1 - i: complete in
+    #                   iteration i, and let go
+    row: np.ndarray  # int32[S], and so on, what the slot holds
+    iteration: np.ndarray  # int32[S]
+    stage: np.ndarray  # uint8[S]
+    flags: np.ndarray  # uint16[S]
+    meant: np.ndarray  # uint16[S], the worker that FOR_ONE or FROM_ONE is about
+    bitmap: np.ndarray  # uint32[S, B], in packet order, native bytes
+    sums: np.ndarray  # int32[S, V]
+    attempts: np.ndarray  # uint8[S], reminders sent
+    first_ns: np.ndarray  # int64[S], first arrival
+    reminded_ns: np.ndarray  # int64[S], last reminder
+    due_ns: np.ndarray  # int64[S], next reminder
+    timed: np.ndarray  # uint8[S], 1: the slot is in `timers`
+    timers: np.ndarray  # int32[S], heap of slots by due_ns
+    free: np.ndarray  # int32[S], slots to use again, the last one first
+    done: np.ndarray  # int64[K], the last rows that became complete: whole fragment numbers, in a
+    #                   ring; K: as many as are kept
     progress: Progress
     rules: Any  # of the system's class, see `Rules`
     floats: ServerFloats
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see records.py
+
+
+# What is of slots, of whose memory only that of slots in use is taken.
+BY_SLOT = (
+    *("row", "iteration", "stage", "flags", "meant", "bitmap", "sums", "attempts", "first_ns"),
+    *("reminded_ns", "due_ns", "timed", "timers", "free", "done"),
+)
+
+
+def room_of(spec: HostSpec) -> tuple[int, int]:
+    """How many complete rows a job's server keeps (0: all), and how many slots it has."""
+    job, window = spec.job, spec.options.window
+    rows, kept = 2 * job.fragments, max(KEPT_WINDOWS * window, KEPT_ROWS)
+    # Of each worker, at most a window and its reserved part is under way.
+    slots = kept + 2 * job.workers * window
+    return (0, rows) if job.program or slots >= rows else (kept, slots)
 
 
 def bitmap_of(workers: int, words: int) -> np.ndarray:
@@ -124,8 +168,8 @@ class Rules:
 
     @staticmethod
     @njit(cache=True)
-    def completed(server, row, place):
-        """The fragment in row `place` of the store is complete, and its result is in `row`."""
+    def completed(server, row, slot):
+        """The fragment in a slot is complete, and its result is in `row`."""
         name_previous(server, row)
 
 
@@ -162,23 +206,30 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
     )
     nodes = [switch.number for switch in options.switches]
     rows, words = 2 * job.fragments, job.bitmap_width // 32
+    kept, slots = room_of(spec)
+    config.kept = kept
     server = Server(
         config=config,
         state=new_record(STATE, iteration=-1),
         nodes=np.asarray(nodes, np.int64),
         stripes=stripes.one_stripe(len(nodes)),
         everyone=bitmap_of(job.workers, words),
-        iteration=np.full(rows, -1, np.int32),
-        stage=np.zeros(rows, np.uint8),
-        flags=np.zeros(rows, np.uint16),
-        meant=np.zeros(rows, np.uint16),
-        bitmap=np.zeros((rows, words), np.uint32),
-        sums=np.zeros((rows, job.values), np.int32),
-        attempts=np.zeros(rows, np.uint8),
-        first_ns=np.zeros(rows, np.int64),
-        reminded_ns=np.zeros(rows, np.int64),
-        due_ns=np.zeros(rows, np.int64),
-        timers=np.zeros(rows, np.int32),
+        held=np.zeros(rows, np.int32),
+        row=np.zeros(slots, np.int32),
+        iteration=np.zeros(slots, np.int32),
+        stage=np.zeros(slots, np.uint8),
+        flags=np.zeros(slots, np.uint16),
+        meant=np.zeros(slots, np.uint16),
+        bitmap=np.zeros((slots, words), np.uint32),
+        sums=np.zeros((slots, job.values), np.int32),
+        attempts=np.zeros(slots, np.uint8),
+        first_ns=np.zeros(slots, np.int64),
+        reminded_ns=np.zeros(slots, np.int64),
+        due_ns=np.zeros(slots, np.int64),
+        timed=np.zeros(slots, np.uint8),
+        timers=np.zeros(slots, np.int32),
+        free=np.zeros(slots, np.int32),
+        done=np.zeros(kept, np.int64),
         progress=no_progress(),
         rules=rules,
         floats=floats.new_server_floats(0, 0),
@@ -195,51 +246,64 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
 
 
 @njit(cache=True)
-def write_header(server, row, kind, flags, node, place):
-    """Header of a packet about the fragment in row `place` of the store."""
+def slot_of(server, place):
+    """The slot of row `place`, NO_SLOT if it has none."""
+    return max(np.int64(server.held[place]), 0) - 1
+
+
+@njit(cache=True)
+def iteration_of(server, place):
+    """The iteration of the row's fragment, -1: nothing has come."""
+    held = np.int64(server.held[place])
+    return np.int64(server.iteration[held - 1]) if held > 0 else -1 - held
+
+
+@njit(cache=True)
+def write_header(server, row, kind, flags, node, slot):
+    """Header of a packet about the fragment in a slot."""
     config = server.config
-    fragment = place % config.fragments
-    whole = server.iteration[place] * config.fragments + fragment
-    index, extra = _index_for(server, server.iteration[place], fragment)
+    fragment = server.row[slot] % config.fragments
+    whole = server.iteration[slot] * config.fragments + fragment
+    index, extra = _index_for(server, server.iteration[slot], fragment)
     wire.write_header(row, kind, 255, flags, config.job, node, whole, index, 0x4000)
     wire.set_extra(row, extra)
 
 
 @njit(cache=True)
-def needs_values(server, place, worker):
-    """True if a worker needs the values of the result in row `place` of the store."""
-    flags, meant = np.int64(server.flags[place]), np.int64(server.meant[place])
+def needs_values(server, slot, worker):
+    """True if a worker needs the values of the result in a slot."""
+    flags, meant = np.int64(server.flags[slot]), np.int64(server.meant[slot])
     if flags & wire.FOR_ONE:
         return meant == worker
     return flags & wire.FROM_ONE == 0 or meant != worker
 
 
 @njit(cache=True)
-def write_result_for(server, row, kind, place, worker):
+def write_result_for(server, row, kind, slot, worker):
     """`write_result` for one worker."""
-    size = write_result(server, row, kind, place)
-    if needs_values(server, place, worker):
+    size = write_result(server, row, kind, slot)
+    if needs_values(server, slot, worker):
         return size
     return wire.omit_values(row, wire.HEADER_WORDS + server.config.bitmap_words)
 
 
 @njit(cache=True)
-def write_result(server, row, kind, place):
+def write_result(server, row, kind, slot):
     """Returns the bytes of the payload."""
     config = server.config
     base = wire.HEADER_WORDS + config.bitmap_words
-    flags = np.int64(server.flags[place]) & RESULT_FLAGS
-    write_header(server, row, kind, flags, 0, place)
+    flags = np.int64(server.flags[slot]) & RESULT_FLAGS
+    write_header(server, row, kind, flags, 0, slot)
     if flags & wire.FOR_SOME:
-        wire.set_meant(row, np.int64(server.meant[place]))
+        wire.set_meant(row, np.int64(server.meant[slot]))
     for i in range(config.bitmap_words):
         row[wire.HEADER_WORDS + i] = wire.swap(server.everyone[i])
-    if server.flags[place] & wire.FLOAT:
-        floats.write_sum(server.floats, place, row, base)
+    if server.flags[slot] & wire.FLOAT:
+        floats.write_sum(server.floats, slot, row, base)
     else:
-        bits = config.rounded_bits if server.flags[place] & wire.ROUND else 0
+        bits = config.rounded_bits if server.flags[slot] & wire.ROUND else 0
         for i in range(config.values):
-            value = block_float.round_off(np.int64(server.sums[place, i]), bits)
+            value = block_float.round_off(np.int64(server.sums[slot, i]), bits)
             row[base + i] = wire.swap(np.uint32(value & 0xFFFFFFFF))
     if config.omit_zeros == 1 or config.short == 1:
         return wire.compact(row, base, config.values, config.omit_zeros, config.short)
@@ -255,19 +319,89 @@ def name_previous(server, row):
 
 @njit(cache=True)
 def open_row(server, place, iteration):
-    server.iteration[place] = iteration
-    server.stage[place] = EMPTY
-    server.flags[place] = 0
-    server.attempts[place] = 0
+    """Begin a row of this iteration; returns its slot, NO_SLOT if all are in use."""
+    state = server.state
+    if server.held[place] > 0:
+        let_go(server, place)
+    if state.free > 0:
+        state.free -= 1
+        slot = np.int64(server.free[state.free])
+    elif state.slots < server.row.size:
+        slot = state.slots
+        state.slots += 1
+    else:
+        return NO_SLOT
+    server.held[place] = slot + 1
+    server.row[slot] = place
+    server.iteration[slot] = iteration
+    server.stage[slot] = EMPTY
+    server.flags[slot] = 0
+    server.attempts[slot] = 0
     for i in range(server.config.bitmap_words):
-        server.bitmap[place, i] = np.uint32(0)
+        server.bitmap[slot, i] = np.uint32(0)
+    return slot
 
 
 @njit(cache=True)
-def become_floats(server, place):
-    """Forget the row's whole numbers: from here on it is a sum of floating-point numbers."""
-    server.flags[place] |= np.uint16(wire.FLOAT | wire.OVERFLOW)
+def let_go(server, place):
+    """A row that is held is complete and needed no more: free its slot."""
+    slot = np.int64(server.held[place]) - 1
+    drop_timer(server, slot)
+    server.held[place] = -1 - server.iteration[slot]
+    server.stage[slot] = EMPTY
+    server.free[server.state.free] = slot
+    server.state.free += 1
+
+
+@njit(cache=True)
+def note_done(server, slot):
+    """The row in a slot has become complete: one that was long ago is let go for it."""
+    config, state = server.config, server.state
+    if config.kept == 0:
+        return
+    entry = state.done % server.done.size
+    if state.done >= config.kept:
+        whole = server.done[(state.done - config.kept) % server.done.size]
+        iteration = whole // config.fragments
+        place = (iteration & 1) * config.fragments + whole - iteration * config.fragments
+        old = slot_of(server, place)
+        if old >= 0 and server.iteration[old] == iteration and server.stage[old] == COMPLETE:
+            let_go(server, place)
+    fragment = server.row[slot] % config.fragments
+    server.done[entry] = server.iteration[slot] * config.fragments + fragment
+    state.done += 1
+
+
+@njit(cache=True)
+def arm(server, slot, due):
+    """Have a slot's timer run, which does not."""
+    server.due_ns[slot] = due
+    server.timed[slot] = 1
+    server.state.timers = heap.push(server.timers, server.state.timers, server.due_ns, slot)
+
+
+@njit(cache=True)
+def take_timer(server):
+    """Take the earliest timer out; returns its slot."""
+    slot = np.int64(server.timers[0])
+    server.timed[slot] = 0
+    server.state.timers = heap.pop(server.timers, server.state.timers, server.due_ns)
+    return slot
+
+
+@njit(cache=True)
+def drop_timer(server, slot):
+    """Take a slot's timer out, if it runs. Searches for it, so only for rare events."""
+    if server.timed[slot] == 1:
+        heap.decrease_due(server.timers, server.state.timers, server.due_ns, slot, -1)
+        take_timer(server)
+
+
+@njit(cache=True)
+def become_floats(server, slot):
+    """Forget a slot's whole numbers: from here on it is a sum of floating-point numbers."""
+    server.flags[slot] |= np.uint16(wire.FLOAT | wire.OVERFLOW)
     for i in range(server.config.bitmap_words):
-        server.bitmap[place, i] = np.uint32(0)
-    floats.clear(server.floats, place)
+        server.bitmap[slot, i] = np.uint32(0)
+    floats.clear(server.floats, slot)
     server.counters[0].float_results += 1

@@ -82,22 +82,22 @@ def _rank(node: Node) -> str:
 
 def _server(protocol: Any) -> str | None:
     server = getattr(protocol, "adder", protocol)  # the plain server has a pool server inside
-    rows = np.flatnonzero(server.stage == server_store.PART)
-    if not rows.size:
+    slots = np.flatnonzero(server.stage == server_store.PART)
+    if not slots.size:
         return None
     lacks = []
-    for row in rows[:NAMED]:
+    for slot in slots[np.argsort(server.row[slots])][:NAMED]:
         missing = [
             worker
             for worker in range(int(server.config.workers))
-            if not int(server.bitmap[row, -1 - worker // 32]) >> worker % 32 & 1
+            if not int(server.bitmap[slot, -1 - worker // 32]) >> worker % 32 & 1
         ]
-        fragment = int(row) % int(server.config.fragments)
-        iteration = int(server.iteration[row])
+        fragment = int(server.row[slot]) % int(server.config.fragments)
+        iteration = int(server.iteration[slot])
         numbers = ", ".join(map(str, missing))
         lacks.append(f"fragment {fragment} of iteration {iteration}: {numbers}")
-    more = f", and {rows.size - NAMED} more" if rows.size > NAMED else ""
-    return f"{rows.size} fragments incomplete: workers missing: {'; '.join(lacks)}{more}"
+    more = f", and {slots.size - NAMED} more" if slots.size > NAMED else ""
+    return f"{slots.size} fragments incomplete: workers missing: {'; '.join(lacks)}{more}"
 
 
 def _named(names: list[str]) -> str:

@@ -19,6 +19,10 @@ SMALL = {
     "bmv2": [["experiment", "--rounds", "1"]],
     "end_to_end": [["--rounds", "1", "--scale", "0.002"]],
     "fidelity": [["--rounds", "1", "--rates", "20", "--hogs", "0"]],
+    "memory": [
+        ["--models", "resnet50", "--systems", "esa", "--scale", "0.001"],
+        ["--models", "llama2-7b", "--systems", "ring", "--scale", "0.00001", "--workers", "2"],
+    ],
     "pipeline": [["--off", "--rounds", "1", "--repeats", "1", "--systems", "ps"]],
     "planners": [["--workers", "16", "--planner", "nearest"]],
     "report": [["--rounds", "1", "--iterations", "1"]],
@@ -40,7 +44,6 @@ SMALL = {
     "virtual": [
         ["--hosts", "9", "--scale", "0.01"],
         ["--hosts", "9", "--scale", "0.01", "--parts"],
-        ["--memory", "0.0001"],
     ],
     "where": [["--systems", "esa", "--scale", "0.002"]],
 }

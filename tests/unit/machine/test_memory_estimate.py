@@ -10,7 +10,7 @@ import pytest
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.machine import memory_estimate as memory
-from testbed.protocols import host_sums, send_scoreboard
+from testbed.protocols import host_sums, ps, send_scoreboard, server_store
 from testbed.schemes import new_machine, set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.experiments import memory_line
@@ -32,17 +32,51 @@ def load(system="esa", scale=0.01, iterations=2):
     return set_up(load_text(TEXT % parts))
 
 
-def counted(part):
+IN_USE = {send_scoreboard.SendScoreboard: send_scoreboard.FLIGHTS, host_sums.Member: host_sums.HELD}
+SLOTS = {server_store.Server: server_store.BY_SLOT, ps.Server: ("finished",)}
+
+
+def counted(part, skipped=IN_USE):
     """Bytes of a machine's arrays, apart from flights and a ring's sums, of which only those in use
     take memory."""
     if not isinstance(part, tuple):
         return part.nbytes
-    skipped = send_scoreboard.FLIGHTS if isinstance(part, send_scoreboard.SendScoreboard) else ()
-    if isinstance(part, host_sums.Member):
-        skipped = host_sums.HELD
+    names = skipped.get(type(part), ())
     return sum(
-        counted(each) for name, each in zip(part._fields, part, strict=True) if name not in skipped
+        counted(each, skipped)
+        for name, each in zip(part._fields, part, strict=True)
+        if name not in names
     )
+
+
+# Bytes of a fragment: a worker's status, tensor and flight, and what systems keep beside; of a
+# server where each of two iterations' fragments is, and what it knows of the workers' progress.
+PER_FRAGMENT = {
+    "esa": (7, 14),
+    "atp": (19, 22),
+    "switchml": (19, 0),
+    "ps": (7, 8),
+    "ring": (69, 0),
+}
+
+
+@pytest.mark.parametrize("system", PER_FRAGMENT)
+def test_what_grows_with_tensors_are_some_bytes_of_a_fragment(system):
+    """Values and timers are those of what is under way, however long a tensor is."""
+    small, large = (host_specs(load(system, scale)) for scale in (0.1, 1.0))
+    more = large[0].job.fragments - small[0].job.fragments
+    for few, many in ((small[0], large[0]), (small[-1], large[-1])):
+        each = [counted(new_machine(spec), IN_USE | SLOTS) for spec in (few, many)]
+        grown = each[1] - each[0]
+        assert grown / more <= PER_FRAGMENT[system][few.role == "ps"] + 0.01
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "ps"])
+def test_a_server_has_slots_for_some_windows(system):
+    slots = {server_store.room_of(host_specs(load(system, scale))[-1]) for scale in (0.1, 1.0)}
+    assert len(slots) == 1
+    ((kept, room),) = slots
+    assert 16 * 64 < kept < room < 20_000
 
 
 @pytest.mark.parametrize("system", ["esa", "atp", "switchml", "ps", "ring"])

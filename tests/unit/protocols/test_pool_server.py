@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.protocols import progress, wire
+from testbed.protocols import progress, server_store, wire
 from tests.support.one_host import BASE, FULL, SHORT, OneServer, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
@@ -581,3 +581,64 @@ def test_without_rehash_an_index_stays():
     server.step(1, server.gradient(4, 0, flags=wire.COLLISION))
     (result,) = server.step(2, server.gradient(4, 1, 2))
     assert result.extra == result.index and "rehashes" not in server.counters
+
+
+# ---- results that are no longer kept ----
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Two results are kept."""
+    monkeypatch.setattr(server_store, "KEPT_WINDOWS", 0)
+    monkeypatch.setattr(server_store, "KEPT_ROWS", 2)
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_a_result_that_is_no_longer_kept_begins_anew(few, system):
+    server = new(system, window=1)
+    for fragment in (0, 1, 2):
+        server.step(1, server.gradient(fragment, *EVERYBODY))
+    assert [p.kind for p in server.step(2, server.gradient(1, 2, flags=wire.RESEND))] == [
+        wire.RESULT_ONE
+    ]
+    sent = server.step(3, server.gradient(0, 2, flags=wire.RESEND))
+    assert asked(sent) == [0, 1] and {p.flags for p in sent} == {wire.AGAIN}
+    assert {p.fragment for p in sent} == {0}
+    assert server.step(4, server.gradient(0, 1, flags=wire.RESEND)) == []
+    (result,) = server.step(5, server.gradient(0, 0, flags=wire.RESEND))
+    check_result(server, result, 0)
+    assert (result.kind, result.flags) == (wire.RESULT, wire.RESEND)
+
+
+def test_what_is_complete_and_not_kept_needs_no_more_contributions(few):
+    server = new(window=1)
+    for fragment in (0, 1, 2):
+        server.step(1, server.gradient(fragment, *EVERYBODY))
+    assert server.step(2, server.gradient(0, 1)) == []
+    assert server.counters["ps_known"] == 1 and server.counters["results"] == 3
+
+
+def test_a_slot_is_used_again(few):
+    server = new(window=1)
+    for iteration in range(4):
+        for fragment in range(9):
+            (result,) = server.step(
+                10 * iteration + fragment,
+                server.gradient(fragment, *EVERYBODY, iteration=iteration),
+            )
+            check_result(server, result, fragment, iteration)
+    assert server.state.slots == 3
+
+
+def test_without_a_free_slot_a_packet_is_lost(few):
+    server = new(window=1, reminder="false")
+    for fragment in range(8):
+        server.step(1, server.gradient(fragment, 0))
+    assert server.state.slots == server.server.row.size == 8
+    assert server.step(2, server.gradient(8, *EVERYBODY)) == []
+    server.step(3, server.gradient(0, 1, 2))
+    for _ in range(3):  # complete rows are held on
+        assert server.step(4, server.gradient(8, *EVERYBODY)) == []
+    server.step(5, server.gradient(1, 1, 2), server.gradient(2, 1, 2))
+    (result,) = server.step(6, server.gradient(8, *EVERYBODY))
+    check_result(server, result, 8)

@@ -568,3 +568,33 @@ def test_a_gap_is_filled_once_until_later_results_show_it_again():
     assert fragments(sent) == [0, 1, 2] and {p.flags for p in sent} == {0}
     assert fragments(worker.step(5, worker.result(2))) == [0]
     assert worker.step(6, worker.result(2)) == []
+
+
+# ---- what another worker lacks ----
+
+
+@pytest.mark.parametrize("iteration", [0, 1])
+def test_a_gradient_is_made_again_for_another_worker(iteration):
+    """Of the iteration whose results are all here, and of the one that it is in."""
+    worker = new(window=64)
+    worker.step(0)
+    results = [worker.result(fragment) for fragment in range(9)]
+    worker.step(1, *results)
+    assert worker.iteration == 1
+    worker.step(2, worker.result(4, 1))
+    again = worker.packet(wire.ASK, 4, iteration, flags=wire.AGAIN, bitmap=1)
+    (made,) = worker.step(3, again)
+    assert (made.kind, made.flags) == (wire.GRADIENT, wire.RESEND)
+    assert made.fragment == 9 * iteration + 4 and made.values == worker.sum_of([0], 4, iteration)
+    assert worker.counters["answered_asks"] == 1
+    (plain,) = [worker.step(4, ask(worker, 4))] if iteration == 0 else [[]]
+    assert plain == []
+    assert worker.iteration == 1 and not worker.step(5)
+
+
+def test_a_gradient_that_is_under_way_is_not_made_again():
+    worker = new()
+    worker.step(0)
+    again = worker.packet(wire.ASK, 4, flags=wire.AGAIN, bitmap=1)
+    (sent,) = worker.step(1, again)
+    assert sent.flags == wire.RESEND and worker.counters["retransmissions"] == 1

@@ -19,7 +19,9 @@ def test_a_server_names_the_first_fragments_that_it_lacks():
     bitmap[5, 0] = 0x7F
     config = SimpleNamespace(workers=40, fragments=4)
     iteration = np.array([6] * 4 + [7] * 4)
-    server = SimpleNamespace(stage=stage, bitmap=bitmap, config=config, iteration=iteration)
+    # Rows in slots, of which the first has the last row.
+    slots = {"stage": stage[::-1], "bitmap": bitmap[::-1], "iteration": iteration[::-1]}
+    server = SimpleNamespace(config=config, row=np.arange(8)[::-1], **slots)
     lacks = "fragment 1 of iteration 6: 1; fragment 3 of iteration 6: ; fragment 0 of iteration 7: "
     assert waiting._server(server) == (
         f"6 fragments incomplete: workers missing: {lacks}, and 3 more"

@@ -1,0 +1,125 @@
+"""The memory that a model takes in virtual time, at full size.
+
+    .venv/bin/python bench/memory.py [--models vgg16,bert_large] [--systems esa,atp,ring]
+
+One job on one switch at 100 Gbit/s, every value checked; each case in a process of its own. Printed
+are the memory that is resident before the first packet and at most (all of it, with Python,
+libraries and compiled code), and what testbed/machine/memory_estimate.py estimates. llama2-7b is a
+program of data-parallel ranks, whose optimizer is sharded (zero1).
+
+    --workers N   8 by default
+    --values N    per packet: one number or several (256 by default)
+    --scale X     of the model
+    --seconds N   stop after so much processor time, and say how far it came
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import multiprocessing
+import resource
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from testbed.experiment import load_text  # noqa: E402
+from testbed.machine.memory_estimate import estimate_bytes  # noqa: E402
+from testbed.runtimes.program import prepare  # noqa: E402
+from testbed.schemes import set_up  # noqa: E402
+from testbed.simulate import event_queue, loop, world  # noqa: E402
+from testbed.simulate.parts import Parts  # noqa: E402
+from testbed.systems import SYSTEMS  # noqa: E402
+
+TEXT = """
+name: memory
+runtime: virtual
+topology: {{kind: star, hosts: {hosts}}}
+links: {{bandwidth: 100 Gbit/s, delay: 1 us}}
+system: {system}
+values_per_packet: {values}
+{memory}
+jobs:
+  - {{model: {model}, workers: {workers}, iterations: 1, scale: {scale}, compute_scale: 0{more}}}
+"""
+MEMORY = "memory: {aggregators: 1024}"
+TRANSFORMER = "{{transformer: {model}, sequence: 4096, global_batch: {workers}, gpu: h100}}"
+EVENTS_AT_ONCE = 200_000
+
+
+def text_of(model: str, system: str, workers: int, values: int, scale: float) -> str:
+    """The experiment of a case."""
+    parallel = ""
+    if "-" in model:  # a transformer's name
+        parallel = f", parallel: {{dp: {workers}, sharding: zero1}}"
+        model = TRANSFORMER.format(model=model, workers=workers)
+    return TEXT.format(
+        hosts=workers + 1,
+        system=system,
+        values=values,
+        memory=MEMORY if SYSTEMS[system].memory else "",
+        model=model,
+        workers=workers,
+        scale=scale,
+        more=parallel,
+    )
+
+
+def most_gib() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def measure(title: str, text: str, seconds: float) -> None:
+    """Run a case, and print a line."""
+    setup = set_up(load_text(text, folder=ROOT))
+    estimate = estimate_bytes(setup) / 2**30
+    parts = Parts(world.build(setup, prepare(setup).compiled))
+    parts.run(-1, 0)  # compiles
+    at_start, begin = most_gib(), time.process_time()
+    reason = loop.EVENTS_HANDLED
+    while reason == loop.EVENTS_HANDLED and time.process_time() - begin < seconds:
+        reason = parts.run(event_queue.NEVER - 1, EVENTS_AT_ONCE)
+    if reason not in (loop.EVENTS_HANDLED, loop.FINISHED):
+        raise SystemExit(f"{title}: the run ended for reason {reason}")
+    roles = [role for node in parts.nodes.hosts for role in node.roles]
+    counted = [machine.counters[0] for spec, machine in roles if spec.is_worker]
+    packets = sum(int(each.gradient_packets) for each in counted)
+    checked = sum(int(each.values_checked) for each in counted)
+    end = "to the end" if reason == loop.FINISHED else f"stopped at {parts.now_ns / 1e6:.1f} ms"
+    print(
+        f"{title}: {at_start:.2f} GiB at the start, {most_gib():.2f} GiB at most, estimated"
+        f" {estimate:.2f} GiB; {packets} packets, {checked} values checked,"
+        f" {time.process_time() - begin:.0f} s of processor time, {end}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--models", default="vgg16,bert_large")
+    parser.add_argument("--systems", default="esa,atp,switchml,ps,ring")
+    parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--values", default="256")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    options = parser.parse_args()
+    models, systems = options.models.split(","), options.systems.split(",")
+    for model, values, system in itertools.product(models, options.values.split(","), systems):
+        title = f"{model}, {system}, {values} values"
+        text = text_of(model, system, options.workers, int(values), options.scale)
+        process = multiprocessing.get_context("spawn").Process(
+            target=measure, args=(title, text, options.seconds)
+        )
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise SystemExit(process.exitcode)
+
+
+if __name__ == "__main__":
+    main()
