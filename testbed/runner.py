@@ -50,11 +50,12 @@ def run(
     stays until Ctrl-C ("stay"); None: there is none. as_json: standard output is the tables'
     numbers as JSON, and everything else goes to standard error. Raises UserError before anything is
     built, and RunError."""
-    from testbed.analysis.report import after_run, of_what_has_finished, report_json
-
     console = Console(stderr=as_json)
     with _live_page(web, console) as page:
         folder = carry_out(experiment, results, pcap, console, prompt, page)
+        # Not before: it imports pandas, and the first packet need not wait for that.
+        from testbed.analysis.report import after_run, of_what_has_finished, report_json
+
         with of_what_has_finished(folder):
             after_run(folder, quiet_console() if as_json else None, draw=report, shown=shown)
         if as_json:

@@ -19,8 +19,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from testbed.experiment.changes import (
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.figure import Figure, Size, read_figure, resize
 from testbed.experiment.load import load_document, read_document, read_file
+from testbed.experiment.printing import as_data
 from testbed.paths import command_line
 
 MAX_POINTS = 10_000
@@ -48,11 +51,15 @@ Choice = dict[str, Any]  # varied key as written -> its value
 @dataclass(frozen=True)
 class Point:
     """One experiment of a sweep. `values`: the values that the sweep set, by key as the file writes
-    it; `key`: a hash of the resolved experiment without its name, equal for equal experiments."""
+    it."""
 
     values: Choice
     experiment: Experiment
-    key: str
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of the resolved experiment without its name, equal for equal experiments."""
+        return hashlib.sha256(_nameless(self.experiment).resolved_yaml().encode()).hexdigest()[:12]
 
     @property
     def label(self) -> str:
@@ -119,8 +126,8 @@ def sweep_of(
     for choice, experiment, count in zip(choices, loaded, servers, strict=True):
         if count < max(servers) and experiment.arrivals is None:
             experiment = load(choice, max(servers))  # the same workers for all systems
-        key = _key(experiment)
-        points.setdefault(key, Point(_relevant(choice, experiment), experiment, key))
+        same = json.dumps(as_data(_nameless(experiment)), default=str)
+        points.setdefault(same, Point(_relevant(choice, experiment), experiment))
     found = tuple(points.values())
     return Sweep(found[0].experiment.name, found, figure)
 
@@ -154,9 +161,8 @@ def _workers(point: Point) -> list[tuple[str, ...]]:
     return [job.fixed_placement.workers for job in point.experiment.jobs]
 
 
-def _key(experiment: Experiment) -> str:
-    nameless = experiment.model_copy(update={"name": ""})
-    return hashlib.sha256(nameless.resolved_yaml().encode()).hexdigest()[:12]
+def _nameless(experiment: Experiment) -> Experiment:
+    return experiment.model_copy(update={"name": ""})
 
 
 def _label(choice: Choice) -> str:

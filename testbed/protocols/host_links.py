@@ -279,7 +279,7 @@ def take_ack(links, p, row, now):
         elif peer.window < peer.threshold:
             peer.window += UNIT
         elif peer.window < config.widest * UNIT:
-            peer.window += UNIT * UNIT // peer.window + 1
+            peer.window += UNIT * config.window_step // peer.window + 1
     if bits == 0:
         peer.doublings = 1  # it is there, but not ready
     if answered == 0:

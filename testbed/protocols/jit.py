@@ -13,6 +13,7 @@ Compiled functions of this package take `njit` from here.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import secrets
 import sys
@@ -21,13 +22,33 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from numba import config, njit
-from numba.core import caching
-from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
-from numba.extending import overload
 from p4engine.backend.cache import sealed, unsealed
 
 from testbed.protocols import cache_directory
+
+
+@contextlib.contextmanager
+def _without(*names: str) -> Iterator[None]:
+    """Modules that are not needed and take long: importing one of them is an ImportError, unless it
+    has been imported before. Other packages still can."""
+    absent = [name for name in names if name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
+# numba would import coverage wherever it is installed. And it looks for a library of linear algebra
+# when it first compiles or loads something, which imports scipy, and takes as long as all its other
+# imports. No function here multiplies matrices.
+with _without("coverage"):
+    from numba import config, njit
+    from numba.core import caching
+    from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
+    from numba.extending import overload
 
 __all__ = ["by_type", "njit", "of_module"]
 
@@ -42,13 +63,22 @@ LOCATORS = (  # asked in this order; those after the first are numba's own
 )
 
 
+_WRITABLE: set[str] = set()  # folders in which a file could be made
+
+
 class ByContent(UserProvidedCacheLocator):
     """Cache folder of a function of this package. numba asks this locator first. It returns nothing
     for another package's function, and numba goes on with its own locators."""
 
     def __init__(self, py_func: FunctionType, py_file: str) -> None:
         super().__init__(py_func, py_file)
-        self._cache_path = str(cache_directory() / _folder(py_file))
+        self._cache_path = str(cache_directory() / (_folder(py_file) or ""))
+
+    def ensure_cache_path(self) -> None:
+        """Once for each folder, not for each of some hundred functions."""
+        if not Path(self._cache_path).is_dir() or self._cache_path not in _WRITABLE:
+            super().ensure_cache_path()
+            _WRITABLE.add(self._cache_path)
 
     def get_source_stamp(self) -> str:
         """The same for ever: the folder's name is the stamp."""
@@ -61,7 +91,7 @@ class ByContent(UserProvidedCacheLocator):
     @classmethod
     def from_function(cls, py_func: FunctionType, py_file: str) -> Any:
         """A place, or None for a function of another package."""
-        if PACKAGE not in Path(py_file).resolve().parents:
+        if _folder(py_file) is None:
             return None
         return super().from_function(py_func, py_file)
 
@@ -151,29 +181,18 @@ def of_module(name: str, otherwise: Callable | None = None) -> Callable:
     return call
 
 
-def _folder(py_file: str) -> str:
-    """Cache folder of a source file, such as `protocols` or `simulate`."""
-    return "_".join(Path(py_file).resolve().relative_to(PACKAGE).parts[:-1])
-
-
-@contextlib.contextmanager
-def _without_blas() -> Iterator[None]:
-    """numba looks for a library of linear algebra when it first compiles or loads something, which
-    imports scipy, and takes as long as all its other imports. No function here multiplies
-    matrices. One of another package still can."""
-    name = "scipy.linalg.cython_blas"
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]  # an import of it raises ImportError
-    try:
-        yield
-    finally:
-        del sys.modules[name]
+@functools.cache
+def _folder(py_file: str) -> str | None:
+    """Cache folder of a source file, such as `protocols` or `simulate`; None for another package's
+    file."""
+    path = Path(py_file).resolve()
+    if PACKAGE not in path.parents:
+        return None
+    return "_".join(path.relative_to(PACKAGE).parts[:-1])
 
 
 if not vars(config)["DISABLE_JIT"]:
-    with _without_blas():
+    with _without("scipy.linalg.cython_blas"):
         from numba.np import arraymath  # noqa: F401  # which looks for it
     # numba makes these names when it is imported. One that does not know the second (before 0.62)
     # keys by path, in the same folder.

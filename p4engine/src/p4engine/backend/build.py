@@ -11,6 +11,7 @@ as all files that preprocessing looked at are as they were: the cache says which
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -226,13 +227,20 @@ def compiled_before(so_path: Path) -> Compiled | None:
         told = unsealed(info_path)
         if told is None or unsealed(so_path) is None:
             return None
-        saved = json.loads(told)
-        warnings = [Diagnostic(**w) for w in saved["warnings"]]
-        info = ProgramInfo.from_json(saved["info"])
+        info, warnings = _kept_info(told)
         touch(so_path, info_path)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return Compiled(so_path, info, so_path.stem, warnings, True)
+    return Compiled(so_path, info, so_path.stem, list(warnings), True)
+
+
+@functools.lru_cache(maxsize=16)
+def _kept_info(told: bytes) -> tuple[ProgramInfo, tuple[Diagnostic, ...]]:
+    """A program's information and warnings, from a file of the cache: the points of a sweep have
+    the same few programs, and reading one takes longer than setting up a point."""
+    saved = json.loads(told)
+    warnings = tuple(Diagnostic(**each) for each in saved["warnings"])
+    return ProgramInfo.from_json(saved["info"]), warnings
 
 
 def translate(
