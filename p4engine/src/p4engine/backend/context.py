@@ -67,6 +67,7 @@ class Context:
         self.depth = self.temps = self.labels = 0
         self.used_labels: set[str] = set()
         self.used_records: set[int] = set()
+        self.prefetched: set[int] = set()  # records, in this C function
 
     def fatal(self, place: Place, message: str) -> Fatal:
         """Record an error; returns the exception to raise."""

@@ -45,6 +45,7 @@ class StageEmitter:
     def function(self, head: str, body: str) -> str:
         """A C function; pointers to the records that it uses come first."""
         used, self.context.used_records = self.context.used_records, set()
+        self.context.prefetched.clear()
         pointers = "".join(
             f"rec_{g} *restrict R{g} = (rec_{g} *)I->records[{g}];\n" for g in sorted(used)
         )

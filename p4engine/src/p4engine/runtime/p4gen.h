@@ -10,6 +10,13 @@
 #include "p4lookup.h"
 
 #define P4_IN(index, size) ((index) < (size))
+/* Packets of a flow often use one record of registers after the other, with packets of other flows in between, so long
+ * that the processor does not see the sequence. */
+#define P4_PREFETCH_BEHIND(records, index, size) \
+    if ((uint64_t)(index) + 1 < (size)) p4_prefetch(&(records)[(uint64_t)(index) + 1], sizeof *(records))
+static inline void p4_prefetch(const void *memory, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const uint8_t *)memory + i);
+}
 #define P4_OVERFLOW 0xffffffffu
 
 static inline void p4_count_one(p4_count *c, uint32_t bytes) {

@@ -88,9 +88,8 @@ p4_instance *p4_create(const p4_config *config) {
     for (uint32_t i = 0; good && i < program->record_count; i++) {
         uint64_t size = (uint64_t)program->records[i].stride * program->records[i].count;
         size = (size + 127) / 64 * 64;
-        I->records[i] = pages_alloc(size);
+        I->records[i] = pages_alloc_clear(size);
         good = I->records[i] != NULL;
-        if (good) memset(I->records[i], 0, size);
     }
     for (uint32_t i = 0; good && i < program->counter_count; i++) {
         I->counters[i] = (p4_counter){array(program->counters[i].count, sizeof(p4_count)), program->counters[i].count};

@@ -5,6 +5,7 @@
 #define PAGES_H
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define LARGE_PAGE (2u << 20)
@@ -14,6 +15,17 @@ static inline void *pages_alloc(size_t bytes) {
     if (bytes < LARGE_PAGE) return aligned_alloc(64, (bytes + 63) / 64 * 64);
     void *memory = aligned_alloc(LARGE_PAGE, (bytes + 63) / 64 * 64);
     if (memory) madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
+}
+
+/* The same, cleared: a large piece by the kernel, page by page as it comes into use. */
+static inline void *pages_alloc_clear(size_t bytes) {
+    const size_t page = 65536; /* a multiple of what is one anywhere */
+    char *memory = pages_alloc(bytes);
+    size_t whole = bytes < LARGE_PAGE ? 0 : bytes / page * page;
+    if (!memory) return NULL;
+    if (whole && madvise(memory, whole, MADV_DONTNEED)) whole = 0;
+    memset(memory + whole, 0, bytes - whole);
     return memory;
 }
 

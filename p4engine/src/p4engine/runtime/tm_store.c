@@ -18,7 +18,7 @@ static void *slab_alloc(tm_switch *tm, uint64_t bytes) {
     if (!s || s->used + bytes > s->size) {
         uint64_t size = bytes + 64;
 #ifndef __SANITIZE_ADDRESS__ /* which sees what goes beyond a piece only where it is on its own */
-        size = !s ? MIN_SLAB_BYTES : s->size < LARGE_PAGE ? 2 * s->size : LARGE_PAGE;
+        size = !s ? MIN_SLAB_BYTES : s->size < LARGE_PAGE / 8 ? 8 * s->size : LARGE_PAGE;
         while (size < bytes + 64) size *= 2;
 #endif
         s = pages_alloc(size);
@@ -33,12 +33,22 @@ static void *slab_alloc(tm_switch *tm, uint64_t bytes) {
     return (uint8_t *)s + s->used - bytes;
 }
 
+static inline void prefetch_frame(const frame *f, uint32_t length, int write) {
+    const uint8_t *begin = (const uint8_t *)f;
+    for (uint32_t i = 0; i < sizeof *f + length; i += 64)
+        if (write)
+            __builtin_prefetch(begin + i, 1);
+        else
+            __builtin_prefetch(begin + i);
+}
+
 frame *tm_frame_new(tm_switch *tm, uint32_t length) {
     uint32_t size = 0;
     while (size < FRAME_SIZES - 1 && frame_bytes[size] < length) size++;
     frame *f = tm->free_frames[size];
     if (f && size < FRAME_SIZES - 1) {
         tm->free_frames[size] = f->next;
+        prefetch_frame(f->next, length, 1);
     } else {
         if (size < FRAME_SIZES - 1) {
             f = slab_alloc(tm, sizeof *f + frame_bytes[size]);
@@ -200,9 +210,11 @@ void tm_list_push(tm_switch *tm, event_list *l, frame *f, uint64_t time, uint64_
 frame *tm_list_pop(tm_switch *tm, event_list *l) {
     frame *f = l->first;
     l->first = f->next;
-    if (l->first)
+    if (l->first) {
         tm_event_set(tm, l, l->first->time, l->first->since);
-    else
+        prefetch_frame(l->first, l->first->length, 0);
+        __builtin_prefetch(l->first->next);
+    } else
         tm_event_remove(tm, l);
     return f;
 }

@@ -8,6 +8,7 @@ from p4engine.backend.emit_architecture import Parts
 from p4engine.backend.emit_expr import has_effect
 from p4engine.backend.emit_table import direct_meter
 from p4engine.frontend import ast
+from p4engine.middle.records import CACHE_LINE
 
 
 class ArrayEmitter:
@@ -36,6 +37,9 @@ class ArrayEmitter:
         size = register.size
         context.used_records.add(group)
         at = self._array_index(index)
+        if group not in context.prefetched and context.records.groups[group][0] > CACHE_LINE:
+            context.prefetched.add(group)
+            context.out.append(f"P4_PREFETCH_BEHIND(R{group}, {at}, {size});")
         if width > 128:
             name = context.temp(register.type.arguments[0], "{{0}}")
             context.out.append(f"if (P4_IN({at}, {size})) {name} = R{group}[{at}].{member};")
