@@ -72,12 +72,13 @@ def warm_virtual_time() -> None:
     that it steps are those of host processes."""
     from testbed.protocols.records import new_table
     from testbed.simulate import loop, state
+    from testbed.simulate.frames import FrameMemory
     from testbed.workload.background import END, new_background
     from testbed.workload.machine import new_batch
     from testbed.workload.placed_machine import Placed, Stepper
 
     # A world without work.
-    loop.run(Placed(state.new_world(1, 0, 1, 1, 64)), 0, 1)
+    loop.run(Placed(state.new_world(1, 0, 1, 1, FrameMemory(64))), 0, 1)
     Stepper(new_background([new_table(END)]), new_batch(1, 64, 32), new_batch(1, 64, 32))
 
 

@@ -27,7 +27,7 @@ from testbed.protocols.jit import njit
 from testbed.protocols.records import offset
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import mix2
-from testbed.simulate import event_queue
+from testbed.simulate import event_queue, frames
 from testbed.simulate.state import new_world
 from testbed.workload.background import PORT as BACKGROUND_PORT
 from testbed.workload.native import INTERPRETED, copy, foreign, peek, prefetch
@@ -88,7 +88,7 @@ def _udp_port(frame):
 def _collect(world, switch):
     """Put what a switch has given out into inboxes. False, with nothing done, if there is no
     room."""
-    state, frames = world.state[0], world.frames
+    state = world.state[0]
     switch_row = world.switches[switch]
     count = _outputs(
         switch_row.outputs, (switch_row.manager, world.left.ctypes.data, world.left.ctypes.data + 8)
@@ -110,12 +110,12 @@ def _collect(world, switch):
                 inbox = beside
         if inbox < 0:
             continue
-        if length > frames.bytes.shape[1]:
+        if length > world.frame.size:
             state.oversized += 1
             continue
         if inbox < hosts:
             when = _handling_ns(world.hosts[inbox], when)
-        put_frame(world, inbox, start, length, when)
+        frames.put(world, inbox, start, length, when)
     if count > 0:
         _outputs_clear(switch_row.outputs_clear, (switch_row.manager,))
     _expect(world, switch)
@@ -134,71 +134,31 @@ def _expect(world, switch):
 
 
 @njit(cache=True)
-def put_frame(world, inbox, start, length, when):
-    """Put a frame of so many bytes from `start` into an inbox, where it is at `when`; there must be
-    room."""
-    state, frames = world.state[0], world.frames
-    state.free -= 1
-    row = np.int64(frames.free[state.free])
-    copy(frames.bytes.ctypes.data + row * frames.bytes.shape[1], start, length)
-    frames.length[row] = length
-    frames.when_ns[row] = when
-    frames.next[row] = -1
-    if inbox >= world.first.shape[0]:  # of another part
-        frames.inbox[row] = inbox - world.trunks.shape[0]
-        if state.leaving_first >= 0:
-            frames.next[state.leaving_last] = row
-        else:
-            state.leaving_first = row
-        state.leaving_last = row
-        return
-    if world.first[inbox] >= 0:
-        frames.next[world.last[inbox]] = row
-    else:
-        world.first[inbox] = row
-        hosts = world.hosts.shape[0]
-        if inbox < hosts:
-            if when < world.queue.time[inbox]:
-                event_queue.put(world.queue, inbox, when)
-        elif when < world.fabric.time[inbox - hosts]:
-            event_queue.put(world.fabric, inbox - hosts, when)
-    world.last[inbox] = row
-
-
-@njit(cache=True)
-def _take(world, inbox):
-    """Take the first frame out of an inbox; returns its row, which is free from now on, but keeps
-    its content until the next frame is put anywhere."""
-    row = np.int64(world.first[inbox])
-    world.first[inbox] = world.frames.next[row]
-    world.frames.free[world.state[0].free] = row
-    world.state[0].free += 1
-    return row
-
-
-@njit(cache=True)
 def _is_addressed_to(identity, frame):
-    """True if a frame is for the host with these addresses and this UDP port."""
-    for i in range(6):
-        if frame[i] != identity[i]:
-            return False
-    for i in range(4):
-        if frame[30 + i] != identity[6 + i]:
-            return False
-    return frame[36] == identity[10] and frame[37] == identity[11]
+    """True if the frame at an address is for the host with these addresses and this UDP port."""
+    mac, ip_and_port = peek(identity), peek(identity + 8)
+    ports = peek(frame + 36) & 0xFFFF
+    return peek(frame) & 0xFFFFFFFFFFFF == mac and (
+        peek(frame + 30) & 0xFFFFFFFF | ports << 32 == ip_and_port
+    )
 
 
 @njit(cache=True)
 def _deliver(world, host, now):
     """Fill the batch of arrivals with the frames that a host handles by `now`; returns their
     number."""
-    frames, arrived, row = world.frames, world.arrived, world.hosts[host]
+    arrived, row = world.arrived, world.hosts[host]
     rows, words = arrived.packets.shape
+    identity = world.identity.ctypes.data + host * 16
     count = 0
-    while count < rows and world.first[host] >= 0 and frames.when_ns[world.first[host]] <= now:
-        frame = frames.bytes[_take(world, host)]
-        length = (np.int64(frame[LENGTH]) << 8 | np.int64(frame[LENGTH + 1])) - 8  # of its payload
-        if length < 0 or not _is_addressed_to(world.identity[host], frame):
+    while count < rows and world.first[host] >= 0:
+        if frames.when_ns(world.frames, np.int64(world.first[host])) > now:
+            break
+        frame = frames.address(world.frames, frames.take(world, host)) + frames.HEAD
+        frames.prefetch_next(world, host)
+        big_endian = peek(frame + LENGTH)
+        length = ((big_endian & 0xFF) << 8 | big_endian >> 8 & 0xFF) - 8  # of its payload
+        if length < 0 or not _is_addressed_to(identity, frame):
             row.discarded += 1
             continue
         if length > 4 * words and row.background == 0:
@@ -206,16 +166,13 @@ def _deliver(world, host, now):
             continue
         copy(
             arrived.packets.ctypes.data + count * 4 * words,
-            frame.ctypes.data + FRAME_OVERHEAD,
+            frame + FRAME_OVERHEAD,
             min(length, 4 * words),  # the rest is padding
         )
         arrived.lengths[count] = length
         row.packets_received += 1
         row.bytes_received += FRAME_OVERHEAD + length
         count += 1
-    if world.first[host] >= 0:  # the frame that it reads next was written long ago
-        width = frames.bytes.shape[1]
-        prefetch(frames.bytes.ctypes.data + np.int64(world.first[host]) * width, width)
     return count
 
 
@@ -280,7 +237,7 @@ def _step_host(world, host, now):
     row.deadline_ns = max(world.deadline[0], now)
     due = row.deadline_ns
     if world.first[host] >= 0:
-        due = min(due, max(world.frames.when_ns[world.first[host]], now))
+        due = min(due, max(frames.when_ns(world.frames, np.int64(world.first[host])), now))
     row.due_ns = due
     return filled
 
@@ -290,12 +247,13 @@ def _cross_trunk(world, trunk, now):
     """A frame from another switch reaches this one; returns the switch."""
     switch, port = world.trunks[trunk]
     inbox = world.hosts.shape[0] + trunk
-    frames, switch_row = world.frames, world.switches[switch]
-    row = _take(world, inbox)
-    start = frames.bytes.ctypes.data + row * frames.bytes.shape[1]
-    _receive(switch_row.receive, (switch_row.manager, port, start, frames.length[row], now))
-    left = world.first[inbox]
-    due = frames.when_ns[left] if left >= 0 else event_queue.NEVER
+    switch_row = world.switches[switch]
+    row = frames.address(world.frames, frames.take(world, inbox))
+    frames.prefetch_next(world, inbox)
+    length = peek(row + frames.LENGTH)
+    _receive(switch_row.receive, (switch_row.manager, port, row + frames.HEAD, length, now))
+    left = np.int64(world.first[inbox])
+    due = frames.when_ns(world.frames, left) if left >= 0 else event_queue.NEVER
     event_queue.put(world.fabric, trunk, due)
     return switch
 
@@ -357,12 +315,13 @@ def _run_in_order(world, until_ns, last):
 def _run_hosts(world, stop_ns):
     """Let every host handle its events before `stop_ns`; returns 0, or why the loop must end."""
     state, queue = world.state[0], world.queue
-    while True:
-        host = event_queue.first(queue)
-        now = queue.time[host]
-        if now >= stop_ns:
-            return 0
-        row = world.hosts[host]
+    host = event_queue.first(queue)
+    while queue.time[host] < stop_ns:
+        now, row = queue.time[host], world.hosts[host]
+        event_queue.put(queue, host, event_queue.NEVER)
+        following = event_queue.first(queue)
+        if queue.time[following] < stop_ns:
+            _prefetch_host(world, following)
         sent = 0
         while now < stop_ns:
             state.events += 1
@@ -378,6 +337,16 @@ def _run_hosts(world, stop_ns):
         event_queue.put(queue, host, now)
         if sent > 0:
             _expect(world, row.switch)
+        host = event_queue.first(queue)
+    return 0
+
+
+@njit(cache=True)
+def _prefetch_host(world, host):
+    """Prefetch what a host reads first in its turn."""
+    row = world.hosts[host]
+    prefetch(row.machine, row.hot_bytes)
+    frames.prefetch_first(world, host)
 
 
 @njit(cache=True)
@@ -457,12 +426,28 @@ def _run(world, until_ns, events):
     return _run_in_order(world, until_ns, last)
 
 
-WORLD = PlacedTuple(typeof(new_world(1, 0, 1, 1, 64)))
+WORLD = PlacedTuple(typeof(new_world(1, 0, 1, 1, frames.FrameMemory(64))))
 
 
 @njit(cache=True, nogil=True)
 def _run_at(address, until_ns, events):
     return _run(at(address, WORLD), until_ns, events)
+
+
+@njit(cache=True)
+def _empty_at(address, inbox):
+    world = at(address, WORLD)
+    while world.first[inbox] >= 0:
+        frames.take(world, inbox)
+
+
+def empty(world: Placed, inbox: int) -> None:
+    """Drop the frames on their way to an inbox of a placed World."""
+    if INTERPRETED:
+        while world.part.first[inbox] >= 0:
+            frames.take(world.part, inbox)
+    else:
+        _empty_at(world.address, inbox)
 
 
 def run(world: Placed, until_ns: int, events: int) -> int:

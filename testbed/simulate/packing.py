@@ -20,33 +20,43 @@ import numpy as np
 LINE_BYTES = 64  # of the cache
 SHORT_BYTES = 256  # at most: the scalars of a state, a configuration, counters
 LARGEST_BYTES = 64 << 10
+PAGE_BYTES = 4 << 10
 
 
-def packed(machines: list[Any]) -> tuple[list[Any], list[np.ndarray]]:
+def packed(machines: list[Any]) -> tuple[list[Any], list[np.ndarray], list[int]]:
     """The same machines (named tuples of arrays and of such tuples) with their small arrays moved
-    together, and for each machine room for its words (placed.Placed), int64, in front of them.
+    together; for each machine room for its words (placed.Placed), int64, in front of them; and the
+    bytes from there to the end of its short arrays.
 
     Arrays that several machines share are shared as before. An array that views another one's
     memory stays where it is, as does the other one."""
-    kept = {id(each.base) for machine in machines for each in _arrays(machine)}
+    parts = [list(_arrays(machine)) for machine in machines]
+    kept = {id(each.base) for own in parts for each in own}
     places: dict[int, tuple[int, np.ndarray]] = {}  # by id of the array
-    rooms, end = [], 0
-    for machine in machines:
-        words = sum(1 + 2 * each.ndim for each in _arrays(machine))
-        rooms.append((end, words))
+    rooms, hot, end = [], [], 0
+    for own in parts:
+        words = sum(1 + 2 * each.ndim for each in own)
+        start, hot_bytes = end, 0
         end = _after(end, 8 * words)
-        small = [each for each in _arrays(machine) if 0 < each.nbytes <= LARGEST_BYTES]
-        for each in sorted(small, key=lambda each: each.nbytes > SHORT_BYTES):
-            owns = each.base is None or isinstance(each, np.record)
-            if owns and id(each) not in kept and id(each) not in places:
-                places[id(each)] = end, each
-                end = _after(end, each.nbytes)
+        for short in (True, False):
+            for each in own:
+                size = each.nbytes
+                if (size <= SHORT_BYTES) is not short or not 0 < size <= LARGEST_BYTES:
+                    continue
+                owns = each.base is None or isinstance(each, np.record)
+                if owns and id(each) not in kept and id(each) not in places:
+                    places[id(each)] = end, each
+                    end = _after(end, size)
+            hot_bytes = hot_bytes or end - start
+        rooms.append((start, words))
+        hot.append(hot_bytes)
     memory = np.zeros(end + LINE_BYTES, np.uint8)
     memory = memory[-memory.ctypes.data % LINE_BYTES :]
     moved = {key: _move(each, memory[start:]) for key, (start, each) in places.items()}
     return (
         [_with(machine, moved) for machine in machines],
         [memory[start : start + 8 * words].view(np.int64) for start, words in rooms],
+        hot,
     )
 
 
@@ -65,8 +75,10 @@ def _arrays(part: Any) -> Iterator[Any]:
 def _move(part: Any, memory: np.ndarray) -> Any:
     """An array or a record that has moved to this memory."""
     array = np.atleast_1d(part)
-    there = memory[: array.nbytes].view(array.dtype).reshape(array.shape)
-    if array.view(np.uint8).any():  # zeros take no memory before they are used
+    there = np.frombuffer(memory, array.dtype, array.size).reshape(array.shape)
+    if (
+        array.nbytes < PAGE_BYTES or array.view(np.uint8).any()
+    ):  # zeros take no memory before they are used
         there[...] = array
     return there[0] if isinstance(part, np.record) else there
 

@@ -27,7 +27,8 @@ from testbed.routing.tree import next_hop, switch_of
 from testbed.setup import Platform, Setup
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER, EventQueue
-from testbed.simulate.state import FRAMES, World, larger, new_frames
+from testbed.simulate.frames import hand_over
+from testbed.simulate.state import FRAMES, World
 from testbed.simulate.turns import take_turns, ways_out
 from testbed.simulate.world import Nodes
 from testbed.workload.machine import Batch
@@ -139,7 +140,10 @@ class Parts:
 
     def grow(self, number: int = 0) -> None:
         """Make room for more frames on their way to the nodes of a part."""
-        self.nodes.worlds[number] = Placed(larger(self.nodes.worlds[number].part))
+        world = self.nodes.worlds[number].part
+        frames = self.nodes.memory.larger(world.frames, int(world.state[0].free))
+        world.state[0].free += world.frames.free.size
+        self.nodes.worlds[number] = Placed(world._replace(frames=frames))
 
     # -- several parts
 
@@ -150,12 +154,14 @@ class Parts:
         owner = np.zeros(len(whole.switches), np.int64)
         for number, switch in enumerate(self.nodes.switches):
             owner[number] = next(part for part, share in enumerate(shares) if switch in share)
-        hosts, inboxes = len(whole.hosts), len(whole.first)
-        self._owner_of_trunk = owner[whole.trunks[:, 0]]
+        hosts, trunks = len(whole.hosts), len(whole.trunks)
+        self._from_to = np.stack([owner[whole.trunks[:, 0]]] * 2, axis=1)
         for number, row in enumerate(whole.leads):
-            there = self._owner_of_trunk[np.maximum(row - hosts, 0)]
-            row[(row >= hosts) & (there != owner[number])] += inboxes - hosts
-        made = [_part(whole, owner, number) for number in range(len(shares))]
+            ours = row - hosts
+            self._from_to[ours[ours >= 0], 0] = owner[number]
+            leaves = (ours >= 0) & (self._from_to[np.maximum(ours, 0), 1] != owner[number])
+            row[leaves] += trunks
+        made = [_part(self.nodes, owner, number) for number in range(len(shares))]
         self.nodes.worlds[:] = [Placed(world) for world, _ in made]
         self._batches = [batch for _, batches in made for batch in batches]
 
@@ -172,9 +178,8 @@ class Parts:
         for reason in (loop.WRONG_VALUE, loop.RAISED):
             if reason in reasons:
                 return reason
-        for number in range(len(self)):
-            while (full := self._hand_over(number)) >= 0:
-                self.grow(full)
+        while (full := self._hand_over()) >= 0:
+            self.grow(full)
         return loop.TIME_REACHED
 
     def _run_wholly(self, numbers: Iterator[int], until_ns: int) -> int:
@@ -187,34 +192,18 @@ class Parts:
                 reason = ended
         return reason
 
-    def _hand_over(self, number: int) -> int:
-        """Give the frames that have left a part to theirs. Returns -1, or a part without room."""
+    def _hand_over(self) -> int:
+        """Give the frames that have left parts to theirs. Returns -1, or a part without room."""
         addresses = np.array([world.address for world in self.nodes.worlds])
-        return _hand_over(number, addresses, self._owner_of_trunk)
+        return _hand_over(addresses, self._from_to)
 
 
 @njit(cache=True)
-def _hand_over(number, addresses, owner_of_trunk):
-    source = at(addresses[number], loop.WORLD)
-    state, frames = source.state[0], source.frames
-    hosts = source.hosts.shape[0]
-    while state.leaving_first >= 0:
-        row = np.int64(state.leaving_first)
-        inbox = np.int64(frames.inbox[row])
-        part = owner_of_trunk[inbox - hosts]
-        target = at(addresses[part], loop.WORLD)
-        if target.state[0].free == 0:
-            return part
-        state.leaving_first = frames.next[row]
-        frames.free[state.free] = row
-        state.free += 1
-        loop.put_frame(
-            target,
-            inbox,
-            frames.bytes.ctypes.data + row * frames.bytes.shape[1],
-            frames.length[row],
-            frames.when_ns[row],
-        )
+def _hand_over(addresses, from_to):
+    for trunk in range(from_to.shape[0]):
+        source, target = at(addresses[from_to[trunk, 0]], loop.WORLD), from_to[trunk, 1]
+        if not hand_over(source, at(addresses[target], loop.WORLD), trunk):
+            return target
     return -1
 
 
@@ -222,15 +211,16 @@ def _next_ns(world: World) -> int:
     return min(int(each.time[each.winner[1]]) for each in (world.queue, world.fabric))
 
 
-def _part(whole: World, owner: np.ndarray, number: int) -> tuple[World, list[Placed]]:
+def _part(nodes: Nodes, owner: np.ndarray, number: int) -> tuple[World, list[Placed]]:
     """A world with the events of those nodes that belong to a part, and the batches of packets that
     it needs for itself."""
+    whole = nodes.world
     hosts = owner[whole.hosts["switch"]] == number
     switches = np.concatenate([owner[whole.trunks[:, 0]] == number, owner == number])
     state = whole.state.copy()
     state[0].open = np.sum(whole.hosts["is_worker"][hosts])
     state[0].goes_on = 1
-    frames = new_frames(FRAMES, whole.frames.bytes.shape[1])
+    frames = nodes.memory.new_frames(FRAMES)
     state[0].free = len(frames.free)
     arrived, out = (
         Placed(Batch(*(np.zeros_like(each) for each in batch)))

@@ -17,6 +17,7 @@ import numpy as np
 from testbed.protocols.records import new_table, record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.simulate.event_queue import EventQueue, new_event_queue
+from testbed.simulate.frames import FrameMemory, Frames
 from testbed.workload.machine import Batch, new_batch
 
 FRAMES = 1024  # room at first; a world grows
@@ -36,8 +37,6 @@ STATE = record(
     "finished_host",  # the worker that has finished since the last such return, -1: none
     "closed_ns",  # time at which a worker finished last
     "goes_on",  # 1: the loop goes on when all workers have finished
-    "leaving_first",  # frames on their way to nodes of other parts (parts.py), -1: none
-    "leaving_last",
     # Hosts one after the other (loop.py), 0 in `to_switch_ns`: not so
     "to_switch_ns",  # a packet takes at least so long from a host to its switch,
     "to_host_ns",  # and so long from there until a host handles it
@@ -54,6 +53,7 @@ HOST = record(
     "port",  # of that switch
     "step",  # addresses of the step function,
     "machine",  # the machine
+    "hot_bytes",  # from there on, what every step reads
     "status",  # and its status
     "header",  # row of World.headers for its first destination
     "is_worker",
@@ -82,17 +82,6 @@ SWITCH = record(
 )
 
 
-class Frames(NamedTuple):
-    """Frames between nodes: N rows of at most B bytes."""
-
-    bytes: np.ndarray  # uint8[N, B]
-    length: np.ndarray  # int64[N]
-    when_ns: np.ndarray  # int64[N], when it is there (a host: when it is handled)
-    next: np.ndarray  # int32[N], behind it in the inbox, -1: none
-    inbox: np.ndarray  # int32[N], of a frame that leaves for another part
-    free: np.ndarray  # int32[N], rows that are not in use
-
-
 class World(NamedTuple):
     """H hosts, T trunks, S switches."""
 
@@ -101,7 +90,7 @@ class World(NamedTuple):
     fabric: EventQueue  # of trunks and switches
     hosts: np.ndarray  # HOST[H]
     pauses: np.ndarray  # int64[*, 3], begin and end in ns and the host that stands still, by begin
-    identity: np.ndarray  # uint8[H, 12], MAC address, IPv4 address and UDP port
+    identity: np.ndarray  # uint8[H, 16], MAC address, 2 bytes of 0, IPv4 address, UDP port, 2 of 0
     headers: np.ndarray  # uint8[*, 42], Ethernet, IPv4 and UDP of each host and destination
     partial: np.ndarray  # int64[*], sum of the IPv4 header's words without length and checksum
     trunks: np.ndarray  # int64[T, 2], switch and its port
@@ -109,8 +98,9 @@ class World(NamedTuple):
     leads: np.ndarray  # int32[S, ports], the inbox behind each port; -1: none; H + T + trunk: it is
     #                    in another part
     background: np.ndarray  # int32[S, ports], that of background traffic, -1: none
-    first: np.ndarray  # int32[H + T], of each inbox, -1: empty
-    last: np.ndarray  # int32[H + T]
+    first: np.ndarray  # int32[H + 2 T], of each inbox, then of each trunk's outbox, -1: empty
+    last: np.ndarray  # int32[H + 2 T]
+    leaving: np.ndarray  # int64[T], frames in each outbox
     frames: Frames
     arrived: Batch
     out: Batch
@@ -120,67 +110,31 @@ class World(NamedTuple):
     left: np.ndarray  # int64[2], where the traffic manager says what has left
 
 
-def new_world(hosts: int, trunks: int, switches: int, ports: int, width: int) -> World:
-    """A world of so many nodes, none of which is anything yet; frames have up to `width` bytes.
+def new_world(hosts: int, trunks: int, switches: int, ports: int, memory: FrameMemory) -> World:
+    """A world of so many nodes, none of which is anything yet, with its frames in `memory`.
     `headers`, `partial`, `arrived` and `out` are empty, to be replaced."""
     batch = new_batch(0, 1, 32)
     return World(
-        state=new_table(
-            STATE, free=FRAMES, pending=-1, failed_host=-1, finished_host=-1, leaving_first=-1
-        ),
+        state=new_table(STATE, free=FRAMES, pending=-1, failed_host=-1, finished_host=-1),
         queue=new_event_queue(hosts),
         fabric=new_event_queue(trunks + switches),
         hosts=np.zeros(hosts, HOST),
         pauses=np.zeros((0, 3), np.int64),
-        identity=np.zeros((hosts, 12), np.uint8),
+        identity=np.zeros((hosts, 16), np.uint8),
         headers=np.zeros((0, FRAME_OVERHEAD), np.uint8),
         partial=np.zeros(0, np.int64),
         trunks=np.zeros((trunks, 2), np.int64),
         switches=np.zeros(switches, SWITCH),
         leads=np.full((switches, ports), -1, np.int32),
         background=np.full((switches, ports), -1, np.int32),
-        first=np.full(hosts + trunks, -1, np.int32),
-        last=np.full(hosts + trunks, -1, np.int32),
-        frames=new_frames(FRAMES, width),
+        first=np.full(hosts + 2 * trunks, -1, np.int32),
+        last=np.full(hosts + 2 * trunks, -1, np.int32),
+        leaving=np.zeros(trunks, np.int64),
+        frames=memory.new_frames(FRAMES),
         arrived=batch,
         out=batch,
         places=np.zeros(3, np.int64),
         deadline=np.zeros(1, np.int64),
-        frame=np.zeros(width, np.uint8),
+        frame=np.zeros(memory.frame_bytes, np.uint8),
         left=np.zeros(2, np.int64),
     )
-
-
-def new_frames(rows: int, width: int) -> Frames:
-    return Frames(
-        bytes=np.zeros((rows, width), np.uint8),
-        length=np.zeros(rows, np.int64),
-        when_ns=np.zeros(rows, np.int64),
-        next=np.full(rows, -1, np.int32),
-        inbox=np.zeros(rows, np.int32),
-        free=np.arange(rows, dtype=np.int32),
-    )
-
-
-def larger(world: World) -> World:
-    """The same world with room for twice as many frames on their way."""
-    old = world.frames
-    rows, width = old.bytes.shape
-    new = new_frames(2 * rows, width)
-    for name in ("bytes", "length", "when_ns", "next", "inbox"):
-        getattr(new, name)[:rows] = getattr(old, name)
-    free = int(world.state[0].free)
-    new.free[:free] = old.free[:free]
-    new.free[free : free + rows] = np.arange(rows, 2 * rows)
-    world.state[0].free += rows
-    return world._replace(frames=new)
-
-
-def empty(world: World, inbox: int) -> None:
-    """Drop the frames on their way to an inbox."""
-    row = int(world.first[inbox])
-    while row >= 0:
-        world.frames.free[world.state[0].free] = row
-        world.state[0].free += 1
-        row = int(world.frames.next[row])
-    world.first[inbox] = -1

@@ -28,9 +28,10 @@ from testbed.schemes import new_machine
 from testbed.setup import Platform, Setup
 from testbed.setup.host_specs import host_specs
 from testbed.setup.records import NewPart
-from testbed.simulate import background, event_queue
+from testbed.simulate import background, event_queue, loop
+from testbed.simulate.frames import FrameMemory
 from testbed.simulate.packing import packed
-from testbed.simulate.state import World, empty, new_world
+from testbed.simulate.state import World, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload import rank_graph, worker
 from testbed.workload.background import PORT as BACKGROUND_PORT
@@ -55,6 +56,7 @@ class Node:
     stepper: Stepper
     members: tuple[Any, ...] = ()  # the machines of its further roles, as of spec.members
     kept: Any = None  # what must live as long
+    hot_bytes: int = 0  # from the machine's words on, what every step reads
 
     @property
     def roles(self) -> Iterator[tuple[HostSpec, Any]]:
@@ -77,11 +79,17 @@ class Node:
 
     @classmethod
     def of(
-        cls, spec: HostSpec, machine: Any, room: np.ndarray, batches: tuple[Placed, Placed]
+        cls,
+        spec: HostSpec,
+        machine: Any,
+        room: np.ndarray,
+        batches: tuple[Placed, Placed],
+        hot_bytes: int = 0,
     ) -> Node:
         """`machine` in its place, with its words in `room`, to be stepped with these batches."""
         arrived, out = batches
-        return cls(spec, machine, Placed(machine, room), Stepper(machine, arrived.part, out.part))
+        made = Placed(machine, room), Stepper(machine, arrived.part, out.part)
+        return cls(spec, machine, *made, hot_bytes=hot_bytes)
 
     @property
     def is_worker(self) -> bool:
@@ -111,6 +119,7 @@ class Nodes:
     switches: dict[str, Switch]
     worlds: list[Placed]
     batches: tuple[Placed, Placed]
+    memory: FrameMemory
     draws: dict[str, int] = field(default_factory=dict)  # by host: how far its random stream is
     headers: int = 0  # rows of World.headers that have been given away
     headers_of: dict[int, tuple[int, int]] = field(default_factory=dict)  # first row, and how many
@@ -147,14 +156,13 @@ class Nodes:
             headers = [_header(there, ours, ip, peer) for peer in peers]
             first = self._place_headers(number, headers)
             world = self.world
-            identity = ours + ip + struct.pack("!H", wire.PORT)
-            world.identity[number] = np.frombuffer(identity, np.uint8)
+            world.identity[number] = _identity(ours, ip, wire.PORT)
             port = topology.port_to(gateway, node.spec.host)
             world.hosts[number] = np.zeros((), world.hosts.dtype)
             row = world.hosts[number]
             row.switch, row.port = switches[gateway], port
             row.step = node.stepper.address
-            row.machine = node.placed.address
+            row.machine, row.hot_bytes = node.placed.address, node.hot_bytes
             row.status = node.machine.status.ctypes.data
             row.is_worker = int(node.is_worker)
             _delays(self.setup.platform, "worker" if node.is_worker else "server", row)
@@ -183,8 +191,7 @@ class Nodes:
             ]
             header = self._place_headers(number, headers)
             world = self.world
-            identity = ours + ip + struct.pack("!H", BACKGROUND_PORT)
-            world.identity[number] = np.frombuffer(identity, np.uint8)
+            world.identity[number] = _identity(ours, ip, BACKGROUND_PORT)
             port = topology.port_to(gateway, name)
             row = world.hosts[number]
             row.switch, row.port = switches[gateway], port
@@ -229,7 +236,7 @@ class Nodes:
                 self.world.state[0].open -= 1
             self.world.leads[row.switch, row.port] = -1
             event_queue.put(self.world.queue, number, event_queue.NEVER)
-            empty(self.world, number)
+            loop.empty(self.worlds[0], number)
 
     def on_new_way(self, new: NewPart, now_ns: int) -> None:
         """A host goes on with another part of a plan, from `now_ns` on."""
@@ -255,7 +262,7 @@ class Nodes:
         first, count = self.headers_of.pop(number)
         self.free_headers.setdefault(count, []).append(first)
         event_queue.put(self.world.queue, number, event_queue.NEVER)
-        empty(self.world, number)
+        loop.empty(self.worlds[0], number)
 
 
 def build(setup: Setup, compiled: Compiled) -> Nodes:
@@ -274,8 +281,9 @@ def build(setup: Setup, compiled: Compiled) -> Nodes:
     }
     ends = len(background.hosts_of(setup.flows, topology))
     longest = max((flow.packet_bytes for flow in setup.flows), default=0)
-    world = _world(platform, hosts + ends, switches, batches, longest)
-    nodes = Nodes(setup, [None] * hosts, switches, [Placed(world)], batches)
+    memory = FrameMemory(max(platform.longest_frame_bytes, longest))
+    world = _world(platform.topology, hosts + ends, switches, batches, memory)
+    nodes = Nodes(setup, [None] * hosts, switches, [Placed(world)], batches, memory)
     nodes.add_background(hosts)
     world.state[0].open = sum(job.workers for job in setup.listed)
     if platform.arrivals:
@@ -303,14 +311,14 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
             if len(machines) > own:
                 machine = _counting_with(machine, machines[own])
             machines.append(machine)
-    machines, rooms = packed(machines)
+    machines, rooms, hot = packed(machines)
     nodes, place = [], 0
     for spec in specs:
         end = place + 1 + len(spec.members)
         if spec.members:
             nodes.append(Node.grouped(spec, machines[place:end], batches))
         else:
-            nodes.append(Node.of(spec, machines[place], rooms[place], batches))
+            nodes.append(Node.of(spec, machines[place], rooms[place], batches, hot[place]))
         place = end
     return nodes
 
@@ -364,19 +372,16 @@ def _trunks(topology: Topology) -> dict[tuple[str, int], tuple[str, int]]:
 
 
 def _world(
-    platform: Platform,
+    topology: Topology,
     hosts: int,
     switches: dict[str, Switch],
     batches: tuple[Placed, Placed],
-    longest_bytes: int = 0,
+    memory: FrameMemory,
 ) -> World:
-    """A world without hosts, but with numbers for so many. `longest_bytes`: of frames that are not
-    of jobs."""
-    topology = platform.topology
+    """A world without hosts, but with numbers for so many."""
     trunks = _trunks(topology)
     ports = 1 + max(port for name in switches for port in topology.ports(name))
-    width = -(-max(platform.longest_frame_bytes, longest_bytes) // 64) * 64
-    world = new_world(hosts, len(trunks), len(switches), ports, width)
+    world = new_world(hosts, len(trunks), len(switches), ports, memory)
     numbers = {name: number for number, name in enumerate(switches)}
     for trunk, ((name, port), (other, far)) in enumerate(trunks.items()):
         world.leads[numbers[name], port] = hosts + trunk
@@ -418,6 +423,11 @@ def _functions(switch: Switch) -> tuple[int, ...]:
     entry = switch.entry_points()
     names = "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear"
     return (switch.address, *(entry[name] for name in names))
+
+
+def _identity(mac: bytes, ip: bytes, port: int) -> np.ndarray:
+    """A row of World.identity."""
+    return np.frombuffer(mac + bytes(2) + ip + struct.pack("!H", port) + bytes(2), np.uint8)
 
 
 def _mac(text: str) -> bytes:

@@ -73,12 +73,19 @@ if INTERPRETED:
         """The int64 at an address."""
         return ctypes.c_int64.from_address(int(address)).value
 
+    def poke(address: int, value: int) -> None:
+        """Set the int64 at an address."""
+        ctypes.c_int64.from_address(int(address)).value = int(value)
+
     def copy(target: Any, source: Any, count: Any) -> None:
         """Copy `count` bytes between addresses that do not overlap."""
         ctypes.memmove(int(target), int(source), int(count))
 
     def prefetch(address: int, count: int) -> None:
         """Have the processor fetch `count` bytes, which will be read soon. Only costs time here."""
+
+    def prefetch_to_write(address: int, count: int) -> None:
+        """The same of bytes that will be written."""
 
 else:
 
@@ -90,6 +97,19 @@ else:
             return builder.load(builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
 
         return types.int64(types.int64), generate
+
+    @intrinsic
+    def _poke(typing_context, address, value):
+        def generate(context, builder, signature, args):
+            builder.store(args[1], builder.inttoptr(args[0], ir.IntType(64).as_pointer()))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    @njit(cache=True)
+    def poke(address, value):
+        """Set the int64 at an address."""
+        _poke(address, value)  # type: ignore[call-arg]  # numba gives the first
 
     @intrinsic
     def _copy(typing_context, target, source, count):
@@ -106,25 +126,32 @@ else:
         """Copy `count` bytes between addresses that do not overlap."""
         _copy(target, source, count)  # type: ignore[call-arg]  # numba gives the first
 
-    @intrinsic
-    def _prefetch(typing_context, address):
+    def _prefetch(typing_context, address, to_write):
         def generate(context, builder, signature, args):
             byte = ir.IntType(8).as_pointer()
             flag = ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
             function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-            reading, every_level, data = (
-                ir.Constant(flag, 0),
+            writing, every_level, data = (
+                ir.Constant(flag, int(to_write.literal_value)),
                 ir.Constant(flag, 3),
                 ir.Constant(flag, 1),
             )
-            builder.call(function, [builder.inttoptr(args[0], byte), reading, every_level, data])
+            builder.call(function, [builder.inttoptr(args[0], byte), writing, every_level, data])
             return context.get_dummy_value()
 
-        return types.void(types.int64), generate
+        return types.void(types.int64, to_write), generate
+
+    _prefetch_line: Any = intrinsic(prefer_literal=True)(_prefetch)
 
     @njit(cache=True)
     def prefetch(address, count):
         """Have the processor fetch `count` bytes, which will be read soon."""
         for line in range(0, count, 64):
-            _prefetch(address + line)
+            _prefetch_line(address + line, 0)
+
+    @njit(cache=True)
+    def prefetch_to_write(address, count):
+        """The same of bytes that will be written."""
+        for line in range(0, count, 64):
+            _prefetch_line(address + line, 1)

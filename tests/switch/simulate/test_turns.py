@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from testbed.runtimes.program import prepare
-from testbed.simulate import loop, turns, world
-from testbed.simulate.event_queue import NEVER
-from testbed.simulate.parts import Parts
-from tests.support.experiments import memory_line, setup_of
+from testbed.simulate import turns
+from tests.support.event_orders import (
+    assert_equal,
+    ended,
+    everything,
+    go_on_until,
+    in_order,
+    started,
+)
+from tests.support.experiments import memory_line
 from tests.support.matrix import first_of
 
 TEXT = """
@@ -46,50 +50,6 @@ def source(system: str, topology: str = STAR, delay: str = "1 us", links: str = 
     return TEXT.format(system=system, topology=topology, delay=delay, links=links, memory=memory)
 
 
-def started(text: str) -> Parts:
-    setup = setup_of(text)
-    return Parts(world.build(setup, prepare(setup).compiled))
-
-
-def in_order(text: str) -> Parts:
-    made = started(text)
-    made.nodes.world.state[0].to_switch_ns = 0
-    return made
-
-
-def ended(run: Parts, step_ns: int = NEVER - 1, events: int = 10**9) -> int:
-    """Run to the end, in pieces; returns when that was."""
-    until_ns = min(step_ns, NEVER - 1)
-    while (reason := run.run(until_ns, events)) != loop.FINISHED:
-        assert reason in (loop.TIME_REACHED, loop.EVENTS_HANDLED)
-        if reason == loop.TIME_REACHED:
-            until_ns += step_ns
-    return run.now_ns
-
-
-def everything(run: Parts) -> dict[str, np.ndarray | list]:
-    """Counters, times and memory of hosts, links and switches."""
-    found: dict[str, np.ndarray | list] = {}
-    for number, node in run.nodes.present:
-        found[f"counters {number}"] = node.machine.counters.copy()
-        row = run.nodes.world.hosts[number]
-        names = ("free_ns", "draws", "packets_sent", "packets_received", "bytes_sent", "discarded")
-        found[f"host {number}"] = [int(row[name]) for name in names]
-        if node.is_worker:
-            found[f"ends {number}"] = node.machine.source.end_ns.copy()
-    for name, switch in run.nodes.switches.items():
-        found[f"links of {name}"] = switch.port_stats()
-        for register in switch.compiled.info.registers:
-            found[f"{name} {register.name}"] = switch.register_read(register.name)
-    return found
-
-
-def assert_equal(one: dict, other: dict) -> None:
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        assert np.array_equal(value, other[name]), name
-
-
 @pytest.mark.parametrize(("system", "topology", "delay", "links"), first_of(CASES, 4))
 def test_turns_change_nothing(system, topology, delay, links):
     text = source(system, topology, delay, links)
@@ -98,8 +58,7 @@ def test_turns_change_nothing(system, topology, delay, links):
     end_ns = ended(by_turns)
     one_by_one = in_order(text)
     assert ended(one_by_one) <= end_ns
-    one_by_one.nodes.world.state[0].goes_on = 1  # as the others have done
-    one_by_one._run_part(0, end_ns, 10**9)
+    go_on_until(one_by_one, end_ns)
     assert one_by_one.events > 5_000
     assert_equal(everything(by_turns), everything(one_by_one))
 

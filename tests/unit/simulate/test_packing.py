@@ -50,7 +50,7 @@ def arrays(part):
 
 def test_arrays_keep_what_they_hold_and_their_kind():
     before = [machine(1), machine(20)]
-    after, _ = packed(before)
+    after, *_ = packed(before)
     for old, new in zip(before, after, strict=True):
         assert type(new) is Machine and type(new.inner) is Inner
         for one, other in zip(arrays(old), arrays(new), strict=True):
@@ -62,7 +62,7 @@ def test_arrays_keep_what_they_hold_and_their_kind():
 
 
 def test_shared_arrays_stay_shared_and_others_stay_apart():
-    after, rooms = packed([machine(1), machine(20)])
+    after, rooms, _ = packed([machine(1), machine(20)])
     first, second = after
     assert first.counters is first.again
     assert first.shared is second.shared
@@ -77,7 +77,7 @@ def test_shared_arrays_stay_shared_and_others_stay_apart():
 
 def test_a_machine_is_packed_but_for_large_arrays():
     before = [machine(1), machine(20)]
-    after, rooms = packed(before)
+    after, rooms, _ = packed(before)
     for old, new, room in zip(before, after, rooms, strict=True):
         assert new.large is old.large
         assert room.dtype == np.int64 and room.size == sum(1 + 2 * a.ndim for a in arrays(new))
@@ -85,3 +85,13 @@ def test_a_machine_is_packed_but_for_large_arrays():
         # Its words, then what is small, then the rest.
         assert room.ctypes.data < new.counters.ctypes.data < new.table.ctypes.data
         assert new.table.ctypes.data < room.ctypes.data + 16 * LINE_BYTES
+
+
+def test_a_machine_begins_with_its_words_and_short_arrays():
+    """So what every step reads is prefetched in one piece (loop.py)."""
+    after, rooms, hot = packed([machine(1), machine(20)])
+    for each, room, count in zip(after, rooms, hot, strict=True):
+        begin = room.ctypes.data
+        short = [room, each.counters, np.asarray(each.state)]
+        assert all(begin <= part.ctypes.data < begin + count for part in short)
+        assert begin + count == each.table.ctypes.data
