@@ -97,6 +97,20 @@ STATE = record(
     "row",  # of the iteration in the tables of times
 )
 
+# A flight, in half a line of the cache
+FLIGHT = np.dtype(
+    (
+        np.record,
+        [
+            ("sent_ns", np.int64),  # last transmission
+            ("armed_ns", np.int64),  # since when its timer runs
+            ("due_ns", np.int64),  # resend time
+            ("fragment", np.int32),
+            ("attempts", np.int32),
+        ],
+    )
+)
+
 # Bits of SendScoreboard.status
 SENT = 1
 RECEIVED = 2
@@ -128,11 +142,7 @@ class SendScoreboard(NamedTuple):
     flight: np.ndarray  # int32[F], of a fragment in flight
     sent_order: np.ndarray  # int32[F], fragments in the order in which they are sent; int32[0] if
     #                         there is no span. With fifo order the same on all workers
-    fragment: np.ndarray  # int32[F], of a flight
-    attempts: np.ndarray  # uint8[F], of a flight
-    sent_ns: np.ndarray  # int64[F], last transmission of a flight
-    armed_ns: np.ndarray  # int64[F], since when a flight's timer runs
-    due_ns: np.ndarray  # int64[F], resend time of a flight
+    flights: np.ndarray  # FLIGHT[F]
     timers: np.ndarray  # int32[F], heap of flights by due_ns
     queue: np.ndarray  # int32[Q], flights by due_ns, in a ring; NONE: taken out; Q: a power of two
     ended: np.ndarray  # int32[F], flights to use again, the last one first
@@ -142,7 +152,7 @@ class SendScoreboard(NamedTuple):
 
 
 # Of SendScoreboard, what is of flights.
-FLIGHTS = ("fragment", "attempts", "sent_ns", "armed_ns", "due_ns", "timers", "ended")
+FLIGHTS = ("flights", "timers", "ended")
 
 
 def new_scoreboard(
@@ -178,11 +188,7 @@ def new_scoreboard(
         status=np.zeros(fragments, np.uint8),
         flight=np.zeros(fragments, np.int32),
         sent_order=_new_sent_order(first, order) if span else np.zeros(0, np.int32),
-        fragment=np.zeros(fragments, np.int32),
-        attempts=np.zeros(fragments, np.uint8),
-        sent_ns=np.zeros(fragments, np.int64),
-        armed_ns=np.zeros(fragments, np.int64),
-        due_ns=np.zeros(fragments, np.int64),
+        flights=np.zeros(fragments, FLIGHT),
         timers=np.zeros(fragments, np.int32),
         queue=np.zeros(min(1 << (fragments - 1).bit_length(), MAX_QUEUE), np.int32),
         ended=np.zeros(fragments, np.int32),
@@ -385,11 +391,12 @@ def mark_sent(scoreboard, fragment, now, timeout):
         flight = state.begun
         state.begun += 1
     scoreboard.flight[fragment] = flight
-    scoreboard.fragment[flight] = fragment
-    scoreboard.attempts[flight] = 0
-    scoreboard.sent_ns[flight] = now
-    scoreboard.armed_ns[flight] = now
-    scoreboard.due_ns[flight] = now + timeout
+    row = scoreboard.flights[flight]
+    row.fragment = fragment
+    row.attempts = 0
+    row.sent_ns = now
+    row.armed_ns = now
+    row.due_ns = now + timeout
     _arm(scoreboard, flight)
     if tensor <= state.cursor and _shared(scoreboard, tensor):
         state.urgent += 1
@@ -403,13 +410,13 @@ def mark_sent(scoreboard, fragment, now, timeout):
 def sent_ns(scoreboard, fragment):
     """Time at which a fragment was last sent that has no result, or whose result is just being
     taken in."""
-    return scoreboard.sent_ns[scoreboard.flight[fragment]]
+    return scoreboard.flights[scoreboard.flight[fragment]].sent_ns
 
 
 @njit(cache=True)
 def mark_missed(scoreboard, fragment, now):
     """Note that a fragment must be sent again soon. One call per loss is enough."""
-    scoreboard.sent_ns[scoreboard.flight[fragment]] = now
+    scoreboard.flights[scoreboard.flight[fragment]].sent_ns = now
 
 
 @njit(cache=True)
@@ -417,7 +424,7 @@ def mark_tried_again(scoreboard, fragment, now):
     """A fragment that a switch has refused is sent once more now; its timer runs on, since that may
     go on for ever."""
     scoreboard.status[fragment] |= RESENT
-    scoreboard.sent_ns[scoreboard.flight[fragment]] = now
+    scoreboard.flights[scoreboard.flight[fragment]].sent_ns = now
 
 
 @njit(cache=True)
@@ -426,24 +433,25 @@ def mark_sent_again(scoreboard, fragment, now, retry):
     state = scoreboard.state
     flight = np.int64(scoreboard.flight[fragment])
     _count_attempt(scoreboard, flight, now)
-    due = now + backoff_ns(retry, scoreboard.attempts[flight])
-    if due >= scoreboard.due_ns[flight]:
+    due = now + backoff_ns(retry, scoreboard.flights[flight].attempts)
+    if due >= scoreboard.flights[flight].due_ns:
         return
     for i in range(state.queued):
         place = (state.queue_first + i) & (scoreboard.queue.size - 1)
         if scoreboard.queue[place] == flight:
             scoreboard.queue[place] = NONE
-            scoreboard.due_ns[flight] = due
-            state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+            scoreboard.flights[flight].due_ns = due
+            _push_timer(scoreboard, flight)
             return
-    heap.decrease_due(scoreboard.timers, state.timers, scoreboard.due_ns, flight, due)
+    due_ns = scoreboard.flights["due_ns"]
+    heap.decrease_due(scoreboard.timers, state.timers, due_ns, flight, due)
 
 
 @njit(cache=True)
 def _arm(scoreboard, flight):
     """Have a flight's timer run, up to its due_ns."""
     state = scoreboard.state
-    due = scoreboard.due_ns[flight]
+    due = scoreboard.flights[flight].due_ns
     room = state.queued < scoreboard.queue.size
     if room and (state.queued == 0 or due >= state.queue_due_ns):
         place = (state.queue_first + state.queued) & (scoreboard.queue.size - 1)
@@ -451,7 +459,20 @@ def _arm(scoreboard, flight):
         state.queued += 1
         state.queue_due_ns = due
     else:
-        state.timers = heap.push(scoreboard.timers, state.timers, scoreboard.due_ns, flight)
+        _push_timer(scoreboard, flight)
+
+
+@njit(cache=True)
+def _push_timer(scoreboard, flight):
+    state = scoreboard.state
+    due_ns = scoreboard.flights["due_ns"]
+    state.timers = heap.push(scoreboard.timers, state.timers, due_ns, flight)
+
+
+@njit(cache=True)
+def _pop_timer(scoreboard):
+    state = scoreboard.state
+    state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.flights["due_ns"])
 
 
 @njit(cache=True)
@@ -469,15 +490,16 @@ def _is_first_queued(scoreboard):
     if state.queued == 0 or state.timers == 0:
         return state.queued > 0
     queued = np.int64(scoreboard.queue[state.queue_first])
-    return scoreboard.due_ns[queued] <= scoreboard.due_ns[scoreboard.timers[0]]
+    return scoreboard.flights[queued].due_ns <= scoreboard.flights[scoreboard.timers[0]].due_ns
 
 
 @njit(cache=True)
 def _count_attempt(scoreboard, flight, now):
-    scoreboard.status[scoreboard.fragment[flight]] |= RESENT
-    scoreboard.sent_ns[flight] = now
-    scoreboard.armed_ns[flight] = now
-    scoreboard.attempts[flight] = min(scoreboard.attempts[flight] + 1, MAX_ATTEMPTS)
+    row = scoreboard.flights[flight]
+    scoreboard.status[row.fragment] |= RESENT
+    row.sent_ns = now
+    row.armed_ns = now
+    row.attempts = min(row.attempts + 1, MAX_ATTEMPTS)
 
 
 @njit(cache=True)
@@ -517,19 +539,21 @@ def next_resend_ns(scoreboard):
     while state.queued > 0:
         flight = np.int64(scoreboard.queue[state.queue_first])
         if flight != NONE:
-            if not has_result(scoreboard, scoreboard.fragment[flight]):
+            if not has_result(scoreboard, scoreboard.flights[flight].fragment):
                 break
             scoreboard.ended[state.ended] = flight
             state.ended += 1
         _leave_queue(state, scoreboard.queue.size)
-    while state.timers > 0 and has_result(scoreboard, scoreboard.fragment[scoreboard.timers[0]]):
+    while state.timers > 0:
+        if not has_result(scoreboard, scoreboard.flights[scoreboard.timers[0]].fragment):
+            break
         scoreboard.ended[state.ended] = scoreboard.timers[0]
         state.ended += 1
-        state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.due_ns)
+        _pop_timer(scoreboard)
     if _is_first_queued(scoreboard):
-        return scoreboard.due_ns[scoreboard.queue[state.queue_first]]
+        return scoreboard.flights[scoreboard.queue[state.queue_first]].due_ns
     if state.timers > 0:
-        return scoreboard.due_ns[scoreboard.timers[0]]
+        return scoreboard.flights[scoreboard.timers[0]].due_ns
     return -1
 
 
@@ -560,18 +584,19 @@ def resend(scoreboard, now, timeout, retry):
             _leave_queue(state, scoreboard.queue.size)
         else:
             flight = np.int64(scoreboard.timers[0])
-            state.timers = heap.pop(scoreboard.timers, state.timers, scoreboard.due_ns)
+            _pop_timer(scoreboard)
+        row = scoreboard.flights[flight]
         waits = timeout
-        if scoreboard.attempts[flight] > 0:
-            waits = backoff_ns(retry, scoreboard.attempts[flight])
-        if scoreboard.armed_ns[flight] + waits <= now:
+        if row.attempts > 0:
+            waits = backoff_ns(retry, row.attempts)
+        if row.armed_ns + waits <= now:
             break
-        scoreboard.due_ns[flight] = scoreboard.armed_ns[flight] + waits
+        row.due_ns = row.armed_ns + waits
         _arm(scoreboard, flight)
     _count_attempt(scoreboard, flight, now)
-    scoreboard.due_ns[flight] = now + backoff_ns(retry, scoreboard.attempts[flight])
+    row.due_ns = now + backoff_ns(retry, row.attempts)
     _arm(scoreboard, flight)
-    return np.int64(scoreboard.fragment[flight])
+    return np.int64(row.fragment)
 
 
 @njit(cache=True)

@@ -233,14 +233,14 @@ def test_a_first_timer_is_put_off_when_round_trips_have_grown():
             scoreboard, int(send_scoreboard.next_fragment(scoreboard, 9)), now, 100
         )
     assert send_scoreboard.resend(scoreboard, 115, 150, 150) == -1
-    assert [int(scoreboard.due_ns[scoreboard.flight[fragment]]) for fragment in (0, 1)] == [
+    assert [int(scoreboard.flights[scoreboard.flight[fragment]].due_ns) for fragment in (0, 1)] == [
         150,
         160,
     ]
     assert send_scoreboard.next_resend_ns(scoreboard) == 150
     assert send_scoreboard.resend(scoreboard, 150, 150, 20) == 0
     # What has been sent again does not wait for the longest of round trips.
-    due = int(scoreboard.due_ns[scoreboard.flight[0]])
+    due = int(scoreboard.flights[scoreboard.flight[0]].due_ns)
     assert due == 170
     assert send_scoreboard.resend(scoreboard, due, 10**9, 20) == 0
 
@@ -297,7 +297,7 @@ def test_flights_are_used_again():
             send_scoreboard.mark_received(scoreboard, fragment - 7, now)
         send_scoreboard.next_resend_ns(scoreboard)
     assert scoreboard.state.begun == 8
-    assert sorted(scoreboard.fragment[:8]) == list(range(992, 1000))
+    assert sorted(scoreboard.flights["fragment"][:8]) == list(range(992, 1000))
     send_scoreboard.mark_sent_again(scoreboard, 995, 5000, 50)
     assert send_scoreboard.sent_ns(scoreboard, 995) == 5000
 
