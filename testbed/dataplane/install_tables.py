@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.dataplane.table_calls import addresses
 from testbed.paths import P4
 from testbed.protocols.sizes import FEWEST_JOBS, job_places, rounded_bits
-from testbed.routing.tree import next_hop
+from testbed.routing.tree import routes
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
@@ -35,19 +35,22 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
     return platform.program, definitions, (P4,)
 
 
-def install(setup: Setup, switch: str, client: Any) -> None:
+def install(setup: Setup, switch: str, client: Any, with_routes: bool = True) -> None:
     """Fill all tables and multicast groups of one switch, in one batch.
 
     `client` is the switch's control interface (p4engine.control.client.Client)."""
-    client.batch(list(entries_of(setup, switch, setup.jobs).values()))
+    client.batch(list(entries_of(setup, switch, setup.jobs, with_routes).values()))
 
 
-def entries_of(setup: Setup, switch: str, jobs: Iterable[int]) -> dict[tuple, tuple]:
+def entries_of(
+    setup: Setup, switch: str, jobs: Iterable[int], with_routes: bool = True
+) -> dict[tuple, tuple]:
     """The control calls that fill the tables and multicast groups of one switch, for these jobs, by
     the thing that they set (`entry_of`), in order."""
     calls: list[tuple] = []
     platform = setup.platform
-    _install_routes(platform.topology, switch, calls)
+    if with_routes:
+        _install_routes(platform.topology, switch, calls)
     _install_marks(platform, switch, calls)
     platform.scheme.tables(setup, switch, calls)
     if platform.admission == "port":
@@ -91,14 +94,13 @@ def entry_of(call: tuple) -> tuple:
 
 
 def _install_routes(topology: Topology, switch: str, calls: list[tuple]) -> None:
-    for node in (*topology.hosts, *topology.switches):
-        hop = next_hop(topology, switch, node)
-        if hop is None:
-            continue
-        port, neighbour = hop
-        _, ip = addresses(topology, node)
-        mac, _ = addresses(topology, neighbour)
-        calls.append(("table_add", "route", "forward", [(ip, 32)], [port, mac]))
+    of = topology.derived(
+        "addresses",
+        lambda: {node: addresses(topology, node) for node in (*topology.hosts, *topology.switches)},
+    )
+    for node, port, neighbour in routes(topology, switch):
+        parameters = [port, of[neighbour][0]]
+        calls.append(("table_add", "route", "forward", [(of[node][1], 32)], parameters))
 
 
 def _install_marks(platform: Platform, switch: str, calls: list[tuple]) -> None:

@@ -13,7 +13,7 @@ switch that only forwards is a node of the tree like any other, but never the ro
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from testbed.errors import UserError
@@ -29,6 +29,22 @@ def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | 
         up = topology.is_linked(switch, target)
         return (topology.port_to(switch, target), target) if up else None
     return _hop(topology, switch, last, topology.local_rank(target))
+
+
+def routes(topology: Topology, switch: str) -> Iterator[tuple[str, int, str]]:
+    """(node, port, neighbour) for every node to which a switch has a way."""
+    hops: dict[tuple[str, int], tuple[int, str] | None] = {}  # by last switch and rail
+    for node in (*topology.hosts, *topology.switches):
+        last = switch_of(topology, node) if topology.is_host(node) else switch
+        if last == switch:
+            hop = next_hop(topology, switch, node)
+        else:
+            key = last, topology.local_rank(node)
+            if key not in hops:
+                hops[key] = _hop(topology, switch, *key)
+            hop = hops[key]
+        if hop is not None:
+            yield node, *hop
 
 
 def next_hops(

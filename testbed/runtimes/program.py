@@ -117,17 +117,20 @@ def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Any:
 
 
 def _dry_run(setup: Setup, path: Path, make: Callable[[str, Sequence[int]], Any]) -> None:
-    """Configure each switch in this process, and read the registers that a run reads.
+    """Configure each switch in this process, and read the registers that a run reads. Routes and
+    registers are of one kind at all switches, so the first one tells.
 
     make: a switch of that name with these ports."""
     platform, topology = setup.platform, setup.platform.topology
     for name in topology.switches:
+        is_first = name == topology.switches[0]
         with contextlib.closing(make(name, sorted(topology.ports(name)))) as switch:
             try:
-                dataplane.install(setup, name, switch)
-                if platform.system.memory:
+                dataplane.install(setup, name, switch, with_routes=is_first)
+                if is_first and platform.system.memory:
                     dataplane.take_snapshot(platform, switch)
-                dataplane.counters(platform, switch)
+                if is_first:
+                    dataplane.counters(platform, switch)
             except MemoryError:  # the engine's is a P4Error too
                 raise
             except P4Error as error:

@@ -228,13 +228,15 @@ at: Any = intrinsic(_at)
 
 
 def _words(part: Any) -> Iterator[int]:
-    if isinstance(part, tuple):
-        for each in part:
+    for each in part:
+        if type(each) is np.ndarray:
+            yield each.__array_interface__["data"][0]
+            yield from each.shape
+            yield from each.strides
+        elif isinstance(each, np.record):
+            yield np.asarray(each).__array_interface__["data"][0]
+        else:
             yield from _words(each)
-    elif isinstance(part, np.record):
-        yield np.asarray(part).ctypes.data
-    else:
-        yield from (part.ctypes.data, *part.shape, *part.strides)
 
 
 class Placed:
@@ -244,7 +246,7 @@ class Placed:
 
     def __init__(self, part: Any, room: np.ndarray | None = None) -> None:
         self.part = part
-        self.words = np.fromiter(_words(part), np.int64)
+        self.words = np.array(list(_words(part)), np.int64)
         if room is not None:
             room[:] = self.words
             self.words = room

@@ -170,6 +170,7 @@ class Nodes:
     layers: list[int] = field(default_factory=list)
     tensors: list[int] = field(default_factory=list)
     calls: list[list[int]] = field(default_factory=list)
+    _made: tuple[int, dict[str, np.ndarray]] = (0, {})  # see `_shape`
 
     def __post_init__(self) -> None:
         self.calls = [[] for _ in range(self.ports)]
@@ -212,41 +213,25 @@ class Nodes:
         if compute is None:
             raise ValueError(f"{spec.title} computes nothing")
         iterations = job.iterations if count else 0
-        after: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-        for number in range(count):
-            for other in self.before[number]:
-                after[other].append((number, 0))
-            for other in self.carried[number]:
-                after[other].append((number, 1))
-        edges = np.array([edge for own in after for edge in own], np.int64).reshape(-1, 2)
-        depends = np.array(
-            [len(a) + len(b) for a, b in zip(self.before, self.carried, strict=True)], np.int64
-        )
+        shape = self._shape()
+        depends, first_call = shape["depends"], shape["first_call"]
         moved = np.zeros(count, np.int64) if transfers is None else transfers
         times = np.array(durations, np.int64).reshape(len(durations), count)
         more = np.zeros_like(times) if later is None else np.array(later, np.int64)
-        for table in (times, more):
-            for row in table:
-                row[:] = [varied(int(each), stream, 0, compute.speed_spread) for each in row]
-        first_call = np.cumsum([0, *map(len, self.calls)])
+        if compute.speed_spread:
+            for table in (times, more):
+                _vary(table.reshape(-1), stream, compute.speed_spread)
         never = np.full((job.iterations, len(job.tensors)), -1, np.int64)
         graph = Graph(
             state=new_record(
                 STATE, iterations=iterations, ahead=ahead, running=-1, free_ns=job.start_ns
             ),
-            kind=np.array(self.kinds, np.int64),
             duration_ns=times,
             later_ns=more,
-            layer=np.array(self.layers, np.int64),
-            tensor=np.array(self.tensors, np.int64),
             transfers=moved,
             unmoved=moved.copy(),
             early=np.zeros(count, np.int64),
             posted=np.zeros(count, np.int64),
-            first_after=np.cumsum([0, *map(len, after)]),
-            after=edges[:, 0].copy(),
-            carried=edges[:, 1].copy(),
-            depends=depends,
             turn=np.zeros(count, np.int64),
             opened=np.full(count, -1, np.int64),
             waits=np.tile(depends, (SLOTS, 1)),
@@ -256,8 +241,6 @@ class Nodes:
             heap=np.zeros(count, np.int32),
             number=np.arange(count),
             stack=np.zeros(count, np.int64),
-            first_call=first_call,
-            calls=np.array([each for own in self.calls for each in own], np.int64),
             next_call=first_call[:-1].copy(),
             oldest=first_call[:-1].copy(),
             port_turn=np.zeros(len(self.calls), np.int64),
@@ -272,12 +255,41 @@ class Nodes:
             spent_ns=np.zeros(count, np.int64),
             slow=np.asarray(compute.slow, np.int64).reshape(-1, 3),
             variation=np.array([stream, compute.jitter], np.int64),
+            **shape,
         )
         graph.waits[0] -= np.array([len(own) for own in self.carried], np.int64)
         if count:
             for iteration in range(1 + ahead):
                 _open_turn(graph, iteration, job.start_ns)
         return graph
+
+    def _shape(self) -> dict[str, np.ndarray]:
+        """What no graph of these nodes changes, once for all of them."""
+        count = len(self.kinds)
+        if self._made[0] != count or not count:
+            after: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+            for number in range(count):
+                for other in self.before[number]:
+                    after[other].append((number, 0))
+                for other in self.carried[number]:
+                    after[other].append((number, 1))
+            edges = np.array([edge for own in after for edge in own], np.int64).reshape(-1, 2)
+            before = zip(self.before, self.carried, strict=True)
+            self._made = (
+                count,
+                {
+                    "kind": np.array(self.kinds, np.int64),
+                    "layer": np.array(self.layers, np.int64),
+                    "tensor": np.array(self.tensors, np.int64),
+                    "first_after": np.cumsum([0, *map(len, after)]),
+                    "after": edges[:, 0].copy(),
+                    "carried": edges[:, 1].copy(),
+                    "depends": np.array([len(a) + len(b) for a, b in before], np.int64),
+                    "first_call": np.cumsum([0, *map(len, self.calls)]),
+                    "calls": np.array([each for own in self.calls for each in own], np.int64),
+                },
+            )
+        return self._made[1]
 
 
 def stream_of(spec: HostSpec, job: int, rank: int) -> int:
@@ -298,6 +310,12 @@ def varied(duration_ns, stream, number, share):
     draw = mix2(stream, number) >> 12  # 20 bits
     most = duration_ns * share // 1_000_000
     return duration_ns - most + (2 * most * draw >> 20)
+
+
+@njit(cache=True)
+def _vary(durations, stream, share):
+    for i in range(durations.size):
+        durations[i] = varied(durations[i], stream, 0, share)
 
 
 @njit(cache=True)

@@ -9,6 +9,8 @@ is done, and is exchanged while backward goes on.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from testbed.protocols.host_spec import HostSpec
@@ -21,20 +23,7 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Port:
     if compute is None:
         raise ValueError(f"{spec.title} computes nothing")
     layers = len(job.tensors)
-    # Nodes 0 to L - 1 are the forward steps and L opens the exchange. Layer l has its backward step
-    # in node `backward(l)` and its call in the node behind.
-    made = Nodes()
-
-    def backward(layer: int) -> int:
-        return layers + 1 + 2 * (layers - 1 - layer)
-
-    for layer in range(layers):
-        carried = [backward(layer) + 1, *([backward(0)] if layer == 0 else [])]
-        made.add(COMPUTE, [layer - 1] if layer else [], carried=carried, layer=layer)
-    made.add(OPEN, [layers - 1], port=0)
-    for layer in reversed(range(layers)):
-        made.add(COMPUTE, [layers if layer == layers - 1 else backward(layer + 1)])
-        made.add(CALL, [backward(layer)], port=0, tensor=layer)
+    made = _nodes(layers)
     own = tuple((each.forward_ns, each.backward_ns, each.update_ns) for each in job.tensors)
     times = compute.steps or (own,)
     durations = np.zeros((len(times), len(made.kinds)), np.int64)
@@ -42,8 +31,29 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Port:
     for step, row in enumerate(times):
         for layer, (forward_ns, backward_ns, update_ns) in enumerate(row):
             durations[step, layer] = forward_ns
-            durations[step, backward(layer)] = backward_ns
+            durations[step, _backward(layers, layer)] = backward_ns
             updates[step, layer] = update_ns
     stream = stream_of(spec, job.number, spec.number)
     graph = made.graph(spec, stream, durations, updates, ahead=1)
     return Port(graph, own=np.zeros(1, np.int64), lag=lags)
+
+
+@cache
+def _nodes(layers: int) -> Nodes:
+    """Nodes 0 to L - 1 are the forward steps and L opens the exchange. Layer l has its backward
+    step in node `_backward` and its call in the node behind."""
+    made = Nodes()
+    for layer in range(layers):
+        first = [_backward(layers, 0)] if layer == 0 else []
+        carried = [_backward(layers, layer) + 1, *first]
+        made.add(COMPUTE, [layer - 1] if layer else [], carried=carried, layer=layer)
+    made.add(OPEN, [layers - 1], port=0)
+    for layer in reversed(range(layers)):
+        before = layers if layer == layers - 1 else _backward(layers, layer + 1)
+        made.add(COMPUTE, [before])
+        made.add(CALL, [_backward(layers, layer)], port=0, tensor=layer)
+    return made
+
+
+def _backward(layers: int, layer: int) -> int:
+    return layers + 1 + 2 * (layers - 1 - layer)

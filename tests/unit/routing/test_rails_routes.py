@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.routing.tiers import tiers_crossed
-from testbed.routing.tree import job_tree, next_hop, next_hops, root_switch
+from testbed.routing.tree import job_tree, next_hop, next_hops, root_switch, routes
 from testbed.topos.leaf_spine import LeafSpine
 from testbed.topos.rails import Rails
 
@@ -42,6 +42,15 @@ def test_fewer_leaves_than_ranks_use_all_links() -> None:
     topology = Rails(servers=2, ranks=4, leaves=2)
     hops = [next_hop(topology, "s1", f"h{number}") for number in range(5, 9)]
     assert hops == [(5, "s3"), (6, "s4"), (7, "s3"), (8, "s4")]
+
+
+@pytest.mark.parametrize("topology", [PODS, RAILS, SHARED, PODS.failing([8, 20])])
+def test_the_routes_of_a_switch_are_its_next_hops(topology) -> None:
+    nodes = (*topology.hosts, *topology.switches)
+    for switch in topology.switches:
+        hops = {node: next_hop(topology, switch, node) for node in nodes}
+        found = {node: (port, following) for node, port, following in routes(topology, switch)}
+        assert found == {node: hop for node, hop in hops.items() if hop is not None}
 
 
 @pytest.mark.parametrize("rank", range(2))

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from p4engine.program_info import Action, Key, Table
-from p4engine.values.numbers import SMALL, ControlError, from_words, number, to_words, word_count
+from p4engine.values.numbers import (
+    SMALL,
+    ControlError,
+    from_words,
+    number,
+    small,
+    to_words,
+    word_count,
+)
 
 
 class Kind(Protocol):
@@ -164,24 +172,21 @@ def match_words(table: Table, match: Sequence[Any]) -> list[int]:
         raise ControlError(f"table {table.name} has {len(keys)} keys, {len(match)} values given")
     words: list[int] = []
     for key, value in zip(keys, match, strict=True):
-        small = _small_words(key.kind, key.width, value)  # most entries of large tables
-        words += small or key_words(key, value, f"table {table.name}, key {key.name}")
+        few = _small_words(key.kind, key.width, value)  # most entries of large tables
+        words += few or key_words(key, value, f"table {table.name}, key {key.name}")
     return words
 
 
 def _small_words(kind: str, width: int, value: Any) -> tuple[int, ...] | None:
-    """The words of a match that is written in whole numbers of one word each, None for others."""
+    """The words of a match that is written in numbers of one word each, None for others."""
     limit = SMALL[width]
     if kind == "exact":
-        return (value,) if type(value) is int and 0 <= value < limit else None
+        one = small(value, limit)
+        return None if one is None else (one,)
     if kind == "optional" or type(value) not in (tuple, list) or len(value) != 2:
         return None
-    first, second = value
-    if type(first) is not int or type(second) is not int or not 0 <= first < limit:
-        return None
-    if kind == "lpm":
-        return (first, second) if 0 <= second <= width else None
-    if not 0 <= second < limit:
+    first, second = small(value[0], limit), small(value[1], width + 1 if kind == "lpm" else limit)
+    if first is None or second is None:
         return None
     return (first & second, second) if kind == "ternary" else (first, second)
 
@@ -246,8 +251,9 @@ def param_words(action: Action, params: Any) -> list[int]:
         )
     words: list[int] = []
     for p, value in zip(expected, params, strict=True):
-        if type(value) is int and 0 <= value < SMALL[p.width]:
-            words.append(value)
+        one = small(value, SMALL[p.width])
+        if one is not None:
+            words.append(one)
             continue
         what = f"action {action.name}, parameter {p.name}"
         words += to_words(number(value, p.width, what), p.width)

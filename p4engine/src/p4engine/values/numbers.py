@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import c_uint64
+from functools import lru_cache
 from typing import Any
 
 from p4engine.frontend.diagnostics import Diagnostic, P4Error
@@ -57,19 +58,34 @@ def number(value: Any, width: int, what: str, signed: bool = False) -> int:
 
 
 def _parse(text: str, what: str) -> int:
+    try:
+        return _parsed(text)
+    except ValueError:
+        raise ControlError(f"{what}: {text!r} is not a number or an address") from None
+
+
+@lru_cache(maxsize=1 << 16)  # every switch has the same routes
+def _parsed(text: str) -> int:
     import ipaddress
 
     clean = text.strip()
-    try:
-        if clean.lower() in ("true", "false"):
-            return int(clean.lower() == "true")
-        if clean.count(":") == 5 and "::" not in clean:
-            return int(clean.replace(":", ""), 16)
-        if clean.count(".") == 3 or ":" in clean:
-            return int(ipaddress.ip_address(clean))
-        return int(clean, 0)
-    except ValueError:
-        raise ControlError(f"{what}: {text!r} is not a number or an address") from None
+    if clean.lower() in ("true", "false"):
+        return int(clean.lower() == "true")
+    if clean.count(":") == 5 and "::" not in clean:
+        return int(clean.replace(":", ""), 16)
+    if clean.count(".") == 3 or ":" in clean:
+        return int(ipaddress.ip_address(clean))
+    return int(clean, 0)
+
+
+def small(value: Any, limit: int) -> int | None:
+    """A whole number or a text as a number, if it is one and below `limit`; None for all others."""
+    if type(value) is str:
+        try:
+            value = _parsed(value)
+        except ValueError:
+            return None
+    return value if type(value) is int and 0 <= value < limit else None
 
 
 def mac_text(value: int) -> str:
