@@ -282,8 +282,9 @@ class ChunksPart(WorkerPart):
 
     partners: tuple[int, ...]  # [P], the numbers of the workers that it gives to or gets from
     # [C]: to whom its partial sum goes, -1: it completes the sum; from whom the whole sum comes,
-    # -1; whose partial sums come to it; and who gets the whole sum from it
-    chunks: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...]
+    # -1; whose partial sums come to it; who gets the whole sum from it; and how much longer than on
+    # its own link its partial sums may take, in 1/256, where the sums are for one worker
+    chunks: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...], int], ...]
     steps: int  # of an all_reduce from one worker to another, which follow each other
     # [3]: first chunk and number of those that take turns, of sums for all, of values that belong
     # to one worker each, and of calls whose values all belong to one; of these two for each root

@@ -38,6 +38,7 @@ from testbed.protocols.host_links import NONE
 from testbed.protocols.host_spec import ChunksPart, HostSpec, HostSumsSpec
 from testbed.protocols.jit import njit
 from testbed.protocols.records import new_record, record
+from testbed.protocols.worker_state import NEVER
 
 # Directions in a chunk, and of items of a queue
 UP = 0  # a partial sum
@@ -50,6 +51,7 @@ STATE = record(
     "free",  # entries in Member.free
     "held",  # rows of Member.sums that have ever been used
     "over",  # entries in Member.over
+    "paced_ps",  # time from which a partial sum for one worker may go that waits for its pace alone
     "span",  # most fragments of a tensor that have begun here and are not whole yet
     "met",  # the latest iteration that all workers are known to have begun, -1: none
 )
@@ -61,6 +63,7 @@ ORDERS = 1 << 31  # more than items of an iteration
 ADDED = 1  # this worker's own values are in the sum
 WHOLE = 2  # the sum of all workers is here
 GOING_UP = 4  # the partial sum has not arrived yet where it goes
+FOR_ONE = 8  # the sum is for one worker
 
 
 class Chunks(NamedTuple):
@@ -76,6 +79,7 @@ class Chunks(NamedTuple):
     below: np.ndarray  # int64[*], whose partial sums come
     first_after: np.ndarray  # int64[C + 1], where in `after` those begin
     after: np.ndarray  # int64[*], who gets the whole sum
+    pace: np.ndarray  # int64[C], see host_spec.ChunksPart
 
 
 class Member(NamedTuple):
@@ -105,6 +109,7 @@ class Member(NamedTuple):
     rank: np.ndarray  # int64[4F], of items, the smaller the sooner
     queue: np.ndarray  # int32[P, 4F], heaps of items by rank
     queued: np.ndarray  # int64[P]
+    free_ps: np.ndarray  # int64[P], time from which a partial sum for one worker may go there
     over: np.ndarray  # int32[F], fragments that have left and whose sum this worker does not need
     own: np.ndarray  # uint32[B + V], scratch
 
@@ -126,7 +131,9 @@ def new_member(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -
         links=host_links.new_links(
             spec, part.partners, options.ack_delay_ns, windows, worker.counters, yields=False
         ),
-        state=new_record(STATE, tensor=-1, met=-1, span=_span(part.steps, options.window)),
+        state=new_record(
+            STATE, tensor=-1, met=-1, paced_ps=NEVER, span=_span(part.steps, options.window)
+        ),
         chunks=Chunks(
             table=np.array(part.table, np.int64),
             up=np.array([each[0] for each in part.chunks], np.int64),
@@ -135,6 +142,7 @@ def new_member(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -
             below=np.array([place for own in below for place in own], np.int64),
             first_after=np.cumsum([0, *map(len, after)]),
             after=np.array([place for own in after for place in own], np.int64),
+            pace=np.array([each[4] for each in part.chunks], np.int64),
         ),
         unbegun=np.zeros(len(job.tensors), np.int64),
         begun=np.zeros(len(job.tensors), np.int64),
@@ -151,6 +159,7 @@ def new_member(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -
         rank=np.zeros(2 * rows, np.int64),
         queue=np.zeros((peers, 2 * rows), np.int32),
         queued=np.zeros(peers, np.int64),
+        free_ps=np.zeros(peers, np.int64),
         over=np.zeros(job.fragments, np.int32),
         own=np.zeros(words + job.values, np.uint32),
     )
@@ -278,7 +287,7 @@ def _delivered(member, item):
     if item & 1 == UP:
         if member.stage[place] & GOING_UP == 0:
             return
-        member.stage[place] &= ADDED | WHOLE
+        member.stage[place] &= ADDED | WHOLE | FOR_ONE
     member.uses[place] -= 1
     member.undelivered[np.int64(place >= member.stage.size // 2)] -= 1
     if member.uses[place] == 0:
@@ -384,7 +393,7 @@ def _add_own(member, scoreboard, fragment, place, now):
         member.own[words - 1 - number // 32] = wire.swap(np.uint32(1 << (number % 32)))
         _add(member, place, member.own, 0)
     if chunks.up[chunk] != NONE:  # if it begins here, its values are made when it is sent
-        stage[place] |= GOING_UP
+        stage[place] |= GOING_UP if flag == 0 else GOING_UP | FOR_ONE
         _enqueue(member, scoreboard, chunks.up[chunk], 2 * place + UP, fragment)
         return False
     stage[place] |= WHOLE
@@ -433,7 +442,7 @@ def add_ready(member, scoreboard, now):
     """Add the own gradients of tensors that have become ready, to what has come of them.
 
     Returns whether there were any, and whether that ends the iteration."""
-    state, iteration = member.state, scoreboard.state.iteration
+    state, iteration, config = member.state, scoreboard.state.iteration, member.links.config
     if iteration < 0 or not _is_open(member, iteration):
         return False, False
     before, finished = state.tensor, False
@@ -444,7 +453,15 @@ def add_ready(member, scoreboard, now):
     some = state.over > 0
     state.over = 0
     while state.tensor >= 0 and scoreboard.ready[state.tensor] == 1:
-        for fragment in range(scoreboard.first[state.tensor], scoreboard.end[state.tensor]):
+        first = scoreboard.first[state.tensor]
+        count = scoreboard.end[state.tensor] - first
+        turn = 0
+        flag, _ = payload.meant_for(member.worker, scoreboard, first)
+        if flag == wire.FOR_ONE and not payload.is_rooted(member.worker, scoreboard, first):
+            # The parts of one worker are neighbours, so each worker begins with those of another.
+            turn = count * (config.number + 1) // config.workers
+        for i in range(count):
+            fragment = first + (turn + i) % count
             finished |= _add_own(member, scoreboard, fragment, offset + fragment, now)
         member.begun[state.tensor] = 0
         member.unbegun[state.tensor] = scoreboard.first[state.tensor]
@@ -621,16 +638,29 @@ def _transmit(member, scoreboard, p, item, row, flags, now):
 
 
 @njit(cache=True)
-def _next(member, scoreboard):
-    """The peer whose next packet may go and is the first one of all; NONE if windows let none
-    go."""
+def _is_paced(member, item):
+    """True if an item is a partial sum for one worker. Nothing comes back from it, so nothing would
+    keep workers that have no others to wait for from sending long before the others, and taking the
+    links of those from which the others wait for sums. So each sends at the rate of its share of
+    the next one's link."""
+    return item & 1 == UP and member.stage[item >> 1] & FOR_ONE != 0
+
+
+@njit(cache=True)
+def _next(member, scoreboard, now):
+    """The peer whose next packet may go and is the first one of all; NONE if windows and paces let
+    none go."""
     fragments = scoreboard.state.fragments
+    member.state.paced_ps = NEVER
     found = np.int64(NONE)
     for p in range(member.queued.size):
         if member.queued[p] == 0:
             continue
         item = member.queue[p, 0]
         if found != NONE and member.rank[item] >= member.rank[member.queue[found, 0]]:
+            continue
+        if member.free_ps[p] > now * 1000 and _is_paced(member, item):
+            member.state.paced_ps = min(member.state.paced_ps, member.free_ps[p])
             continue
         if host_links.has_room(member.links, p, member.opened[(item >> 1) // fragments]):
             found = np.int64(p)
@@ -667,7 +697,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
             worker.counters[0].retransmissions += 1
             filled += 1
     while filled < packets.shape[0] and state.pacing == 0:
-        p = _next(member, scoreboard)
+        p = _next(member, scoreboard, now)
         if p == NONE or not host_links.may_send(links, now):
             break
         if waited:
@@ -678,6 +708,10 @@ def send(member, scoreboard, now, packets, lengths, destinations):
         first = member.held[item >> 1] == 0
         lengths[filled] = _transmit(member, scoreboard, p, item, packets[filled], 0, now)
         destinations[filled] = p
+        if _is_paced(member, item):
+            earliest = now * 1000 - links.config.burst_ps
+            time_ps = links.config.pace_ps * member.chunks.pace[member.chunk[item >> 1]] >> 8
+            member.free_ps[p] = max(member.free_ps[p], earliest) + time_ps
         _note_sent(member, scoreboard, item, first, now)
         filled += 1
     state.more = 1 if filled == packets.shape[0] else 0
@@ -719,4 +753,7 @@ def deadline(member, scoreboard):
     """Time of the next call of `send` if nothing arrives before; ns, NEVER if there is none."""
     if member.state.over > 0:
         return 0
-    return host_links.deadline(member.links)
+    due = host_links.deadline(member.links)
+    if member.state.paced_ps < NEVER:
+        due = min(due, (member.state.paced_ps + 999) // 1000)
+    return due

@@ -3,15 +3,19 @@ algorithm says who gives what to whom (testbed/algorithms)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from testbed.algorithms.bounds import cost
 from testbed.algorithms.chunk import NOBODY, Chunk, Group
-from testbed.algorithms.registry import SUMS, USES, chunks_of
+from testbed.algorithms.registry import ROOTED, SUMS, USES, chunks_of
 from testbed.dataplane.table_calls import forward_only
 from testbed.protocols.host_spec import ChunksPart, HostSpec, HostSumsSpec
 from testbed.setup.records import Communicator, JobSetup, Scheme, Setup
+
+Paces = dict[tuple[int, int], int]  # by pair of ranks
 
 
 class HostSums(Scheme):
@@ -46,18 +50,23 @@ class HostSums(Scheme):
 def _parts(algorithm: str, group: Group) -> tuple[ChunksPart, ...]:
     """The parts of all workers."""
     chunks: list[Chunk] = []
+    paces: list[Paces] = []  # of each chunk
     table, known = [], {}
     for use in USES:
         found = chunks_of(algorithm, use, group)
+        count = len(found) // (1 if use == SUMS else group.size)
         if found not in known:
             known[found] = len(chunks)
             chunks += found
-        table.append((known[found], len(found) // (1 if use == SUMS else group.size)))
+            roots = [number // count for number in range(len(found))]
+            paces += [_paces(algorithm, group, root) if use == ROOTED else {} for root in roots]
+        table.append((known[found], count))
     steps = cost(algorithm, "all_reduce", group).steps
-    return tuple(_part(rank, chunks, steps, tuple(table)) for rank in range(group.size))
+    made = tuple(zip(chunks, paces, strict=True))
+    return tuple(_part(rank, made, steps, tuple(table)) for rank in range(group.size))
 
 
-def _part(rank: int, chunks: list[Chunk], steps: int, table: tuple) -> ChunksPart:
+def _part(rank: int, chunks: Sequence[tuple[Chunk, Paces]], steps: int, table: tuple) -> ChunksPart:
     others: dict[int, int] = {NOBODY: NOBODY}
     partners: list[int] = []
 
@@ -68,10 +77,20 @@ def _part(rank: int, chunks: list[Chunk], steps: int, table: tuple) -> ChunksPar
         return others[partner]
 
     made = []
-    for chunk in chunks:
+    for chunk, paces in chunks:
         below, after = (tuple(map(place, of[rank])) for of in (chunk.below, chunk.after))
-        made.append((place(chunk.up[rank]), place(chunk.down[rank]), below, after))
+        up, pace = chunk.up[rank], paces.get((rank, chunk.up[rank]), 0)
+        made.append((place(up), place(chunk.down[rank]), below, after, pace))
     return ChunksPart(tuple(partners), tuple(made), steps, table)
+
+
+@lru_cache(maxsize=256)
+def _paces(algorithm: str, group: Group, root: int) -> Paces:
+    """How much longer than on a link of its own a packet of a reduce may take from one rank to
+    another, in 1/256, so that all are done when the busiest link is."""
+    found = cost(algorithm, "reduce", group, root)
+    busiest = max(map(found.received, range(group.size)), default=Fraction(0))
+    return {pair: int(256 * busiest / share) for pair, share in found.shares.items()}
 
 
 SCHEME = HostSums()

@@ -127,9 +127,12 @@ def by_system(points: Sequence[Point]) -> dict[str, list[Point]]:
 def _print(points: Sequence[Point], crossings: Sequence[str]) -> None:
     from rich.console import Console
 
+    from testbed.cli.program_output import FILE_WIDTH
     from testbed.text_table import printed
 
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_WIDTH)
     for own in by_system(points).values():
         console.print(printed(table(own)))
     for line in crossings:
@@ -146,8 +149,8 @@ def table(points: Sequence[Point]) -> Table:
         Column("type", "type", words=True),
         Column("redop", "redop", words=True),
         Column("time_us", "time\n(us)", _short, "us"),
-        Column("algbw", "algbw\n(GB/s)", "{:.2f}".format, "GB/s"),
-        Column("busbw", "busbw\n(GB/s)", "{:.2f}".format, "GB/s"),
+        Column("algbw", "algbw\n(GB/s)", _bandwidth, "GB/s"),
+        Column("busbw", "busbw\n(GB/s)", _bandwidth, "GB/s"),
         Column("wrong", "#wrong"),
         Column("bound_us", "bound\n(us)", _short, "us"),
         Column("over_bound", "time /\nbound", "{:.2f}".format),
@@ -164,6 +167,10 @@ def table(points: Sequence[Point]) -> Table:
     first = points[0]
     title = f"{first.title}: {first.collective}, {first.ranks} ranks"
     return Table(first.system, title, columns, rows)
+
+
+def _bandwidth(number: float) -> str:
+    return f"{number:.2f}" if number >= 1 else f"{number:.3g}"
 
 
 def _short(number: float) -> str:
