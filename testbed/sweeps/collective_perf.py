@@ -174,11 +174,10 @@ def _point(setting: Setting, system: str, size: int, folder: Path, console: Cons
     whole = count * ranks if collective in PARTS else count
     given = count if collective in ("all_gather", "gather") else whole
     model = folder / f"{size}.et"
-    bound = CallTime(0, 0)
-    for pause_ns in (0, PAUSES * bound.model_ns + PAUSE_NS[setting.runtime]):
-        _write(setting, VALUE_BYTES * given, model, pause_ns)
-        experiment = experiment_of(setting, system, model)
-        bound = call_time(set_up(experiment), 0, setting.warmup + 1)
+    experiment = _of(setting, system, VALUE_BYTES * given, model, 0)
+    bound = call_time(set_up(experiment), 0, setting.warmup + 1)
+    pause_ns = PAUSES * bound.model_ns + PAUSE_NS[setting.runtime]
+    experiment = _of(setting, system, VALUE_BYTES * given, model, pause_ns)
     made = folder / system
     time_ns, wrong = math.nan, 0
     try:
@@ -211,6 +210,13 @@ def experiment_of(setting: Setting, system: str, model: Path) -> Experiment:
             "iterations": setting.iterations,
         }
     )
+
+
+def _of(setting: Setting, system: str, size: int, model: Path, pause_ns: int) -> Experiment:
+    """The experiment of a point with its program, which is written. size: what a rank gives."""
+    path = model.with_stem(f"{model.stem}-{pause_ns}")  # what has been read is not read again
+    _write(setting, size, path, pause_ns)
+    return experiment_of(setting, system, path)
 
 
 def _write(setting: Setting, size: int, model: Path, pause_ns: int) -> None:

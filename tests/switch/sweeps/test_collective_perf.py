@@ -103,6 +103,13 @@ def test_switches_gain_over_a_ring_what_the_bytes_say():
     assert found["switchml", size].busbw > 100 / 8 > found["switchml", size].algbw
 
 
+def test_a_call_begins_when_the_one_before_is_over():
+    """Also where a call takes long: 4 MiB at 10 Gbit/s take 3.6 ms."""
+    size = 4 << 20
+    found = points(["switchml"], [size], iterations=1, rate="10 Gbit/s")["switchml", size]
+    assert 1 <= found.over_bound < 1.05
+
+
 def test_time_over_ranks_is_flat_logarithmic_or_linear():
     """Of a single packet."""
     took = {}
