@@ -2,15 +2,20 @@
 where the time goes.
 
     .venv/bin/python bench/virtual.py [--hosts 72] [--values 64] [--scale 1.0] [--parts]
+    .venv/bin/python bench/virtual.py --hosts 9,72,512,1024,4096 --values 64 --per-worker 4000
 
 Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, every value of every
 result checked, for each number of values per packet (`--values`, by default 64, 256 and 1,024).
-`--hosts` takes 9, 72 (eight jobs on one switch), 512 and 1024 (64 and 128 jobs of seven workers in
-seven racks and in fourteen, so that a packet passes two switches), or several of them. A gradient
-packet is one fragment's contribution of one worker. What follows from it (its sum, the result, the
-copies of the result) is part of its cost. A gigabyte is of gradients: 4 bytes for each value of
-each worker. Compilation is not part of the time.
+`--hosts` takes 9, 72 (eight jobs on one switch), 512, 1024 (64 and 128 jobs of seven workers in
+seven racks and in fourteen, so that a packet passes two switches) and 4096 (448 jobs of eight
+workers in 57 racks), or several of them. A gradient packet is one fragment's contribution of one
+worker. What follows from it (its sum, the result, the copies of the result) is part of its cost. A
+gigabyte is of gradients: 4 bytes for each value of each worker. Compilation is not part of the
+time.
 
+    --per-worker N  each worker sends N packets in two iterations, whatever the number of hosts.
+                Without it all cases have the same number of packets, so that more workers have
+                shorter iterations, whose packets cost more: a layer has fewer of them
     --jitter-time X  for how long a drawn delay of a host lasts (auto, the default, or a time; at 0
                 each frame has its own, so frames arrive in groups and there are fewer events)
     --threads N let N threads share the work of a network that can be divided (default 1)
@@ -38,6 +43,7 @@ from testbed.runtimes.program import prepare  # noqa: E402
 from testbed.schemes import set_up  # noqa: E402
 from testbed.simulate import (  # noqa: E402
     event_queue,  # noqa: E402
+    frames,  # noqa: E402
     loop,
     world,
 )
@@ -64,10 +70,12 @@ CASES = {
     72: ("{kind: star, hosts: 72}", 8, 8),
     512: ("{kind: two_level, tors: 7, hosts: 64, servers: 64}", 64, 7),
     1024: ("{kind: two_level, tors: 14, hosts: 64, servers: 128}", 128, 7),
+    4096: ("{kind: two_level, tors: 57, hosts: 64, servers: 448}", 448, 8),
 }
 PACKETS = 3_000_000  # of a case, at scale 1
+FEWEST = 1_000_000  # of a case, where the number for each worker is given
 SIZES = {"resnet50": 25_557_032, "vgg16": 138_357_544}
-PARTS = ("deliver", "machines", "send", "switches", "collect", "event queue")
+PARTS = ("deliver", "machines", "send", "switches", "collect", "event queue", "windows")
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.uintp))
 MONOTONIC = 1  # the thread's own clock would be a system call, and cost more than the parts
 PREEMPTED_NS = 50_000  # no part takes so long: another process has run
@@ -109,23 +117,33 @@ def gradient_bytes(nodes: world.Nodes) -> int:
     return sum(4 * sum(each.values for each in job.tensors) * job.iterations for job in jobs)
 
 
-def rate(hosts: int, scale: float, jitter_time: str, threads: int, values: int) -> None:
-    """Print one case."""
-    parts = start(hosts, scale, jitter_time, threads, values)
-    begin, cpu = time.perf_counter(), time.process_time()
-    reason = parts.run(event_queue.NEVER - 1, 10**12)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - begin
-    parts.close()
-    if reason != loop.FINISHED:
-        raise SystemExit(f"the run ended for reason {reason}")
-    packets, events = gradient_packets(parts.nodes), parts.events
+def rate(
+    hosts: int, scale: float, jitter_time: str, threads: int, values: int, fewest: int
+) -> None:
+    """Print one case. The run is repeated until it has had the fewest packets."""
+    set_up_s, cpu, wall, packets, size, events = 0.0, 0.0, 0.0, 0, 0, 0
+    while packets <= fewest:
+        begin = time.process_time()
+        parts = start(hosts, scale, jitter_time, threads, values)
+        set_up_s = time.process_time() - begin
+        at, at_cpu = time.perf_counter(), time.process_time()
+        reason = parts.run(event_queue.NEVER - 1, 10**12)
+        wall += time.perf_counter() - at
+        cpu += time.process_time() - at_cpu
+        parts.close()
+        if reason != loop.FINISHED:
+            raise SystemExit(f"the run ended for reason {reason}")
+        packets += gradient_packets(parts.nodes)
+        size += gradient_bytes(parts.nodes)
+        events += parts.events
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"{hosts:4} hosts, {values:4} values: {packets / cpu / 1e3:6.0f} thousand gradient packets,"
-        f" {gradient_bytes(parts.nodes) / cpu / 1e9:.2f} GB, per second of processor time"
+        f" {size / cpu / 1e9:.2f} GB, per second of processor time"
         f" ({1e9 * cpu / packets:5.0f} ns for a packet, {events / packets:.2f} events;"
-        f" {packets} packets, {cpu / wall:.0%} of a core, at most {memory:.2f} GiB;"
-        f" {len(parts)} parts, {threads} threads, {packets / wall / 1e3:.0f} thousand/s)",
+        f" {packets} packets, {cpu / wall:.0%} of a core, at most {memory:.2f} GiB, set up in"
+        f" {set_up_s:.1f} s; {len(parts)} parts, {threads} threads,"
+        f" {packets / wall / 1e3:.0f} thousand/s)",
         flush=True,
     )
 
@@ -137,11 +155,11 @@ def now_ns(scratch):
 
 
 @njit
-def timed(address, spent, scratch):
+def timed(address, until_ns, spent, scratch):
     """loop._run_by_turns with a clock between its parts."""
     world = at(address, loop.WORLD)
     state, queue, fabric = world.state[0], world.queue, world.fabric
-    trunks = world.trunks.shape[0]
+    trunks, grid_ns = world.trunks.shape[0], world.state[0].grid_ns
     mark = now_ns(scratch)
     while True:
         if state.pending >= 0:
@@ -149,18 +167,24 @@ def timed(address, spent, scratch):
                 return loop.NO_ROOM
             state.pending = -1
             mark = note(spent, 4, mark, scratch)
-        if state.open == 0:
-            return loop.FINISHED
+        last_ns = event_queue.NEVER
+        if state.open == 0 and state.goes_on == 0:
+            last_ns = state.closed_ns - state.closed_ns % grid_ns + grid_ns - 1
+        end_ns = min(until_ns, last_ns)
         first_ns = min(queue.time[event_queue.first(queue)], fabric.time[event_queue.first(fabric)])
-        begin_ns = max(state.switches_ns, first_ns)
-        stop_ns = min(max(state.hosts_ns, first_ns) + state.slice_ns, begin_ns + state.to_host_ns)
-        state.hosts_ns = stop_ns
+        if first_ns > end_ns:
+            return loop.FINISHED if last_ns < event_queue.NEVER else loop.TIME_REACHED
+        hosts_ns, switches_ns = max(state.hosts_ns, first_ns), max(state.switches_ns, first_ns)
+        limit_ns = min(end_ns + 1, hosts_ns - hosts_ns % grid_ns + grid_ns)
+        stop_ns = min(limit_ns, hosts_ns + state.slice_ns, switches_ns + state.to_host_ns)
+        state.hosts_ns = max(hosts_ns, stop_ns)
         mark = note(spent, 5, mark, scratch)
         while queue.time[event_queue.first(queue)] < stop_ns:
             host = event_queue.first(queue)
             now, row = queue.time[host], world.hosts[host]
             while now < stop_ns:
                 state.events += 1
+                state.now = max(state.now, now)
                 mark = note(spent, 5, mark, scratch)
                 count = loop._deliver(world, host, now)
                 mark = note(spent, 0, mark, scratch)
@@ -176,15 +200,17 @@ def timed(address, spent, scratch):
                 if row.is_worker == 1 and row.done == 0 and finished:
                     row.done = 1
                     state.open -= 1
+                    state.closed_ns = max(state.closed_ns, now)
                 due = max(world.deadline[0], now)
                 if world.first[host] >= 0:
-                    due = min(due, max(world.frames.when_ns[world.first[host]], now))
+                    due = min(
+                        due, max(frames.when_ns(world.frames, np.int64(world.first[host])), now)
+                    )
                 now = due
             event_queue.put(queue, host, now)
             loop._expect(world, row.switch)
             mark = note(spent, 5, mark, scratch)
-        stop_ns += state.to_switch_ns
-        state.switches_ns = stop_ns
+        stop_ns = min(limit_ns, state.hosts_ns + state.to_switch_ns)
         while fabric.time[event_queue.first(fabric)] < stop_ns:
             place = event_queue.first(fabric)
             now = fabric.time[place]
@@ -194,16 +220,16 @@ def timed(address, spent, scratch):
             else:
                 event_queue.put(fabric, place, event_queue.NEVER)
                 others_ns = fabric.time[event_queue.first(fabric)]
-                step_ns = state.slice_ns // loop.SWITCH_SLICES
-                to_ns = max(now, min(stop_ns - 1, now + step_ns, others_ns - 1))
+                to_ns = min(stop_ns - 1, now + state.slice_ns // loop.SWITCH_SLICES, others_ns - 1)
                 functions = world.switches[place - trunks]
-                loop._advance(functions.advance, (functions.manager, to_ns))
+                loop._advance(functions.advance, (functions.manager, max(now, to_ns)))
                 state.pending = place - trunks
             mark = note(spent, 3, mark, scratch)
             if not loop._collect(world, state.pending):
                 return loop.NO_ROOM
             state.pending = -1
             mark = note(spent, 4, mark, scratch)
+        state.switches_ns = max(switches_ns, stop_ns)
 
 
 @njit
@@ -227,14 +253,24 @@ def clock_cost(scratch, times):
 def parts(hosts: int, scale: float, jitter_time: str, values: int) -> None:
     """Print where the time of one case goes."""
     scratch = np.zeros(2, np.int64)
-    small = start(9, 0.001).nodes
-    timed(small.worlds[0].address, np.zeros((2, len(PARTS)), np.int64), scratch)  # compiles
+    spent = np.zeros((2, len(PARTS)), np.int64)
+    small = start(9, 0.001)
+    timed(small.nodes.worlds[0].address, -1, spent, scratch)  # compiles
     each = clock_cost(scratch, 1_000_000)
     whole = start(hosts, scale, jitter_time, values=values)
     nodes = whole.nodes
-    spent = np.zeros((2, len(PARTS)), np.int64)
-    while timed(nodes.worlds[0].address, spent, scratch) == loop.NO_ROOM:
-        whole.grow()
+    spent[:] = 0
+    run_part, loop.run = (
+        loop.run,
+        lambda part, until_ns, events: timed(part.address, until_ns, spent, scratch),
+    )
+    begin = time.process_time()
+    whole.run(event_queue.NEVER - 1, 10**12)
+    loop.run = run_part
+    spent[0, -1] = max(
+        0, 1e9 * (time.process_time() - begin) - spent[0, :-1].sum() - spent[1, :-1].sum() * each
+    )
+    spent[1, -1] = 1
     packets = gradient_packets(nodes)
     net = np.maximum(spent[0] - spent[1] * each, 0)
     print(
@@ -253,23 +289,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--hosts", default="9,72,512", help="9, 72, 512, 1024, or several")
+    parser.add_argument("--hosts", default="9,72,512", help="9, 72, 512, 1024, 4096, or several")
     parser.add_argument("--values", default="64,256,1024", help="per packet: one number or several")
     parser.add_argument("--jitter-time", default="auto", help="that a host's delay lasts")
     parser.add_argument("--threads", type=int, default=1, help="that share the work")
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the work, 1 is 3 million packets"
     )
+    parser.add_argument("--per-worker", type=int, help="packets of each worker, instead of a scale")
     parser.add_argument("--parts", action="store_true", help="where the time goes")
     options = parser.parse_args()
+    if options.per_worker is not None and options.per_worker < 1:
+        parser.error(f"--per-worker {options.per_worker}: take 1 or more")
     for hosts in options.hosts.split(","):
         if not hosts.isdigit() or int(hosts) not in CASES:
             parser.error(f"--hosts {hosts}: take some of {', '.join(map(str, CASES))}")
+        scale = options.scale
+        fewest = 0
+        if options.per_worker is not None:
+            scale = options.per_worker * CASES[int(hosts)][1] * CASES[int(hosts)][2] / PACKETS
+            fewest = FEWEST
         for values in map(int, options.values.split(",")):
             if options.parts:
-                parts(int(hosts), options.scale, options.jitter_time, values)
+                parts(int(hosts), scale, options.jitter_time, values)
             else:
-                rate(int(hosts), options.scale, options.jitter_time, options.threads, values)
+                rate(int(hosts), scale, options.jitter_time, options.threads, values, fewest)
 
 
 if __name__ == "__main__":
