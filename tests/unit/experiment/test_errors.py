@@ -21,7 +21,7 @@ TABLE = [
     ("delay: 10 us", "dely: 10 us", "line 5, links.dely: unknown key; did you mean delay?"),
     ("workers: 4", "wrokers: 4", "jobs[0].wrokers: unknown key; did you mean workers?"),
     ("workers: 4, ", "", "line 9, jobs[0].workers: missing"),
-    ("window: 64", "servers: 2", "line 6, system.servers: unknown key; an option of ps, colocated_ps; allowed:"),
+    ("window: 64", "servers: 2", "system.servers: unknown key; an option of ps, colocated_ps"),
     ("name: base", "window: 3", "window: unknown key; it belongs under system:"),
     ("name: base", "name: a\nname: b", "line 2, name: already given in line 1; keep one"),
     ("delay: 10 us", "bandwidth: 1 Mbit/s", "line 5, links.bandwidth: already given in line 4"),
