@@ -97,10 +97,10 @@ class WorkerOptions(SystemOptions):
         " job's own empty path, at least 128; for a program, including the wake-up times of its"
         " hosts (docs/training.md).",
     )
-    order: Annotated[str, Choice(("front", "fifo"))] = Field(
-        default="front",
-        description="The ready tensor that a worker sends first: the one nearest to the model's"
-        " front, or the one that was ready first.",
+    order: Annotated[str, Choice(("fifo", "front"))] = Field(
+        default="fifo",
+        description="The ready tensor that a worker sends first: the one that was ready first, or"
+        " the one nearest to the model's front.",
     )
     timeout_ns: Annotated[
         int | None, Quantity(TIME, 10 * US, 100 * SECOND, (("adaptive", None),))
@@ -376,6 +376,11 @@ class HostSumsOptions(WorkerOptions):
         description="The largest number of fragments that a worker may have in flight to another"
         " one (congestion marks halve the window); auto: twice the bandwidth-delay product"
         " of the path there and back, at least 128.",
+    )
+    order: Annotated[str, Choice(("front", "fifo"))] = Field(
+        default="front",
+        description="The ready tensor that a worker sends first: the one nearest to the model's"
+        " front, or the one that was ready first.",
     )
 
 

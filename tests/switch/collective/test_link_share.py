@@ -46,7 +46,7 @@ def test_a_long_array_keeps_a_slow_link_busy(system):
 
 def test_two_arrays_share_a_slow_link_in_the_order_of_their_layers():
     """The front one is submitted later, and overtakes."""
-    network = SlowNetwork(TEXT % "esa", host_us=700, words=4 * VALUES)
+    network = SlowNetwork(TEXT % "esa, order: front", host_us=700, words=4 * VALUES)
     rear = [job.allreduce_async(np.ones(500_000, np.float32), layer=1) for job in network.jobs]
     front = [job.allreduce_async(np.ones(50_000, np.float32)) for job in network.jobs]
     for handle in front:

@@ -17,7 +17,8 @@ UNIT = worker_state.UNIT
 
 
 def new(system: str = "esa", **options) -> OneWorker:
-    return OneWorker(system, **{"window": 6, "timeout": "2 ms", **options})
+    order = "fifo" if system == "atp" else "front"
+    return OneWorker(system, **{"window": 6, "timeout": "2 ms", "order": order, **options})
 
 
 def fragments(sent: list[Packet]) -> list[int]:
