@@ -374,6 +374,7 @@ def _add_own(member, scoreboard, fragment, place, now):
         return False  # it comes
     if flag == wire.FROM_ONE:
         stage[place] |= ADDED | WHOLE  # its values are made when it is sent
+        member.flags[place] |= np.uint16(wire.FROM_ONE)
         _give_down(member, scoreboard, place, fragment)
         if member.uses[place] == 0:  # to nobody
             _begin_sum(member, scoreboard, place, fragment)
@@ -508,7 +509,7 @@ def _take_whole(member, scoreboard, row, iteration, fragment, place, now):
     if member.stage[place] & GOING_UP:  # it has been all around: its acknowledgement was lost
         _delivered(member, 2 * place + UP)
     member.stage[place] |= WHOLE
-    member.flags[place] = np.uint16(wire.flags(row) & wire.OVERFLOW)
+    member.flags[place] = np.uint16(wire.flags(row) & (wire.OVERFLOW | wire.FROM_ONE))
     member.chunk[place] = wire.extra(row) - 1 >> 1
     _hold(member, place)
     total = _sum_of(member, place)
@@ -562,15 +563,18 @@ def _take_data(member, scoreboard, p, row, length, now):
         counters.stale += 1
         return False
     place = (iteration & 1) * fragments + fragment
-    is_current = iteration == scoreboard.state.iteration and _is_open(member, iteration)
-    if is_current and scoreboard.ready[scoreboard.tensor[fragment]] == 1:
-        flag, _, expected = _use(member, scoreboard, fragment)
-        added = member.stage[place] & ADDED != 0
-        if chunk != expected or direction == DOWN and flag == 0 and not added:
-            counters.foreign += 1  # a sum of all without this worker's part cannot be
-            return False
     if iteration > scoreboard.state.iteration + 1 or not _is_open(member, iteration):
         host_links.refuse(links, p, row)
+        return False
+    is_from_one = wire.flags(row) & wire.FROM_ONE != 0
+    added = member.stage[place] & ADDED != 0
+    fits = direction == UP or is_from_one or added  # none of all workers without this one
+    is_ready = scoreboard.ready[scoreboard.tensor[fragment]] == 1
+    if iteration == scoreboard.state.iteration and is_ready:
+        flag, _, expected = _use(member, scoreboard, fragment)
+        fits &= chunk == expected and is_from_one == (flag == wire.FROM_ONE)
+    if not fits:
+        counters.foreign += 1
         return False
     host_links.acknowledge(links, p, row, now)
     if direction == UP:

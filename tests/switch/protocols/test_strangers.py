@@ -118,7 +118,7 @@ def test_a_ring_member_takes_nothing_but_from_its_neighbour():
         "ring",
         lambda now, node, frame: (
             [(-1, changed(frame, sender=(frame[HEADER + 21] + 1) % WORKERS))]
-            if kind(frame) in (wire.GRADIENT, wire.RESULT)
+            if kind(frame) == wire.CONTROL and word(frame, HEADER + 16) > 0
             else []
         ),
     )
@@ -129,10 +129,10 @@ def test_no_sum_of_all_is_taken_without_the_own_part():
     """Just before a partial sum comes, what claims to be the sum of all does."""
 
     def forger(now, node, frame):
-        position = word(frame, HEADER + 16) + 1  # the receiver's, in this fragment's ring
-        if kind(frame) == wire.GRADIENT and position < WORKERS - 1:
-            whole = changed(frame, kind=wire.RESULT, step=WORKERS - 1 + position)
-            return [(-1, whole)]
+        chunk, way = divmod(word(frame, HEADER + 16) - 1, 2)
+        receiver = (frame[HEADER + 21] + 1) % WORKERS
+        if kind(frame) == wire.CONTROL and chunk >= 0 and way == 0 and receiver != chunk:
+            return [(-1, changed(frame, step=2 * chunk + 2))]
         return []
 
     fabric = run("ring", forger)
