@@ -155,6 +155,7 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
         found.append(tables.lengths(frames))
         found.append(tables.throughput(frames))
         found.append(tables.traffic(frames))
+        found.append(tables.departures(results, frames))
         if len(tables.comparable(frames)):
             found.append(tables.communication(frames))
         found.append(tables.trunks(results))

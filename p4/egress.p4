@@ -6,6 +6,32 @@
 #ifndef EGRESS_P4
 #define EGRESS_P4
 
+#ifdef DEPARTURES
+#ifndef JOBS
+#define JOBS 256
+#endif
+
+/* Whether a pool here has done something with the packet (pool_types.p4). */
+#ifdef POOL_TYPES_P4
+#define POOL_EVENT meta.event
+#define IS_UNTOUCHED (meta.event == NOTHING || meta.event == PASS)
+#else
+#define POOL_EVENT 0
+#define IS_UNTOUCHED true
+#endif
+
+/* Causes of departures beside the pool's events, and with numbers that these do not have. */
+const bit<5> EMPTY_ANSWER   = 15;        // to a reminder; also that of another switch
+const bit<5> FROM_WORKER    = 24;        // one worker's gradient, as it was sent
+const bit<5> SUM_OF_ANOTHER = 25;        // completed by another switch
+const bit<5> EVICTED_BEFORE = 26;        // by another switch, as those that follow
+const bit<5> PULLED_BEFORE  = 27;
+const bit<5> COLLIDED       = 28;
+const bit<5> OVER_CAPACITY  = 29;
+const bit<5> RETRANSMISSION = 30;
+const bit<5> FLOATS         = 31;
+#endif
+
 control InaEgress(inout headers_t hdr, inout metadata_t meta,
                   inout standard_metadata_t standard) {
     bit<19> threshold = 0;
@@ -65,6 +91,10 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
     }
 #endif
 
+#ifdef DEPARTURES
+#include "departures.p4"
+#endif
+
     apply {
         if (hdr.ina.isValid()) {
             hdr.udp.checksum = 0;        // the values are the switch's, not the sender's
@@ -85,6 +115,34 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                 }
 #endif
             }
+#ifdef DEPARTURES
+            else if ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_GRADIENT ||
+                     hdr.ina.kind == KIND_REMINDER_EMPTY) {
+                bit<5> cause = POOL_EVENT;
+                if (hdr.ina.kind == KIND_REMINDER_EMPTY) {
+                    cause = EMPTY_ANSWER;
+                } else if (IS_UNTOUCHED) {
+                    if ((hdr.ina.flags & FLAG_RESEND) != 0) {
+                        cause = RETRANSMISSION;
+                    } else if ((hdr.ina.flags & FLAG_REMINDED) != 0) {
+                        cause = PULLED_BEFORE;
+                    } else if ((hdr.ina.flags & FLAG_PARTIAL) != 0) {
+                        cause = EVICTED_BEFORE;
+                    } else if ((hdr.ina.flags & FLAG_COLLISION) != 0) {
+                        cause = COLLIDED;
+                    } else if ((hdr.ina.flags & FLAG_OVER_RATE) != 0) {
+                        cause = OVER_CAPACITY;
+                    } else if ((hdr.ina.flags & FLAG_FLOAT) != 0) {
+                        cause = FLOATS;
+                    } else if ((hdr.workers.bitmap & (hdr.workers.bitmap - 1)) == 0) {
+                        cause = FROM_WORKER;
+                    } else {
+                        cause = SUM_OF_ANOTHER;
+                    }
+                }
+                count_departure(cause);
+            }
+#endif
             congestion.apply();
             if (threshold != 0 && standard.enq_qdepth >= threshold) {
                 hdr.ip.ecn = 3;

@@ -16,6 +16,7 @@ from matplotlib import rc_context
 
 from testbed.analysis.data.job_chart_data import jct_by_run
 from testbed.analysis.data.run_summary import summary
+from testbed.analysis.figures.departure_figure import departures
 from testbed.analysis.figures.figure_files import mark, new_figure, save
 from testbed.analysis.figures.memory_figures import memory_shares, occupancy
 from testbed.analysis.figures.timeline_figure import timeline
@@ -59,6 +60,8 @@ def _figures(runs: Sequence[Results]) -> Iterator[tuple[str, Figure]]:
         return
     if memory:
         yield "occupancy", occupancy(runs[0])
+    if figure := departures(runs[0]):
+        yield "departures", figure
     if len(runs[0].iterations):
         yield "iterations", timeline(runs[0])
 

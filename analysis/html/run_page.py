@@ -11,8 +11,14 @@ import pandas as pd
 from testbed.analysis.data import explanations
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import Frames, jobs_left_out, longest_jobs, summary
+from testbed.analysis.html import (
+    departure_charts,
+    job_charts,
+    measure_charts,
+    memory_charts,
+    topology_chart,
+)
 from testbed.analysis.html import html_page as page
-from testbed.analysis.html import job_charts, measure_charts, memory_charts, topology_chart
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.tables import report_tables as tables
@@ -46,7 +52,7 @@ def run_page(results: Results) -> page.Page:
     if len(results.memory):
         sections.append(_memory(results, frames))
     if len(frames["jobs"]):
-        sections.append(_traffic(frames))
+        sections.append(_traffic(results, frames))
     if len(frames["events"]):
         sections.append(_events(results, frames))
     if len(results.table("fidelity")):
@@ -184,11 +190,14 @@ def _memory(results: Results, frames: Frames) -> page.Section:
     return page.Section("memory", "Switch memory", blocks)
 
 
-def _traffic(frames: Frames) -> page.Section:
+def _traffic(results: Results, frames: Frames) -> page.Section:
     shown = {**frames, "jobs": longest_jobs(frames["jobs"])}
+    causes = departure_charts.causes(results)
+    sources = tables.departures(results, shown)
     blocks = _present(
-        job_charts.ps_packets(frames["jobs"]),
+        job_charts.ps_packets(frames["jobs"]) if causes is None else causes,
         job_charts.ps_bytes(frames["jobs"]),
+        page.TableView(sources, filtered=True) if sources.rows else None,
         page.TableView(tables.traffic(shown)),
     )
     if len(tables.comparable(shown)):

@@ -40,6 +40,21 @@ HELD = YELLOW
 FREE = "#EFEFEF"
 EDGE = "#BBBBBB"
 
+# Causes of packets to a PS (testbed.results.counters.DEPARTURES): what aggregation wants is green,
+# what it costs is not. The same cause at another switch has the same colour, and a hatch.
+_CAUSE_COLORS = {
+    "completed": GREEN,
+    "sent_again": YELLOW,
+    "evicted": VERMILION,
+    "pulled": ORANGE,
+    "flushed": PURPLE,
+    "retransmitted": BLACK,
+    "collided": BLUE,
+    "over_rate": SKY,
+    "not_aggregated": GREY,
+}
+_ELSEWHERE = "_elsewhere"
+
 # Widths of a paper's columns in inches.
 COLUMN = 3.5
 PAGE = 7.1
@@ -107,6 +122,13 @@ def job_hatch(job: int) -> str:
 def job_style(job: int, title: str) -> PlotStyle:
     """The style of a job. `job`: its number."""
     return PlotStyle(title, job_color(job), JOB_MARKERS[job % len(JOB_MARKERS)], job_hatch(job))
+
+
+def cause_style(cause: str) -> PlotStyle:
+    """The style of a cause of packets to a PS (testbed.results.counters.DEPARTURES)."""
+    color = _CAUSE_COLORS.get(cause.removesuffix(_ELSEWHERE), "#E8E8E8")
+    hatch = "///" if cause.endswith(_ELSEWHERE) else ""
+    return PlotStyle(cause.replace("_", " "), color, "o", hatch)
 
 
 def system_of(results: Results) -> str:

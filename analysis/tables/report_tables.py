@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.text import Text
 
+from testbed.analysis.data import departure_data
 from testbed.analysis.data.run_summary import LENGTHS, Frames, estimate, job_names
 from testbed.analysis.style import units
 from testbed.results import hand_over
@@ -102,6 +103,13 @@ TRAFFIC = (
     _count("asks", "retransmit\nrequests"),
     TO_PS,
     FROM_PS,
+)
+DEPARTURES = (
+    JOB,
+    SWITCH,
+    _words("cause", "why it was sent"),
+    _count("packets", "packets"),
+    _ratio("per_fragment", "/ fragment"),
 )
 COMMUNICATION = (
     JOB,
@@ -384,6 +392,43 @@ def traffic(frames: Frames) -> Table:
     """The cost of each job for the network (means over repetitions)."""
     rows = [_means(TRAFFIC, job) for _, job in frames["jobs"].groupby("job")]
     return Table("traffic", "Traffic", TRAFFIC, rows)
+
+
+def departures(results: Results, frames: Frames) -> Table:
+    """Where the packets of each job's PS come from: by cause, with the sum, which is what the PS
+    link carried, and what became of it; after that what other switches sent towards the PS,
+    unless there are many. All repetitions together."""
+    rows: list[Row] = []
+    jobs = frames["jobs"]
+    fragments, names = jobs.groupby("job")["fragments"].sum(), job_names(jobs)
+    counted, links = departure_data.departures(results), departure_data.link_packets(results)
+    counted = counted[counted["job"].isin(names.index)]
+    few = len(counted[["job", "switch"]].drop_duplicates()) <= BUSIEST
+    for job, of_job in counted.groupby("job"):
+
+        def row(switch: str, what: str, packets: float, last: bool = False, job: Any = job) -> Row:
+            each = packets / fragments[job] if fragments[job] else math.nan
+            return Row([str(names[job]), switch, what, packets, each], section=last)
+
+        def causes(found: pd.DataFrame, row: Any = row) -> list[Row]:
+            columns = found[["switch", "cause", "packets"]].itertuples(index=False)
+            return [row(switch, cause.replace("_", " "), count) for switch, cause, count in columns]
+
+        at_ps = of_job["at_ps"].astype(bool)
+        rows += causes(of_job[at_ps])
+        if job in links.index:
+            link, sent = links.loc[job], of_job["packets"][at_ps].sum()
+            if link["carried"] != sent:
+                rows.append(row("", departure_data.OTHERS, link["carried"] - sent))
+            rows.append(row("", departure_data.CARRIED, link["carried"]))
+            lines = departure_data.LINK_ROWS.items()
+            rows += [row("", title, link[name]) for name, title in lines if link[name] > 0]
+            rows.append(row("", departure_data.REACHED, link["reached"], last=True))
+        for switch, here in of_job[~at_ps].groupby("switch") if few else ():
+            rows += causes(here)
+            rows.append(row(switch, "sent towards the PS", here["packets"].sum(), last=True))
+    title = "Where the packets to the PS come from"
+    return Table("departures", title, DEPARTURES, rows)
 
 
 def throughput(frames: Frames) -> Table:

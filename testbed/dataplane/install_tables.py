@@ -27,6 +27,8 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
         definitions["VALUE_BITS"] = 16
     if platform.numbers > FEWEST_JOBS:
         definitions["JOBS"] = job_places(platform.numbers)
+    if platform.system.servers != "none":
+        definitions["DEPARTURES"] = 1
     if platform.system.memory:
         definitions["AGGREGATORS"] = platform.aggregators
         if platform.omits_zeros:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.protocols.sizes import memory_part
-from testbed.systems.statistics import ENDINGS_PER_JOB, EVENTS_PER_JOB, FILLING, HELD, Statistics
+from testbed.systems.statistics import (
+    CAUSES,
+    ENDINGS_PER_JOB,
+    EVENTS_PER_JOB,
+    FILLING,
+    HELD,
+    Statistics,
+)
 
 if TYPE_CHECKING:
     from testbed.setup.records import Platform
@@ -140,15 +147,30 @@ def counters(platform: Platform, client: Any) -> list[tuple[int, str, int]]:
     return rows
 
 
-def port_counts(platform: Platform, client: Any) -> list[dict[str, Any]]:
-    """A switch's `port_stats()`, with the packets that it has refused at each port
-    (p4/admission.p4) as `refused` of direction ingress; null for egress, and where switches admit
-    everything."""
-    rows = client.port_stats()
+def port_counts(
+    platform: Platform, client: Any
+) -> tuple[list[dict[str, Any]], list[tuple[int, str, int]]]:
+    """What the ports of a switch have carried, and why packets have left for a PS, both at one
+    moment.
+
+    The first are the rows of `port_stats()`, with the packets that the switch has refused at each
+    port (p4/admission.p4) as `refused` of direction ingress; null for egress, and where switches
+    admit everything. The second are (job, cause, packets) with packets (p4/departures.p4), []
+    without a PS."""
+    departures: list[tuple[int, str, int]] = []
+    if platform.system.servers == "none":
+        rows = client.port_stats()
+    else:
+        size = platform.numbers * EVENTS_PER_JOB
+        calls = [("register_read", "departures", 0, size), ("port_stats",)]
+        counted, rows = client.batch(calls)
+        for job, counts in enumerate(of_jobs(platform, counted, EVENTS_PER_JOB)):
+            causes = ((cause, int(counts[list(each)].sum())) for cause, each in CAUSES.items())
+            departures += [(job, cause, packets) for cause, packets in causes if packets]
     refused = refusals(platform, client, [row["port"] for row in rows])
     for row in rows:
         row["refused"] = refused.get(row["port"]) if row["direction"] == "ingress" else None
-    return rows
+    return rows, departures
 
 
 def refusals(platform: Platform, client: Any, ports: Iterable[int]) -> dict[int, int]:

@@ -146,7 +146,7 @@ class Repetition:
         self._failover: Failover | None = None  # only if links fail
         self._start_ns = 0
         # What switches that have ended had counted: (registers, ports) of each life, by name.
-        self.lives: dict[str, list[tuple[list, list]]] = {}
+        self.lives: dict[str, list[collect.Life]] = {}
         self.stats: dict[str, list[dict]] = {}
         self._still_before: dict[str, int] = {}  # standstills of each switch until the run's start
 
@@ -244,10 +244,9 @@ class Repetition:
         platform = self.setup.platform
         with self.switches.asked(name, "cannot be read") as client:
             stats = client.stats()  # first: reading registers takes a while
-            counts = (
-                dataplane.counters(platform, client),
-                dataplane.port_counts(platform, client),
-            )
+            counters = dataplane.counters(platform, client)
+            ports, left = dataplane.port_counts(platform, client)
+            counts = counters, ports, left
         self.lives.setdefault(name, []).append(counts)
         self.stats.setdefault(name, []).append(stats)
 
@@ -388,9 +387,10 @@ class Repetition:
         setup, switches, hosts = self.setup, self.switches, self.hosts
         for name in switches.clients:
             self._keep_counts(name)
-        counters, links = [], []
+        counters, links, departures = [], [], []
         for name, lives in self.lives.items():
-            registers, stats = collect.together(lives)
+            registers, stats, left = collect.together(lives)
+            departures += collect.departure_rows(name, left)
             counters += [
                 {"switch": name, "job": job, "counter": counter, "value": value}
                 for job, counter, value in registers
@@ -435,6 +435,7 @@ class Repetition:
             **collective_rows,
             "switches": switch_rows,
             "switch_counters": counters,
+            "departures": departures,
             "links": links,
             **memory.snapshots.tables(),
             "hosts": host_rows,

@@ -36,6 +36,28 @@ EVENTS: Mapping[str, str] = {
     "stale_chunks": "gradient of a finished chunk: dropped",
 }
 
+# Why a packet left a switch for a PS (p4/departures.p4): each has exactly one cause.
+DEPARTURES: Mapping[str, str] = {
+    "completed": "sum that was completed here",
+    "completed_elsewhere": "sum that another switch completed",
+    "sent_again": "complete sum that was held here, sent again for a gradient that came twice",
+    "evicted": "partial sum that a fragment of higher priority evicted here",
+    "evicted_elsewhere": "partial sum that was evicted at another switch",
+    "pulled": "sum that a reminder pulled here",
+    "pulled_elsewhere": "sum that a reminder pulled at another switch",
+    "flushed": "sum that a retransmission took along from here",
+    "retransmitted": "retransmission, perhaps with a sum that it took along at another switch",
+    "collided": "gradient that found its aggregator taken here",
+    "collided_elsewhere": "gradient that found its aggregator taken at another switch",
+    "over_rate": "gradient beyond the aggregation capacity of this switch",
+    "over_rate_elsewhere": "gradient beyond the aggregation capacity of another switch",
+    "overlapping": "gradient that overlapped the sum here partially",
+    "outside": "gradient with a worker, index or fragment that its job does not have",
+    "floats": "gradient as floating-point numbers, which switches do not add",
+    "not_aggregated": "gradient of one worker that no switch on its way was to add",
+    "nothing_held": "answer to a reminder for a fragment that a switch does not hold",
+}
+
 ENDINGS: Mapping[str, str] = {
     "completed": "the sum was complete",
     "evicted": "the sum left as a partial because another fragment preempted it",

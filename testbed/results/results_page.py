@@ -5,7 +5,7 @@ python -m testbed.results.results_page > docs/results.md
 
 from __future__ import annotations
 
-from testbed.results.counters import COUNTERS
+from testbed.results.counters import COUNTERS, DEPARTURES
 from testbed.results.fidelity import CPU_LIMIT, LAG_LIMIT, WINDOW_LIMIT
 from testbed.results.schema import FORMAT, TABLES, Column
 
@@ -92,6 +92,9 @@ def markdown() -> str:
     lines = ["## Switch counters", "", "| counter | unit | meaning |", "|---|---|---|"]
     for name, meaning in COUNTERS.items():
         lines.append(f"| `{name}` | {'ns' if name.endswith('_ns') else 'count'} | {meaning} |")
+    parts.append("\n".join(lines) + "\n")
+    lines = ["## Causes of departures", "", "| cause | meaning |", "|---|---|"]
+    lines += [f"| `{name}` | {meaning} |" for name, meaning in DEPARTURES.items()]
     parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 

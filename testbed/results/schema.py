@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from testbed.algorithms.registry import ALGORITHMS
-from testbed.results.counters import COUNTERS, EVENTS
+from testbed.results.counters import COUNTERS, DEPARTURES, EVENTS
 
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep: what was varied
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
@@ -347,6 +347,21 @@ _DECLARED = (
             _count("value", "its value", unit="count or ns"),
         ),
         key=("repetition", "switch", "job", "counter"),
+    ),
+    Table(
+        "departures",
+        "Packets that a switch has sent towards the PS of a job, by their cause, counted where they"
+        " leave. Those of the switch at the PS add up to the packets that the PS link carried"
+        " (links, egress), but for those of background traffic. Causes without packets have no"
+        " row; a system without a PS has no such table. The causes are listed below.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _JOB,
+            _name("cause", "why the packet left", allowed=tuple(DEPARTURES)),
+            Column("packets", "int64", "count", "such packets", minimum=1),
+        ),
+        key=("repetition", "switch", "job", "cause"),
     ),
     Table(
         "memory",

@@ -131,6 +131,7 @@ def _dry_run(setup: Setup, path: Path, make: Callable[[str, Sequence[int]], Any]
                     dataplane.take_snapshot(platform, switch)
                 if is_first:
                     dataplane.counters(platform, switch)
+                    dataplane.port_counts(platform, switch)
             except MemoryError:  # the engine's is a P4Error too
                 raise
             except P4Error as error:

@@ -24,6 +24,10 @@ Wait = tuple[float | None, int | None]  # see samples.Waits.of
 NO_WAIT: Wait = (None, None)
 Worker = tuple[int, int]  # the numbers of its job, and of its own
 Times = Mapping[str, np.ndarray]
+Counted = tuple[int, str, int]  # job, name and value
+# What a switch has counted between two restarts: (job, counter, value) of its registers, its
+# `port_stats()`, and (job, cause, packets) of departures.
+Life = tuple[list[Counted], list[Row], list[Counted]]
 
 
 class Host(Protocol):
@@ -373,15 +377,18 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
     return rows
 
 
-def together(lives: Sequence[tuple[list[tuple[int, str, int]], list[Row]]]) -> tuple[list, list]:
-    """Counters of a switch over all its lives, between which it was restarted.
+def departure_rows(switch: str, counted: Iterable[Counted]) -> list[Row]:
+    """Table departures: those of one switch."""
+    return [
+        {"switch": switch, "job": job, "cause": cause, "packets": packets}
+        for job, cause, packets in counted
+    ]
 
-    Each life: (job, counter, value) of its registers, and its `port_stats()`."""
-    counters: dict[tuple[int, str], int] = {}
+
+def together(lives: Sequence[Life]) -> Life:
+    """Counts of a switch over all its lives, between which it was restarted."""
     ports: dict[tuple[int, str], Row] = {}
-    for registers, stats in lives:
-        for job, counter, value in registers:
-            counters[job, counter] = counters.get((job, counter), 0) + value
+    for _, stats, _ in lives:
         for row in stats:
             key = row["port"], row["direction"]
             if key not in ports:
@@ -394,4 +401,13 @@ def together(lives: Sequence[tuple[list[tuple[int, str, int]], list[Row]]]) -> t
                     before[name] = (
                         max(before[name], row[name]) if most else before[name] + row[name]
                     )
-    return [(*key, value) for key, value in counters.items()], list(ports.values())
+    registers = _added(counted for counted, _, _ in lives)
+    return registers, list(ports.values()), _added(left for _, _, left in lives)
+
+
+def _added(lives: Iterable[Iterable[Counted]]) -> list[Counted]:
+    sums: dict[tuple[int, str], int] = {}
+    for counted in lives:
+        for job, name, value in counted:
+            sums[job, name] = sums.get((job, name), 0) + value
+    return [(*key, value) for key, value in sums.items()]

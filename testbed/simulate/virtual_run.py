@@ -92,13 +92,16 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     platform = setup.platform
     counters: list[dict[str, Any]] = []
     links: list[dict[str, Any]] = []
+    departures: list[dict[str, Any]] = []
     for name, switch in simulation.nodes.switches.items():
         switch.advance(simulation.now_ns)
         counters += [
             {"switch": name, "job": job, "counter": counter, "value": value}
             for job, counter, value in dataplane.counters(platform, switch)
         ]
-        links += collect.link_rows(platform, name, dataplane.port_counts(platform, switch))
+        stats, left = dataplane.port_counts(platform, switch)
+        links += collect.link_rows(platform, name, stats)
+        departures += collect.departure_rows(name, left)
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(setup.listed)}
     times = [
@@ -115,6 +118,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     return {
         **flows,
         "switch_counters": counters,
+        "departures": departures,
         "links": links,
         **simulation.snapshots.tables(),
         "hosts": collect.host_rows(reports, {}, lambda host: collect.NO_WAIT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +10,29 @@ EVENTS_PER_JOB = 32
 ENDINGS_PER_JOB = 4
 FILLING = 1
 HELD = 2
+
+# Causes of departures (testbed.results.counters.DEPARTURES), with their numbers in register
+# `departures`: those of p4/pool_types.p4 and p4/egress.p4.
+CAUSES: Mapping[str, tuple[int, ...]] = {
+    "completed": (3,),
+    "completed_elsewhere": (25,),
+    "sent_again": (5,),
+    "evicted": (7,),
+    "evicted_elsewhere": (26,),
+    "pulled": (14,),
+    "pulled_elsewhere": (27,),
+    "flushed": (12, 13),
+    "retransmitted": (30,),
+    "collided": (9, 10),
+    "collided_elsewhere": (28,),
+    "over_rate": (20,),
+    "over_rate_elsewhere": (29,),
+    "overlapping": (6,),
+    "outside": (19,),
+    "floats": (31,),
+    "not_aggregated": (24,),
+    "nothing_held": (15,),
+}
 
 
 @dataclass(frozen=True)

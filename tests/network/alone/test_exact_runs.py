@@ -10,6 +10,7 @@ import struct
 import pytest
 
 from testbed import results
+from tests.support.departures import adds_up
 from tests.support.paths import ROOT
 from tests.support.runs import events, finished, run
 
@@ -91,6 +92,7 @@ def test_the_quickstart_is_exact(tmp_path):
         # Whether a reminder finds a part of a sum depends on the machine: 34 to 320 did.
         least = 1 if event == "flushed" else 100
         assert seen[event] >= least, (event, seen[event])
+    assert all(counted["evicted"] for counted in adds_up(read).values())
 
 
 def test_a_run_that_loses_packets_on_every_link_is_exact(tmp_path):
@@ -109,6 +111,7 @@ def test_a_run_that_loses_packets_on_every_link_is_exact(tmp_path):
     seen = events(read)
     for event in ("duplicates", "re_emissions", "preemptions_held", "releases", "flushes"):
         assert seen[event] > 0, event
+    adds_up(read)
 
 
 def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path):
@@ -177,3 +180,4 @@ def test_jobs_across_racks_are_exact_at_one_percent_loss(system, tmp_path):
     completions = read.switch_counters.query("counter == 'completions'")
     by_switch = completions.groupby("switch").value.sum()
     assert set(by_switch.index) == {"s1", "s2", "s3"} and (by_switch > 1000).all()
+    adds_up(read)

@@ -1,0 +1,15 @@
+/* What leaves for a parameter server (PS), by its cause: counted per job where it leaves, behind the queue.
+ *
+ * A link's counter counts at the same place. So the counts of a switch add up to what its links towards
+ * the PS have carried. The cause is the event of this switch's pool (pool_types.p4); of a packet that no
+ * pool here has taken, it is what has happened to it before, which its flags say.
+ *
+ * Included inside the egress control, which has `hdr` and `meta`.
+ */
+    register<bit<64>>(JOBS * 32) departures;
+
+    action count_departure(bit<5> cause) {
+        bit<64> n;
+        departures.read(n, (bit<32>) (hdr.ina.job ++ cause));
+        departures.write((bit<32>) (hdr.ina.job ++ cause), n + 1);
+    }

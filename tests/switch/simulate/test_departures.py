@@ -1,0 +1,99 @@
+"""Why packets left for a PS: the causes add up to what the PS link carried, in varied settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.departures import adds_up, frames
+from tests.support.experiments import experiment
+from tests.support.virtual import run_virtual
+
+JOBS = """
+jobs:
+  - {name: a, placement: spread, model: resnet50, workers: 3, iterations: 2, scale: 0.002,
+     compute_scale: 0.01}
+  - {name: b, placement: spread, model: vgg16, workers: 4, iterations: 2, scale: 0.0005,
+     compute_scale: 0.01}
+"""
+STAR = "topology: {kind: star, hosts: 9}"
+RACKS = "topology: {kind: leaf_spine, leaves: 3, spines: 2, hosts: 4}"
+
+
+def run(system: str, topology: str, links: str, aggregators: int = 16, more: str = "") -> dict:
+    memory = f"memory: {{aggregators: {aggregators}}}" if "name: ps" not in system else ""
+    text = f"""
+name: departures
+runtime: virtual
+seed: 3
+{topology}
+links: {{bandwidth: 1 Gbit/s, delay: 5 us{links}}}
+system: {system}
+{memory}
+{JOBS}{more}"""
+    return run_virtual(experiment(text))
+
+
+def test_a_star_of_two_jobs_that_evict_each_other():
+    causes = adds_up(frames(run("{name: esa, window: 64}", STAR, "")))
+    assert all(counted["completed"] for counted in causes.values())
+    assert sum(counted["evicted"] + counted["collided"] for counted in causes.values())
+
+
+def test_evicted_packets_are_their_owners():
+    """An event counts for the packet that arrives, a departure for the one that leaves."""
+    tables = run("{name: esa, window: 64, preempt: always}", STAR, "", 4)
+    causes = adds_up(frames(tables))
+    ended = {
+        row["job"]: row["value"]
+        for row in tables["switch_counters"]
+        if row["counter"] == "ended_evicted"
+    }
+    assert {job: counted["evicted"] for job, counted in causes.items()} == ended
+    assert all(ended.values())
+
+
+def test_a_ps_without_aggregation_gets_workers_gradients():
+    tables = run("{name: ps}", STAR, ", loss: 1 %")
+    for job, counted in adds_up(frames(tables)).items():
+        assert set(counted) <= {"not_aggregated", "retransmitted"}
+        assert counted["retransmitted"]
+        sent = next(row for row in tables["jobs"] if row["job"] == job)
+        assert sum(counted.values()) <= sent["gradient_packets"]
+
+
+def test_no_system_without_a_ps_counts_them():
+    assert not run("{name: switchml}", STAR, "")["departures"]
+
+
+SYSTEMS = [
+    "{name: esa, window: 64}",
+    "{name: esa, window: 64, release: on_result, downgrading: true}",
+    "{name: esa, window: 64, preempt: coin}",
+    "{name: atp}",
+    "{name: atp, release: on_completion}",
+    "{name: grid}",
+    "{name: grid, memory: esa, collision: drop}",
+    "{name: ps}",
+    "{name: ps, servers: 2}",
+]
+LINKS = ["", ", loss: 1 %", ", loss: 1 %, duplicate: 1 %, reorder: 1 %, reorder_delay: 50 us"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("links", LINKS)
+@pytest.mark.parametrize("topology", [STAR, RACKS])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_causes_add_up(system, topology, links):
+    if topology == STAR and "servers: 2" in system:
+        topology = STAR.replace("9", "11")
+    adds_up(frames(run(system, topology, links, 8)))
+
+
+def test_sums_of_several_switches_and_losses():
+    causes = adds_up(frames(run("{name: atp}", RACKS, LINKS[1], 8)))
+    assert sum(counted["retransmitted"] + counted["flushed"] for counted in causes.values())
+
+
+def test_with_planned_paths():
+    causes = adds_up(frames(run("{name: grid}", RACKS, LINKS[2], 8)))
+    assert sum(counted["completed"] for counted in causes.values())
