@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from testbed.emulate.captures import ports
 from testbed.errors import UserError
 from testbed.machine import calibration, capacity
 from testbed.machine import memory_estimate as memory
+from testbed.runtimes.captured_ports import ports
 from testbed.runtimes.program import prepare
 from testbed.runtimes.run import Run, Runtime
 from testbed.schemes import set_up
@@ -26,6 +26,7 @@ from testbed.steps import quiet_console, step
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
+    from testbed.runtimes.captured_ports import CapturedPort
     from testbed.web.live_page import LivePage
 
 VIRTUAL = "virtual"
@@ -105,7 +106,7 @@ def carry_out(
     is_virtual = experiment.runtime == VIRTUAL
     if prompt is not None and is_virtual:
         raise UserError("--cli is for runs on Mininet; virtual time has no network to look into")
-    captured = ports(experiment.topology_object(), is_virtual, pcap)
+    captured = ports(experiment.topology_object(), pcap)
     get_ready([experiment])
     with contextlib.ExitStack() as stack:
         with step(console, "setting up"):
@@ -147,12 +148,15 @@ def get_ready(experiments: Iterable[Experiment]) -> None:
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
 
 
-def execute(run: Run, results: Path, **on_mininet: Any) -> Path:
+def execute(
+    run: Run, results: Path, captured: Sequence[CapturedPort] = (), **on_mininet: Any
+) -> Path:
     """Run all repetitions; returns the results folder, which is marked with how it ended.
-    on_mininet: further arguments of MininetRun. Raises RunError."""
+    captured: ports whose packets are written down. on_mininet: further arguments of MininetRun.
+    Raises RunError."""
     from testbed.results import Writer, describe
 
-    experiment, runtime = run.experiment, _runtime(run, on_mininet)
+    experiment, runtime = run.experiment, _runtime(run, captured, on_mininet)
     environment = describe(
         run.setup.platform.timestamp_unit_ns,
         switch=experiment.switch,
@@ -167,11 +171,11 @@ def execute(run: Run, results: Path, **on_mininet: Any) -> Path:
     return writer.folder
 
 
-def _runtime(run: Run, on_mininet: dict[str, Any]) -> Runtime:
+def _runtime(run: Run, captured: Sequence[CapturedPort], on_mininet: dict[str, Any]) -> Runtime:
     if run.setup.platform.virtual is not None:
         from testbed.simulate.virtual_run import VirtualRun
 
-        return VirtualRun(run)
+        return VirtualRun(run, captured)
     from testbed.emulate.mininet_run import MininetRun
 
-    return MininetRun(run, **on_mininet)
+    return MininetRun(run, captured=captured, **on_mininet)

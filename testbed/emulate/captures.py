@@ -1,4 +1,4 @@
-"""Captures of a run (`ina FILE --pcap SWITCH:PORT`): which ports, and the processes that do it.
+"""Captures of a run on Mininet (`ina FILE --pcap SWITCH:PORT`): the processes that do it.
 
 Each port gets a process and a file `captures/<switch>-<port>.pcapng` in the results folder, for all
 repetitions of the run. The processes belong to the run's session, so they end with it in any case.
@@ -10,59 +10,17 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.errors import RunError, UserError
+from testbed.errors import RunError
 
 if TYPE_CHECKING:
     from testbed.emulate.session import Session
     from testbed.network.spawner import Process
-    from testbed.topology import Topology
+    from testbed.runtimes.captured_ports import CapturedPort
 
 START_S = 20
-
-
-@dataclass(frozen=True)
-class CapturedPort:
-    """A port of a switch, and the node at the other end of its link."""
-
-    switch: str
-    port: int
-    neighbour: str
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.switch}-{self.port}.pcapng"
-
-
-def ports(topology: Topology, is_virtual: bool, wanted: Sequence[str]) -> list[CapturedPort]:
-    """The ports that `wanted` names, each as SWITCH:PORT or SWITCH:NEIGHBOUR.
-
-    Raises UserError for one that the network does not have, or has no packets for."""
-    if wanted and is_virtual:
-        raise UserError(
-            "--pcap: in virtual time no packet passes an interface that could be captured; "
-            "use `runtime: mininet`"
-        )
-    return list(dict.fromkeys(_port(topology, each) for each in wanted))
-
-
-def _port(topology: Topology, text: str) -> CapturedPort:
-    switch, colon, port = text.partition(":")
-    if not colon or switch not in topology.switches:
-        names = ", ".join(topology.switches[:8]) + (", ..." if len(topology.switches) > 8 else "")
-        raise UserError(
-            f"--pcap: found {text!r}; allowed: SWITCH:PORT or SWITCH:NEIGHBOUR, such as "
-            f"{topology.switches[0]}:1; the switches are {names}"
-        )
-    found = topology.ports(switch)
-    for number, (neighbour, _, _) in found.items():
-        if port in (str(number), neighbour):
-            return CapturedPort(switch, number, neighbour)
-    listed = ", ".join(f"{number} (to {neighbour})" for number, (neighbour, _, _) in found.items())
-    raise UserError(f"--pcap: switch {switch} has no port {port!r}; its ports are {listed}")
 
 
 class Captures:
@@ -93,7 +51,7 @@ class Captures:
                 "interface": own.name,
                 "peer_interface": other.name,
                 "path": str(self._folder / each.file_name),
-                "title": f"port {each.port} of {each.switch}, to {each.neighbour}",
+                "title": each.title,
                 "library": str(self._library) if self._library else None,
             }
             name = f"capture-{each.switch}-{each.port}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from testbed import dataplane
-from testbed.emulate.captures import CapturedPort, Captures
+from testbed.emulate.captures import Captures
 from testbed.emulate.communicators import Communicators
 from testbed.emulate.fault_injection import Faults
 from testbed.emulate.flow_group import FlowGroup
@@ -35,6 +35,7 @@ from testbed.machine import kernel_probe
 from testbed.protocols import has_compiled
 from testbed.routing.group_server import has_shared_servers
 from testbed.runtimes import result_rows as collect
+from testbed.runtimes.captured_ports import CapturedPort
 from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work
 from testbed.runtimes.run import Run
 from testbed.setup import Setup

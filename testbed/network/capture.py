@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from p4engine.switch.trains import OFFLOAD, TrainCutter
 
+from testbed.config.pcapng import INBOUND, OUTBOUND, interface, packet, section_header, statistics
 from testbed.linux import kernel
 
 ETH_P_ALL = 0x0003
@@ -35,7 +36,6 @@ BUFFER_BYTES = 64 << 20
 LONGEST_BUFFER = 1 << 17
 AT_ONCE = 2000  # packets that are taken from one end before the other has its turn
 TIMESPEC = struct.Struct("@ll")
-INBOUND, OUTBOUND = 1, 2  # as the switch sees it
 
 
 def capture(arguments: dict, descriptors: list[int]) -> int:
@@ -112,43 +112,3 @@ def _missed(end: socket.socket) -> int:
     """Packets that the kernel dropped because they were not read in time."""
     _, drops = struct.unpack("@II", end.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
     return drops
-
-
-# -- blocks of a pcapng file (https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html)
-
-
-def section_header() -> bytes:
-    """The block that a file begins with: byte order, version 1.0, length not known."""
-    return _block(0x0A0D0D0A, struct.pack("=IHHq", 0x1A2B3C4D, 1, 0, -1))
-
-
-def interface(name: str, title: str) -> bytes:
-    """Interface 0: Ethernet, with times in nanoseconds."""
-    options = _option(2, name.encode()) + _option(3, title.encode()) + _option(9, b"\x09")
-    return _block(1, struct.pack("=HHI", 1, 0, 0) + options + _option(0, b""))
-
-
-def packet(time_ns: int, direction: int, data: bytes) -> bytes:
-    """One packet of interface 0; `direction` is INBOUND or OUTBOUND."""
-    head = struct.pack("=IIIII", 0, time_ns >> 32, time_ns & 0xFFFF_FFFF, len(data), len(data))
-    flags = _option(2, struct.pack("=I", direction)) + _option(0, b"")
-    return _block(6, head + _padded(data) + flags)
-
-
-def statistics(received: int, dropped: int) -> bytes:
-    """The number of packets of interface 0, and of those that are missing."""
-    options = _option(4, struct.pack("=Q", received)) + _option(5, struct.pack("=Q", dropped))
-    return _block(5, struct.pack("=III", 0, 0, 0) + options + _option(0, b""))
-
-
-def _block(kind: int, body: bytes) -> bytes:
-    length = struct.pack("=I", 12 + len(body))
-    return struct.pack("=I", kind) + length + body + length
-
-
-def _option(code: int, value: bytes) -> bytes:
-    return struct.pack("=HH", code, len(value)) + _padded(value)
-
-
-def _padded(data: bytes) -> bytes:
-    return data + bytes(-len(data) % 4)

@@ -86,6 +86,11 @@ class Parts:
         return sum(int(world.part.state[0].events) for world in self.nodes.worlds)
 
     @property
+    def next_ns(self) -> int:
+        """Time of the next event: before it nothing more will happen."""
+        return min(_next_ns(world.part) for world in self.nodes.worlds)
+
+    @property
     def failed_host(self) -> int:
         """The first host that has found a wrong value, after WRONG_VALUE."""
         states = [world.part.state[0] for world in self.nodes.worlds]
@@ -104,7 +109,7 @@ class Parts:
             return self._run_part(0, until_ns, events)
         last = self.events + events
         while True:
-            next_ns = min(_next_ns(world.part) for world in self.nodes.worlds)
+            next_ns = self.next_ns
             if next_ns > self._end_ns:
                 for world in self.nodes.worlds:
                     world.part.state[0].now = self._end_ns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,6 +19,7 @@ from testbed.errors import RunError
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.run import Run
 from testbed.setup import Setup
+from testbed.simulate.captures import Captures
 from testbed.simulate.virtual_view import VirtualView
 from testbed.steps import step
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
 
     from testbed.results import Writer
+    from testbed.runtimes.captured_ports import CapturedPort
     from testbed.runtimes.live_view import Page
     from testbed.simulate.simulation import Simulation
 
@@ -35,8 +37,9 @@ LOADING = "loading the hosts' protocols, or compiling them if they are new (up t
 class VirtualRun:
     """All repetitions of a run in virtual time."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, captured: Sequence[CapturedPort] = ()) -> None:
         self.run = run
+        self._captured = captured
 
     def versions(self) -> dict[str, str]:
         """Versions of programs beside the testbed: none."""
@@ -45,14 +48,16 @@ class VirtualRun:
     def repeat(self, writer: Writer) -> None:
         """Run all repetitions, and write their tables. Raises RunError."""
         run = self.run
-        for setup in run.setups():
+        with Captures(self._captured, writer.folder / "captures") as captures:
+            for setup in run.setups():
 
-            def write(tables: dict[str, Any], number: int = setup.repetition) -> None:
-                for table, rows in tables.items():
-                    writer.write(table, rows, repetition=number)
+                def write(tables: dict[str, Any], number: int = setup.repetition) -> None:
+                    for table, rows in tables.items():
+                        writer.write(table, rows, repetition=number)
 
-            threads = len(os.sched_getaffinity(0))
-            run_repetition(setup, run.program.compiled, run.console, threads, write, run.page)
+                threads = len(os.sched_getaffinity(0))
+                compiled = run.program.compiled
+                run_repetition(setup, compiled, run.console, threads, write, run.page, captures)
 
 
 def run_repetition(
@@ -62,19 +67,27 @@ def run_repetition(
     threads: int = 1,
     write: Callable[[dict[str, Any]], None] = lambda tables: None,
     page: Page | None = None,
+    captures: Captures | None = None,
 ) -> dict[str, Any]:
     """Run one repetition, with at most so many threads; returns the rows of all tables, by table.
     `write` takes them, too, before the error that says which job could not finish. page: shows it
-    meanwhile. Raises RunError."""
+    meanwhile. captures: of ports. Raises RunError."""
     from testbed.simulate.simulation import Simulation
 
     with step(console, LOADING):
         simulation = Simulation(setup, compiled, threads)
     with (
         contextlib.closing(simulation.parts),
+        captures.of(simulation) if captures else contextlib.nullcontext(),
         VirtualView(simulation, console or Console(quiet=True), page) as view,
     ):
-        simulation.run(view.tick)
+
+        def tick(simulation: Simulation) -> None:
+            view.tick(simulation)
+            if captures:
+                captures.write(simulation)
+
+        simulation.run(tick)
         view.last(simulation)
     with step(console, "collecting the results"):
         tables = _tables(simulation)

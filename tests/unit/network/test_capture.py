@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from testbed.config import pcapng
 from testbed.network import capture
 
 
@@ -53,9 +54,9 @@ def packets(file: bytes) -> list[tuple[int, int, bytes]]:
 
 
 def test_a_file_has_the_blocks_of_the_format():
-    made = capture.section_header() + capture.interface("s1-eth1", "port 1 of s1, to h1")
-    made += b"".join(capture.packet(10**18 + n, 1 + n % 2, b"x" * n) for n in range(10))
-    made += capture.statistics(12, 2)
+    made = pcapng.section_header() + pcapng.interface("s1-eth1", "port 1 of s1, to h1")
+    made += b"".join(pcapng.packet(10**18 + n, 1 + n % 2, b"x" * n) for n in range(10))
+    made += pcapng.statistics(12, 2)
     (header, version), (kind, described), *_, (last, counts) = blocks(made)
     assert header == 0x0A0D0D0A and version == struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
     assert kind == 1 and described[:8] == struct.pack("<HHI", 1, 0, 0)
@@ -106,8 +107,8 @@ def test_a_capture_ends_with_its_signal_and_what_was_on_its_way(
             for end in pair:
                 end.close()
     file = path.read_bytes()
-    inward = [(0, capture.INBOUND, b"packet %d" % n) for n in (0, 1, 2)]
-    outward = [(0, capture.OUTBOUND, b"packet %d" % n) for n in (10, 11)]
+    inward = [(0, pcapng.INBOUND, b"packet %d" % n) for n in (0, 1, 2)]
+    outward = [(0, pcapng.OUTBOUND, b"packet %d" % n) for n in (10, 11)]
     assert sorted(packets(file)) == [*inward, *outward]
     counts = options(blocks(file)[-1][1][12:])
     assert [struct.unpack("<Q", counts[code])[0] for code in (4, 5)] == [5 + missed, missed]
@@ -131,7 +132,7 @@ def test_what_comes_in_at_an_interface_is_heard_with_its_time(tmp_path):
         with open(tmp_path / "file", "w+b") as file:
             found: list[tuple[int, int, bytes]] = []
             while not any(data.endswith(last) for _, _, data in found):
-                capture._take(((end, capture.INBOUND),), file, None)
+                capture._take(((end, pcapng.INBOUND),), file, None)
                 file.flush()
                 found = packets((tmp_path / "file").read_bytes())
         assert capture._missed(end) == 0

@@ -14,8 +14,8 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
+from testbed.config import pcapng
 from testbed.dissect import FLAGS, KINDS, Ina
-from testbed.network import capture
 from testbed.protocols import wire
 from tests.support.paths import ROOT
 
@@ -73,11 +73,11 @@ def packets(count: int) -> list[Ina]:
 
 def written(path: Path, inas: list[Ina]) -> Path:
     with path.open("wb") as file:
-        file.write(capture.section_header() + capture.interface("s1-eth1", "port 1 of s1, to h1"))
+        file.write(pcapng.section_header() + pcapng.interface("s1-eth1", "port 1 of s1, to h1"))
         for number, ina in enumerate(inas):
             data = bytes(Ether() / IP() / UDP(sport=wire.PORT, dport=wire.PORT, chksum=0) / ina)
-            file.write(capture.packet(1_700_000_000_000_000_007 + number, 1 + number % 2, data))
-        file.write(capture.statistics(len(inas) + 2, 2))
+            file.write(pcapng.packet(1_700_000_000_000_000_007 + number, 1 + number % 2, data))
+        file.write(pcapng.statistics(len(inas) + 2, 2))
     return path
 
 
@@ -135,9 +135,9 @@ def test_short_packets_are_marked_and_other_versions_ignored(tmp_path):
     cut = Ether() / IP() / UDP(sport=wire.PORT, dport=wire.PORT) / bytes(Ina(kind=1))[:26]
     other = Ether() / IP() / UDP(sport=wire.PORT, dport=wire.PORT) / bytes([0x21] + [0] * 40)
     with (tmp_path / "a.pcapng").open("wb") as file:
-        file.write(capture.section_header() + capture.interface("x", "x"))
+        file.write(pcapng.section_header() + pcapng.interface("x", "x"))
         for packet in (cut, other):
-            file.write(capture.packet(0, 1, bytes(packet)))
+            file.write(pcapng.packet(0, 1, bytes(packet)))
     first, second = fields(tmp_path / "a.pcapng", ["ina.kind", "ina.short", "_ws.col.Protocol"])
     assert first["ina.kind"] == "1" and first["ina.short"]
     assert second["ina.kind"] == "" and second["_ws.col.Protocol"] == "UDP"

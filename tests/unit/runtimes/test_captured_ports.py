@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from testbed.cli.main import main
-from testbed.emulate.captures import CapturedPort, ports
 from testbed.errors import UserError
 from testbed.experiment import load_text
+from testbed.runtimes.captured_ports import CapturedPort, ports
 
 TEXT = """
 name: test
@@ -24,9 +24,9 @@ TOPOLOGY = load_text(TEXT % "mininet").topology_object()
 
 def test_a_port_is_named_by_its_number_or_its_neighbour():
     expected = CapturedPort("s1", 3, "h3")
-    assert ports(TOPOLOGY, False, ["s1:3", "s1:h3"]) == [expected]
+    assert ports(TOPOLOGY, ["s1:3", "s1:h3"]) == [expected]
     assert expected.file_name == "s1-3.pcapng"
-    assert ports(TOPOLOGY, False, []) == []
+    assert ports(TOPOLOGY, []) == []
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_port_is_named_by_its_number_or_its_neighbour():
 )
 def test_an_unknown_port_is_refused_with_the_known_ones(wanted, words):
     with pytest.raises(UserError) as refused:
-        ports(TOPOLOGY, False, [wanted])
+        ports(TOPOLOGY, [wanted])
     assert words in str(refused.value)
 
 
@@ -50,13 +50,8 @@ def test_of_many_switches_some_are_named(tors, more):
     tree = f"{{kind: two_level, tors: {tors}, hosts: 1, servers: 1}}"
     text = (TEXT % "mininet").replace("{kind: star, hosts: 4}", tree)
     with pytest.raises(UserError) as refused:
-        ports(load_text(text).topology_object(), False, ["s99:1"])
+        ports(load_text(text).topology_object(), ["s99:1"])
     assert str(refused.value).endswith(f"the switches are s1, s2, s3, s4, s5, s6, s7, s8{more}")
-
-
-def test_virtual_time_has_nothing_to_capture():
-    with pytest.raises(UserError, match="use `runtime: mininet`"):
-        ports(TOPOLOGY, True, ["s1:1"])
 
 
 def test_a_sweep_is_not_captured(tmp_path, capsys):
