@@ -44,6 +44,7 @@ COMMANDS = {
     "diff": "print in what two runs differ: their files, what made them, and their numbers",
     "tag": "give runs or sweeps a tag, by which `ls` finds them",
     "report": "print tables and draw figures again; compare runs",
+    "trace": "print every hop of a fragment's packets, and where its result waited",
     "twin": "run a Mininet run's experiment in virtual time, and compare",
     "record": "run an experiment, and record the gradients or the collectives of its program",
     "recording": "print the tensors, times and numbers, or the groups and calls, of a recording",

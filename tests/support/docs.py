@@ -202,6 +202,11 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/packages/test_plugins.py::test_the_version_lists_what_was_found"),
     ),
     (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
+    (r"RUN trace results/first-2\* --slowest 1|RUN report results/first-2\*", _TOUR),
+    (
+        r"RUN trace results/<run> .+",
+        Elsewhere("tests/switch/tracing/test_trace.py::test_as_text_with_a_picture"),
+    ),
     (r"RUN init .+", _FIRST),
     (r"RUN check mine\.yaml", Run("check {small}")),
     (r"RUN mine\.yaml", Run("{small} --results {results}", slow=True)),

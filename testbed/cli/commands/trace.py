@@ -1,0 +1,244 @@
+"""The path of a fragment through a run: `ina trace RESULTS --fragment NAME`.
+
+In virtual time the run is made again, up to the moment in question: it repeats to the bit, so what
+is seen is what has happened. On Mininet the captures of the run are read (`--pcap`), and its
+switches made again from what the results keep.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.cli.shared import Parser, import_schemas, json_option, positive, print_json
+from testbed.errors import UserError
+
+if TYPE_CHECKING:
+    from p4engine.backend.build import Compiled
+    from rich.console import Console
+
+    from testbed.results import Results
+    from testbed.setup import Setup
+    from testbed.tracing.fragments import Fragment
+    from testbed.tracing.path import Path as FragmentPath
+    from testbed.tracing.survey import Survey
+
+
+def arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "results_folder",
+        type=Path,
+        metavar="RESULTS",
+        help="of a run, or SWEEP/HASH for a point of a sweep",
+    )
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument(
+        "--fragment",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="JOB/ITERATION/TENSOR:POSITION, or JOB#NUMBER as packets have it; can be repeated",
+    )
+    chosen.add_argument(
+        "--slowest", type=positive, metavar="N", help="the N fragments whose results were latest"
+    )
+    chosen.add_argument(
+        "--first-evicted", action="store_true", help="the first fragment whose sum was evicted"
+    )
+    parser.add_argument(
+        "--repetition", type=int, default=0, metavar="N", help="from 0 (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        metavar="FILE",
+        help="draw lanes, as .png, .pdf or .svg; of several fragments FILE gets numbers",
+    )
+    json_option(parser, "print the steps as JSON")
+
+
+def call(options: Namespace) -> int:
+    import_schemas()
+    from testbed.analysis.data.sweep_data import is_sweep, run_at
+    from testbed.steps import quiet_console
+    from testbed.tracing.fragments import fragment_of
+
+    if is_sweep(options.results_folder):
+        raise UserError(f"{options.results_folder}: a sweep; name a point of it, SWEEP/HASH")
+    if options.picture and options.picture.suffix not in (".png", ".pdf", ".svg"):
+        raise UserError(f"--picture {options.picture}: allowed: .png, .pdf, .svg")
+    results = run_at(options.results_folder)
+    setup = _setup_of(results, options.repetition)
+    named = [fragment_of(setup, text) for text in options.fragment]
+    source = _source(results, setup, quiet_console() if options.json else _console())
+    for sentence in source.warnings:
+        print(f"warning: {sentence}", file=sys.stderr)
+    if not named:
+        named = _chosen(source.survey(), options, results)
+    found, said = source.paths(named)
+    for sentence in said:
+        print(f"note: {sentence}", file=sys.stderr)
+    if options.json:
+        from testbed.tracing.trace_text import data
+
+        traces = [data(setup, each, found[each]) for each in named]
+        print_json({"run": results.name, "folder": str(results.folder), "traces": traces})
+    else:
+        from testbed.tracing.trace_text import lines
+
+        for number, each in enumerate(named):
+            print("\n".join([*([""] if number else []), *lines(setup, each, found[each])]))
+    if options.picture:
+        _draw(setup, named, found, options.picture)
+    if not any(found[each].steps for each in named):
+        raise UserError(
+            "no packet of it was seen: the run did not get there, or it has no such one"
+        )
+    return 0
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _setup_of(results: Results, repetition: int) -> Setup:
+    from testbed.config.data_files import read_text
+    from testbed.experiment import load_text
+    from testbed.schemes import set_up
+
+    file = results.folder / "experiment.yaml"
+    if not file.exists():
+        raise UserError(f"{results.folder}: the run has no experiment.yaml; it cannot be traced")
+    experiment = load_text(read_text(file), file=str(file), folder=results.folder)
+    if not 0 <= repetition < experiment.repetitions:
+        last = experiment.repetitions - 1
+        raise UserError(f"--repetition: found {repetition}; the run has 0 to {last}")
+    return set_up(experiment, repetition)
+
+
+def _chosen(survey: Survey, options: Namespace, results: Results) -> list[Fragment]:
+    """The fragments that --slowest or --first-evicted means. Raises UserError if there are none."""
+    if options.slowest:
+        if not survey.late:
+            raise UserError(f"{results.folder}: no worker got a result from a PS or a switch")
+        return [late.fragment for late in survey.late[: options.slowest]]
+    if survey.evicted is None:
+        raise UserError(f"{results.folder}: no sum was evicted")
+    return [survey.evicted]
+
+
+class _Source:
+    """Where packets are seen."""
+
+    def __init__(self, setup: Setup, warnings: Sequence[str]) -> None:
+        self.setup = setup
+        self.warnings = list(warnings)
+
+    def survey(self) -> Survey:
+        raise NotImplementedError
+
+    def paths(self, wanted: Sequence[Fragment]) -> tuple[dict[Fragment, FragmentPath], list[str]]:
+        raise NotImplementedError
+
+
+class _Again(_Source):
+    """A run in virtual time, made again."""
+
+    def __init__(
+        self, results: Results, setup: Setup, compiled: Compiled, console: Console
+    ) -> None:
+        from testbed.results.environment import checkout
+
+        was = results.environment.get("commit")
+        now = checkout().get("commit")
+        changed = was is not None and now is not None and was != now
+        sentence = f"the run was made by commit {was}; this one may do something else"
+        super().__init__(setup, [sentence] if changed else [])
+        self._results, self._compiled, self._console = results, compiled, console
+
+    def survey(self) -> Survey:
+        from testbed.steps import step
+        from testbed.tracing import rerun
+
+        with step(self._console, "running again, to find these fragments"):
+            found, _ = rerun.survey(self.setup, self._compiled)
+        return found
+
+    def paths(self, wanted: Sequence[Fragment]) -> tuple[dict[Fragment, FragmentPath], list[str]]:
+        from testbed.steps import step
+        from testbed.tracing import rerun
+
+        with step(self._console, "running again, and watching"):
+            until_ns = self._until_ns(wanted)
+            found, error = rerun.paths(self.setup, self._compiled, wanted, until_ns)
+        return found, [f"the run fails here as well: {error}"] if error else []
+
+    def _until_ns(self, wanted: Sequence[Fragment]) -> int | None:
+        """The end of the last iteration of these fragments; None where it is not known."""
+        from testbed.tracing.fragments import place_of
+
+        rows = self._results.iterations
+        rows = rows[rows["repetition"] == self.setup.repetition]
+        ends = []
+        for each in wanted:
+            place = place_of(self.setup, each)
+            if place is None:
+                return None
+            mine = rows[(rows["job"] == each.job) & (rows["iteration"] == place.iteration)]
+            if not len(mine) or mine["end_ns"].isna().any():
+                return None
+            ends.append(int(mine["end_ns"].max()))
+        return max(ends, default=None)
+
+
+class _Captures(_Source):
+    """A run on Mininet, from its captures."""
+
+    def __init__(self, results: Results, setup: Setup, compiled: Compiled | None) -> None:
+        from testbed.tracing.replay import read_captures
+
+        super().__init__(setup, [])
+        self._captured = read_captures(setup, results.folder)
+        self._compiled = compiled
+
+    def survey(self) -> Survey:
+        from testbed.tracing import replay
+
+        return replay.survey(self._captured)
+
+    def paths(self, wanted: Sequence[Fragment]) -> tuple[dict[Fragment, FragmentPath], list[str]]:
+        from testbed.tracing import replay
+
+        return replay.paths(self._captured, self._compiled, wanted)
+
+
+def _source(results: Results, setup: Setup, console: Console) -> _Source:
+    from testbed.runtimes.program import prepare
+    from testbed.steps import step
+
+    platform = setup.platform
+    if platform.virtual is None and platform.switch == "bmv2":
+        return _Captures(results, setup, None)
+    with step(console, "compiling the P4 program"):
+        compiled = prepare(setup).compiled
+    assert compiled is not None
+    if platform.virtual is not None:
+        return _Again(results, setup, compiled, console)
+    return _Captures(results, setup, compiled)
+
+
+def _draw(setup: Setup, named: Sequence[Any], found: dict[Any, Any], file: Path) -> None:
+    from testbed.tracing import lanes
+
+    for number, each in enumerate(named, 1):
+        path = file if len(named) == 1 else file.with_stem(f"{file.stem}-{number}")
+        try:
+            lanes.draw(setup, each, found[each], path)
+        except OSError as error:
+            raise UserError(f"--picture {path}: {error.strerror or error}") from None
+        print(f"picture: {path}", file=sys.stderr)

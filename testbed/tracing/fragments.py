@@ -1,0 +1,145 @@
+"""How a fragment is named: as a place in a job's gradient, and as packets number it.
+
+JOB/ITERATION/TENSOR:POSITION names the fragment that has the value at POSITION of a tensor, as the
+error about a wrong value does. JOB#NUMBER is the number in the packets, as filters and the
+dissector have it (`ina.fragment`); it works for every job, also for programs, and for systems that
+number their packets in another way.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import NamedTuple
+
+from testbed.errors import UserError, did_you_mean
+from testbed.experiment.schema_jobs import Job
+from testbed.protocols.sizes import fragments_of
+from testbed.setup import Setup
+
+# Systems whose packets carry fragments by their place in the gradient.
+_BY_PLACE = ("one", "many")  # System.servers
+FORM = "JOB/ITERATION/TENSOR:POSITION or JOB#NUMBER"
+_PLACE = re.compile(r"(?P<job>.+)/(?P<iteration>\d+)/(?P<tensor>[^/]+):(?P<position>\d+)")
+_NUMBER = re.compile(r"(?P<job>.+)#(?P<number>\d+)")
+
+
+class Fragment(NamedTuple):
+    """A fragment as packets name it: the number of the communicator, which they call a job, and
+    that of the fragment."""
+
+    job: int
+    number: int
+
+    @property
+    def filter(self) -> str:
+        """A display filter of Wireshark."""
+        return f"ina.job == {self.job} && ina.fragment == {self.number}"
+
+
+class Place(NamedTuple):
+    """A fragment's place: the job's name, the iteration, the tensor's name and number, and the
+    position of its first value in the tensor."""
+
+    job: str
+    iteration: int
+    tensor: str
+    tensor_number: int
+    position: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.job}/{self.iteration}/{self.tensor}:{self.position}"
+
+
+def fragment_of(setup: Setup, text: str) -> Fragment:
+    """The fragment that a text names. Raises UserError that says what there is."""
+    if (found := _NUMBER.fullmatch(text)) is not None:
+        number, _ = _job(setup, found["job"])
+        return Fragment(number, int(found["number"]))
+    if (found := _PLACE.fullmatch(text)) is None:
+        raise UserError(f"--fragment: found {text!r}; allowed: {FORM}, such as {_example(setup)}")
+    number, job = _job(setup, found["job"])
+    if not _has_places(setup, job):
+        raise UserError(
+            f"--fragment: packets of job {job.name} are not numbered by tensor and position; name"
+            f" one by its number, such as {job.name}#0"
+        )
+    iteration = int(found["iteration"])
+    if iteration >= job.iterations:
+        last = job.iterations - 1
+        raise UserError(f"--fragment: job {job.name} has iterations 0 to {last}, not {iteration}")
+    trace = job.trace()
+    names = [layer.name for layer in trace.layers]
+    word = found["tensor"]
+    if word in names:
+        tensor = names.index(word)
+    elif word.isdecimal() and int(word) < len(names):
+        tensor = int(word)
+    else:
+        hint = did_you_mean(word, names) or f"there are 0 to {len(names) - 1}, such as {names[0]}"
+        raise UserError(f"--fragment: {trace.name} has no tensor {word!r}; {hint}")
+    position, size = int(found["position"]), trace.sizes[tensor]
+    if position >= size:
+        raise UserError(
+            f"--fragment: tensor {names[tensor]} has positions 0 to {size - 1}, not {position}"
+        )
+    first = fragments_of(trace.sizes, setup.platform.values)
+    place = int(first[tensor]) + position // setup.platform.values
+    return Fragment(number, iteration * int(first[-1]) + place)
+
+
+def place_of(setup: Setup, fragment: Fragment) -> Place | None:
+    """Where a fragment is; None where packets are not numbered by place."""
+    if fragment.job >= len(setup.listed):
+        return None
+    job = setup.listed[fragment.job]
+    if not _has_places(setup, job):
+        return None
+    trace = job.trace()
+    first = fragments_of(trace.sizes, setup.platform.values)
+    iteration, place = divmod(fragment.number, int(first[-1]))
+    tensor = bisect_right(first.tolist(), place) - 1
+    position = (place - int(first[tensor])) * setup.platform.values
+    return Place(job.name, iteration, trace.layers[tensor].name, tensor, position)
+
+
+def title_of(setup: Setup, fragment: Fragment) -> str:
+    """A fragment in words, for text."""
+    place = place_of(setup, fragment)
+    if place is not None:
+        return place.text
+    return f"{job_title(setup, fragment.job)}#{fragment.number}"
+
+
+def job_title(setup: Setup, number: int) -> str:
+    """The name of the job, or of the job and the communicator, that packets call `number`."""
+    if number < len(setup.listed):
+        return setup.listed[number].name
+    if number < setup.platform.numbers:
+        return f"{setup.listed[int(setup.platform.owners[number])].name}/group {number}"
+    return f"job {number}"
+
+
+def _job(setup: Setup, text: str) -> tuple[int, Job]:
+    """A job by its name or number, or a communicator by its number."""
+    names = [job.name for job in setup.listed]
+    if text in names:
+        number = names.index(text)
+    elif text.isdecimal() and int(text) < setup.platform.numbers:
+        number = int(text)
+    else:
+        hint = did_you_mean(text, names) or f"jobs are {', '.join(names[:8])}"
+        raise UserError(f"--fragment: there is no job {text!r}; {hint}")
+    return number, setup.listed[int(setup.platform.owners[number])]
+
+
+def _has_places(setup: Setup, job: Job) -> bool:
+    return setup.platform.system.servers in _BY_PLACE and not job.is_program and not job.has_ranks
+
+
+def _example(setup: Setup) -> str:
+    job = setup.listed[0]
+    if not _has_places(setup, job):
+        return f"{job.name}#0"
+    return f"{job.name}/0/{job.trace().layers[0].name}:0"

@@ -1,0 +1,181 @@
+"""A fragment's path as text and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from testbed.analysis.style import units
+from testbed.results.counters import EVENTS
+from testbed.setup import Setup
+from testbed.tracing.fragments import Fragment, place_of, title_of
+from testbed.tracing.packets import Packet, numbers
+from testbed.tracing.path import ARRIVED, GONE, HANDLED, SENT, Path, Step
+from testbed.tracing.watch import Slot
+
+
+def lines(setup: Setup, fragment: Fragment, path: Path) -> Iterator[str]:
+    """The text of one fragment: its names, where its result waited, and every step."""
+    place = place_of(setup, fragment)
+    yield f"{title_of(setup, fragment)}  (in packets: {fragment.filter})"
+    if place is not None:
+        yield (
+            f"  job {place.job}, iteration {place.iteration}, tensor {place.tensor}"
+            f" ({place.tensor_number}), positions from {place.position} on"
+        )
+    if not path.steps:
+        yield "  no packet of it was seen"
+        return
+    if path.waits:
+        late_ns = path.late_ns or 0
+        yield ""
+        yield f"  from its first packet to its result at the last worker: {units.time(late_ns)}"
+        rows = [
+            (units.time(wait.time_ns), units.share(wait.time_ns / max(late_ns, 1)), wait.what)
+            for wait in path.waits
+        ]
+        yield from _columns(("time", "share", "where it waited"), rows, 2)
+    else:
+        yield "  no worker got a result of it"
+    begin_ns = path.steps[0].time_ns
+    yield ""
+    yield f"  every step, from {_us(begin_ns)} us after the start on:"
+    steps = [
+        (
+            _us(step.time_ns - begin_ns),
+            step.node,
+            text(setup, fragment, step.packet),
+            what(setup, fragment, step),
+        )
+        for step in path.steps
+    ]
+    yield from _columns(("us", "node", "packet", "what happened"), steps, 1)
+
+
+def text(setup: Setup, fragment: Fragment, packet: Packet) -> str:
+    """A packet in words, with its fragment if that is another one."""
+    other = Fragment(packet.job, packet.fragment)
+    if other == fragment:
+        return packet.text
+    return f"{packet.text} of {title_of(setup, other)}"
+
+
+def what(setup: Setup, fragment: Fragment, step: Step) -> str:
+    """What happened at a step."""
+    ended = f"; {step.end}" if step.end else ""
+    if step.kind == SENT:
+        return f"sent to {step.peer}{ended}"
+    if step.kind == GONE:
+        return f"leaves its queue to {step.peer}{ended}"
+    if step.kind == ARRIVED:
+        return f"arrives from {step.peer}"
+    return f"{_handled(setup, fragment, step)}{ended}"
+
+
+def _handled(setup: Setup, fragment: Fragment, step: Step) -> str:
+    words = [step.event.replace("_", " ") if step.event else "forwarded"]
+    before, after = step.before, step.after
+    if before is not None and after is not None and before != after:
+        was, now = (slot_text(setup, fragment, each) for each in (before, after))
+        words.append(f"aggregator {before.place}: {was} -> {now}")
+    elif before is not None and step.event not in ("", "passes", "over_rate", "results_passed"):
+        words.append(f"aggregator {before.place}: {slot_text(setup, fragment, before)}")
+    if evictor := evicted_by(step):
+        words.append(f"evicted by {title_of(setup, evictor)}, priority {step.packet.priority}")
+    if step.leaves is not None and step.leaves.key != step.packet.key:
+        words.append(f"{text(setup, fragment, step.leaves)} goes on")
+    return "; ".join(words)
+
+
+def slot_text(setup: Setup, fragment: Fragment, slot: Slot) -> str:
+    """An aggregator's content in words, with its fragment if that is another one."""
+    if slot.fragment is None:
+        return "empty"
+    of = "" if slot.fragment == fragment else f" {title_of(setup, slot.fragment)}"
+    priority = "" if slot.priority is None else f" priority {slot.priority}"
+    return f"{slot.state}{of} {numbers(slot.workers)}{priority}"
+
+
+def evicted_by(step: Step) -> Fragment | None:
+    """The fragment whose packet has taken the aggregator of another one."""
+    taker = Fragment(step.packet.job, step.packet.fragment)
+    before, after = step.before, step.after
+    if before is None or after is None or before.fragment in (None, taker):
+        return None
+    return taker if after.fragment == taker else None
+
+
+def data(setup: Setup, fragment: Fragment, path: Path) -> dict[str, Any]:
+    """The same for JSON; times are ns since the start of the run."""
+    place = place_of(setup, fragment)
+    return {
+        "fragment": title_of(setup, fragment),
+        "place": place._asdict() if place else None,
+        "filter": fragment.filter,
+        "late_ns": path.late_ns,
+        "waits": [wait._asdict() | {"time_ns": wait.time_ns} for wait in path.waits],
+        "steps": [_step_data(setup, step) for step in path.steps],
+    }
+
+
+def _step_data(setup: Setup, step: Step) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "number": step.number,
+        "time_ns": step.time_ns,
+        "node": step.node,
+        "kind": step.kind,
+        "peer": step.peer,
+        "packet": _packet_data(setup, step.packet),
+        "cause": step.cause.number if step.cause else None,
+        "content": step.content.number if step.content else None,
+        "end": step.end or None,
+    }
+    if step.kind == HANDLED:
+        evictor = evicted_by(step)
+        found |= {
+            "event": step.event or None,
+            "event_means": EVENTS.get(step.event),
+            "before": _slot_data(setup, step.before),
+            "after": _slot_data(setup, step.after),
+            "evicted_by": title_of(setup, evictor) if evictor else None,
+            "leaves": _packet_data(setup, step.leaves) if step.leaves else None,
+        }
+    return found
+
+
+def _packet_data(setup: Setup, packet: Packet) -> dict[str, Any]:
+    of = Fragment(packet.job, packet.fragment)
+    bits = [bit for bit in range(packet.workers.bit_length()) if packet.workers >> bit & 1]
+    fields = packet._asdict() | {"workers": bits}
+    return {"text": packet.text, "fragment_title": title_of(setup, of), **fields}
+
+
+def _slot_data(setup: Setup, slot: Slot | None) -> dict[str, Any] | None:
+    if slot is None:
+        return None
+    bits = [bit for bit in range(slot.workers.bit_length()) if slot.workers >> bit & 1]
+    owner = title_of(setup, slot.fragment) if slot.fragment else None
+    return {
+        "aggregator": slot.place,
+        "state": slot.state,
+        "fragment": owner,
+        "workers": bits if owner else [],
+        "priority": slot.priority if owner else None,
+    }
+
+
+def _us(ns: int) -> str:
+    return f"{ns // 1000:,}.{ns % 1000:03}".replace(",", " ")
+
+
+def _columns(header: Sequence[str], rows: Sequence[Sequence[str]], right: int) -> Iterator[str]:
+    """Rows with columns that line up, the first `right` of them to the right; the last is as long
+    as it is."""
+    table = [tuple(header), *rows]
+    widths = [max(len(row[place]) for row in table) for place in range(len(header) - 1)]
+    for row in table:
+        cells = [
+            cell.rjust(width) if place < right else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        yield "    " + "  ".join([*cells, row[-1]])

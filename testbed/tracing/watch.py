@@ -1,0 +1,201 @@
+"""What switches do with the packets of some fragments: the P4 program's event, and the aggregator
+before and after.
+
+The event is the counter of the P4 program that a packet has raised, the aggregator what its
+registers hold, so nothing of the program is repeated here. A packet of another fragment is of
+interest too where it finds or leaves the aggregator that one of ours has: it may evict it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from p4engine.switch.pass_watch import Left, PassWatch
+
+from testbed.setup import Platform, Setup
+from testbed.systems.statistics import EVENTS_PER_JOB, Statistics
+from testbed.tracing.fragments import Fragment
+from testbed.tracing.packets import Packet, fragment_in, packet_in
+
+STATES = {0: "empty", 1: "filling", 2: "held", 3: "empty"}
+_POOL = ("state", "job", "fragment", "bitmap", "priority")
+SET_BIT = 1 << 31  # of an index: which set of a slot (docs/wire.md)
+
+
+class Slot(NamedTuple):
+    """An aggregator's record. `place`: its number in the pool. `workers`: a bitmap. `fragment` is
+    None if it is empty, or the program does not keep whose it is."""
+
+    place: int
+    state: str
+    fragment: Fragment | None
+    workers: int
+    priority: int | None
+
+
+@dataclass
+class Handled:
+    """A packet's way through a switch's ingress: what came in through `port`, the event, and what
+    goes on (None: nothing) to `to_port`, or as copies to all of a multicast group."""
+
+    time_ns: int
+    switch: str
+    port: int
+    packet: Packet
+    event: str
+    before: Slot | None
+    after: Slot | None
+    leaves: Packet | None
+    to_port: int | None
+    copies: bool
+
+
+@dataclass
+class Gone:
+    """A packet that has left a switch's egress pipeline for the link of a port."""
+
+    time_ns: int
+    switch: str
+    port: int
+    packet: Packet
+
+
+class Watch:
+    """Watches all switches of a run for packets of `wanted`, from its making to `stop`."""
+
+    def __init__(self, setup: Setup, switches: Mapping[str, Any], wanted: Collection[Fragment]):
+        self.handled: list[Handled] = []
+        self.gone: list[Gone] = []
+        self._wanted = frozenset(wanted)
+        self._platform = setup.platform
+        parts = {**setup.jobs, **setup.groups}
+        self._slots = {number: job.group.slots for number, job in parts.items()}
+        self._indices: set[int] = set()  # that packets of the wanted fragments have had
+        self._watches = [self._over(name, switch) for name, switch in switches.items()]
+
+    def handled_of(self, fragment: Fragment) -> list[Handled]:
+        """What switches did with packets of a fragment, and with those of others that found its
+        aggregator."""
+        return [
+            row
+            for row in self.handled
+            if fragment
+            in (
+                (row.packet.job, row.packet.fragment),
+                row.before and row.before.fragment,
+                row.after and row.after.fragment,
+            )
+        ]
+
+    def gone_of(self, fragment: Fragment) -> list[Gone]:
+        """The packets of a fragment that left queues."""
+        return [row for row in self.gone if (row.packet.job, row.packet.fragment) == fragment]
+
+    def stop(self) -> None:
+        for watch in self._watches:
+            watch.stop()
+
+    def _over(self, name: str, switch: Any) -> PassWatch:
+        platform, wanted, bits = self._platform, self._wanted, self._platform.bitmap_bits
+        reader = _Reader(platform, switch, self._slots) if platform.system.memory else None
+
+        def before(port: int, frame: bytes, now_ns: int) -> Any:
+            job, number, index = fragment_in(frame)
+            if (job, number) in wanted:
+                self._indices.add(index)
+            elif index not in self._indices or job < 0:
+                return None
+            packet = packet_in(frame, bits)
+            if packet is None:
+                return None
+            found = reader.slot(packet) if reader else None
+            counted = reader.events(packet.job) if reader else []
+            return now_ns, port, packet, found, counted
+
+        def after(found: Any, left: Left) -> None:
+            now_ns, port, packet, slot, counted = found
+            event, there = "", None
+            if reader:
+                event = reader.event(packet.job, counted)
+                there = reader.slot(packet)
+            leaves = packet_in(left.frame, bits) if left.frame else None
+            mine = ((packet.job, packet.fragment), slot and slot.fragment, there and there.fragment)
+            if not wanted.intersection(each for each in mine if each):
+                return
+            row = Handled(
+                now_ns,
+                name,
+                port,
+                packet,
+                event,
+                slot,
+                there,
+                leaves,
+                left.port,
+                left.group > 0,
+            )
+            self.handled.append(row)
+
+        def leaving(left: Left, now_ns: int) -> None:
+            if fragment_in(left.frame)[:2] in wanted and left.port is not None:
+                packet = packet_in(left.frame, bits)
+                if packet is not None:
+                    self.gone.append(Gone(now_ns, name, left.port, packet))
+
+        return PassWatch(switch, before, after, leaving)
+
+
+class _Reader:
+    """Reads what a P4 program has counted and holds."""
+
+    def __init__(self, platform: Platform, switch: Any, slots: Mapping[int, Any]) -> None:
+        self._kept: Statistics = platform.scheme.statistics(platform)
+        self._switch = switch
+        self._slots = slots
+        self._places = platform.aggregators
+        self._jobs = platform.numbers
+        self._events: Callable[..., Any] = switch.register_words
+
+    def events(self, job: int) -> list[int]:
+        if job >= self._jobs:
+            return []
+        return list(self._events("events", job * EVENTS_PER_JOB, EVENTS_PER_JOB))
+
+    def event(self, job: int, before: list[int]) -> str:
+        """The event that has been counted since `before`; "" for none."""
+        for name, old, new in zip(("", *self._kept.events), before, self.events(job), strict=False):
+            if new != old:
+                return name
+        return ""
+
+    def slot(self, packet: Packet) -> Slot | None:
+        """The aggregator that a packet's index names; None if there is none."""
+        if self._kept.sets:
+            return self._of_set(packet)
+        place = packet.index
+        if place >= self._places:
+            return None
+        state, job, fragment, workers, priority = (
+            self._switch.register_read(f"slot_{name}", place, 1)[0] for name in _POOL
+        )
+        owner = Fragment(job, fragment) if STATES.get(state) != "empty" else None
+        return Slot(place, STATES.get(state, str(state)), owner, workers, priority)
+
+    def _of_set(self, packet: Packet) -> Slot | None:
+        part = self._slots.get(packet.job)
+        if part is None:
+            return None
+        chosen = self._kept.sets[min(packet.index // SET_BIT, len(self._kept.sets) - 1)]
+        offset = packet.index % SET_BIT
+        if offset >= part.slots:
+            return None
+        place = part.base + offset
+        state, workers = (
+            self._switch.register_read(f"{chosen}_{name}", place, 1)[0]
+            for name in ("state", "bitmap")
+        )
+        kind = STATES.get(state, str(state))
+        owner = Fragment(packet.job, packet.fragment) if kind != "empty" else None
+        return Slot(place, kind, owner, workers, None)

@@ -1,0 +1,204 @@
+"""`ina trace`: every hop of a fragment's packets, as they were in the run, and where it waited."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from testbed.cli import main as commands
+from testbed.config.pcapng import INBOUND, packets
+from testbed.experiment import load_text
+from testbed.results import find, read
+from testbed.tracing.packets import packet_in
+
+JOBS = """
+jobs:
+  - {name: a, model: resnet50, workers: 3, iterations: 2, scale: 0.002, compute_scale: 0.01}
+  - {name: b, model: vgg16, workers: 3, iterations: 2, scale: 0.0005, compute_scale: 0.01}
+"""
+STAR = "{kind: star, hosts: 8}"
+RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
+
+
+def made(tmp_path, system="{name: esa, window: 64}", topology=STAR, links="", more="", pcap=False):
+    """The results folder of a run, with captures of all hosts' ports if `pcap`."""
+    memory = "memory: {aggregators: 24}" if "name: ps" not in system else ""
+    if "ring" in system:
+        memory = ""
+    text = f"""
+name: traced
+runtime: virtual
+seed: 3
+topology: {topology}
+links: {{bandwidth: 1 Gbit/s, delay: 5 us{links}}}
+system: {system}
+{memory}
+{JOBS}{more}"""
+    path = tmp_path / "traced.yaml"
+    path.write_text(text)
+    words = []
+    if pcap:
+        network = load_text(text).topology_object()
+        for switch in network.switches:
+            for port, (there, _, _) in network.ports(switch).items():
+                if network.is_host(there):
+                    words += ["--pcap", f"{switch}:{port}"]
+    assert commands.main([str(path), "--results", str(tmp_path), "--no-report", *words]) == 0
+    return find(tmp_path)[-1]
+
+
+def traced(folder, capsys, *words) -> list[dict]:
+    capsys.readouterr()
+    assert commands.main(["trace", str(folder), *words, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["traces"]
+
+
+def test_what_hosts_sent_and_got_is_what_was_captured(tmp_path, capsys):
+    """The second run is the first one, to the nanosecond."""
+    folder = made(tmp_path, pcap=True)
+    (trace,) = traced(folder, capsys, "--fragment", "a/1/fc:0")
+    number = trace["steps"][0]["packet"]["fragment"]
+    assert trace["filter"] == f"ina.job == 0 && ina.fragment == {number}"
+    captured = []
+    for file in (folder / "captures").iterdir():
+        host = f"h{file.stem.rpartition('-')[2]}"
+        for each in packets(file):
+            packet = packet_in(each.frame, 32)
+            if packet is not None and (packet.job, packet.fragment) == (0, number):
+                kind = "sent" if each.direction == INBOUND else "arrived"
+                captured.append((each.time_ns, host, kind, packet.workers))
+    ends = read(folder).iterations.query("job == 0 and iteration == 1").end_ns.max()
+    seen = [
+        (
+            step["time_ns"],
+            step["node"],
+            step["kind"],
+            sum(1 << n for n in step["packet"]["workers"]),
+        )
+        for step in trace["steps"]
+        if step["kind"] in ("sent", "arrived")
+    ]
+    assert len(seen) >= 8
+    assert sorted(seen) == sorted(each for each in captured if each[0] <= max(ends, seen[-1][0]))
+
+
+def test_a_fragment_that_meets_nobody_is_added_up_and_released(tmp_path, capsys):
+    folder = made(tmp_path, more="", system="{name: esa, window: 4}")
+    (trace,) = traced(folder, capsys, "--fragment", "a/0/fc:0")
+    steps = trace["steps"]
+    events = [step["event"] for step in steps if step["kind"] == "handled"]
+    assert events == ["allocations", "additions", "completions", "results_passed"]
+    first, second, third, _ = (step for step in steps if step["kind"] == "handled")
+    assert first["before"]["state"] == "empty" and first["after"]["state"] == "filling"
+    assert first["after"]["fragment"] == trace["fragment"] and len(first["after"]["workers"]) == 1
+    assert second["before"] == first["after"] and len(second["after"]["workers"]) == 2
+    assert third["after"]["state"] == "empty" and third["leaves"]["workers"] == [0, 1, 2]
+    # Each step follows from an earlier one, but for what workers send first.
+    for step in steps:
+        if step["cause"] is None:
+            assert step["kind"] == "sent" and step["packet"]["text"].startswith("gradient")
+        else:
+            assert steps[step["cause"]]["time_ns"] <= step["time_ns"]
+    assert not any(step["end"] for step in steps)
+    # Workers hand over in 5 us and a frame's time, the switch takes 400 ns, and so on back.
+    assert trace["late_ns"] == sum(wait["time_ns"] for wait in trace["waits"])
+    assert trace["late_ns"] == steps[-1]["time_ns"] - steps[0]["time_ns"]
+
+
+def test_the_first_eviction_names_who_did_it(tmp_path, capsys):
+    folder = made(tmp_path)
+    (trace,) = traced(folder, capsys, "--first-evicted")
+    (eviction,) = [step for step in trace["steps"] if step.get("evicted_by")][:1]
+    assert eviction["event"] == "preemptions"
+    assert eviction["before"]["fragment"] == trace["fragment"]
+    assert eviction["after"]["fragment"] == eviction["evicted_by"] != trace["fragment"]
+    assert eviction["packet"]["priority"] > eviction["before"]["priority"]
+    assert "partial" in eviction["leaves"]["text"]
+    left = eviction["leaves"]["workers"]
+    assert left == eviction["before"]["workers"]
+    gone = [step for step in trace["steps"] if step["cause"] == eviction["number"]]
+    assert [step["packet"]["workers"] for step in gone] == [left]
+    # What it took along had been added before.
+    added = trace["steps"][eviction["content"]]
+    assert added["after"]["workers"] == left and added["node"] == eviction["node"]
+
+
+def test_the_slowest_are_those_of_the_captures(tmp_path, capsys):
+    folder = made(tmp_path, pcap=True)
+    first, last = {}, {}
+    for file in (folder / "captures").iterdir():
+        host, seen = file.stem, set()
+        for each in packets(file):
+            packet = packet_in(each.frame, 32)
+            key = packet.job, packet.fragment
+            if each.direction == INBOUND and packet.is_gradient:
+                first[key] = min(first.get(key, each.time_ns), each.time_ns)
+            elif packet.is_result and each.direction != INBOUND and (key, host) not in seen:
+                seen.add((key, host))
+                last[key] = max(last.get(key, 0), each.time_ns)
+    wanted = sorted((last[key] - first[key] for key in last), reverse=True)[:3]
+    found = traced(folder, capsys, "--slowest", "3")
+    assert [trace["late_ns"] for trace in found] == wanted
+
+
+@pytest.mark.parametrize(
+    "system, topology, links",
+    [
+        ("{name: atp}", RACKS, ", loss: 1 %"),
+        ("{name: esa, window: 64}", STAR, ", loss: 2 %, duplicate: 1 %"),
+        ("{name: grid}", RACKS, ", loss: 1 %"),
+        ("{name: ps}", STAR, ", loss: 1 %"),
+        ("{name: switchml}", RACKS, ", loss: 1 %"),
+        ("{name: ring}", STAR, ", loss: 1 %"),
+    ],
+)
+def test_of_every_system_the_late_path_adds_up(system, topology, links, tmp_path, capsys):
+    folder = made(tmp_path, system, topology, links)
+    found = traced(folder, capsys, "--slowest", "3")
+    assert len(found) == 3
+    for trace in found:
+        starts = [wait["begin_ns"] for wait in trace["waits"]]
+        ends = [wait["end_ns"] for wait in trace["waits"]]
+        assert starts[1:] == ends[:-1] and trace["late_ns"] == ends[-1] - starts[0] > 0
+        sent = [step for step in trace["steps"] if step["kind"] == "sent"]
+        assert starts[0] == min(step["time_ns"] for step in sent)
+    # With losses the slowest ones have lost a packet, and it is marked.
+    assert any(step["end"] for trace in found for step in trace["steps"])
+
+
+def test_as_text_with_a_picture(tmp_path, capsys):
+    folder = made(tmp_path)
+    picture = tmp_path / "lanes.svg"
+    words = ["trace", str(folder), "--slowest", "2", "--picture", str(picture)]
+    assert commands.main(words) == 0
+    out, err = capsys.readouterr()
+    assert out.count("where it waited") == 2 and "ina.job == " in out
+    assert "allocations; aggregator" in out and "lanes-2.svg" in err
+    assert sorted(each.name for each in tmp_path.glob("*.svg")) == ["lanes-1.svg", "lanes-2.svg"]
+    assert (tmp_path / "lanes-1.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("--fragment", "a/9/fc:0"), "job a has iterations 0 to 1, not 9"),
+        (("--fragment", "c/0/fc:0"), "there is no job 'c'; jobs are a, b"),
+        (("--fragment", "a/0/fcc:0"), "no tensor 'fcc'; did you mean fc"),
+        (("--fragment", "a/0/fc:99999999"), "tensor fc has positions 0 to "),
+        (("--fragment", "nonsense"), "allowed: JOB/ITERATION/TENSOR:POSITION or JOB#NUMBER"),
+        (("--fragment", "a#99999999"), "no packet of it was seen"),
+        (("--fragment", "a/0/fc:0", "--repetition", "1"), "the run has 0 to 0"),
+        (("--fragment", "a/0/fc:0", "--picture", "x.gif"), "allowed: .png, .pdf, .svg"),
+        ((), "one of the arguments --fragment --slowest --first-evicted is required"),
+    ],
+)
+def test_mistakes_are_named(words, message, shared, capsys):
+    capsys.readouterr()
+    assert commands.main(["trace", str(shared), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("shared"))
