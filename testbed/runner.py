@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from testbed.errors import UserError
+from testbed.errors import RunError, UserError
 from testbed.machine import calibration, capacity
 from testbed.machine import memory_estimate as memory
 from testbed.runtimes.captured_ports import ports
@@ -23,6 +23,7 @@ from testbed.runtimes.program import prepare
 from testbed.runtimes.run import Run, Runtime
 from testbed.schemes import set_up
 from testbed.steps import quiet_console, step
+from testbed.workload.wrong_value import WrongValueError
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from testbed.web.live_page import LivePage
 
 VIRTUAL = "virtual"
+MOST_EVENTS = 3_000_000  # of a failed run in virtual time that is made again, for some minutes
 
 
 def run(
@@ -166,9 +168,24 @@ def execute(
     yaml = experiment.resolved_yaml()
     with Writer.create(results, experiment.name, yaml, environment) as writer:
         run.console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
-        runtime.repeat(writer)
+        try:
+            runtime.repeat(writer)
+        except WrongValueError as error:
+            raise _with_reasons(error, run, writer.folder) from None
         writer.finish()
     return writer.folder
+
+
+def _with_reasons(error: WrongValueError, run: Run, folder: Path) -> RunError:
+    """The error about a wrong value, with what has made it, as far as that can be found out."""
+    from testbed.tracing import blame
+
+    again = error.events is not None and error.events <= MOST_EVENTS
+    with step(run.console, "running again, to find what has made the value wrong"):
+        compiled = run.program.compiled if again else None
+        lines = blame.reasons(error.setup or run.setup, compiled, error.wrong, folder)
+        text = "\n".join([error.wrong.text, *lines])
+    return RunError(text, error.log_tail, error.log)
 
 
 def _runtime(run: Run, captured: Sequence[CapturedPort], on_mininet: dict[str, Any]) -> Runtime:

@@ -27,7 +27,7 @@ def departures(results: Results) -> Figure | None:
     if not len(shares):
         return None
     names = job_names(results.jobs)
-    places = np.arange(len(shares))
+    places = [float(place) for place in range(len(shares))]
     figure = new_figure(plot_style.PAGE, 0.9 + 0.32 * len(shares))
     axes = figure.add_subplot()
     begun = np.zeros(len(shares))

@@ -23,6 +23,7 @@ from testbed.network.spawner import Process, Spawner
 from testbed.protocols import records
 from testbed.protocols.host_spec import HostSpec
 from testbed.runtimes.live_view import Work, WorkerTimes
+from testbed.workload.wrong_value import WrongValue, WrongValueError
 
 # Long enough for a machine that is busy with other things, short enough to be noticed.
 START_TIMEOUT_S = 60
@@ -102,7 +103,10 @@ class HostProcess(Controlled):
             elif "disagree" in message:
                 self.disagreed = message["disagree"]
             elif "failed" in message:
-                raise RunError(message["failed"], self.process.log_tail(), str(self.process.log))
+                log = self.process.log_tail(), str(self.process.log)
+                if message.get("wrong"):
+                    raise WrongValueError(WrongValue.from_json(message["wrong"]), *log)
+                raise RunError(message["failed"], *log)
         return is_open
 
 

@@ -55,6 +55,7 @@ from testbed.protocols.sizes import frame_bytes
 from testbed.schemes import new_machine
 from testbed.workload import machine, rank_graph, rank_program, worker
 from testbed.workload.placed_machine import raised
+from testbed.workload.wrong_value import described
 
 ROWS_IN = 256
 ROWS_OUT = 256
@@ -85,11 +86,12 @@ class _Role:
         protocol = self.machine.protocol
         return (protocol if hasattr(protocol, "lag") else protocol.worker).lag
 
-    def failure(self) -> str | None:
-        """The first wrong value, by job, iteration, tensor and position, or None."""
+    def failure(self) -> dict[str, Any]:
+        """The message about the first wrong value; {} if there is none."""
         if not self.machine.status[0].failed:
-            return None
-        return machine.wrong_value(self.spec, self.machine)
+            return {}
+        text, wrong = described(self.spec, self.machine)
+        return {"failed": text, "wrong": wrong}
 
 
 class _Host:
@@ -251,7 +253,7 @@ def _serve(host: _Host, board: np.ndarray, control: socket.socket, origin_ns: in
         if reason == loop.WRONG_VALUE:
             board[progress_board.STATE] = progress_board.FAILED
             _write_tables(host)
-            _send_message(control, failed=role.failure())
+            _send_message(control, **role.failure())
             _receive_message(control)
             return
         if reason == loop.FINISHED:

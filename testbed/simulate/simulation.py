@@ -25,7 +25,7 @@ from testbed.simulate.host_totals import Report, report_of
 from testbed.simulate.links_that_fail import LinksThatFail
 from testbed.simulate.parts import EVENTS_AT_ONCE, Parts
 from testbed.simulate.waiting import waiting
-from testbed.workload.machine import wrong_value
+from testbed.workload.wrong_value import WrongValueError, described, wrong_value
 
 FIRST_SAMPLE_STEP_NS = 1000
 MAX_SAMPLES = 1000
@@ -91,7 +91,10 @@ class Simulation:
             if reason == loop.WRONG_VALUE:
                 node = self.nodes.present_at(self.parts.failed_host)
                 failed = next(role for role in node.roles if role[1].status[0].failed)
-                raise RunError(wrong_value(*failed))
+                wrong = wrong_value(*failed)
+                if wrong is not None:
+                    raise WrongValueError(wrong, setup=self.setup, events=self.events)
+                raise RunError(described(*failed)[0])
             if reason == loop.WORKER_FINISHED and self.cluster:
                 self.cluster.worker_finished()
                 self.cluster.begin(self.now_ns)

@@ -45,7 +45,7 @@ class Packet(NamedTuple):
     job: int
     node: int
     fragment: int
-    index: int
+    index: int  # type: ignore[assignment]  # hides the tuple's method, which nobody needs
     extra: int
     sender: int
     workers: int
@@ -107,3 +107,16 @@ def fragment_in(frame: bytes) -> tuple[int, int, int]:
         return -1, -1, -1
     _, _, _, job, _, fragment, index, *_ = _HEADER.unpack_from(frame, FRAME_OVERHEAD)
     return job, fragment, index
+
+
+def value_in(frame: bytes, packet: Packet, bitmap_bits: int, offset: int) -> int | None:
+    """The value at an offset of a packet's values; None if it has none there. 0 where all are 0 and
+    left out."""
+    if packet.bare:
+        return 0
+    short = bool(packet.flags & wire.SHORT)
+    size = 2 if short else 4
+    start = FRAME_OVERHEAD + _HEADER.size + bitmap_bits // 8 + size * offset
+    if len(frame) < start + size:
+        return None
+    return int.from_bytes(frame[start : start + size], "big", signed=True)

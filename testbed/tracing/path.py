@@ -23,7 +23,7 @@ from typing import NamedTuple
 from testbed.protocols import wire
 from testbed.topology import Topology
 from testbed.tracing.packets import Packet
-from testbed.tracing.watch import Gone, Handled, Slot
+from testbed.tracing.watch import Gone, Handled, Slot, Values
 
 SENT, HANDLED, GONE, ARRIVED = "sent", "handled", "left", "arrived"
 
@@ -61,6 +61,7 @@ class Step:
     port: int = 0
     to_port: int | None = None
     copies: bool = False
+    values: Values | None = None
 
 
 class Wait(NamedTuple):
@@ -156,6 +157,7 @@ def path_of(
             port=h.port,
             to_port=h.to_port,
             copies=h.copies,
+            values=h.values,
         )
         for h in handled
     ]

@@ -46,9 +46,10 @@ def paths(
     wanted: Collection[Fragment],
     until_ns: int | None = None,
     tick: Tick = lambda simulation: None,
+    offset: int | None = None,
 ) -> tuple[dict[Fragment, Path], str]:
     """Run a repetition until its end, its failure, or, if given, a time; returns the paths of these
-    fragments, and the error of a run that fails."""
+    fragments, and the error of a run that fails. offset: of a value that is looked at."""
     chosen = frozenset(wanted)
     sent: dict[Fragment, list[Seen]] = defaultdict(list)
     arrived: dict[Fragment, list[Seen]] = defaultdict(list)
@@ -66,7 +67,7 @@ def paths(
             into[Fragment(job, number)].append(Seen(time_ns, host, switch, port, packet))
 
     with _listening(setup, compiled, seen) as simulation:
-        watch = Watch(setup, simulation.nodes.switches, chosen)
+        watch = Watch(setup, simulation.nodes.switches, chosen, offset)
         error = _run(simulation, until_ns, tick)
         watch.stop()
     workers = workers_of(setup)

@@ -17,7 +17,8 @@ from p4engine.switch.pass_watch import Left, PassWatch
 from testbed.setup import Platform, Setup
 from testbed.systems.statistics import EVENTS_PER_JOB, Statistics
 from testbed.tracing.fragments import Fragment
-from testbed.tracing.packets import Packet, fragment_in, packet_in
+from testbed.tracing.packets import Packet, fragment_in, packet_in, value_in
+from testbed.workload.wrong_value import int32
 
 STATES = {0: "empty", 1: "filling", 2: "held", 3: "empty"}
 _POOL = ("state", "job", "fragment", "bitmap", "priority")
@@ -50,6 +51,16 @@ class Handled:
     leaves: Packet | None
     to_port: int | None
     copies: bool
+    values: Values | None = None
+
+
+class Values(NamedTuple):
+    """The values at one offset: in the packet that came in, in the aggregator afterwards, and in
+    the packet that goes on; None where there is none."""
+
+    came: int | None
+    kept: int | None
+    left: int | None
 
 
 @dataclass
@@ -65,7 +76,14 @@ class Gone:
 class Watch:
     """Watches all switches of a run for packets of `wanted`, from its making to `stop`."""
 
-    def __init__(self, setup: Setup, switches: Mapping[str, Any], wanted: Collection[Fragment]):
+    def __init__(
+        self,
+        setup: Setup,
+        switches: Mapping[str, Any],
+        wanted: Collection[Fragment],
+        offset: int | None = None,
+    ) -> None:
+        """offset: of the value in packets that is to be looked at, too."""
         self.handled: list[Handled] = []
         self.gone: list[Gone] = []
         self._wanted = frozenset(wanted)
@@ -73,6 +91,7 @@ class Watch:
         parts = {**setup.jobs, **setup.groups}
         self._slots = {number: job.group.slots for number, job in parts.items()}
         self._indices: set[int] = set()  # that packets of the wanted fragments have had
+        self._offset = offset
         self._watches = [self._over(name, switch) for name, switch in switches.items()]
 
     def handled_of(self, fragment: Fragment) -> list[Handled]:
@@ -99,6 +118,7 @@ class Watch:
 
     def _over(self, name: str, switch: Any) -> PassWatch:
         platform, wanted, bits = self._platform, self._wanted, self._platform.bitmap_bits
+        offset = self._offset
         reader = _Reader(platform, switch, self._slots) if platform.system.memory else None
 
         def before(port: int, frame: bytes, now_ns: int) -> Any:
@@ -112,10 +132,11 @@ class Watch:
                 return None
             found = reader.slot(packet) if reader else None
             counted = reader.events(packet.job) if reader else []
-            return now_ns, port, packet, found, counted
+            came = None if offset is None else value_in(frame, packet, bits, offset)
+            return now_ns, port, packet, found, counted, came
 
         def after(found: Any, left: Left) -> None:
-            now_ns, port, packet, slot, counted = found
+            now_ns, port, packet, slot, counted, came = found
             event, there = "", None
             if reader:
                 event = reader.event(packet.job, counted)
@@ -136,6 +157,10 @@ class Watch:
                 left.port,
                 left.group > 0,
             )
+            if offset is not None:
+                went = None if leaves is None else value_in(left.frame, leaves, bits, offset)
+                kept = reader.value(there, offset) if reader and there else None
+                row.values = Values(came, kept, went)
             self.handled.append(row)
 
         def leaving(left: Left, now_ns: int) -> None:
@@ -155,6 +180,7 @@ class _Reader:
         self._switch = switch
         self._slots = slots
         self._places = platform.aggregators
+        self._values = platform.values
         self._jobs = platform.numbers
         self._events: Callable[..., Any] = switch.register_words
 
@@ -182,6 +208,14 @@ class _Reader:
         )
         owner = Fragment(job, fragment) if STATES.get(state) != "empty" else None
         return Slot(place, STATES.get(state, str(state)), owner, workers, priority)
+
+    def value(self, slot: Slot, offset: int) -> int | None:
+        """The value at an offset in an aggregator of a pool (p4/value_memory.p4)."""
+        if self._kept.sets:
+            return None
+        digits = 2 if self._values <= 256 else 3
+        raw: int = self._switch.register_read(f"value_{offset:0{digits}x}", slot.place, 1)[0]
+        return int32(raw)
 
     def _of_set(self, packet: Packet) -> Slot | None:
         part = self._slots.get(packet.job)

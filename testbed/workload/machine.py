@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import flows, grid, sizes
-from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
-from testbed.workload import background, rank_program, servers, worker
+from testbed.protocols import grid, sizes
+from testbed.protocols.host_spec import PlannedWorker, ServerStripes
+from testbed.workload import background, servers, worker
 
 
 class Batch(NamedTuple):
@@ -58,24 +58,6 @@ def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tupl
 
     Returns (packets filled, next deadline in ns)."""
     return STEPS[type(machine)](machine, now, arrived, count, out)
-
-
-def wrong_value(spec: HostSpec, machine: Any) -> str:
-    """The error in a machine that has failed, by job, iteration, tensor and position."""
-    status, scoreboard = machine.status, machine.scoreboard
-    if isinstance(machine.protocol, flows.Flows):
-        return rank_program.wrong_transfer(spec, machine.protocol)
-    fragment = int(status[0].fragment)
-    tensor = int(scoreboard.tensor[fragment])
-    position = (fragment - int(scoreboard.first[tensor])) * spec.job.values + int(
-        status[0].position
-    )
-    return (
-        f"wrong value: job {spec.job.name}, iteration {int(status[0].iteration)}, "
-        f"tensor {spec.job.tensors[tensor].name} ({tensor}), position {position}: "
-        f"got {int(status[0].found)}, expected {int(status[0].expected)} "
-        f"(worker {spec.number} on {spec.host})"
-    )
 
 
 @overload(step)
