@@ -170,6 +170,23 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
     return [table for table in found if table and table.rows]
 
 
+def perfetto_command(paths: Sequence[str | Path]) -> int:
+    """`ina report RESULTS... --perfetto`: writes a trace for Perfetto's viewer into each run's
+    folder, and nothing else. Raises ResultsError for a sweep, or a run without jobs."""
+    from testbed.analysis import perfetto
+
+    for path in paths:
+        if sweeps.is_sweep(path):
+            raise ResultsError(f"{path}: a sweep; --perfetto is for runs: name a point, SWEEP/HASH")
+        results = sweeps.run_at(path)
+        if not len(results.jobs):
+            raise ResultsError(f"{results.folder}: {results.notice or 'it has no jobs'}")
+        with _writing(results.folder):
+            for written in perfetto.write(results):
+                print(f"open in https://ui.perfetto.dev: {written}")
+    return 0
+
+
 def report_json(paths: Sequence[str | Path]) -> int:
     """`ina report RESULTS... --json`: prints what the tables of runs and sweeps hold; writes and
     draws nothing. Raises ResultsError."""

@@ -53,7 +53,41 @@ def draw(path: Path, program: Program, times: Schedule, rank: int, quiet: bool) 
     check_picture(path)
     from testbed.analysis.figures import rank_figure
 
-    lanes: dict[str, list[rank_figure.Span]] = {COMPUTE: []}
+    what = program.about.get("title") or program_tables.title(program)
+    title = f"{what}: rank {rank}, each call with its links alone"
+    for file in rank_figure.draw(path, title, _lanes(program, times, rank)):
+        if not quiet:
+            print(file)
+
+
+def write_perfetto(path: Path, program: Program, times: Schedule, quiet: bool) -> None:
+    """Write the graphs of all ranks over time as a trace for Perfetto's viewer. Raises
+    UserError."""
+    from testbed.analysis import perfetto
+
+    if path.suffix != ".json" or not path.absolute().parent.is_dir():
+        raise UserError(f"{path}: name a file that ends in .json, in an existing folder")
+    what = program.about.get("title") or program_tables.title(program)
+    ranks = range(len(program.ranks))
+    events = (
+        event
+        for rank in ranks
+        for event in perfetto.lane_events(_lanes(program, times, rank), f"rank {rank}", rank)
+    )
+    try:
+        perfetto.write_events(path, events, {"program": what})
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from None
+    if not quiet:
+        print(f"open in https://ui.perfetto.dev: {path}")
+
+
+def _lanes(
+    program: Program, times: Schedule, rank: int
+) -> dict[str, list[tuple[str, float, float]]]:
+    """A rank's nodes over time, (kind, begin, end) in ns, by lane: computation, calls of each kind
+    of group, and transfers."""
+    lanes: dict[str, list[tuple[str, float, float]]] = {COMPUTE: []}
     begins, ends = times.begin_ns[rank], times.end_ns[rank]
     for node, begin, end in zip(program.ranks[rank], begins, ends, strict=True):
         lane = COMPUTE
@@ -62,11 +96,7 @@ def draw(path: Path, program: Program, times: Schedule, rank: int, quiet: bool) 
         elif node.kind != COMPUTE:
             lane = kind_of_group(node.group)
         lanes.setdefault(lane, []).append((node.kind, begin, end))
-    what = program.about.get("title") or program_tables.title(program)
-    title = f"{what}: rank {rank}, each call with its links alone"
-    for file in rank_figure.draw(path, title, lanes):
-        if not quiet:
-            print(file)
+    return lanes
 
 
 def write(path: Path, program: Program, quiet: bool = False) -> None:

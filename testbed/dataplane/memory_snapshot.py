@@ -43,19 +43,22 @@ class Blocks(NamedTuple):
     held: np.ndarray
 
 
+NO_QUEUES = np.zeros((0, 2), np.int64)
 NO_BLOCKS = Blocks(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
 class MemorySnapshot(NamedTuple):
     """A switch's memory at one moment. `jobs`: int64[J, 3], a job's number and its aggregators that
     are filling and held; `counts`: int64[E], the number of times that each event has happened so
-    far, all jobs together, and `names` of the events; the pool's blocks; the pool's size."""
+    far, all jobs together, and `names` of the events; the pool's blocks; the pool's size. `queues`:
+    int64[Q, 2], a port and the packets in its egress queue, of those that have some."""
 
     jobs: np.ndarray
     counts: np.ndarray
     names: tuple[str, ...]
     blocks: Blocks
     aggregators: int
+    queues: np.ndarray = NO_QUEUES
 
     @property
     def events(self) -> dict[str, int]:
@@ -93,19 +96,22 @@ class SnapshotTaker:
         """Take a snapshot of one switch, in one exchange with it; at_pool: of its blocks too, which
         takes longer; running: see `occupied`. Raises the errors of the client.
 
-        On BMv2 packets pass between two readings and each takes long: there are no blocks, and
-        jobs' aggregators are counted as `occupancy` does."""
-        calls, blocks = self._calls, NO_BLOCKS
+        On BMv2 packets pass between two readings and each takes long: there are no blocks and
+        queues, and jobs' aggregators are counted as `occupancy` does."""
+        calls, blocks, queues = self._calls, NO_BLOCKS, NO_QUEUES
         if self._platform.switch == "bmv2":
             jobs = np.array(occupancy(self._platform, client), np.int64).reshape(-1, 3)
             counts = self._counts(client.batch(calls[:1]))
         else:
-            found = client.batch([*calls, *self._pool_calls] if at_pool else calls)
+            more = self._pool_calls if at_pool else ()
+            *found, waiting = client.batch([*calls, *more, ("port_queues",)])
+            if waiting:
+                queues = np.array(waiting, np.int64)
             jobs, counts = self._jobs_and_counts(found[: len(calls)], running)
             if at_pool:
                 blocks = self._blocks(found[len(calls) :])
         names = self._statistics.events
-        return MemorySnapshot(jobs, counts, names, blocks, self._platform.aggregators)
+        return MemorySnapshot(jobs, counts, names, blocks, self._platform.aggregators, queues)
 
     def _jobs_and_counts(
         self, answers: list[Any], running: Collection[int] | None
@@ -174,7 +180,7 @@ def _spans(places: int, switches: int) -> _Spans:
 
 class _Kept(NamedTuple):
     """The part of a snapshot that is kept, in little memory: jobs int64[J, 3] and events int64[E]
-    as in MemorySnapshot, the events' names, and the pool's blocks, if they are kept."""
+    as in MemorySnapshot, the events' names, the pool's blocks, if they are kept, and the queues."""
 
     switch: str
     time_ns: int
@@ -183,6 +189,7 @@ class _Kept(NamedTuple):
     names: tuple[str, ...]
     aggregators: int
     blocks: Blocks | None
+    queues: np.ndarray
 
 
 @dataclass
@@ -196,7 +203,8 @@ class _WithBlocks:
 
 
 class SnapshotHistory:
-    """The snapshots of a run, in order of time, as rows of the tables memory, events and pool.
+    """The snapshots of a run, in order of time, as rows of the tables memory, events, pool and
+    queues.
 
     `latest`: the last one at each switch, with the blocks of the last one that had some."""
 
@@ -223,8 +231,9 @@ class SnapshotHistory:
         elif before is not None:
             taken = taken._replace(blocks=before.blocks)
         self.latest[switch] = taken
-        jobs, counts, names, _, aggregators = taken
-        self._taken.append(_Kept(switch, time_ns, jobs, counts, names, aggregators, blocks))
+        jobs, counts, names, _, aggregators, queues = taken
+        kept = _Kept(switch, time_ns, jobs, counts, names, aggregators, blocks, queues)
+        self._taken.append(kept)
 
     def _wants_blocks(self, switch: str) -> bool:
         """True if the blocks of the next snapshot are kept. Every n-th snapshot keeps them. When
@@ -262,7 +271,12 @@ class SnapshotHistory:
 
     def tables(self) -> dict[str, Any]:
         """Rows by table, as columns."""
-        return {"memory": self._memory(), "events": self._events(), "pool": self._pool()}
+        return {
+            "memory": self._memory(),
+            "events": self._events(),
+            "pool": self._pool(),
+            "queues": self._queues(),
+        }
 
     def _memory(self) -> list[dict[str, Any]]:
         return [
@@ -293,6 +307,20 @@ class SnapshotHistory:
                 last[each.switch, event] = value
                 row = {"switch": each.switch, "time_ns": each.time_ns}
                 rows.append(row | {"event": event, "value": value})
+        return rows
+
+    def _queues(self) -> list[dict[str, Any]]:
+        """Queues whose length has changed since the snapshot before."""
+        rows: list[dict[str, Any]] = []
+        last: dict[str, dict[int, int]] = {}
+        for each in self._taken:
+            now = dict(each.queues.tolist())
+            before = last.get(each.switch, {})
+            last[each.switch] = now
+            for port in sorted({*now, *before}):
+                if now.get(port, 0) != before.get(port, 0):
+                    row = {"switch": each.switch, "time_ns": each.time_ns}
+                    rows.append(row | {"port": port, "packets": now.get(port, 0)})
         return rows
 
     def _pool(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ OPTIONAL = {
     *("jobs.batch", "jobs.compute_ns", "links.refused", "links.down_drops"),
     *("faults.entries", "faults.rate_bps"),
 }
-LATER = {"departures"}
+LATER = {"departures", "queues"}
 
 
 def digest(results: Results) -> str:

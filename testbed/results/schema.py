@@ -425,6 +425,21 @@ _DECLARED = (
         ordered=(("filling", "seen"), ("held", "seen")),
     ),
     Table(
+        "queues",
+        "Samples of the egress queues of a switch's ports, at the times of table memory, for"
+        " pictures. There is a row for each queue whose length has changed since the previous"
+        " sample; a queue begins empty. Longest lengths are in links (max_queue). Not sampled on"
+        " BMv2, and where switches have no memory.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _time("time_ns", "time of the sample"),
+            _number("port", "its port, from 1"),
+            _count("packets", "packets in the queue"),
+        ),
+        key=("repetition", "switch", "time_ns", "port"),
+    ),
+    Table(
         "links",
         "One row per node, port and direction: the traffic of a link, and its losses by cause.",
         (

@@ -204,6 +204,13 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
     (r"RUN trace results/first-2\* --slowest 1|RUN report results/first-2\*", _TOUR),
     (
+        r"RUN report results/<run> --perfetto",
+        Elsewhere(
+            "tests/switch/simulate/test_perfetto.py"
+            "::test_workers_switches_faults_and_flows_are_processes"
+        ),
+    ),
+    (
         r"RUN trace results/<run> .+",
         Elsewhere("tests/switch/tracing/test_trace.py::test_as_text_with_a_picture"),
     ),

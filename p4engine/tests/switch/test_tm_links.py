@@ -25,6 +25,18 @@ def test_unshaped_ports_pass_packets_at_once(make, packet):
     assert counters(tm, 1, "ingress")["bytes"] == counters(tm, 2, "egress")["bytes"] == 64
 
 
+def test_queues_are_told_while_they_hold_packets(make, packet):
+    tm = make(ports=[1, 2, 3])
+    tm.port_shape(2, "egress", rate_bps=512_000_000)  # 64 bytes: 1000 ns
+    for _ in range(4):
+        tm.receive(1, packet("U", 2), 0)
+    assert tm.port_queues() == [(2, 3)]  # one is on the wire
+    tm.advance(2500)
+    assert tm.port_queues() == [(2, 1)]
+    tm.run()
+    assert tm.port_queues() == []
+
+
 @pytest.mark.parametrize("direction", ["ingress", "egress"])
 @pytest.mark.parametrize("rate_bps", [1_000_000_000, 333_333_333, 7, 100_000_000_000])
 def test_back_to_back_packets_leave_at_the_exact_rate(make, packet, direction, rate_bps):

@@ -23,13 +23,21 @@ def arguments(parser: Parser) -> None:
         help="figures as wide as one or two columns of a paper (3.5 or 7.1 inches)",
     )
     details_options(parser)
-    json_option(parser, "print the tables' numbers as JSON, and write nothing")
+    chosen = parser.add_mutually_exclusive_group()
+    json_option(chosen, "print the tables' numbers as JSON, and write nothing")
+    chosen.add_argument(
+        "--perfetto",
+        action="store_true",
+        help="write perfetto.json, a trace for https://ui.perfetto.dev, and nothing else",
+    )
 
 
 def call(options: Namespace) -> int:
-    from testbed.analysis.report import report_command, report_json
+    from testbed.analysis.report import perfetto_command, report_command, report_json
     from testbed.analysis.style.plot_style import as_wide_as
 
+    if options.perfetto:
+        return perfetto_command(options.results)
     if options.json:
         return report_json(options.results)
 

@@ -58,6 +58,12 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--rank", type=int, default=0, metavar="R", help="whose graph is drawn (default: 0)"
     )
+    parser.add_argument(
+        "--perfetto",
+        type=Path,
+        metavar="OUT.json",
+        help="write the graphs of all ranks over time, for https://ui.perfetto.dev",
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.et", help="write Chakra traces")
     json_option(parser, "print JSON")
 
@@ -67,7 +73,7 @@ def call(options: Namespace) -> int:
     Raises UserError."""
     import_schemas()
     from testbed.cli import program_times
-    from testbed.cli.program_output import draw, show, write
+    from testbed.cli.program_output import draw, show, write, write_perfetto
     from testbed.schemes import set_up
     from testbed.traffic.rank_source import stretched
 
@@ -85,6 +91,8 @@ def call(options: Namespace) -> int:
     show(program, options.json, program_times.tables(tiers, least), tokens)
     if options.figure is not None:
         draw(options.figure, program, ideal, options.rank, quiet=options.json)
+    if options.perfetto is not None:
+        write_perfetto(options.perfetto, program, ideal, quiet=options.json)
     if options.output is not None:
         write(options.output, program, quiet=options.json)
     return 0

@@ -100,6 +100,15 @@ def test_looks_become_rows_and_events_only_where_they_happened():
     assert tables["pool"]["filling"].tolist() == [0, 2, 1, 0]
 
 
+def test_a_queue_has_a_row_where_its_length_has_changed():
+    history = SnapshotHistory()
+    for time_ns, queues in ((0, []), (10, [[1, 4], [3, 2]]), (20, [[1, 4]]), (30, [[1, 5]])):
+        waiting = np.array(queues, np.int64).reshape(-1, 2)
+        history.add("s1", time_ns, looked(0, 0)._replace(queues=waiting))
+    rows = [(row["time_ns"], row["port"], row["packets"]) for row in history.tables()["queues"]]
+    assert rows == [(10, 1, 4), (10, 3, 2), (20, 3, 0), (30, 1, 5)]
+
+
 def test_an_event_of_a_look_that_is_forgotten_is_in_the_next():
     history = SnapshotHistory()
     for time_ns, preemptions in ((0, 0), (10, 3), (20, 3)):

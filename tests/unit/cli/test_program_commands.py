@@ -11,6 +11,7 @@ from testbed.cli.main import main
 from testbed.traffic import chakra
 from testbed.traffic.rank_graph import COMPUTE
 from tests.support.paths import ROOT
+from tests.support.trace_events import checked
 from tests.support.workloads import workload
 
 ROW = "layer 1000 ALLREDUCE 4000 1000 NONE 0 1000 REDUCESCATTER 8000 10"
@@ -179,9 +180,24 @@ def test_a_rank_is_drawn_and_the_program_written(tmp_path, capsys):
     assert kinds == {"compute", "send", "recv", "all_reduce"}
 
 
+def test_the_graphs_of_all_ranks_are_a_trace(tmp_path, capsys):
+    file, out = tmp_path / "l.yaml", tmp_path / "ranks.json"
+    file.write_text(LLAMA % "ring" if "memory" not in LLAMA else LLAMA % "switchml")
+    assert main(["workload", str(file), "--perfetto", str(out)]) == 0
+    assert str(out) in capsys.readouterr().out
+    events = checked(out)
+    named = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert named == [f"rank {rank}" for rank in range(4)]
+    lanes = {event["cat"] for event in events if event["ph"] == "b"}
+    assert {"compute", "tp", "dp"} <= lanes
+    last = max(event["ts"] for event in events if event["ph"] == "e")
+    assert last > 0
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
+        (["llama.yaml", "--perfetto", "a.txt"], "a.txt: name a file that ends in .json"),
         (["llama.yaml", "--rank", "4"], "--rank 4: the program has ranks 0 to 3"),
         (["llama.yaml", "--job", "other"], "--job: found 'other'; the jobs are llama"),
         (["llama.yaml", "--rate", "1 Gbit/s"], "--rate is for workload files"),

@@ -87,6 +87,7 @@ MANAGER_CALLS = (
     "queue_depth",
     "queue_stats",
     "port_stats",
+    "port_queues",
     "stats",
     "stats_reset",
     "timestamp",

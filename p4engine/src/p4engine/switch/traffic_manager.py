@@ -354,6 +354,12 @@ class Manager:
                 rows.append(row | {"queue": queue, "unmodelled_drops": None})
         return rows
 
+    def port_queues(self) -> list[tuple[int, int]]:
+        """(port, packets) of the ports whose egress queues hold packets now."""
+        queue, egress = self.lib.tm_port_queue, DIRECTIONS.index("egress")
+        waiting = ((port, queue(self._tm, port, egress)) for port in self.ports)
+        return [(port, packets) for port, packets in waiting if packets]
+
     def port_bytes(self, port: int) -> dict[str, int]:
         """The bytes that have passed a port's links so far, by direction."""
         counters, found = Counters(), {}
