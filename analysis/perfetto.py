@@ -117,11 +117,11 @@ def _worker_events(
     for row in () if tensors is None else tensors.itertuples():
         if pd.isna(row.first_sent_ns) or pd.isna(row.done_ns):
             continue
-        arguments = {"iteration": int(row.iteration), "ready_us": _us(row.ready_ns)}
+        told = {"iteration": int(row.iteration), "ready_us": _us(row.ready_ns)}
         identity = f"{process}.t{row.iteration}.{row.tensor}"
         name = f"tensor {row.tensor}"
         yield from _flight(
-            process, identity, "tensors in flight", name, row.first_sent_ns, row.done_ns, arguments
+            process, identity, "tensors in flight", name, row.first_sent_ns, row.done_ns, told
         )
 
 
@@ -164,8 +164,7 @@ def _switch_events(
         yield from _process(process, f"switch {switch}", _ORDER[SWITCHES], number)
         for row in memory[memory["switch"] == switch].itertuples():
             owner = "all jobs" if pd.isna(row.job) else str(names.get(row.job, row.job))
-            values = {"filling": int(row.occupied), "held": int(row.held)}
-            for state, value in values.items():
+            for state, value in (("filling", int(row.occupied)), ("held", int(row.held))):
                 yield _counter(process, f"{state}, {owner}", row.time_ns, {"aggregators": value})
         counted = events[events["switch"] == switch]
         for event in EVENTS:

@@ -66,7 +66,7 @@ def results_option(parser: Parser) -> None:
     )
 
 
-def json_option(parser: Parser, what: str) -> None:
+def json_option(parser: argparse._ActionsContainer, what: str) -> None:
     parser.add_argument("--json", action="store_true", help=what)
 
 

@@ -3,7 +3,7 @@
 The values of generated gradients are known for every worker, so a number that is not the sum can be
 compared with what a defect would have made of them: a value that is missing, was added twice or was
 subtracted, or a bitwise operation in the place of an addition. Of recorded gradients a worker knows
-its own values and the sum alone.
+its own values and the sum alone. The hosts' protocols are imported only when a value was wrong.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from testbed.errors import RunError
-from testbed.protocols import flows, values
-from testbed.protocols.host_spec import HostSpec
-from testbed.workload import rank_program
+
+if TYPE_CHECKING:
+    from testbed.protocols.host_spec import HostSpec
 
 _BITWISE = {"or": np.bitwise_or, "xor": np.bitwise_xor, "and": np.bitwise_and}
 MOST_SETS = 4096  # of workers that are tried
@@ -96,6 +96,8 @@ class WrongValueError(RunError):
 
 def wrong_value(spec: HostSpec, machine: Any) -> WrongValue | None:
     """The wrong value that a machine has found; None in what single ranks give to each other."""
+    from testbed.protocols import flows
+
     status, scoreboard = machine.status[0], machine.scoreboard
     if isinstance(machine.protocol, flows.Flows):
         return None
@@ -123,6 +125,8 @@ def wrong_value(spec: HostSpec, machine: Any) -> WrongValue | None:
 
 def described(spec: HostSpec, machine: Any) -> tuple[str, dict[str, Any] | None]:
     """The error in a machine that has failed, and the same as data, if it is about a sum."""
+    from testbed.workload import rank_program
+
     found = wrong_value(spec, machine)
     if found is None:
         return rank_program.wrong_transfer(spec, machine.protocol), None
@@ -133,6 +137,8 @@ def generated_parts(
     seed: int, number: int, workers: int, whole: int, iteration: int, offset: int, bits: int
 ) -> dict[int, int]:
     """The generated value of each worker at an offset of a fragment, int32."""
+    from testbed.protocols import values
+
     key = values.fragment_key(seed, number, whole)
     shift = values.hash_shift(workers, bits)
     hashed = int(values.position_hash(key, offset, shift))
