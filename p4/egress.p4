@@ -15,10 +15,16 @@
 #ifdef POOL_TYPES_P4
 #define POOL_EVENT meta.event
 #define IS_UNTOUCHED (meta.event == NOTHING || meta.event == PASS)
+#define IS_SUM ((hdr.workers.bitmap & (hdr.workers.bitmap - 1)) != 0)
 #else
 #define POOL_EVENT 0
 #define IS_UNTOUCHED true
+#define IS_SUM false                     // where nobody adds, a gradient is one worker's
 #endif
+
+/* The flags that say what has happened to a gradient before. */
+const bit<16> TELLING_FLAGS = FLAG_RESEND | FLAG_REMINDED | FLAG_PARTIAL | FLAG_COLLISION |
+                              FLAG_OVER_RATE | FLAG_FLOAT;
 
 /* Causes of departures beside the pool's events, and with numbers that these do not have. */
 const bit<5> EMPTY_ANSWER   = 15;        // to a reminder; also that of another switch
@@ -122,7 +128,12 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                 if (hdr.ina.kind == KIND_REMINDER_EMPTY) {
                     cause = EMPTY_ANSWER;
                 } else if (IS_UNTOUCHED) {
-                    if ((hdr.ina.flags & FLAG_RESEND) != 0) {
+                    if ((hdr.ina.flags & TELLING_FLAGS) == 0) {
+                        cause = FROM_WORKER;
+                        if (IS_SUM) {
+                            cause = SUM_OF_ANOTHER;
+                        }
+                    } else if ((hdr.ina.flags & FLAG_RESEND) != 0) {
                         cause = RETRANSMISSION;
                     } else if ((hdr.ina.flags & FLAG_REMINDED) != 0) {
                         cause = PULLED_BEFORE;
@@ -132,12 +143,8 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                         cause = COLLIDED;
                     } else if ((hdr.ina.flags & FLAG_OVER_RATE) != 0) {
                         cause = OVER_CAPACITY;
-                    } else if ((hdr.ina.flags & FLAG_FLOAT) != 0) {
-                        cause = FLOATS;
-                    } else if ((hdr.workers.bitmap & (hdr.workers.bitmap - 1)) == 0) {
-                        cause = FROM_WORKER;
                     } else {
-                        cause = SUM_OF_ANOTHER;
+                        cause = FLOATS;
                     }
                 }
                 count_departure(cause);

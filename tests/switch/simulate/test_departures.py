@@ -97,3 +97,17 @@ def test_sums_of_several_switches_and_losses():
 def test_with_planned_paths():
     causes = adds_up(frames(run("{name: grid}", RACKS, LINKS[2], 8)))
     assert sum(counted["completed"] for counted in causes.values())
+
+
+def test_background_traffic_on_the_ps_link_is_no_departure():
+    flow = "background: [{kind: cbr, from: h1, to: h4, rate: 50 Mbit/s}]\n"
+    tables = run("{name: esa, window: 64}", STAR, "", more=flow)
+    (server,) = [row["host"] for row in tables["hosts"] if (row["job"], row["role"]) == (0, "ps")]
+    assert server == "h4"
+    (link,) = [
+        row for row in tables["links"] if (row["neighbour"], row["direction"]) == ("h4", "egress")
+    ]
+    counted = sum(row["packets"] for row in tables["departures"] if row["job"] == 0)
+    (flow,) = tables["flows"]
+    beside = link["packets"] - counted
+    assert 0 < flow["packets_received"] <= beside <= flow["packets_sent"]
