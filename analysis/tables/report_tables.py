@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -323,7 +324,7 @@ def brief_jobs(frames: Frames) -> Table:
     whole = jobs(frames)
     kept = [n for n, each in enumerate(whole.columns) if each.key not in ("model", "iteration_ns")]
     rows = [
-        Row([row.values[n] for n in kept if n < len(row.values)], row.show, row.section, row.total)
+        replace(row, values=[row.values[n] for n in kept if n < len(row.values)])
         for row in whole.rows
     ]
     return Table("jobs", "", [whole.columns[n] for n in kept], rows)

@@ -84,6 +84,8 @@ def test_a_run_ends_with_what_matters_on_a_screen_of_80_columns(tmp_path, runtim
     assert "…" not in flat and "aggregated values checked, all right" in flat
     for job in read(folder).jobs.name:
         assert job in flat
+    (total,) = (number for number, line in enumerate(lines) if line.startswith(" all "))
+    assert lines[total - 1] == "" and "mean " in lines[total]
     assert "Mean JCT: " in flat and "PS packets" in flat
     if runtime == "virtual":
         assert "fidelity: virtual time, in which nothing can be late" in flat
