@@ -76,6 +76,8 @@ class Captures:
 
     def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
         # Also after an error: a capture holds up to a megabyte that is not yet in its file.
+        if not self._processes:
+            return
         try:
             self._end()
         except RunError as error:

@@ -114,7 +114,7 @@ class Member(NamedTuple):
     own: np.ndarray  # uint32[B + V], scratch
 
 
-class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
+class HostSumsRules(pool_worker.Stateless, pool_worker.Rules):
     """Nothing of a pool: no switch aggregates, and no server answers."""
 
 
@@ -122,7 +122,7 @@ def new_member(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -
     """A member of a worker's specification."""
     job, options = spec.job, spec.options_of(HostSumsSpec)
     part = spec.worker_part_of(ChunksPart)
-    worker = pool_worker.new_worker(spec, WorkerRules(), gradients)
+    worker = pool_worker.new_worker(spec, HostSumsRules(), gradients)
     words, rows, peers = job.bitmap_width // 32, 2 * job.fragments, len(part.partners)
     windows = options.window, options.window
     below, after = [each[2] for each in part.chunks], [each[3] for each in part.chunks]

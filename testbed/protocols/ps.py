@@ -90,14 +90,14 @@ class Server(NamedTuple):
     finished: np.ndarray  # int64[S], ring buffer of whole fragment numbers
 
 
-class ServerRules(pool_worker.Stateless, server_store.Rules):
+class PsServerRules(pool_worker.Stateless, server_store.Rules):
     """The same."""
 
 
 def new_server(spec: HostSpec) -> Server:
     """A parameter server machine."""
     job = spec.job
-    adder = server_store.new_server(spec, ServerRules())
+    adder = server_store.new_server(spec, PsServerRules())
     return Server(
         adder,
         config=new_record(

@@ -108,7 +108,9 @@ class PlacedTuple(types.NamedTuple):
         parts = [_placed(part) for part in like.types]
         super().__init__(parts, like.instance_class)
         # Names of compiled functions contain those of their arguments' types, so it is kept short.
-        digest = hashlib.sha256(str(like).encode()).hexdigest()[:16]
+        # Functions of one name are taken for the same one, also if other processes have compiled
+        # them: types must not share a name. numba's own names of tuples leave out the module.
+        digest = hashlib.sha256(_whole_name(like).encode()).hexdigest()[:16]
         self.name = f"Placed{self.instance_class.__name__}_{digest}"
 
     def __reduce__(self) -> tuple:
@@ -126,6 +128,14 @@ class PlacedTuple(types.NamedTuple):
     def offset(self, index: int) -> int:
         """Word in which a part begins."""
         return sum(_words_of(part) for part in self.types[:index])
+
+
+def _whole_name(kind: Any) -> str:
+    """A type's name, in which each named tuple has its module."""
+    if not isinstance(kind, types.BaseNamedTuple):
+        return str(kind)
+    own = kind.instance_class
+    return f"{own.__module__}.{own.__qualname__}({', '.join(map(_whole_name, kind.types))})"
 
 
 def _placed(kind: Any) -> Any:
