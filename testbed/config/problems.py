@@ -45,10 +45,11 @@ class Problem:
         return cls(path, sentence("missing", meaning))
 
     @classmethod
-    def unknown(cls, path: Path, known: list[str], remark: str = "") -> Problem:
-        """A key that is not among the known ones. `remark` is shown if none of them is near."""
-        near = nearest_word(path[-1], known)
-        hint = did_you_mean(path[-1], known) or remark
+    def unknown(cls, path: Path, known: list[str], remark: str = "", sure: bool = False) -> Problem:
+        """A key that is not among the known ones. `remark` is shown if none of them is near, or in
+        any case if it is `sure`."""
+        near = None if sure else nearest_word(path[-1], known)
+        hint = remark if sure else did_you_mean(path[-1], known) or remark
         message = sentence("unknown key", hint, f"allowed: {', '.join(known) or 'none'}")
         return cls(path, message, instead=(*path[:-1], near) if near else None)
 

@@ -30,7 +30,8 @@ def unknown(path: Path, known: list[str]) -> Problem:
     else:
         homes = _homes().get(key, [])
         remark = f"it belongs under {homes[0]}" if homes else ""
-    return Problem.unknown(path, known, remark)
+    one_too_high = len(path) == 1 and bool(remark)
+    return Problem.unknown(path, known, remark, one_too_high)
 
 
 def _homes() -> dict[str, list[str]]:

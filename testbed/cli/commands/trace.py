@@ -125,7 +125,10 @@ def _chosen(survey: Survey, options: Namespace, results: Results) -> list[Fragme
     """The fragments that --slowest or --first-evicted means. Raises UserError if there are none."""
     if options.slowest:
         if not survey.late:
-            raise UserError(f"{results.folder}: no worker got a result from a PS or a switch")
+            raise UserError(
+                f"{results.folder}: no worker got a result from a PS or a switch, so --slowest"
+                " cannot compare them; name a fragment with --fragment"
+            )
         return [late.fragment for late in survey.late[: options.slowest]]
     if survey.evicted is None:
         raise UserError(f"{results.folder}: no sum was evicted")

@@ -16,6 +16,7 @@ from tests.support.paths import ROOT
 BENCH = ROOT / "bench"
 SMALL = {
     "allreduce": [["--ranks", "2", "--megabytes", "0.01", "--rates", "100", "--rounds", "1"]],
+    "architectures": [["--rounds", "1", "--repeats", "1"]],
     "bmv2": [["experiment", "--rounds", "1"]],
     "end_to_end": [["--rounds", "1", "--scale", "0.002"]],
     "fidelity": [["--rounds", "1", "--rates", "20", "--hogs", "0"]],

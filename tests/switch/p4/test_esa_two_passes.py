@@ -56,6 +56,11 @@ def start(case: Case, source: Path, values: int, **more: int) -> Switch:
     return switch
 
 
+def short(name: str) -> str:
+    """A register's name without the control of the egress, which is another one in two passes."""
+    return name.removeprefix("InaEgress.")
+
+
 def compare(case: Case, count: int, seed: int, values: int = 4, **more: int) -> Counter[int]:
     """Send `count` random packets through both programs; returns how often each event occurred."""
     packets = list(sequence(surroundings(case, case.setup(values)), count, seed))
@@ -72,10 +77,8 @@ def compare(case: Case, count: int, seed: int, values: int = 4, **more: int) -> 
         )
         assert refused == again and (sum(refused.values()) > 0) == (case.admission == "port")
         for register in one.compiled.info.registers:
-            same = np.array_equal(
-                one.register_read(register.name), two.register_read(register.name)
-            )
-            assert same, register.name
+            name = short(register.name)
+            assert np.array_equal(one.register_read(name), two.register_read(name)), name
         return Counter(events_of(one))
 
 
@@ -260,7 +263,7 @@ def test_packets_in_between_act_as_if_they_came_in_the_order_of_their_last_passe
             one.receive(port, data, 1000 * number)
             by_port(one, 1000 * number, right)
         assert left == right and sum(map(len, left.values())) > 20
-        for name in (register.name for register in compiled.info.registers):
+        for name in (short(register.name) for register in compiled.info.registers):
             if name.rpartition(".")[2] not in TIMES:
                 assert np.array_equal(one.register_read(name), two.register_read(name)), name
 

@@ -35,7 +35,7 @@ def ina(installed: Path, *arguments: str | Path) -> subprocess.CompletedProcess:
 
 
 def test_its_experiment_runs_and_every_value_is_right(installed, tmp_path):
-    done = ina(installed, "run", EXAMPLE / "experiment.yaml", "--results", tmp_path)
+    done = ina(installed, "run", EXAMPLE / "experiment.yaml", "--results", tmp_path, "--details")
     assert done.returncode == 0, done.stderr + done.stdout
     assert (
         "all right" in done.stdout

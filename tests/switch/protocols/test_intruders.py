@@ -15,7 +15,7 @@ import pytest
 
 from testbed import dataplane
 from testbed.protocols import sizes, wire
-from testbed.workload.machine import wrong_value
+from testbed.workload.wrong_value import wrong_value
 from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import MS, Fabric, check_values
 from tests.support.matrix import first_of
@@ -165,7 +165,7 @@ def test_what_cannot_be_told_from_a_member_s_packet_is_a_wrong_value(host, admis
     with pytest.raises(AssertionError, match="wrong value in fragment"):
         fabric.run(10_000 * MS)
     (failed,) = [each for each in fabric.hosts.values() if each.failed()]
-    message = wrong_value(failed.spec, failed.machine)
+    message = wrong_value(failed.spec, failed.machine).text
     for part in ("job a", "tensor", "position"):
         assert part in message
 
