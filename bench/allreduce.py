@@ -111,27 +111,33 @@ def least_s(way: str, ranks: int, count: int, rate_mbps: float) -> float:
 def run(way: str, options: argparse.Namespace, ranks: int, rate_mbps: float, folder: Path):
     """{count: median seconds} and the run's fidelity. way: a system, or gloo."""
     counts = [int(float(each) * 1e6 / 4) for each in options.megabytes.split(",")]
-    (folder / "rank.py").write_text(RANK)
     program = ["rank.py", "gloo" if way == "gloo" else "ina", options.rounds, *counts]
     system = "esa" if way == "gloo" else way
-    file = folder / "bench.yaml"
-    file.write_text(
-        EXPERIMENT.format(
-            hosts=ranks + 1,
-            links=f"links: {{bandwidth: {rate_mbps:g} Mbit/s}}" if rate_mbps else "",
-            system=system,
-            memory=MEMORY.get(system, "memory: {aggregators: 4096}"),
-            ranks=ranks,
-            command=shlex.join(str(each) for each in program),
-        )
+    text = EXPERIMENT.format(
+        hosts=ranks + 1,
+        links=f"links: {{bandwidth: {rate_mbps:g} Mbit/s}}" if rate_mbps else "",
+        system=system,
+        memory=MEMORY.get(system, "memory: {aggregators: 4096}"),
+        ranks=ranks,
+        command=shlex.join(str(each) for each in program),
     )
+    slowest, fidelity = measured(folder, RANK, text)
+    return {count: slowest[f"seconds_{count}"] for count in counts}, fidelity
+
+
+def measured(folder: Path, rank: str, experiment: str) -> tuple[dict[str, float], str | None]:
+    """What the ranks of an experiment report, by name: the median over steps of the slowest rank's
+    value; and the run's fidelity. rank: text of rank.py."""
+    (folder / "rank.py").write_text(rank)
+    file = folder / "bench.yaml"
+    file.write_text(experiment)
     command = [sys.executable, str(ROOT / "run.py"), str(file), "--results", str(folder / "r")]
     done = subprocess.run([*command, "--no-report"], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
     results = read(find(folder / "r")[-1])
     slowest = results.measures.groupby(["name", "step"]).value.max().groupby("name").median()
-    return {count: float(slowest[f"seconds_{count}"]) for count in counts}, results.fidelity
+    return {str(name): float(value) for name, value in slowest.items()}, results.fidelity
 
 
 def main() -> None:

@@ -11,12 +11,11 @@ measured. What counts is the median of the ratios within rounds (see pipeline.py
 from __future__ import annotations
 
 import argparse
-import ctypes
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -24,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 import numpy as np  # noqa: E402
 from p4engine.switch.library import Switch  # noqa: E402
 
+from bench.pipeline import Driven, by_turns, driver, quartiles  # noqa: E402
 from p4engine import compile_program  # noqa: E402
 
 PACKETS = 1024
@@ -152,10 +152,13 @@ def sources(values: int) -> dict[str, str]:
     }
 
 
-class Case:
+class Case(Driven):
     """One form of the program, and packets for it."""
 
-    def __init__(self, path: Path, values: int, payload: int, drive: ctypes._CFuncPtr) -> None:
+    fragments = PACKETS
+
+    def __init__(self, path: Path, values: int, payload: int, drive: Any) -> None:
+        super().__init__(drive)
         self.switch = Switch(compile_program(path), ports=range(4))
         self.switch.table_add("stations", "send", ["02:00:00:00:00:01"], [2])
         head = bytes.fromhex("020000000001 020000000002 0800 0001")
@@ -166,27 +169,6 @@ class Case:
         data = b"".join(frame + bytes(payload) for frame in frames)
         self.frames = np.frombuffer(data, np.uint8).reshape(PACKETS, -1).copy()
         self.ports = np.zeros(PACKETS, np.uint32)
-        self._drive, self._round = drive, 0
-
-    def run(self, rounds: int) -> float:
-        """Processor time per packet in ns, over some rounds."""
-        entry = self.switch.entry_points()
-        took = self._drive(
-            ctypes.c_void_p(self.switch.address),
-            *(ctypes.c_void_p(entry[name]) for name in ("receive", "advance", "outputs_clear")),
-            ctypes.c_void_p(self.frames.ctypes.data),
-            ctypes.c_void_p(self.ports.ctypes.data),
-            self.frames.shape[1],
-            PACKETS,
-            self._round,
-            rounds,
-            PACKETS,
-            1,
-        )
-        if took < 0:
-            raise SystemExit(f"the switch did not take a packet: {took}")
-        self._round += rounds
-        return took / (rounds * PACKETS)
 
 
 def main() -> int:
@@ -201,29 +183,16 @@ def main() -> int:
     if options.values < 16:
         parser.error("--values needs at least 16: the driver counts in the last of them")
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "pipeline.so"
-        source = ROOT / "bench" / "pipeline.c"
-        subprocess.run(
-            ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True
-        )
-        drive = ctypes.CDLL(str(library)).drive
-        drive.restype = ctypes.c_int64
-        cases = []
+        cases, drive = [], driver()
         for name, text in sources(options.values).items():
             path = Path(folder) / f"{name}.p4"
             path.write_text(text)
             cases.append(Case(path, options.values, options.payload, drive))
-    times: tuple[list[float], list[float]] = [], []
-    for number in range(options.rounds + 1):
-        for which in (0, 1) if number % 2 else (1, 0):
-            took = cases[which].run(options.repeats)
-            if number:  # the first one warms up
-                times[which].append(took)
+    times = by_turns(cases, options.rounds, options.repeats)
     sent = [case.switch.stats()["sent"] for case in cases]
     if set(sent) != {(options.rounds + 1) * options.repeats * PACKETS}:
         raise SystemExit(f"not all packets have left: {sent}")
-    ratios = [new / old for old, new in zip(*times, strict=True)]
-    low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    low, middle, high = quartiles(times)
     print(
         f"ns per packet, medians: v1model {statistics.median(times[0]):.1f}, tna"
         f" {statistics.median(times[1]):.1f}, ratio {middle:.2f} ({low:.2f} to {high:.2f})"

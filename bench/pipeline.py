@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +98,76 @@ def frames_of(platform: Platform) -> tuple[np.ndarray, np.ndarray]:
     return table, np.array(ports, np.uint32)
 
 
-class Case:
+class Driven:
+    """A switch that pipeline.c drives with the same packets over and over."""
+
+    switch: Switch
+    frames: np.ndarray  # uint8[packets, bytes]
+    ports: np.ndarray  # uint32[packets], where they come in
+    fragments: int  # of a round
+    sets = 1  # of slots, which fragments use by turns
+
+    def __init__(self, drive: Any) -> None:
+        self._drive, self._round = drive, 0
+
+    def run(self, rounds: int) -> float:
+        """Processor time per packet in ns, over some rounds."""
+        entry = self.switch.entry_points()
+        packets, length = self.frames.shape
+        took = self._drive(
+            ctypes.c_void_p(self.switch.address),
+            *(ctypes.c_void_p(entry[name]) for name in ("receive", "advance", "outputs_clear")),
+            ctypes.c_void_p(self.frames.ctypes.data),
+            ctypes.c_void_p(self.ports.ctypes.data),
+            length,
+            packets,
+            self._round,
+            rounds,
+            self.fragments,
+            self.sets,
+        )
+        if took < 0:
+            raise SystemExit(f"the switch did not take a packet: {took}")
+        self._round += rounds
+        return took / (rounds * packets)
+
+
+def driver() -> Any:
+    """The function of pipeline.c that drives a switch, compiled."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "pipeline.so"
+        source = ROOT / "bench" / "pipeline.c"
+        command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)]
+        subprocess.run(command, check=True)
+        drive = ctypes.CDLL(str(library)).drive
+        drive.restype = ctypes.c_int64
+    return drive
+
+
+def by_turns(cases: Sequence[Driven], rounds: int, repeats: int) -> tuple[list[float], list[float]]:
+    """ns per packet of two cases, in each round, after one that warms them up."""
+    times: tuple[list[float], list[float]] = [], []
+    for number in range(rounds + 1):
+        for which in (0, 1) if number % 2 else (1, 0):
+            took = cases[which].run(repeats)
+            if number:  # the first one warms up
+                times[which].append(took)
+    return times
+
+
+def quartiles(times: tuple[list[float], list[float]]) -> list[float]:
+    """Of the ratios within rounds: lower quartile, median, upper quartile."""
+    ratios = [new / old for old, new in zip(*times, strict=True)]
+    return statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+
+
+class Case(Driven):
     """A program with the tables of a Setup."""
 
+    fragments = FRAGMENTS
+
     def __init__(self, setup: Setup, folder: Path, drive: Any) -> None:
+        super().__init__(drive)
         platform = setup.platform
         source, defines, _ = dataplane.program(platform)
         compiled = compile_program(folder / source.name, defines, (folder,))
@@ -110,27 +177,6 @@ class Case:
         self.switch.batch([call for each in recorder.calls for call in _known(each, compiled.info)])
         self.frames, self.ports = frames_of(platform)
         self.sets = 2 if platform.system.divided else 1
-        self._drive, self._round = drive, 0
-
-    def run(self, rounds: int) -> float:
-        """Processor time per packet in ns, over some rounds."""
-        entry = self.switch.entry_points()
-        took = self._drive(
-            ctypes.c_void_p(self.switch.address),
-            *(ctypes.c_void_p(entry[name]) for name in ("receive", "advance", "outputs_clear")),
-            ctypes.c_void_p(self.frames.ctypes.data),
-            ctypes.c_void_p(self.ports.ctypes.data),
-            self.frames.shape[1],
-            PACKETS,
-            self._round,
-            rounds,
-            FRAGMENTS,
-            self.sets,
-        )
-        if took < 0:
-            raise SystemExit(f"the switch did not take a packet: {took}")
-        self._round += rounds
-        return took / (rounds * PACKETS)
 
     def sums(self, platform: Platform) -> int:
         """Complete sums so far; packets that a forwarder sent are PACKETS per round."""
@@ -166,13 +212,7 @@ def main() -> int:
     options = parser.parse_args()
     if (options.other is None) == (not options.off):
         parser.error("name another folder of P4 programs, or give --off")
-    with tempfile.TemporaryDirectory() as folder:
-        library = Path(folder) / "pipeline.so"
-        source = ROOT / "bench" / "pipeline.c"
-        command = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(source)]
-        subprocess.run(command, check=True)
-        drive = ctypes.CDLL(str(library)).drive
-        drive.restype = ctypes.c_int64
+    drive = driver()
     print(f"{'ns per packet, medians':24}{'other':>8}{'now':>8}{'ratio':>8}  (quartiles)")
     for system in options.systems.split(","):
         ours = setup_of(system, "port")
@@ -182,20 +222,14 @@ def main() -> int:
             Case(theirs, options.other or programs, drive),
             Case(ours, programs, drive),
         )
-        times: tuple[list[float], list[float]] = [], []
-        for number in range(options.rounds + 1):
-            for which in (0, 1) if number % 2 else (1, 0):
-                took = cases[which].run(options.repeats)
-                if number:  # the first one warms up
-                    times[which].append(took)
+        times = by_turns(cases, options.rounds, options.repeats)
         for case in cases:
             expected = (options.rounds + 1) * options.repeats * FRAGMENTS
             if (sums := case.sums(ours.platform)) != expected:
                 raise SystemExit(f"{system}: {sums} sums instead of {expected}")
             with contextlib.suppress(AttributeError):
                 case.switch.close()
-        ratios = [new / old for old, new in zip(*times, strict=True)]
-        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+        low, middle, high = quartiles(times)
         print(
             f"{system:24}{statistics.median(times[0]):>8.0f}{statistics.median(times[1]):>8.0f}"
             f"{middle:>8.3f}  ({low:.3f} to {high:.3f})",

@@ -20,7 +20,6 @@ import argparse
 import os
 import platform
 import shlex
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -28,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from testbed.results import find, read  # noqa: E402
+from bench.allreduce import measured  # noqa: E402
 
 EXPERIMENT = """
 name: small-sums
@@ -100,21 +99,12 @@ dist.destroy_process_group()
 
 def run(system: str, options: argparse.Namespace, folder: Path) -> dict[str, float]:
     """{WAY_VALUES: median seconds per sum, WAY_VALUES_processor: of the rank's processor time}."""
-    (folder / "rank.py").write_text(RANK)
     program = ["rank.py", options.rounds, options.calls, *options.values.split(",")]
     command = shlex.join(str(each) for each in program)
     text = EXPERIMENT.format(
         hosts=options.ranks + 1, system=system, ranks=options.ranks, command=command
     )
-    file = folder / "bench.yaml"
-    file.write_text(text)
-    command = [sys.executable, str(ROOT / "run.py"), str(file), "--results", str(folder / "r")]
-    done = subprocess.run([*command, "--no-report"], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
-    measures = read(find(folder / "r")[-1]).measures
-    slowest = measures.groupby(["name", "step"]).value.max().groupby("name").median()
-    return {str(name): float(seconds) for name, seconds in slowest.items()}
+    return measured(folder, RANK, text)[0]
 
 
 def main() -> None:
