@@ -67,12 +67,12 @@ def run(
             written = folder / "report.html"
             page.end("Finished.", written if report and written.exists() else None)
             if page.stay:
-                console.print(f"live page: {page.address} stays until Ctrl-C", **_AS_IT_IS)
+                console.print(f"live page: {page.address} stays until Ctrl-C", **AS_IT_IS)
                 page.wait()
     return 0
 
 
-_AS_IT_IS: dict[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False}
+AS_IT_IS: dict[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False}
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ def _live_page(web: str | None, console: Console) -> Iterator[LivePage | None]:
     from testbed.web.live_page import LivePage
 
     with LivePage(stay=web == "stay") as page:
-        console.print(f"live page: {page.address} (on this machine alone)", **_AS_IT_IS)
+        console.print(f"live page: {page.address} (on this machine alone)", **AS_IT_IS)
         try:
             yield page
         except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE, listing, state
 from testbed.analysis.style import units
-from testbed.analysis.style.plot_style import PlotStyle, leaves, plot_styles
+from testbed.analysis.style.plot_style import PlotStyle, plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.config.data_files import read_text
 
@@ -122,7 +122,7 @@ def _ps_packets(frames: Sequence[Frames], styles: Sequence[PlotStyle]) -> page.C
 
 def _differences(runs: Sequence[Results], styles: Sequence[PlotStyle]) -> page.Section:
     """The keys in which the resolved experiments differ."""
-    table = tables.differences([dict(leaves(run.experiment)) for run in runs], styles)
+    table = tables.differences([run.experiment for run in runs], styles)
     block: page.Block = page.Paragraph("The resolved experiments are the same.")
     if table.rows:
         block = page.TableView(table, filtered=len(table.rows) > 20)

@@ -205,6 +205,18 @@ def _with_differences(runs: Sequence[Results], titles: Sequence[str]) -> list[st
     return found
 
 
+def differing(settings: Sequence[Any]) -> dict[str, list[str | None]]:
+    """{path of a key: the text of each one's value, None where there is none} of experiments'
+    contents, for what is not the same in all."""
+    flat = [dict(leaves(each)) for each in settings]
+    found = {}
+    for key in dict.fromkeys(key for each in flat for key in each):
+        values = [each.get(key) for each in flat]
+        if len(set(values)) > 1:
+            found[key] = values
+    return found
+
+
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """(path, text) of everything in an experiment file."""
     if isinstance(value, dict):

@@ -19,6 +19,7 @@ from rich.text import Text
 from testbed.analysis.data import departure_data
 from testbed.analysis.data.run_summary import LENGTHS, Frames, estimate, job_names
 from testbed.analysis.style import units
+from testbed.analysis.style.plot_style import differing
 from testbed.results import hand_over
 from testbed.results.counters import ENDINGS
 from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table, Value, table_data
@@ -588,14 +589,13 @@ def _relative(ratio: float) -> str:
     return units.UNKNOWN if math.isnan(ratio) else f"{ratio:.3f}x"
 
 
-def differences(settings: Sequence[dict[str, str]], styles: Sequence[PlotStyle]) -> Table:
-    """The keys in which resolved experiments differ, a column per run. `settings`: of each run, the
-    text of every key."""
-    rows = []
-    for key in dict.fromkeys(key for each in settings for key in each):
-        values = [each.get(key, units.UNKNOWN) for each in settings]
-        if len(set(values)) > 1:
-            rows.append(Row([key, *values]))
+def differences(settings: Sequence[Any], styles: Sequence[PlotStyle]) -> Table:
+    """The keys in which resolved experiments differ, a column per run. `settings`: the content of
+    each run's experiment."""
+    rows = [
+        Row([key, *(units.UNKNOWN if value is None else value for value in values)])
+        for key, values in differing(settings).items()
+    ]
     columns = [_words("key", "key"), *(_words(style.title, style.title) for style in styles)]
     return Table("differences", "", columns, rows)
 

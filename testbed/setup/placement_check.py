@@ -34,8 +34,8 @@ def warnings(setup: Setup) -> list[str]:
     edges = _edges(setup)
     if len(edges) < 2 or setup.arrivals is not None:
         return []
-    groups = [*_groups(setup)]
-    if not any(len({_edge(setup, host) for host in group.hosts}) > 1 for group in groups):
+    topology, groups = setup.platform.topology, [*_groups(setup)]
+    if not any(len({topology.switch_of(host) for host in group.hosts}) > 1 for group in groups):
         return [
             "every job has all of its hosts below one switch, so nothing crosses the links between"
             " switches; `placement` spreads them"
@@ -45,7 +45,7 @@ def warnings(setup: Setup) -> list[str]:
         return []
     busy = {switch for tree in trees for switch in tree.switches if len(tree.receivers(switch)) > 1}
     forwarding = {switch for tree in trees for switch in tree.forwarding}
-    idle = [each for each in setup.platform.topology.switches if each not in busy | forwarding]
+    idle = [each for each in topology.switches if each not in busy | forwarding]
     if not idle:
         return []
     return [
@@ -63,18 +63,14 @@ def _groups(setup: Setup) -> Iterator[Communicator]:
 def _edges(setup: Setup) -> list[str]:
     """The switches that have hosts."""
     topology = setup.platform.topology
-    return [*dict.fromkeys(_edge(setup, host) for host in topology.hosts)]
-
-
-def _edge(setup: Setup, host: str) -> str:
-    return setup.platform.topology.ports(host)[1][0]
+    return [*dict.fromkeys(map(topology.switch_of, topology.hosts))]
 
 
 def _below(setup: Setup, hosts: Sequence[str]) -> str:
     """`h1, h2 below s1 and h5 below s2`."""
     of: dict[str, list[str]] = {}
     for host in hosts:
-        of.setdefault(_edge(setup, host), []).append(host)
+        of.setdefault(setup.platform.topology.switch_of(host), []).append(host)
     parts = [f"{_listed(each)} below {switch}" for switch, each in of.items()]
     if len(parts) > SHOWN:
         parts = [*parts[:SHOWN], f"{len(parts) - SHOWN} more switches"]

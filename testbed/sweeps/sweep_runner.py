@@ -28,7 +28,7 @@ from testbed.errors import RunError, UserError
 from testbed.machine import memory_estimate as memory
 from testbed.paths import command_line
 from testbed.results import SWEEP_FILE, hand_over
-from testbed.runner import VIRTUAL, execute, get_ready
+from testbed.runner import AS_IT_IS, VIRTUAL, execute, get_ready
 from testbed.runtimes.program import Program, prepare
 from testbed.runtimes.run import Run
 from testbed.schemes import set_up
@@ -48,7 +48,6 @@ T = TypeVar("T")
 U = TypeVar("U")
 Part = tuple[int, int]
 WHOLE: Part = (1, 1)
-_AS_IT_IS: dict[str, Any] = {"soft_wrap": True, "highlight": False, "markup": False}
 FORMAT = 1
 GLOO = "gloo"  # a job's key `backend`
 
@@ -81,7 +80,7 @@ def run_sweep(
         console.print(
             f"part {part[0]} of {part[1]} has ended; {missing} of {len(sweep.points)} points are"
             f" missing. When all have finished: {command_line(f'report {folder}')}",
-            **_AS_IT_IS,
+            **AS_IT_IS,
         )
     else:
         with of_what_has_finished(folder):

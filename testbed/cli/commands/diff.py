@@ -26,6 +26,7 @@ def call(options: Namespace) -> int:
     made them, and their numbers side by side."""
     import_schemas()
     from testbed.analysis.data.sweep_data import run_at
+    from testbed.analysis.style.plot_style import differing
     from testbed.results import digest
 
     paths = (options.first, options.second)
@@ -39,16 +40,16 @@ def call(options: Namespace) -> int:
     hashes = [digest(run) if run.finished else None for run in whole] if both else []
     environments = [_environment(run) for run in whole] if both else []
     if options.json:
-        data: dict[str, Any] = {"experiment": _pairs(experiments)}
+        data: dict[str, Any] = {"experiment": differing(experiments)}
         if both:
-            data["environment"] = _pairs(environments)
+            data["environment"] = differing(environments)
             data |= {"numbers": _numbers(whole), "hashes": hashes}
         print_json(data)
         return 0
     titles = _titles(paths)
-    _print_pairs("experiment", titles, _pairs(experiments))
+    _print_pairs("experiment", titles, differing(experiments))
     if both:
-        _print_pairs("environment", titles, _pairs(environments))
+        _print_pairs("environment", titles, differing(environments))
         same = hashes[0] == hashes[1] and hashes[0] is not None
         print("results: equal in every value" if same else "results:")
         if not same:
@@ -69,18 +70,6 @@ def _resolved(path: Path) -> dict[str, Any]:
 
 def _environment(run: Results) -> dict[str, Any]:
     return {key: value for key, value in run.environment.items() if key not in WHEN}
-
-
-def _pairs(data: list[dict[str, Any]]) -> dict[str, list[str | None]]:
-    """{path of a key: both values as text} of what differs; None where there is no such key."""
-    from testbed.analysis.style.plot_style import leaves
-
-    first, second = (dict(leaves(each)) for each in data)
-    return {
-        key: [first.get(key), second.get(key)]
-        for key in dict.fromkeys([*first, *second])
-        if first.get(key) != second.get(key)
-    }
 
 
 def _numbers(runs: list[Results]) -> dict[str, Any]:
