@@ -56,7 +56,7 @@ def test_steps_are_the_times_between_events(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_layer_begins_with_its_first_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a parameter comes in a list, and again later; and tied ones stay with the first."""
+    """Also where a parameter comes in a list; tied ones stay with the first name."""
     began: list[str] = []
 
     class Event:
