@@ -7,7 +7,8 @@ reached, the call has not been judged, and nobody has lost anything. A process t
 something instead of computing is late by its own fault. A process that is late, dies, or sends
 rubbish is killed with all that it has started, and the call raises what happened. What it prints is
 read and mostly thrown away. The process gets nothing of the grader's: no descriptors, no
-environment, no seed, no path of a check or a solution.
+environment, no seed, no path of a check or a solution. Between calls a submission's Python stands
+still: it cannot do anything while another process of the submission is asked.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from testbed.errors import UserError
 from testbed.labs.grader import sandbox, seccomp
 from testbed.labs.grader.inside import channel
 from testbed.labs.grader.inside.walls import NOBODY
+from testbed.labs.grader.memory import Memory
 from testbed.linux.kernel import enter_network
 
 PRINTED_BYTES = 4096  # of a process's output that are kept
@@ -43,6 +45,7 @@ CPU_MARGIN_S = 2
 PREFIX = "ina-labs-"  # of scratch folders
 SIGNALLED = 128  # added by bubblewrap to the number of the signal that ended the process
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_memories: dict[Path, Memory] = {}  # by scratch folder, which each grading has one of
 BOOT = "import sys; sys.path[:] = %r; from inside.worker import main; main(*sys.argv[1:])"
 
 
@@ -98,6 +101,10 @@ class Box:
         self.pid = 0  # of the process that answers, once it is there
         self._cpu_s = 0.0
         self._first = -1  # descriptor of the sandbox's first process
+        self._own = -1  # descriptor of the process that answers
+        if scratch not in _memories:
+            _memories[scratch] = Memory()
+        self._memory = _memories[scratch]
         arguments = [
             kind,
             str(sandbox.SUBMISSION),
@@ -126,6 +133,9 @@ class Box:
             self._receive("start", START_S)
             first = int(json.loads(os.read(information, CHUNK))["child-pid"])
             self._first, self.pid = os.pidfd_open(first), _child(first)
+            self._own = os.pidfd_open(self.pid)
+            self._memory.add(self.pid)
+            self._signal(signal.SIGSTOP)
         except BoxDied as error:
             raise UserError(f"a sandbox could not be started: {error}") from None
         except BaseException:
@@ -150,7 +160,8 @@ class Box:
             self._process.kill()
             self._process.wait()
         self._hear()
-        for name in ("_requests", "_replies", "_output", "_first"):
+        self._memory.discard(self.pid)
+        for name in ("_requests", "_replies", "_output", "_first", "_own"):
             descriptor = getattr(self, name)
             if descriptor >= 0:
                 os.close(descriptor)
@@ -172,15 +183,27 @@ class Box:
         """
         if self._requests < 0:
             raise BoxDied("your program has been stopped before")
+        self._signal(signal.SIGCONT)
         try:
             channel.write(self._requests, [name, [channel.encode(each) for each in args]])
         except BrokenPipeError:
             pass  # the reason comes with the end of the replies
-        return self._receive(name, limit_s)
+        try:
+            return self._receive(name, limit_s)
+        finally:
+            self._signal(signal.SIGSTOP)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Let a submission's Python stand still, or go on."""
+        if self._kind == "python" and self._own >= 0:
+            try:
+                signal.pidfd_send_signal(self._own, number)
+            except ProcessLookupError:
+                pass  # the reason comes with the end of the replies
 
     def _receive(self, what: str, limit_s: float) -> Any:
         begin, before, asleep_s = time.monotonic(), self.cpu_s(), 0.0
-        look_s = min(LOOK_S, max(limit_s, 0.01))
+        look_s = min(self._memory.look_s or LOOK_S, max(limit_s, 0.01))
         try:
             while (found := channel.unpack(self._buffer)) is None:
                 ready = select.select([self._replies, self._output], [], [], look_s)[0]
@@ -188,6 +211,9 @@ class Box:
                     self._take(descriptor, what)
                 if self._replies in ready:
                     continue
+                if self._memory.over():
+                    limit = f"{self._memory.limit >> 30} GB"
+                    raise BoxDied(f"your program was stopped: it has more than {limit} of memory")
                 self.used_s = self.cpu_s() - before
                 if self.used_s >= limit_s:
                     limit = f"{limit_s:.3g} s of computing"
@@ -320,5 +346,8 @@ def scratch_folder() -> Path:
 
 
 def remove(folder: Path) -> None:
-    """Remove a scratch folder with all that is in it."""
+    """Remove a scratch folder with all that is in it; after its last process has ended."""
+    memory = _memories.pop(folder, None)
+    if memory is not None:
+        memory.close()
     shutil.rmtree(folder, ignore_errors=True)

@@ -20,12 +20,12 @@ from testbed.errors import UserError
 
 # Memory, threads' own business, and the end.
 _SELF = (
-    *("brk", "mmap", "munmap", "mprotect", "mremap", "madvise", "futex", "set_robust_list"),
-    *("get_robust_list", "rseq", "membarrier", "set_tid_address", "arch_prctl", "restart_syscall"),
+    *("brk", "munmap", "mprotect", "mremap", "set_robust_list", "rseq", "set_tid_address"),
+    *("arch_prctl", "restart_syscall"),
     *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "exit", "exit_group"),
     *("getpid", "getppid", "gettid", "getuid", "geteuid", "getgid", "getegid", "getgroups"),
     *("getresuid", "getresgid", "getpgrp", "getpgid", "getsid", "uname", "getcwd", "getrusage"),
-    *("getrlimit", "getcpu", "sched_yield", "sched_getaffinity", "sysinfo", "getrandom", "umask"),
+    *("getrlimit", "getcpu", "sched_yield", "sched_getaffinity", "getrandom", "umask"),
 )
 _CLOCKS = (
     *("clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep", "gettimeofday", "time"),
@@ -35,8 +35,7 @@ _CLOCKS = (
 _FILES = (
     *("read", "readv", "pread64", "preadv", "write", "writev", "lseek", "close", "close_range"),
     *("fstat", "stat", "lstat", "newfstatat", "statx", "access", "faccessat", "faccessat2"),
-    *("readlink", "readlinkat", "getdents64", "dup", "fadvise64", "poll", "ppoll", "select"),
-    *("pselect6",),
+    *("readlink", "readlinkat", "getdents64", "dup", "poll", "ppoll", "select", "pselect6"),
 )
 _PROGRAMS = (
     *("fork", "vfork", "clone", "execve", "execveat", "wait4", "waitid", "pipe", "pipe2"),
@@ -52,6 +51,11 @@ _FRAMES = (
     *("recvfrom", "recvmsg", "recvmmsg", "ioctl", "fcntl", "eventfd2"),
 )
 _FAMILIES = (socket.AF_PACKET, socket.AF_NETLINK)  # the latter tells of interfaces that go down
+_FUTEX_PRIVATE = 128  # in the operation: of this process alone
+# Advice on memory of one's own (linux/mman.h): DONTNEED, FREE, HUGEPAGE, NOHUGEPAGE, and guards of
+# stacks. What is left out moves pages of files, or merges pages of several processes.
+_MADVISE = (4, 8, 14, 15, 102, 103)
+_MAP_SHARED, _MAP_HUGETLB = 0x01, 0x40000
 _FCNTL = (1, 2, 3, 1030)  # F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC
 _IOCTL = (0x5401, 0x5451, 0x5413)  # TCGETS, FIOCLEX, TIOCGWINSZ
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | 0o20000000  # O_TMPFILE
@@ -77,6 +81,21 @@ def allowed(kind: str) -> frozenset[str]:
     return frozenset([*_SELF, *_CLOCKS, *_FILES, *more])
 
 
+def _memory(scmp: Any, rules: Any, kind: str) -> None:
+    """Rules for memory: what processes could have in common, or see of each other, is left out.
+
+    A futex in a file that several processes map is woken across them. Huge pages are one pool for
+    all. The compiler writes files that it maps, and packets come through memory that a switch on a
+    network shares with the kernel.
+    """
+    private = scmp.Arg(1, scmp.MASKED_EQ, _FUTEX_PRIVATE, _FUTEX_PRIVATE)
+    rules.add_rule(scmp.ALLOW, "futex", private)
+    for advice in _MADVISE:
+        rules.add_rule(scmp.ALLOW, "madvise", scmp.Arg(2, scmp.EQ, advice))
+    refused = _MAP_HUGETLB | (0 if kind in ("compile", "network") else _MAP_SHARED)
+    rules.add_rule(scmp.ALLOW, "mmap", scmp.Arg(3, scmp.MASKED_EQ, refused, 0))
+
+
 @functools.cache
 def program(kind: str) -> bytes:
     """The filter for one kind of process (KINDS), as the kernel takes it (struct sock_filter[])."""
@@ -88,6 +107,7 @@ def program(kind: str) -> bytes:
     names = allowed(kind)
     for name in sorted(names):
         rules.add_rule(scmp.ALLOW, name)
+    _memory(scmp, rules, kind)
     if kind == "compile":
         for name, argument in _CHANGE_MODE.items():
             rules.add_rule(scmp.ALLOW, name, scmp.Arg(argument, scmp.MASKED_EQ, _SPECIAL_BITS, 0))

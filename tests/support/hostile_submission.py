@@ -96,6 +96,50 @@ def attempts(victims, parent):
     attempt("memory", lambda: bytearray(4 << 30))
     return made
 
+def together():
+    """What comes of each attempt to have something in common with another process, or to see
+    something of it: "done", or the number of the error."""
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    made, word = {}, ctypes.c_uint(0)
+    file = os.open(os.__file__, os.O_RDONLY)
+    def attempt(name, result):
+        failed = result in (-1, ctypes.c_void_p(-1).value)
+        made[name] = "errno %d" % ctypes.get_errno() if failed else "done"
+    def futex(operation):
+        number = {"x86_64": 202, "aarch64": 98}[os.uname().machine]
+        return libc.syscall(number, ctypes.byref(word), operation, 1, None)
+    attempt("futex of its own", futex(1 | 128))
+    for operation in (0, 1, 3, 4, 5, 6, 9, 10):
+        attempt("futex %d" % operation, futex(operation))
+    attempt("file in common", libc.mmap(None, 4096, 1, 1, file, 0))
+    attempt("file in common, validated", libc.mmap(None, 4096, 1, 3, file, 0))
+    attempt("huge pages", libc.mmap(None, 1 << 21, 3, 0x40022, -1, 0))
+    own = libc.mmap(None, 1 << 21, 3, 0x22, -1, 0)
+    attempt("memory of its own", own)
+    for advice in (3, 9, 12, 20, 21, 22, 23):
+        attempt("advice %d" % advice, libc.madvise(own, 1 << 21, advice))
+    attempt("read ahead", libc.posix_fadvise(file, 0, 4096, 3) and libc.readahead(file, 0, 4096))
+    attempt("sysinfo", libc.sysinfo(ctypes.create_string_buffer(256)))
+    return made
+
+_kept = []
+
+def keeps(megabytes):
+    for _ in range(megabytes):
+        _kept.append(bytearray(b"x") * (1 << 20))
+
+def goes_on():
+    """Answer, and compute on."""
+    from inside import channel
+    frame = sys._getframe()
+    while frame.f_code.co_name != "serve":
+        frame = frame.f_back
+    channel.write(frame.f_locals["replies"], ["ok", None])
+    while True:
+        pass
+
 def every_call(skipped):
     """The numbers of system calls that are not refused at once, and how they end."""
     made = {}

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,19 @@ from typing import Any
 import pytest
 
 from testbed.labs._teacher import solution
-from testbed.labs.grader import sandbox, seccomp
-from testbed.labs.grader.box import Box, hand_over, remove, scratch_folder
+from testbed.labs.grader import box, sandbox, seccomp
+from testbed.labs.grader.box import Box, BoxDied, hand_over, remove, scratch_folder
 from testbed.labs.grader.commands import main
+from testbed.labs.grader.memory import Memory
 from tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
 from tests.support.ordinary_user import USER, WHO, run_as
 from tests.support.paths import ROOT
 
 pytestmark = NO_SANDBOX
 PROBES = [335, 336]  # uretprobe, uprobe: the kernel ends who calls them, before it asks a filter
-CONDITIONAL = ("open", "openat", "fcntl", "ioctl", "prlimit64", "socket")
+CONDITIONAL = (
+    *("open", "openat", "fcntl", "ioctl", "prlimit64", "futex", "madvise", "mmap", "socket"),
+)
 
 
 def hostile(who: str, use: Callable[[Box], Any], packages: tuple[str, ...] = ("numpy",)) -> Any:
@@ -94,6 +98,66 @@ def test_every_system_call_that_is_not_on_the_list_is_refused(who):
     skipped = [*PROBES, *(scmp.resolve_syscall(arch, name) for name in names)]
     made = hostile(who, lambda box: box.call("function", "every_call", [skipped]))
     assert made == {}
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_processes_have_no_memory_in_common_and_see_nothing_of_each_others(who):
+    made = hostile(who, lambda box: box.call("function", "together", []))
+    assert made.pop("futex of its own") == made.pop("memory of its own") == "done"
+    assert made and set(made.values()) == {"errno 1"}, made
+
+
+def test_the_lists_have_no_call_that_tells_of_other_processes():
+    telling = {"sysinfo", "fadvise64", "mincore", "readahead", "preadv2", "membarrier", "statfs"}
+    telling |= {"get_robust_list", "futex_waitv", "flock", "sched_setaffinity", "shmget", "kill"}
+    for kind in ("python", "switch", "network"):
+        assert not seccomp.allowed(kind) & telling
+
+
+def test_a_process_stands_still_until_it_is_called_again():
+    """One that has answered by itself and goes on cannot do so while another is asked."""
+
+    def look(box: Box) -> list:
+        states = []
+        for name in ("identity", "goes_on"):
+            box.call("function", name, [])
+            time.sleep(0.1)
+            states.append(Path(f"/proc/{box.pid}/stat").read_text().rpartition(")")[2].split()[0])
+        used = box.cpu_s()
+        time.sleep(0.2)
+        return [states, box.cpu_s() - used]
+
+    states, used_s = hostile(WHO[0] if os.geteuid() else "root", look)
+    assert states == ["T", "T"] and used_s == 0
+
+
+@pytest.mark.parametrize("groups", [True, False])
+def test_the_processes_of_a_grading_have_one_limit_of_memory(groups, monkeypatch):
+    """Each of them has less than it may."""
+    monkeypatch.setattr(box, "Memory", lambda: Memory(512 << 20, groups))
+    scratch = scratch_folder()
+    try:
+        (scratch / "source").mkdir()
+        (scratch / "source" / "hostile.py").write_text(ATTEMPTS)
+        made = []
+        for _ in range(4):
+            made.append(Box("python", scratch, 20))
+            made[-1].call("module_load", "hostile.py")
+        if groups and box._memories[scratch].look_s:
+            pytest.skip("this user can make no control groups here")
+        for each in made[:2]:
+            each.call("function", "keeps", [150])
+        with pytest.raises(BoxDied, match="memory"):  # the kernel may end any of them
+            for each in made[2:]:
+                each.call("function", "keeps", [150])
+            for each in made:
+                each.call("function", "identity", [])
+    finally:
+        for each in made:
+            each.close()
+        group = box._memories[scratch]._group
+        remove(scratch)
+    assert scratch not in box._memories and not (group and group.exists())
 
 
 def test_the_lists_have_no_call_that_changes_the_metadata_of_files():
