@@ -32,6 +32,7 @@ OPERATORS = {
     **{"+": "-", "-": "+", "*": "+", "/": "*", "<<": ">>", ">>": "<<"},
     **{"!": "", "~": ""},
 }
+SHARED = (ROOT / "labs" / "common",)  # of programs that are not in p4/
 DIRECTIVES = {"ifdef": "ifndef", "ifndef": "ifdef"}
 GENERIC = ("bit", "int", "varbit", "register", "counter", "meter")
 NAMED = re.compile(r"[A-Z][A-Z0-9_]+")
@@ -76,7 +77,8 @@ class _Changes:
         for place, character in enumerate(text):
             if character == "\n":
                 self.starts.append(place + 1)
-        self.families = _families(ROOT / "p4")
+        folders = [ROOT / "p4"] if file.startswith("p4/") else [(ROOT / file).parent, *SHARED]
+        self.families = {k: v for folder in folders for k, v in _families(folder).items()}
 
     def all(self) -> Iterator[Change]:
         line: list[Token] = []
