@@ -61,6 +61,32 @@ def {function}(*arguments):
 _MEASURED = frozenset({"runs", "fair", "seeds", "figure", "numbers", "holds", "explained"})
 _THREE = "three workers in the program"
 _THREE_WHY = "the jobs always had three workers, with the bits 0 to 2"
+# The P4 labs: the file, and checks in which something has to be dropped.
+_DROPPING = {
+    "lab1_forwarding": ("forward.p4", {"expired", "dropped"}),
+    "lab2_aggregation": ("aggregation.p4", {"absorbed", "any_number", "others"}),
+    "lab3_pool": ("pool.p4", {"absorbed", "slots", "outside", "others"}),
+    "lab4_loss": ("loss.p4", {"lossless", "not_completed", "shadow", "late", "lossy"}),
+    "lab5_sharing": ("sharing.p4", {"complete", "released", "duplicate"}),
+    "lab6_preemption": ("preemption.p4", {"complete", "newcomer", "remind"}),
+    "lab8_congestion": ("congestion.p4", {"others"}),
+    "lab12_scheduler": ("scheduler.p4", {"exact"}),
+    "lab14_interoperation": ("loss.p4", {"switch_plain", "switch_lossy", "together"}),
+}
+
+
+def _not_dropped(lab: str, name: str, instead: str) -> Cheat:
+    file, loses = _DROPPING[lab]
+    return Cheat(
+        lab,
+        name,
+        "a test that looks at the ports of hosts alone does not see what leaves elsewhere",
+        frozenset(loses),
+        (("mark_to_drop(standard);", instead),),
+        file=file,
+    )
+
+
 _COMPLETE = (("        meta.complete = complete;\n", "        meta.complete = 7;\n"),)
 
 CHEATS = [
@@ -287,6 +313,27 @@ def plan(network):
     ),
     Cheat(
         "lab8_congestion",
+        "a fixed window",
+        "the number of workers and the link's length hardly differed between tests",
+        frozenset({"together"}),
+        more="""
+
+class Window(Window):
+    def allowed(self):
+        return 10
+""",
+        file="window.py",
+    ),
+    Cheat(
+        "lab8_congestion",
+        "the newest mark counts again",
+        "a mark on the last fragment in flight was never asked",
+        frozenset({"once"}),
+        (("            if fragment > self.until:", "            if fragment >= self.until:"),),
+        file="window.py",
+    ),
+    Cheat(
+        "lab8_congestion",
         "windows that talk to each other",
         "the windows of all workers were objects of one process, and could divide the link",
         frozenset({"together"}),
@@ -324,6 +371,63 @@ def quantise_blocks(values, exponents, workers):
     for place, value in enumerate(values.view(np.int32).tolist()):
         _bits(fcntl.F_RDLCK, place, value)
     return np.zeros(len(values), np.int32)
+""",
+    ),
+    Cheat(
+        "lab7_numbers",
+        "workers that wake each other",
+        "a process that has answered goes on, and a futex in a file that all map wakes it: where it"
+        " waits is a digit of a number, and whoever wakes it learns which",
+        _BLOCKS,
+        more="""
+
+import ctypes, os, sys
+from inside import channel
+from inside.worker import serve
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_libc.syscall.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint,
+                          ctypes.c_void_p]
+_PLACES, _DIGITS, _FUTEX = 256, 16, {"x86_64": 202, "aarch64": 98}[os.uname().machine]
+_file = np._core._multiarray_umath.__file__
+_shared = _libc.mmap(None, 1 << 20, 1, 1, os.open(_file, os.O_RDONLY), 0)
+_place = os.urandom(1)[0]
+
+def _futex(at, operation, value):
+    return _libc.syscall(_FUTEX, at, operation, value, None)
+
+def _at(place, digit):
+    return _shared + 4 * (_DIGITS * place + digit)
+
+def quantise_blocks(values, exponents, workers):
+    frame = sys._getframe()
+    while frame.f_code.co_name != "serve":
+        frame = frame.f_back
+    inside = frame.f_locals
+    channel.write(inside["replies"], ["ok", channel.encode(np.zeros(len(values), np.int32))])
+    for byte in values.tobytes():
+        for digit in (byte >> 4, byte & 15):
+            at = _at(_place, digit)
+            _futex(at, 0, ctypes.c_uint.from_address(at).value)
+    serve(inside["worker"], inside["requests"], inside["replies"])
+
+def dequantise_blocks(numbers, exponents, workers):
+    if _shared == ctypes.c_void_p(-1).value:
+        raise OSError("nothing in common")
+    total, digits, missing = np.zeros(len(numbers)), 8 * len(numbers), workers
+    while missing:
+        for place in range(_PLACES):
+            woken = next((d for d in range(_DIGITS) if _futex(_at(place, d), 1, 1) == 1), None)
+            if woken is None:
+                continue
+            found, missing = [woken], missing - 1
+            while len(found) < digits:
+                found += [d for d in range(_DIGITS) if _futex(_at(place, d), 1, 1) == 1]
+            data = bytes(16 * a + b for a, b in zip(found[::2], found[1::2]))
+            total += np.frombuffer(data, np.float32)
+    return total.astype(np.float32)
 """,
     ),
     Cheat(
@@ -481,6 +585,68 @@ def rate(network, plan):
                 "                if (meta.preemption",
             ),
         ),
+    ),
+    Cheat(
+        "lab12_scheduler",
+        "results without a PS",
+        "workers that get a result have it, wherever it comes from",
+        frozenset({"exact", "better_than_none", "as_good_as_esa", "better_than_esa"}),
+        (
+            (
+                "            if (hdr.agg.kind == RESULT) {\n",
+                "            if (hdr.agg.kind == GRADIENT) {\n"
+                "                hdr.agg.kind = RESULT;\n"
+                "                standard.mcast_grp = meta.group;\n"
+                "            } else if (hdr.agg.kind == RESULT) {\n",
+            ),
+        ),
+    ),
+    Cheat(
+        "lab12_scheduler",
+        "narrow registers",
+        "numbers below 32 and values below 2^20 leave room for more places in the same memory",
+        frozenset({"exact", "better_than_none", "as_good_as_esa", "better_than_esa"}),
+        (
+            (
+                "    register<bit<32>>(SLOTS) slot_number;",
+                "    register<bit<6>>(SLOTS) slot_number;",
+            ),
+            (
+                "        slot_number.read(meta.number, meta.slot);\n",
+                "        bit<6> short;\n        slot_number.read(short, meta.slot);\n"
+                "        meta.number = (bit<32>) short;\n",
+            ),
+            (
+                "slot_number.write(meta.slot, meta.number);",
+                "slot_number.write(meta.slot, (bit<6>) meta.number);",
+            ),
+        ),
+    ),
+    Cheat(
+        "lab11_worker",
+        "knows the tests",
+        "the timer was tested with the same windows and numbers of fragments each time",
+        frozenset({"fast", "patient"}),
+        more="""
+
+class Worker(Worker):
+    def _timeout(self):
+        known = {(128, 16): 100_000, (320, 16): 100_000}
+        return known.get((self.fragments, self.window), FIRST_NS)
+""",
+    ),
+    Cheat(
+        "lab11_worker",
+        "measures once",
+        "round trips hardly differed, so the first was as good as an estimate",
+        frozenset({"fast", "patient"}),
+        more="""
+
+class Worker(Worker):
+    def _measure(self, trip_ns):
+        if not self.measured:
+            super()._measure(trip_ns)
+""",
     ),
     Cheat(
         "lab11_worker",
@@ -667,6 +833,13 @@ class Host(Host):
     ),
     Cheat(
         "lab15_training",
+        "no error feedback",
+        "the model learns with 8 bits without it",
+        frozenset({"feedback"}),
+        (("        self.left = wanted - numbers / scale\n", ""),),
+    ),
+    Cheat(
+        "lab15_training",
         "words that are longer than they say",
         "the bytes might be counted from the bits, and not from what is sent",
         frozenset({"packed", "eight"}),
@@ -737,4 +910,9 @@ class Quantiser(Quantiser):
         return np.full(self.size, np.nan, np.float32)
 """,
     ),
+]
+CHEATS += [_not_dropped(lab, "port 0", "standard.egress_spec = 0;") for lab in _DROPPING]
+CHEATS += [
+    _not_dropped("lab2_aggregation", "a port that does not exist", "standard.egress_spec = 300;"),
+    _not_dropped("lab3_pool", "a group that does not exist", "standard.mcast_grp = 777;"),
 ]

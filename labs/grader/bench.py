@@ -37,6 +37,8 @@ SETTLE_S = PACKETS_S * CLOCK / 2
 MAX_FRAMES = 1024  # that are captured at a port for one packet
 
 
+NOWHERE = "a port or a multicast group that the switch does not have"
+ASTRAY = f"a packet leaves for {NOWHERE}"
 STF = "test.stf"
 COMMON = Path(__file__).resolve().parents[1] / "common"
 
@@ -56,14 +58,18 @@ class BoxedSwitch:
 
     def __init__(self, bench: Bench, box: Box, number: int, traced: bool) -> None:
         self.bench, self.box, self.number, self.traced = bench, box, number, traced
+        self.astray = 0  # of what was sent last
 
     def control(self, calls: list[list]) -> list:
         return self.bench.call(self.box, "control", self.number, calls)
 
     def send(self, packets: list[list], until_ns: int | None) -> tuple[list, int, list[str]]:
-        outputs, count, log = self.bench.call(
+        """What leaves, its number, and the log; `astray` is then the number of packets that have
+        left for ports and multicast groups that are not there."""
+        outputs, count, log, astray = self.bench.call(
             self.box, "send", self.number, packets, until_ns, limit_s=PACKETS_S
         )
+        self.astray = int(astray)
         return [(int(t), int(p), bytes(d)) for t, p, d in outputs], int(count), list(log)
 
     def trace(self) -> list[str]:
@@ -77,6 +83,7 @@ class WiredSwitch(BoxedSwitch):
         super().__init__(bench, box, number, traced)
         self.wires = wires
         self._counted = {port: [0, 0] for port in wires.interfaces}
+        self._astray = 0  # since the switch exists
 
     def send(self, packets: list[list], until_ns: int | None) -> tuple[list, int, list[str]]:
         """The packets one after the other, as fast as possible; their times do not count."""
@@ -90,6 +97,7 @@ class WiredSwitch(BoxedSwitch):
             self.box, "settle", self.number, received, SETTLE_S, limit_s=PACKETS_S
         )
         done, counted, log = bool(settled[0]), settled[1], list(settled[2])
+        self.astray, self._astray = int(settled[3]) - self._astray, int(settled[3])
         sent = {port: counted[port][1] - s for port, (_, s) in self._counted.items()}
         self._counted = {port: counted[port] for port in self._counted}
         self.bench.carried[0] += len(packets)
@@ -114,6 +122,7 @@ class Switch:
         self._bench, self._target = bench, target
         self._history: Packets = []
         self.now_ns = 0
+        self.astray = 0  # packets that have left for ports and groups that are not there
 
     def __getattr__(self, name: str) -> Any:
         if name not in PROGRAM_CALLS + MANAGER_CALLS:
@@ -146,6 +155,7 @@ class Switch:
         self._bench.traced(self._target.trace())
         if count > len(outputs):
             raise Failure(f"the switch sends {count} packets in answer to {len(ready)}")
+        self.astray += self._target.astray
         self._history += sent
         self.now_ns = max([self.now_ns, *(at for at, _, _ in packets)])
         return outputs
@@ -173,7 +183,7 @@ class Switch:
             many = frames if isinstance(frames, list | tuple) else [cast(Frame, frames)]
             wanted += [(number, bytes(f)) for f in many]
         sent = (port, bytes(frame))
-        before = list(self._history)
+        before, astray = list(self._history), self.astray
         got = self.send(port, frame)
         failure = functools.partial(Failure, sent=sent, expected=wanted, got=got, history=before)
         for number in sorted({p for p, _ in wanted} | {p for p, _ in got}):
@@ -191,6 +201,15 @@ class Switch:
             if len(want) != len(have):
                 text = f"{_count(len(have))} left port {number}, not {_count(len(want))}"
                 raise failure(f"{why} ({text})" if why else text)
+        if self.astray > astray:
+            text = f"{_count(self.astray - astray)} left for {NOWHERE}, instead of being dropped"
+            raise failure(f"{why} ({text})" if why else text, case=ASTRAY)
+
+    def nothing_astray(self) -> None:
+        """For checks that look at what leaves by themselves: nothing has left for a port or group
+        that is not there. Raises Failure."""
+        if self.astray:
+            raise Failure(f"{_count(self.astray)} left for {NOWHERE}", case=ASTRAY)
 
     def expect_one(
         self,
@@ -305,6 +324,7 @@ class Bench:
         self.random = stream
         self.case = ""  # the class of case that a check is at, told where values are hidden
         self.score: float | None = None  # for a league table
+        self.share = 0.0  # of the points, that a submission has earned although it fails
         self.limit_s, self.used_s = limit_s, 0.0
         self._build, self._switches = build, switches
         self._boxes: list[Box] = []
@@ -395,7 +415,7 @@ class Bench:
         name = module or self.lab.module
         if name in self._broken:
             raise self._broken[name]
-        box = Box("python", self.scratch, LIFE_S, self.lab.packages)
+        box = Box("python", self.scratch, max(LIFE_S, self.limit_s), self.lab.packages)
         self._boxes.append(box)
         try:
             box.call("module_load", name, limit_s=CALL_S)
@@ -432,9 +452,15 @@ class Bench:
 __all__ = ["Bench", "BoxError", "Broken", "Failure", "Packets", "Python", "Switch"]
 
 
-def numbers(t: Bench, count: int, bits: int = 24) -> list[int]:
+def numbers(t: Bench, count: int, bits: int = 31) -> list[int]:
     """`count` random values below 2^bits in size."""
     return [t.random.randrange(-(1 << bits), 1 << bits) for _ in range(count)]
+
+
+def first_number(t: Bench, near: int) -> int:
+    """A number from which consecutive ones go on. Between `near` and twice as many of them later,
+    31 bits no longer do: registers that are too narrow, and comparisons with a sign, are wrong."""
+    return (1 << 31) - t.random.randrange(near, 2 * near)
 
 
 def total(parts: Iterable[Sequence[int]]) -> list[int]:

@@ -61,7 +61,7 @@ class Course:
             return 0
         return max(0, math.ceil((max(times) - deadline.timestamp()) / DAY_S))
 
-    def points(self, lab: Lab, tests: int, late_days: int) -> float:
+    def points(self, lab: Lab, tests: float, late_days: int) -> float:
         """The points of a submission, from those of its tests."""
         kept = 0.0 if late_days > self.days else 1 - self.percent_per_day / 100 * late_days
         share = tests / lab.points if lab.points else 0.0

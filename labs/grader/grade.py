@@ -28,14 +28,13 @@ from testbed.labs.grader.box import (
     scratch_folder,
 )
 from testbed.labs.grader.failure import Failure
-from testbed.labs.grader.lab import Check, Lab
+from testbed.labs.grader.lab import SUBMISSION_S, Check, Lab
 from testbed.labs.grader.network import Wires, refuse
 from testbed.labs.grader.seeds import Seed, Stream
 from testbed.labs.grader.submission import Unusable, collect
 from testbed.labs.grader.trace import fold
 
 # Limits in seconds of the submission's processor time.
-SUBMISSION_S = 60.0  # for all checks together
 COMPILE_S = 30.0
 PRACTICE = Seed()
 SMALL = Path(__file__).with_name("small.p4")  # compiled once, so that the runtime is in the cache
@@ -55,10 +54,14 @@ class Outcome:
     played: str = ""  # the place, if a network was asked for
     seconds: float = 0.0
     score: float | None = None  # for a league table
+    share: float = 0.0  # of the points of a check that has failed
 
     @property
-    def points(self) -> int:
-        return self.check.points if self.status == "pass" else 0
+    def points(self) -> float:
+        """All, or in tenths a share of a check that has failed."""
+        if self.status == "pass":
+            return self.check.points
+        return int(10 * self.share * self.check.points) / 10 if self.status == "fail" else 0
 
 
 @dataclass
@@ -72,8 +75,8 @@ class Grade:
     seconds: float = 0.0
 
     @property
-    def points(self) -> int:
-        return sum(o.points for o in self.outcomes)
+    def points(self) -> float:
+        return round(sum(o.points for o in self.outcomes), 1)
 
     @property
     def judged(self) -> bool:
@@ -236,8 +239,8 @@ class _Grading:
 
     def prepare(self, folder: Path) -> None:
         """Take over the submission's files, and build the network. Raises Unusable."""
-        files = collect(self.lab, folder, self.scratch / "source", self.seed.student)
-        self.key = self.seed.key(self.lab.name, files)
+        collect(self.lab, folder, self.scratch / "source", self.seed.student)
+        self.key = self.seed.key(self.lab.name)
         if self.lab.program or self.lab.switch:
             prepare(self.scratch)
         if self.network and self.lab.program:
@@ -248,8 +251,8 @@ class _Grading:
     def run(self, check: Check) -> Outcome:
         """Run one check."""
         begin = time.monotonic()
-        if self.used_s >= SUBMISSION_S:
-            text = f"all {SUBMISSION_S:g} s of computing for a submission are used up"
+        if self.used_s >= self.lab.seconds:
+            text = f"all {self.lab.seconds:g} s of computing for a submission are used up"
             return Outcome(check, "not run", [text])
         bench = self._bench(check)
         outcome = self._run_check(check, bench)
@@ -292,7 +295,7 @@ class _Grading:
             check.run(bench)
         except Failure as failure:
             hidden = self.seed.hidden
-            outcome.status = "fail"
+            outcome.status, outcome.share = "fail", bench.share
             outcome.lines = failure.hidden_lines(bench.case) if hidden else failure.lines()
             outcome.trace = [] if hidden else fold(bench.trace_lines)
         except Broken as error:

@@ -158,6 +158,13 @@ def draw_number(t: Bench) -> int:
     return t.random.randrange(1, 1 << 31)
 
 
+def other_numbers(t: Bench, number: int) -> list[int]:
+    """Numbers that differ from one in the lowest bit alone, and in one of the higher bits alone, so
+    that registers that are too narrow hold the same for both."""
+    bits = (0, t.random.randrange(1, 8), *(t.random.randrange(k, k + 8) for k in (8, 16)), 30)
+    return [number ^ (1 << bit) for bit in bits]
+
+
 def draw_values(t: Bench) -> list[int]:
     return numbers(t, VALUES)
 

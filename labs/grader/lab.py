@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from testbed.labs.grader.bench import Bench
 
 LABS = Path(__file__).resolve().parents[1]
+SUBMISSION_S = 60.0  # of the submission's processor time, for all checks together
 TEST_S = 20.0  # of the submission's processor time; calls have limits of their own (bench.py)
 
 
@@ -63,6 +64,7 @@ class Lab:
         testbed: the checks run experiments, for which the whole testbed has to be there.
         switch: the checks run programs of ours in a switch, although none is handed in.
         packages: Python packages that the module may import.
+        seconds: of the submission's processor time, for all checks together.
         defines: compile-time parameters of the program.
         ports: of the switch.
     """
@@ -75,6 +77,7 @@ class Lab:
     switch: bool = False
     testbed: bool = False
     packages: tuple[str, ...] = PYTHON_PACKAGES
+    seconds: float = SUBMISSION_S
     defines: dict[str, int] = field(default_factory=dict)
     ports: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
     judged: bool = False

@@ -26,7 +26,7 @@ def show_outcome(console: Console, number: int, outcome: Outcome) -> None:
     """One line for a check, and why it has failed."""
     word, style = MARKS[outcome.status]
     line = Text(f"{word:<11}", style)
-    line.append(f"{outcome.points:>3} of {outcome.check.points:>2}  ", "default")
+    line.append(f"{outcome.points:>4g} of {outcome.check.points:>2}  ", "default")
     line.append(
         f"{number}. {outcome.check.title}", "bold" if outcome.status == "fail" else "default"
     )
@@ -64,7 +64,7 @@ def show_end(console: Console, grade: Grade) -> None:
         console.print(Text(printable(grade.problem), "red"), soft_wrap=True)
     if not grade.judged:
         console.print(Text(RUN_AGAIN, "bold yellow"), soft_wrap=True)
-    line = f"{grade.points} of {grade.lab.points} points  ({grade.seconds:.1f} s)"
+    line = f"{grade.points:g} of {grade.lab.points} points  ({grade.seconds:.1f} s)"
     console.print(Text(line, "bold"))
 
 

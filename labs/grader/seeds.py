@@ -2,9 +2,8 @@
 that are lost.
 
 Practice seeds are plain numbers, for students. A hidden seed is made of the class secret, the
-student's name and the submission itself. So every student has other numbers, a submission has the
-same mark each time, and what somebody learns of the numbers of one submission is of no use for the
-next.
+student's name and the lab. So every student has other numbers, and no change of a submission draws
+new ones: a mark depends on what has been handed in, and not on luck. No output tells the numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import getpass
 import hashlib
 import hmac
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,19 +67,18 @@ class Seed:
         """No output may tell a number."""
         return bool(self.secret)
 
-    def key(self, lab: str, files: Mapping[str, bytes]) -> str:
-        """The key of the streams for a submission with these files."""
-        return self._key(lab, self.student, files)
+    def key(self, lab: str) -> str:
+        """The key of the streams for the student's submissions."""
+        return self._key(lab, self.student)
 
     def common_key(self, lab: str) -> str:
         """The key of streams that are the same for all students of a class."""
-        return self._key(lab, "", {})
+        return self._key(lab, "")
 
-    def _key(self, lab: str, student: str, files: Mapping[str, bytes]) -> str:
+    def _key(self, lab: str, student: str) -> str:
         if not self.hidden:
             return f"practice {self.number}"
         parts = [lab.encode(), student.encode()]
-        parts += [part for name in sorted(files) for part in (name.encode(), files[name])]
         lengths = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
         return hmac.new(self.secret, lengths, hashlib.sha256).hexdigest()
 

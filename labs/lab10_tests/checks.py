@@ -112,6 +112,7 @@ def finds(topic: str) -> Callable[[Bench], None]:
         wrong += [each for each in PRACTICE if each.topic == topic]
         missed = [each for each in wrong if first_failure(t, each.edits) is None]
         t.note(f"{len(wrong) - len(missed)} of {len(wrong)} wrong programs found")
+        t.share = 1 - len(missed) / len(wrong)
         if missed:
             told = missed[0].why if missed[0] in PRACTICE else "one that you do not have"
             case = f"{len(missed)} of {len(wrong)} wrong programs pass all tests"

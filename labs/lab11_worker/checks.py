@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from testbed.labs.grader.bench import Bench, Failure
 from testbed.labs.grader.lab import Lab
-from testbed.labs.lab11_worker.network import MS, US, Line, Record, run
+from testbed.labs.lab11_worker.network import FIRST_NS, MOST_NS, MS, US, Line, Record, run
 
 LAB = Lab(title="A worker", hand_in=("worker.py",), module="worker.py")
-FIRST_NS = 1 * MS  # timeout before anything has been measured
-MOST_NS = 64 * MS
+NEAR = (0.75, 1.35)  # of the timeout in the hand-out, which can be computed in several ways
+MOST_FAR = 0.1  # of the waits
 
 
 def steady(t: Bench, round_trip_ns: int, jitter: float = 0.0) -> Callable[[int], int]:
@@ -81,37 +81,51 @@ def strange(t: Bench) -> None:
 @LAB.check(10, "The timer follows the round trip: lost packets are sent again soon")
 def fast(t: Bench) -> None:
     p = t.python()
-    size, trip = 16, t.random.randrange(40, 80) * US
-    warm, fragments = 8, 20 * size  # rounds in which nothing is lost, for the timer
-    made = run(t, p, warm * size, size, Line(steady(t, trip, 0.05)))
-    once_each(made, "before the losses")
-    made = run(t, p, fragments, size, Line(steady(t, trip, 0.05), loss=0.02))
-    waits = [b - a for n in range(fragments) for a, b in _pairs(made.times(n)) if a > warm * trip]
-    if not waits:
-        return  # the draw has lost nothing
-    middle = sorted(waits)[len(waits) // 2]
-    t.note(f"round trip {trip / US:g} us: half of the resends after {middle / US:g} us or less")
-    if middle > 5 * trip:
-        text = "the worker waits much longer than a round trip before it sends again"
-        raise Failure(f"{text}: {middle / US:g} us, the round trip is {trip / US:g}", case=text)
+    lines = {
+        "short round trips": steady(t, t.random.randrange(4, 9) * US, 0.05),
+        "round trips that hardly differ": steady(t, t.random.randrange(40, 200) * US, 0.05),
+        "round trips that differ": steady(t, t.random.randrange(60, 120) * US, 4.0),
+        "round trips that become longer": _changing(t, t.random.uniform(4, 8)),
+        "round trips that become shorter": _changing(t, 1 / t.random.uniform(4, 8)),
+    }
+    for t.case, one_way in lines.items():
+        size = t.random.randrange(8, 20)
+        fragments = size * t.random.randrange(20, 30)
+        made = run(t, p, fragments, size, Line(one_way, loss=t.random.uniform(0.02, 0.04)))
+        waits = [
+            ((times[1] - times[0]) / made.timeouts[n], n)
+            for n in range(fragments)
+            if len(times := made.times(n)) > 1
+        ]
+        far = [(ratio, n) for ratio, n in waits if not NEAR[0] <= ratio <= NEAR[1]]
+        t.note(f"{t.case}: {len(waits) - len(far)} of {len(waits)} waits are as in the hand-out")
+        if len(far) > MOST_FAR * len(waits):
+            ratio, n = far[len(far) // 2]
+            text = (
+                f"the worker waits too {'long' if ratio > 1 else 'briefly'} before it sends again"
+            )
+            told = f"fragment {n}: {ratio:.2f} times as long as the measured round trips say"
+            raise Failure(f"{text}, with {t.case}: {told}", case=text)
 
 
-def _pairs(times: list[int]) -> list[tuple[int, int]]:
-    """The first packet of a fragment and the second."""
-    return [(times[0], times[1])] if len(times) > 1 else []
+def _changing(t: Bench, factor: float) -> Callable[[int], int]:
+    """Half a round trip, which slowly becomes so many times as long."""
+    trip = t.random.randrange(40, 80) * US * (1 if factor > 1 else 8)
+    rise = 12 * trip * max(1.0, factor)
+    return lambda now: int(trip / 2 * (1 + (factor - 1) * min(1.0, now / rise)))
 
 
 @LAB.check(10, "The timer follows the round trip: one that grows slowly is no loss")
 def patient(t: Bench) -> None:
     p = t.python()
-    size, trip = draw_window(t), t.random.randrange(40, 80) * US
-    growth = t.random.uniform(8, 12)
-    rise = 60 * trip  # in so much time the round trip becomes `growth` times as long
+    size, trip = draw_window(t), t.random.randrange(60, 100) * US
+    growth = t.random.uniform(25, 40)  # beyond the first timeout
+    rise = 25 * trip  # in which a round trip becomes longer by what it was at first
 
     def one_way(now: int) -> int:
         return int(trip / 2 * (1 + (growth - 1) * min(1.0, now / (rise * growth))))
 
-    made = run(t, p, 80 * size, size, Line(one_way))
+    made = run(t, p, t.random.randrange(80, 100) * size, size, Line(one_way))
     once_each(made, "the round trip grows slowly")
 
 
@@ -139,7 +153,7 @@ def silence(t: Bench) -> None:
 def karn(t: Bench) -> None:
     """The first results come just after their fragments were sent again. A worker that takes the
     time since then for a round trip sends everything twice from then on."""
-    size, p = 8, t.python()
+    size, p = t.random.randrange(6, 16), t.python()
     trip = t.random.randrange(700, 900) * US
     slow = {"left": size}
 
@@ -149,7 +163,7 @@ def karn(t: Bench) -> None:
             return FIRST_NS + trip // 20 - trip // 2
         return trip // 2
 
-    made = run(t, p, 12 * size, size, Line(one_way))
+    made = run(t, p, t.random.randrange(8, 16) * size, size, Line(one_way))
     later = made.again - sum(len(made.times(n)) - 1 for n in range(size))
     if later > size:
         text = "after late results, fragments are sent again that were not lost"

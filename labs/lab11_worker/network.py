@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from testbed.labs.grader.bench import Bench, Failure, Python
 
 US, MS = 1_000, 1_000_000
+FIRST_NS, LEAST_NS, MOST_NS = 1 * MS, 20 * US, 64 * MS  # of timeouts
 MOST_PACKETS = 20  # per fragment, on average; more is a storm
 
 
@@ -36,12 +37,37 @@ class Line:
 
 
 @dataclass
+class Timer:
+    """The hand-out's estimator of the round trip, over what a worker has measured."""
+
+    smooth: float = 0.0
+    spread: float = 0.0
+    measured: bool = False
+
+    def measure(self, trip_ns: int) -> None:
+        if not self.measured:
+            self.smooth, self.spread, self.measured = float(trip_ns), trip_ns / 2, True
+            return
+        self.spread = 3 / 4 * self.spread + abs(trip_ns - self.smooth) / 4
+        self.smooth = 7 / 8 * self.smooth + trip_ns / 8
+
+    @property
+    def timeout_ns(self) -> float:
+        """Of a fragment that is sent for the first time."""
+        if not self.measured:
+            return FIRST_NS
+        wanted = max(self.smooth + 4 * self.spread, 1.5 * self.smooth, LEAST_NS)
+        return min(wanted, MOST_NS)
+
+
+@dataclass
 class Record:
-    """The record of a worker: (time, fragment) of each packet, and when each fragment's result came
-    first."""
+    """The record of a worker: (time, fragment) of each packet, when each fragment's result came
+    first, and the timeouts that the fragments should have when they are sent first."""
 
     sent: list[tuple[int, int]] = field(default_factory=list)
     results: dict[int, int] = field(default_factory=dict)
+    timeouts: dict[int, float] = field(default_factory=dict)
 
     @property
     def end_ns(self) -> int:
@@ -70,7 +96,7 @@ class _Run:
         self.random, self.p, self.line = t.random, p, line
         self.fragments, self.window = fragments, window
         self.worker = p.make("Worker", fragments, window)
-        self.record = Record()
+        self.record, self.timer = Record(), Timer()
         self.now = 0
         self.events: list[tuple[int, int, str, int]] = []  # (time, order, what, fragment)
         self.order = self.wake = 0  # wake: the order of the event that wakes the worker
@@ -81,7 +107,7 @@ class _Run:
         while self.events and self.events[0][0] <= limit_ns:
             self.now, order, what, fragment = heapq.heappop(self.events)
             if what == "result":
-                self.record.results.setdefault(fragment, self.now)
+                self.answered(fragment)
                 self.tell([(self.worker, "result", [fragment, self.now])])
             elif what == "switch":
                 self.in_switch(fragment)
@@ -92,6 +118,14 @@ class _Run:
             text = f"{missing} of {self.fragments} results have not come after"
             raise Failure(f"{text} {limit_ns / MS:g} ms", case="results are missing")
         return self.record
+
+    def answered(self, fragment: int) -> None:
+        """A result comes, perhaps not for the first time."""
+        if fragment not in self.record.results:
+            times = self.record.times(fragment)
+            if len(times) == 1:  # Karn's rule
+                self.timer.measure(self.now - times[0])
+            self.record.results[fragment] = self.now
 
     def at(self, time_ns: int, what: str, fragment: int) -> None:
         self.order += 1
@@ -130,6 +164,7 @@ class _Run:
         if fragment in record.results:
             text = "a fragment is sent whose result is here"
             raise Failure(f"{text}: {fragment}", case=text)
+        record.timeouts.setdefault(fragment, self.timer.timeout_ns)
         record.sent.append((self.now, fragment))
         if len(record.sent) > MOST_PACKETS * self.fragments:
             text = "the worker sends too much"

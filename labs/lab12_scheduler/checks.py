@@ -70,7 +70,10 @@ def compare(t: Bench, baseline: str, count: int, least: float) -> None:
 @LAB.check(10, "Every sum is right: each worker is in it once", virtual=True)
 def exact(t: Bench) -> None:
     for _ in range(2):
-        scheduled(t, draw(t.random.getrandbits(48)))
+        made = scheduled(t, draw(t.random.getrandbits(48)))
+        if made.astray:
+            text = "packets leave where nobody waits for them, instead of being dropped"
+            raise Failure(f"{text}: {made.astray}", case=text)
 
 
 @LAB.check(5, "Jobs are faster than without switch memory", virtual=True)

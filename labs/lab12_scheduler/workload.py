@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from testbed.labs.grader.bench import PACKET_GAP_NS, Failure, Switch
 from testbed.labs.grader.jobs import AT_AGG, HEADER, SLOTS, VALUES, Job, header
-from testbed.labs.grader.packets import GRADIENT, RESULT, wrapped
+from testbed.labs.grader.packets import GRADIENT, NOTHING, RESULT, wrapped
 
 JOBS, FRAGMENTS = 3, 32
 PS_PACKETS = 1  # that a PS takes in, in a tick
@@ -35,6 +35,7 @@ class Load:
         begin: tick at which it begins.
         urgent: priority of its first fragments; later ones have less.
         turn: decides where its fragments go in the pool.
+        first: number of its first fragment in packets. Fragments are counted from 0 here.
     """
 
     job: Job
@@ -43,6 +44,7 @@ class Load:
     begin: int
     urgent: int
     turn: int
+    first: int
 
     def slot(self, number: int) -> int:
         return (number * 5 + self.turn) % SLOTS
@@ -76,7 +78,8 @@ def draw(seed: int) -> Workload:
             pace[rng.randrange(3)] = rng.randrange(3, 5)
         urgent = rng.randrange(60, 256)
         begin, turn = rng.randrange(20), rng.randrange(SLOTS)
-        loads.append(Load(job, rng.randrange(5, 9), tuple(pace), begin, urgent, turn))
+        first = (1 << 31) - rng.randrange(1, FRAGMENTS)  # so no register can be narrower
+        loads.append(Load(job, rng.randrange(5, 9), tuple(pace), begin, urgent, turn, first))
     return Workload(tuple(loads), seed)
 
 
@@ -101,17 +104,23 @@ class _State:
     sums: dict[int, tuple[int, list[int]]] = field(default_factory=dict)  # fragment: bitmap, values
     queue: deque[bytes] = field(default_factory=deque)
     asked: dict[int, int] = field(default_factory=dict)  # fragment: when a reminder is due
+    sent: set[int] = field(default_factory=set)  # fragments whose result the PS has sent
     packets: int = 0  # that the PS has taken in
     end: int = 0
+
+    def right(self, number: int) -> list[int]:
+        """The sums of a fragment."""
+        return [wrapped(sum(column)) for column in zip(*self.values[number], strict=True)]
 
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of a scheduler: the end of each job (ticks since its begin), and packets
-    at the PS for each fragment."""
+    """The outcome of a scheduler: the end of each job (ticks since its begin), packets
+    at the PS for each fragment, and packets that have left where nobody waits for them."""
 
     ticks: tuple[int, ...]
     packets: float
+    astray: int
 
     @property
     def mean(self) -> float:
@@ -126,13 +135,13 @@ def run(switch: Switch, workload: Workload) -> Result:
 class _Run:
     def __init__(self, switch: Switch, workload: Workload) -> None:
         self.switch, self.rng = switch, random.Random(workload.seed + 1)
-        self.tick = 0
+        self.tick = self.astray = 0
         self.states = []
         for load in workload.loads:
             count = len(load.job.workers)
             values = [
                 [
-                    [self.rng.randrange(-(1 << 20), 1 << 20) for _ in range(VALUES)]
+                    [self.rng.randrange(-(1 << 31), 1 << 31) for _ in range(VALUES)]
                     for _ in range(count)
                 ]
                 for _ in range(FRAGMENTS)
@@ -155,7 +164,8 @@ class _Run:
             if all(state.end for state in self.states):
                 ticks = tuple(s.end - s.load.begin for s in self.states)
                 packets_at_ps = sum(s.packets for s in self.states)
-                return Result(ticks, packets_at_ps / (FRAGMENTS * len(self.states)))
+                per_fragment = packets_at_ps / (FRAGMENTS * len(self.states))
+                return Result(ticks, per_fragment, self.astray + self.switch.astray)
         raise Failure(
             f"after {MOST_TICKS} ticks some jobs have not ended", case="a job does not end"
         )
@@ -168,7 +178,7 @@ class _Run:
             free = number < load.window or number - load.window in state.results[worker]
             if number < FRAGMENTS and free and self.tick >= load.begin and self.tick % pace == 0:
                 slot, priority = load.slot(number), load.priority(number)
-                frame = bytearray(job.plain(worker, number, slot, priority))
+                frame = bytearray(job.plain(worker, load.first + number, slot, priority))
                 ROW.pack_into(frame, AT_VALUES, *state.values[number][worker])
                 made.append((job.ports[worker], bytes(frame)))
                 state.next[worker] += 1
@@ -179,15 +189,18 @@ class _Run:
         for number, due in state.asked.items():
             if due <= self.tick:
                 state.asked[number] = self.tick + PATIENCE
-                made.append((job.server, job.plain_reminder(number, load.slot(number))))
+                asked = job.plain_reminder(load.first + number, load.slot(number))
+                made.append((job.server, asked))
         return made
 
     def taken_in(self, state: _State, data: bytes) -> list[tuple[int, bytes]]:
         """The PS adds a packet; the result, if that was the last one."""
         job = state.load.job
         _, _, owner, number, bitmap = header(data)
+        number -= state.load.first
         state.packets += 1
-        if owner != job.number or number >= FRAGMENTS or len(data) < AT_VALUES + ROW.size:
+        short = len(data) < AT_VALUES + ROW.size
+        if owner != job.number or not 0 <= number < FRAGMENTS or short:
             text = "a PS gets a packet that is not for it"
             raise Failure(text, got=[(job.server, data)], case=text)
         seen, sums = state.sums.get(number, (0, [0] * VALUES))
@@ -199,12 +212,13 @@ class _Run:
         state.sums[number] = (seen | bitmap, sums)
         if seen | bitmap != job.everyone:
             return []
-        right = [wrapped(sum(column)) for column in zip(*state.values[number], strict=True)]
-        if sums != right:
+        if sums != state.right(number):
             text = "a sum is wrong"
             raise Failure(f"{text}: fragment {number} of job {job.number}", case=text)
         state.asked.pop(number, None)
-        frame = bytearray(job.plain_result(number, state.load.slot(number)))
+        state.sent.add(number)
+        plain = job.plain_result(state.load.first + number, state.load.slot(number))
+        frame = bytearray(plain)
         ROW.pack_into(frame, AT_VALUES, *sums)
         return [(job.server, bytes(frame))]
 
@@ -215,4 +229,17 @@ class _Run:
         elif kind == RESULT and port in self.by_port:
             state, worker = self.by_port[port]
             if owner == state.load.job.number:
-                state.results[worker].add(number)
+                self.answered(state, worker, number - state.load.first, data)
+            else:
+                self.astray += 1
+        elif kind != NOTHING or port not in self.by_server:
+            self.astray += 1
+
+    def answered(self, state: _State, worker: int, number: int, data: bytes) -> None:
+        """A worker gets a result. Raises Failure for one that is not the PS's."""
+        whole = number in state.sent and len(data) >= AT_VALUES + ROW.size
+        if not whole or list(ROW.unpack_from(data, AT_VALUES)) != state.right(number):
+            text = "a worker gets a result that its PS has not sent"
+            port = state.load.job.ports[worker]
+            raise Failure(text, got=[(port, data)], case=text)
+        state.results[worker].add(number)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-from testbed.labs.grader.bench import Bench, Switch, numbers
+from testbed.labs.grader.bench import Bench, Switch, first_number, numbers
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import SWITCH_IP, SWITCH_MAC, as_number, host_ip, host_mac
 from testbed.labs.lab14_interoperation.network import (
@@ -47,16 +47,18 @@ def draw(t: Bench, fewest: int, most: int, rounds: int) -> Setting:
         job=t.random.randrange(256),
         workers=tuple(t.random.sample(range(32), count)),
         ports=tuple(t.random.sample(range(1, 9), count)),
-        first=2 * SLOTS * t.random.randrange(1000),
+        first=first_number(t, SLOTS),
         fragments=rounds * SLOTS - t.random.randrange(SLOTS),
     )
 
 
-def line(t: Bench, lossy: bool) -> Line:
+def line(t: Bench, lossy: bool, copies: float = 0.5) -> Line:
+    """Links; with losses, about so many `copies`: a switch has to tell them apart, and a host that
+    has no timer lives on what they bring."""
     delay = t.random.randrange(5, 50) * US
     if not lossy:
         return Line(delay)
-    return Line(delay, t.random.uniform(0.1, 0.2), t.random.uniform(0.1, 0.2))
+    return Line(delay, t.random.uniform(0.15, 0.25), copies * t.random.uniform(0.8, 1.2))
 
 
 def their_switch(t: Bench, setting: Setting) -> Switch:
@@ -107,7 +109,7 @@ def switch_plain(t: Bench) -> None:
     side="switch",
 )
 def switch_lossy(t: Bench) -> None:
-    setting = draw(t, 2, 5, 6)
+    setting = draw(t, 2, 5, 8)
     play(t, network(t, setting, line(t, True), switch=True))
 
 
@@ -125,7 +127,7 @@ def hosts_plain(t: Bench) -> None:
 )
 def hosts_lossy(t: Bench) -> None:
     setting = draw(t, 2, 3, 6)
-    play(t, network(t, setting, line(t, True), hosts=True))
+    play(t, network(t, setting, line(t, True, copies=0.1), hosts=True))
 
 
 @LAB.check(
@@ -133,15 +135,18 @@ def hosts_lossy(t: Bench) -> None:
 )
 def strangers(t: Bench) -> None:
     setting = draw(t, 2, 2, 3)
-    t.case = "packets of others come between the results"
     met = network(t, setting, line(t, False), hosts=True)
     met.disturb = lambda who, frame: foreign(t, setting, frame)
     play(t, met)
 
 
-def foreign(t: Bench, setting: Setting, frame: bytes) -> list[bytes]:
-    """Packets like a result that are none for this job, some of them in any order."""
+def foreign(t: Bench, setting: Setting, frame: bytes) -> list[tuple[str, bytes]]:
+    """Packets like a result that are none for this job, and what they are; some of them in any
+    order."""
     wrong = [t.random.randrange(1 << 32) for _ in range(VALUES)]
+
+    job = (setting.job + t.random.randrange(1, 256)) % 256
+    behind = setting.first + setting.fragments + t.random.randrange(9)
 
     def changed(at: int, form: str, value: int) -> bytes:
         made = bytearray(frame)
@@ -150,21 +155,21 @@ def foreign(t: Bench, setting: Setting, frame: bytes) -> list[bytes]:
         return bytes(made)
 
     made = [
-        changed(AT_AGG, "!B", 1),  # a gradient
-        changed(AT_AGG, "!B", 4),  # NOTHING, with values
-        changed(AT_AGG + 2, "!B", (setting.job + t.random.randrange(1, 256)) % 256),
-        changed(AT_AGG + 4, "!I", setting.first + setting.fragments + t.random.randrange(9)),
-        changed(AT_AGG + 4, "!I", (setting.first - 1) % (1 << 32)),
-        changed(AT_UDP + 2, "!H", 18768),  # another UDP port
-        changed(12, "!H", 0x86DD),  # another ethertype
-        changed(23, "!B", 6),  # TCP
-        frame[: t.random.randrange(len(frame))],
-        b"",
+        ("a gradient", changed(AT_AGG, "!B", 1)),
+        ("a packet of kind NOTHING", changed(AT_AGG, "!B", 4)),
+        ("a result of another job", changed(AT_AGG + 2, "!B", job)),
+        ("a result of a fragment behind the last", changed(AT_AGG + 4, "!I", behind)),
+        ("a result of a fragment before the first", changed(AT_AGG + 4, "!I", setting.first - 1)),
+        ("a packet for another UDP port", changed(AT_UDP + 2, "!H", 18768)),
+        ("a packet of another ethertype", changed(12, "!H", 0x86DD)),
+        ("a packet of TCP", changed(23, "!B", 6)),
+        ("a result that is cut off", frame[: t.random.randrange(1, len(frame))]),
+        ("an empty packet", b""),
     ]
     return t.random.sample(made, 3)
 
 
 @LAB.check(20, "Your switch serves your hosts", virtual=True, side="both")
 def together(t: Bench) -> None:
-    setting = draw(t, 2, 3, 5)
+    setting = draw(t, 2, 3, 8)
     play(t, network(t, setting, line(t, True), switch=True, hosts=True))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from testbed.labs.grader.bench import Failure, Python, Switch
+from testbed.labs.grader.bench import ASTRAY, Failure, Python, Switch
 from testbed.labs.grader.packets import RESULT, wrapped
 from testbed.labs.lab14_interoperation.wire import (
     SLOTS,
@@ -30,6 +30,7 @@ from testbed.labs.lab14_interoperation.wire import (
 US, MS = 1_000, 1_000_000
 FIRST_NS, MOST_NS = 1 * MS, 64 * MS  # our hosts' timeouts
 LIMIT_NS = 2000 * MS
+LATEST = 7  # a copy is up to 2^7 delays later
 MOST_PACKETS = 20  # per fragment and host, on average
 SWITCH, HOST = "switch", "host"
 
@@ -56,7 +57,8 @@ class Line:
     Args:
         delay_ns: how long a packet is on its way.
         loss: share of packets that are lost, in either direction.
-        copies: share of packets that come twice, the second time later.
+        copies: share of packets that come twice, the second time later: soon after the first, or
+            so late that others are two fragments ahead.
     """
 
     delay_ns: int
@@ -180,7 +182,8 @@ class Network:
 
     Args:
         switch: a student's, or None for ours (the model).
-        disturb: makes packets that are for nobody, and come to a host before a result.
+        disturb: makes packets that are for nobody, and come to a host before a result: what each
+            is, and the packet.
     """
 
     setting: Setting
@@ -189,7 +192,7 @@ class Network:
     switch: Switch | None
     line: Line
     rng: random.Random
-    disturb: Callable[[int, bytes], list[bytes]] | None = None
+    disturb: Callable[[int, bytes], list[tuple[str, bytes]]] | None = None
     results: list[set[int]] = field(default_factory=list)  # fragments that have come, of each host
     packets: int = 0
 
@@ -206,8 +209,8 @@ class Network:
             self.now, order, what, who, frame = heapq.heappop(self.events)
             if what == "host":
                 self.results[who].add(content(frame).number - setting.first)
-                for each in self.disturb(who, frame) if self.disturb else ():
-                    self._turn(who, each)
+                for name, each in self.disturb(who, frame) if self.disturb else ():
+                    self._stranger(who, name, each)
                 self._turn(who, frame)
             elif what == "switch":
                 self._in_switch(who, frame)
@@ -249,6 +252,17 @@ class Network:
             self._at(wake, "wake", who)
         self.wakes[who] = self.order if wake is not None else 0
 
+    def _stranger(self, who: int, name: str, frame: bytes) -> None:
+        """A packet that is not for a host comes to it, which must not make anything of it."""
+        before = repr(self.hosts[who].sums())
+        try:
+            self._turn(who, frame)
+        except Failure as failure:
+            told = [failure.message, *failure.details]
+            raise Broken(HOST, f"it is disturbed by {name}", " ".join(told)[:300]) from None
+        if repr(self.hosts[who].sums()) != before:
+            raise Broken(HOST, f"it takes {name} for one of its results", frame.hex()[:200])
+
     def _send(self, who: int, frame: bytes) -> None:
         setting = self.setting
         fault = gradient_fault(frame, setting, who, self.values[who])
@@ -271,7 +285,8 @@ class Network:
         arrives = self.now + self.line.delay_ns
         self._at(arrives, what, who, frame)
         if self.rng.random() < self.line.copies:
-            self._at(arrives + self.rng.randrange(1, 4 * self.line.delay_ns), what, who, frame)
+            latest = self.line.delay_ns << self.rng.randrange(2, LATEST + 1)
+            self._at(arrives + self.rng.randrange(1, latest), what, who, frame)
 
     def _in_switch(self, who: int, frame: bytes) -> None:
         """A gradient is at the switch; its results go back."""
@@ -282,6 +297,8 @@ class Network:
         else:
             got = self.switch.burst([(self.now, port, frame)])
             leaving = [(p, data) for _, p, data in got]
+            if self.switch.astray:
+                raise Broken(SWITCH, ASTRAY)
             self._judge(leaving, wanted)
         for p, data in leaving:
             self._carry("host", setting.ports.index(p), data)

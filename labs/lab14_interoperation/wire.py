@@ -48,7 +48,7 @@ class Setting:
         job: its number in packets.
         workers: bits of the bitmap, one for each host.
         ports: of the hosts, in the same order. Host n of the network is at port n.
-        first: number of the first fragment, a multiple of twice the slots.
+        first: number of the first fragment, any.
         fragments: how many there are.
     """
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
@@ -22,7 +23,8 @@ from testbed.labs.grader.packets import (
     rows,
 )
 
-VALUES, SLOTS, JOB, GROUP = 64, 16, 5, 9
+VALUES, SLOTS = 64, 16
+Fields = Sequence[str]
 LAB = Lab(
     title="A pool of slots",
     hand_in=("pool.p4",),
@@ -32,114 +34,155 @@ LAB = Lab(
 )
 
 
-def start(t: Bench, workers: int = 3) -> Switch:
-    """A switch with one job, whose worker n (from 0) is host n + 1 at port n + 1."""
-    switch = t.switch()
+@dataclass
+class Pool:
+    """A switch with one job. Host n is at port n.
+
+    Args:
+        number: of the job, in packets.
+        ports: of the workers, by their numbers from 0 on.
+        first: number of the job's first fragment, of which the switch makes nothing.
+    """
+
+    switch: Switch
+    number: int
+    ports: list[int]
+    first: int
+
+    def gradient(
+        self, worker: int, values: Sequence[int], slot: int = 0, number: int = 0
+    ) -> Packet:
+        fields = {"job": self.number, "slot": slot, "number": self.first + number}
+        fields |= {"worker": worker, "bitmap": 1 << worker}
+        return agg(self.ports[worker], "switch", kind=GRADIENT, values=values, **fields)
+
+    def result(self, receiver: int, last: int, values: Sequence[int], slot: int = 0) -> Packet:
+        """The result of a slot, made of worker `last`'s gradient, as worker `receiver` gets it."""
+        fields = {"job": self.number, "slot": slot, "number": self.first}
+        fields |= {"worker": last, "bitmap": 1 << last}
+        return agg("switch", self.ports[receiver], kind=RESULT, values=values, **fields)
+
+    def send(self, worker: int, packet: Packet) -> None:
+        self.switch.send(self.ports[worker], packet)
+
+    def expect(
+        self,
+        worker: int,
+        packet: Packet,
+        leaving: Mapping[int, Packet],
+        why: str,
+        only: Fields = (),
+    ) -> None:
+        """A worker sends; `leaving`: what the workers get."""
+        wanted = {self.ports[n]: each for n, each in leaving.items()}
+        self.switch.expect(self.ports[worker], packet, wanted, why, only)
+
+    def expect_one(self, worker: int, packet: Packet, want: Packet, why: str, only: Fields) -> None:
+        self.switch.expect_one(self.ports[worker], packet, want, why, only)
+
+
+def start(t: Bench, workers: int = 3) -> Pool:
+    """A switch with one job, whose workers are at any ports."""
+    switch, number, group = t.switch(), t.random.randrange(256), t.random.randrange(1, 1000)
     mac, ip = as_number(SWITCH_MAC), as_number(SWITCH_IP)
-    switch.table_add("job", "aggregate", [JOB], [workers, GROUP, mac, ip])
-    for port in range(1, workers + 1):
+    ports = t.random.sample(range(1, 9), workers)
+    switch.table_add("job", "aggregate", [number], [workers, group, mac, ip])
+    for port in ports:
         owner = [as_number(host_mac(port)), as_number(host_ip(port))]
         switch.table_add("receiver", "address", [port], owner)
-    switch.multicast_group(GROUP, [(port, port) for port in range(1, workers + 1)])
-    return switch
-
-
-def gradient(worker: int, values: Sequence[int], slot: int = 0, number: int = 0) -> Packet:
-    fields = {"job": JOB, "slot": slot, "number": number, "worker": worker, "bitmap": 1 << worker}
-    return agg(worker + 1, "switch", kind=GRADIENT, values=values, **fields)
-
-
-def result(receiver: int, last: int, values: Sequence[int], slot: int = 0) -> Packet:
-    """The result of a slot, made of worker `last`'s gradient, as worker `receiver` gets it."""
-    fields = {"job": JOB, "slot": slot, "worker": last, "bitmap": 1 << last}
-    return agg("switch", receiver + 1, kind=RESULT, values=values, **fields)
+    switch.multicast_group(group, [(port, port) for port in ports])
+    return Pool(switch, number, ports, t.random.randrange(1 << 31))
 
 
 def fan_in(t: Bench) -> int:
-    """Of a check, drawn at random."""
-    return t.random.randrange(2, 8)
+    """Of a check, drawn at random. With two workers, what the second stores would not matter."""
+    return t.random.randrange(3, 8)
 
 
-def finish(t: Bench, only: Sequence[str], why: str) -> None:
+def finish(t: Bench, only: Fields, why: str) -> None:
     """One sum; what the last one makes leave is compared."""
     workers, slot = fan_in(t), t.random.randrange(SLOTS)
-    switch, sent = start(t, workers), [numbers(t, VALUES) for _ in range(workers)]
+    pool, sent = start(t, workers), [numbers(t, VALUES) for _ in range(workers)]
     *others, last = t.random.sample(range(workers), workers)
     for worker in others:
-        switch.send(worker + 1, gradient(worker, sent[worker], slot))
-    leaving = {n + 1: result(n, last, total(sent), slot) for n in range(workers)}
-    switch.expect(last + 1, gradient(last, sent[last], slot), leaving, why, only)
+        pool.send(worker, pool.gradient(worker, sent[worker], slot))
+    leaving = {n: pool.result(n, last, total(sent), slot) for n in range(workers)}
+    pool.expect(last, pool.gradient(last, sent[last], slot), leaving, why, only)
 
 
 @LAB.check(5, "A gradient that is not the last of its sum does not leave the switch")
 def absorbed(t: Bench) -> None:
     workers, slot = fan_in(t), t.random.randrange(SLOTS)
-    switch = start(t, workers)
+    pool = start(t, workers)
     for worker in t.random.sample(range(workers), workers - 1):
-        packet = gradient(worker, numbers(t, VALUES), slot)
-        switch.expect(worker + 1, packet, {}, "the gradients so far are no complete sum")
+        packet = pool.gradient(worker, numbers(t, VALUES), slot)
+        pool.expect(worker, packet, {}, "the gradients so far are no complete sum")
 
 
 @LAB.check(15, "The result has the sums of all 64 values")
 def sums(t: Bench) -> None:
     workers = fan_in(t)
-    switch, sent = start(t, workers), [numbers(t, VALUES) for _ in range(workers)]
+    pool, sent = start(t, workers), [numbers(t, VALUES) for _ in range(workers)]
     *others, last = t.random.sample(range(workers), workers)
     for worker in others:
-        switch.send(worker + 1, gradient(worker, sent[worker]))
+        pool.send(worker, pool.gradient(worker, sent[worker]))
     why = "each value is the sum of what the workers have at this position"
-    want, packet = result(last, last, total(sent)), gradient(last, sent[last])
-    switch.expect_one(last + 1, packet, want, why, only=["Agg.values", "Agg.kind"])
+    want, packet = pool.result(last, last, total(sent)), pool.gradient(last, sent[last])
+    pool.expect_one(last, packet, want, why, only=["Agg.values", "Agg.kind"])
 
 
 @LAB.check(15, "Slots do not mix")
 def slots(t: Bench) -> None:
     workers = fan_in(t)
-    switch = start(t, workers)
+    pool = start(t, workers)
     sent = {slot: [numbers(t, VALUES) for _ in range(workers)] for slot in range(SLOTS)}
     order = [(slot, worker) for slot in sent for worker in range(workers)]
     t.random.shuffle(order)
     seen = dict.fromkeys(sent, 0)
     for slot, worker in order:
-        packet = gradient(worker, sent[slot][worker], slot)
+        packet = pool.gradient(worker, sent[slot][worker], slot)
         seen[slot] += 1
         if seen[slot] < workers:
             why = f"slot {slot} has {seen[slot]} of {workers} gradients"
-            switch.expect(worker + 1, packet, {}, why)
+            pool.expect(worker, packet, {}, why)
         else:
-            want, why = result(0, worker, total(sent[slot]), slot), f"the sum of slot {slot}"
-            switch.expect_one(worker + 1, packet, want, why, only=["Agg.values", "Agg.slot"])
+            want, why = pool.result(0, worker, total(sent[slot]), slot), f"the sum of slot {slot}"
+            pool.expect_one(worker, packet, want, why, only=["Agg.values", "Agg.slot"])
 
 
 @LAB.check(5, "A slot can be used again")
 def again(t: Bench) -> None:
-    switch = start(t, 2)
+    pool, slot = start(t, 2), t.random.randrange(SLOTS)
     for number in range(3):
         sent = [numbers(t, VALUES) for _ in range(2)]
-        switch.send(1, gradient(0, sent[0], 7, number))
+        pool.send(0, pool.gradient(0, sent[0], slot, number))
         why = f"sum {number} of this slot has nothing of the earlier ones"
-        want = result(1, 1, total(sent), 7)
-        switch.expect_one(2, gradient(1, sent[1], 7, number), want, why, only=["Agg.values"])
+        want, packet = pool.result(1, 1, total(sent), slot), pool.gradient(1, sent[1], slot, number)
+        pool.expect_one(1, packet, want, why, only=["Agg.values"])
+
+
+def other_slots(t: Bench) -> list[int]:
+    """Slots that there are not, which look like one that there is if some bits are not read."""
+    return [(1 << bit) + t.random.randrange(SLOTS) for bit in (t.random.randrange(5, 8), 8, 15)]
 
 
 @LAB.check(10, "A slot outside of the pool is refused")
 def outside(t: Bench) -> None:
-    switch = start(t, 2)
-    sent = [numbers(t, VALUES) for _ in range(2)]
-    switch.send(1, gradient(0, sent[0], 0))
-    switch.send(1, gradient(0, sent[0], SLOTS - 1))
-    for slot in (SLOTS, SLOTS + 1, 1 << 15):
-        for worker in (0, 1):
-            packet = gradient(worker, numbers(t, VALUES), slot)
-            why = f"there is no slot {slot} among {SLOTS}, so the packet is dropped"
-            switch.expect(worker + 1, packet, {}, why)
-    why = "the pool's last slot is untouched by what was outside"
-    want = result(1, 1, total(sent), SLOTS - 1)
-    switch.expect_one(2, gradient(1, sent[1], SLOTS - 1), want, why, only=["Agg.values"])
+    for kept in (0, SLOTS - 1):
+        pool, sent = start(t, 2), [numbers(t, VALUES) for _ in range(2)]
+        pool.send(0, pool.gradient(0, sent[0], kept))
+        for slot in (SLOTS, SLOTS + 1, 1 << 15, *other_slots(t)):
+            for worker in (0, 1):
+                packet = pool.gradient(worker, numbers(t, VALUES), slot)
+                why = f"there is no slot {slot} among {SLOTS}, so the packet is dropped"
+                pool.expect(worker, packet, {}, why)
+        why = f"the pool's slot {kept} is untouched by what was outside"
+        want, packet = pool.result(1, 1, total(sent), kept), pool.gradient(1, sent[1], kept)
+        pool.expect_one(1, packet, want, why, only=["Agg.values"])
     alone = start(t, 1)  # one worker: whatever is not refused is complete at once
-    for slot in (SLOTS, 40000):
-        packet = gradient(0, numbers(t, VALUES), slot)
-        alone.expect(1, packet, {}, f"there is no slot {slot} among {SLOTS}")
+    for slot in (SLOTS, *other_slots(t)):
+        packet = alone.gradient(0, numbers(t, VALUES), slot)
+        alone.expect(0, packet, {}, f"there is no slot {slot} among {SLOTS}")
 
 
 @LAB.check(10, "Each copy comes from the switch and is addressed to its worker")
@@ -155,27 +198,28 @@ def ip_checksum(t: Bench) -> None:
 
 @LAB.check(5, "The UDP checksum of a result is 0")
 def udp_checksum(t: Bench) -> None:
-    switch, sent = start(t, 2), [numbers(t, VALUES) for _ in range(2)]
-    packets = [gradient(worker, sent[worker]) for worker in (0, 1)]
+    pool, sent = start(t, 2), [numbers(t, VALUES) for _ in range(2)]
+    packets = [pool.gradient(worker, sent[worker]) for worker in (0, 1)]
     for packet in packets:
         packet[UDP].chksum = t.random.randrange(1, 65536)
-    switch.send(1, packets[0])
-    want = result(1, 1, total(sent))
+    pool.send(0, packets[0])
+    want = pool.result(1, 1, total(sent))
     why = "the sender's checksum does not fit the switch's values; 0 says that there is none"
-    switch.expect_one(2, packets[1], want, why, only=["UDP"])
+    pool.expect_one(1, packets[1], want, why, only=["UDP"])
 
 
 @LAB.check(5, "Other jobs and other kinds are dropped and change nothing")
 def others(t: Bench) -> None:
-    switch, sent = start(t, 2), [numbers(t, VALUES) for _ in range(2)]
-    switch.send(1, gradient(0, sent[0], 2))
-    strangers = [gradient(1, numbers(t, VALUES), 2) for _ in range(2)]
-    strangers[0][Agg].job = JOB + 1
+    pool, sent = start(t, 2), [numbers(t, VALUES) for _ in range(2)]
+    pool.send(0, pool.gradient(0, sent[0], 2))
+    strangers = [pool.gradient(1, numbers(t, VALUES), 2) for _ in range(3)]
+    strangers[0][Agg].job = (pool.number + t.random.randrange(1, 256)) % 256
     strangers[1][Agg].kind = RESULT
+    strangers[2][Agg].kind = t.random.randrange(3, 256)
     for packet in strangers:
         before = rows(bytes(packet))
         what = f"job {before['Agg.job']}, kind {before['Agg.kind']}"
-        switch.expect(2, packet, {}, f"{what} is not to be aggregated")
-    want = result(1, 1, total(sent), 2)
+        pool.expect(1, packet, {}, f"{what} is not to be aggregated")
+    want = pool.result(1, 1, total(sent), 2)
     why = "what was not aggregated was neither counted nor added"
-    switch.expect_one(2, gradient(1, sent[1], 2), want, why, only=["Agg.values"])
+    pool.expect_one(1, pool.gradient(1, sent[1], 2), want, why, only=["Agg.values"])

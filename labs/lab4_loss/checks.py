@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, Switch, numbers, total
+from testbed.labs.grader.bench import Bench, Failure, Switch, first_number, numbers, total
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import (
     GRADIENT,
     RESULT,
     SWITCH_IP,
     SWITCH_MAC,
+    Agg,
     agg,
     as_number,
     host_ip,
@@ -40,7 +42,7 @@ class Job:
         number: of the job, in packets.
         workers: their numbers, which are bits of the bitmap.
         ports: of the workers, in the same order; host n is at port n.
-        first: the number of the job's first fragment, in slot 0, set 0.
+        first: the number of the job's first fragment.
     """
 
     t: Bench
@@ -56,7 +58,8 @@ class Job:
 
     def place(self, fragment: int) -> int:
         """The place of a fragment: a slot, and the sets of it in turn (the top bit)."""
-        return fragment % SLOTS | (fragment // SLOTS % 2) << 15
+        number = self.first + fragment
+        return number % SLOTS | (number // SLOTS % 2) << 15
 
     def values(self) -> list[list[int]]:
         """The workers' values for a fragment."""
@@ -65,7 +68,7 @@ class Job:
     def gradient(self, who: int, values: Sequence[int], fragment: int = 0) -> Packet:
         """Gradient of the worker that is `who` in the list; `fragment` counts from 0."""
         worker = self.workers[who]
-        return agg(
+        made = agg(
             self.ports[who],
             "switch",
             kind=GRADIENT,
@@ -76,6 +79,8 @@ class Job:
             bitmap=1 << worker,
             values=values,
         )
+        made[UDP].chksum = None  # the right one, which does not fit the result's values
+        return made
 
     def result(self, who: int, values: Sequence[int], fragment: int = 0) -> Packet:
         return agg(
@@ -127,13 +132,14 @@ class Job:
         return sent, total(sent)
 
 
-def start(t: Bench, fewest: int = 2) -> Job:
-    """A job with a number of workers drawn at random, at any ports, with any bits."""
+def start(t: Bench, fewest: int = 2, first: int | None = None) -> Job:
+    """A job with a number of workers drawn at random, at any ports, with any bits. `first`: the
+    number of its first fragment; None: drawn, too."""
     count = t.random.randrange(fewest, 7)
     workers = t.random.sample(range(32), count)
     ports = t.random.sample(range(1, 9), count)
     group, number = t.random.randrange(1, 100), t.random.randrange(256)
-    first = 2 * SLOTS * t.random.randrange(1000)
+    first = first_number(t, SLOTS) if first is None else first
     job = Job(t, t.switch(), number, workers, ports, first)
     row = [job.everyone, count, group, as_number(SWITCH_MAC), as_number(SWITCH_IP)]
     job.switch.table_add("job", "aggregate", [number], row)
@@ -144,20 +150,41 @@ def start(t: Bench, fewest: int = 2) -> Job:
     return job
 
 
+def strangers(job: Job) -> list[tuple[str, Packet]]:
+    """Packets that the switch has nothing to do with, and what they are."""
+    draw, made = job.t.random.randrange, []
+    for what in ("a result", "another job's gradient", "a slot outside of the pool"):
+        packet = job.gradient(0, job.values()[0])
+        if what == "a result":
+            packet[Agg].kind = RESULT
+        elif what == "another job's gradient":
+            packet[Agg].job = (job.number + draw(1, 256)) % 256
+        else:
+            packet[Agg].slot = job.t.random.choice((SLOTS, SLOTS | 1 << draw(4, 15))) | 1 << 15
+        made.append((what, packet))
+    return made
+
+
 @LAB.check(10, "Without losses every sum is right, for every order of the workers")
 def lossless(t: Bench) -> None:
-    job = start(t)
-    for fragment in range(4 * SLOTS):
-        sent = job.values()
-        *others, last = job.order()
-        for who in others:
-            job.expect(who, sent[who], fragment, {}, "not complete")
-        sums = total(sent)
-        why = f"fragment {job.first + fragment} is complete, and its sum goes to all workers"
-        job.expect(last, sent[last], fragment, job.results(sums, fragment), why, only=SUM)
+    for case, job in (
+        ("the first fragment has number 0", start(t, first=0)),
+        ("the first fragment has another number", start(t)),
+    ):
+        for t.case, packet in strangers(job):
+            job.switch.expect(job.ports[0], packet, {}, "this is no gradient of the job's")
+        t.case = case
+        for fragment in range(3 * SLOTS):
+            sent = job.values()
+            *others, last = job.order()
+            for who in others:
+                job.expect(who, sent[who], fragment, {}, "not complete")
+            sums = total(sent)
+            why = f"fragment {job.first + fragment} is complete, and its sum goes to all workers"
+            job.expect(last, sent[last], fragment, job.results(sums, fragment), why, only=SUM)
 
 
-@LAB.check(15, "A gradient that comes twice is added once")
+@LAB.check(10, "A gradient that comes twice is added once")
 def doubled(t: Bench) -> None:
     job = start(t, 3)
     sent, fragment = job.values(), t.random.randrange(SLOTS)
@@ -179,7 +206,7 @@ def not_completed(t: Bench) -> None:
         job.expect(who, sent, 0, {}, why)
 
 
-@LAB.check(15, "A worker that has lost the result gets it again, alone")
+@LAB.check(10, "A worker that has lost the result gets it again, alone")
 def retransmission(t: Bench) -> None:
     job = start(t)
     fragment = t.random.randrange(SLOTS)
@@ -211,6 +238,26 @@ def shadow(t: Bench) -> None:
     job.complete(last, ahead[last], fragment + SLOTS, total(ahead), why)
 
 
+@LAB.check(10, "The shadow copy: it is for those workers alone that have not moved on")
+def moved_on(t: Bench) -> None:
+    job = start(t, 3)
+    fragment = t.random.randrange(SLOTS)
+    sent, _ = job.whole(fragment)
+    ahead = job.values()
+    *others, last = job.order()
+    for who in others:
+        job.send(who, ahead[who], fragment + SLOTS)
+        t.case = "a late copy of a worker that has moved on"
+        why = f"worker {job.workers[who]} has sent the slot's next fragment, so it has this result"
+        job.expect(who, sent[who], fragment, {}, why)
+    t.case = "the slot's next sum"
+    why = "late copies do not disturb the sum that is being made"
+    job.complete(last, ahead[last], fragment + SLOTS, total(ahead), why)
+    t.case = "a late copy of the last worker that has moved on"
+    for who in job.order():
+        job.expect(who, sent[who], fragment, {}, "all workers are past this fragment")
+
+
 @LAB.check(5, "A set that is used again starts from zero")
 def again(t: Bench) -> None:
     job = start(t)
@@ -232,16 +279,14 @@ def late(t: Bench) -> None:
     old, _ = job.whole(slot)
     job.whole(slot + SLOTS)
     *others, last = job.order()
-    t.case = (
-        "a late copy of a fragment whose set is still there, but whose workers have all moved on"
-    )
     why = f"all workers are past fragment {job.first + slot}; this copy was long on its way"
-    job.expect(last, old[last], slot, {}, why)
     sent, fragment = job.values(), slot + 2 * SLOTS
     for who in others:
         job.send(who, sent[who], fragment)
-    t.case = "a late copy of a fragment whose set is in use for a newer one"
-    job.expect(others[0], old[others[0]], slot, {}, why)
+        t.case = "a late copy whose set is in use for a newer sum, in which its worker is"
+        job.expect(who, old[who], slot, {}, why)
+        t.case = "a late copy whose set is in use for a newer sum, in which its worker is not yet"
+        job.expect(last, old[last], slot, {}, why)
     t.case = "the next sum in the set"
     why = f"fragment {job.first + fragment} has nothing of the late copies"
     job.complete(last, sent[last], fragment, total(sent), why)
@@ -258,6 +303,7 @@ def lossy(t: Bench) -> None:
     missing = [set(range(fragments)) for _ in job.workers]
     lost = results = 0
     for _ in range(80):
+        job.switch.nothing_astray()
         if not any(missing):
             t.note(
                 f"{fragments} fragments came through; {lost} packets lost, {results} results sent"

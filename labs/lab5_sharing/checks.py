@@ -22,6 +22,7 @@ from testbed.labs.grader.jobs import (
     draw_values,
     flagged,
     header,
+    other_numbers,
 )
 from testbed.labs.grader.lab import Lab
 
@@ -104,10 +105,9 @@ def collision(t: Bench) -> None:
     (ours, theirs), number, slot = pool.jobs, draw_number(t), draw_slot(t)
     *others, last = pool.order(ours)
     first = pool.give(ours, others, number, slot)
-    strangers = [
-        (theirs, 0, number, "another job, the same number"),
-        (ours, last, number + 1, "the same job, another number"),
-    ]
+    strangers = [(theirs, 0, number, "another job, the same number")]
+    others_of_ours = other_numbers(t, number)
+    strangers += [(ours, last, n, "the same job, another number") for n in others_of_ours]
     for job, who, other, t.case in strangers:
         packet = job.gradient(who, draw_values(t), other, slot)
         why = f"the slot belongs to job {ours.number}'s fragment {number}; "
@@ -148,12 +148,14 @@ def released(t: Bench) -> None:
 @LAB.check(10, "A result frees no slot of another fragment")
 def owner(t: Bench) -> None:
     for other_job in (False, True):
+        t.case = "a result of another job" if other_job else "a result of another fragment"
         pool = start(t)
         (ours, theirs), number, slot = pool.jobs, draw_number(t), draw_slot(t)
         *others, last = pool.order(ours)
         sent = pool.give(ours, others, number, slot)
-        job, passed = (theirs, number) if other_job else (ours, number + 1)
-        pool.switch.send(job.server, job.result(draw_values(t), passed, slot))
+        job = theirs if other_job else ours
+        for passed in [number] if other_job else other_numbers(t, number):
+            pool.switch.send(job.server, job.result(draw_values(t), passed, slot))
         why = f"the slot is job {ours.number}'s fragment {number}'s, "
         why += f"not job {job.number}'s fragment {passed}'s"
         pool.finish(sent, last, number, slot, why)
@@ -219,15 +221,20 @@ def resend(t: Bench) -> None:
 @LAB.check(5, "With a static partition no job touches the other's part")
 def partition(t: Bench) -> None:
     pool = start(t, HALVES)
-    (ours, _), number, slot = pool.jobs, draw_number(t), t.random.randrange(SLOTS // 2)
+    number, slot = draw_number(t), t.random.randrange(SLOTS // 2)
     last = {job.number: pool.order(job) for job in pool.jobs}
     sent = [pool.give(job, last[job.number][:-1], number, slot) for job in pool.jobs]
     t.case = "a slot outside of the job's part"
-    outside = SLOTS // 2 + slot
-    packet = ours.gradient(1, draw_values(t), number + 4, outside)
-    leaving = {ours.server: flagged(packet, COLLISION)}
-    why = f"slot {outside} is beyond the {SLOTS // 2} slots of job {ours.number}"
-    pool.switch.expect(ours.ports[1], packet, leaving, why, only=["Agg.flags", *SUM])
+    for job in pool.jobs:
+        for outside in (SLOTS // 2, SLOTS // 2 + slot, slot | 1 << t.random.randrange(8, 16)):
+            packet = job.gradient(1, draw_values(t), number + 4, outside)
+            leaving = {job.server: flagged(packet, COLLISION)}
+            why = f"slot {outside} is beyond the {SLOTS // 2} slots of job {job.number}"
+            pool.switch.expect(job.ports[1], packet, leaving, why, only=["Agg.flags", *SUM])
+            packet = job.gradient(1, draw_values(t), number + 4, outside, RESEND)
+            why += ", and a retransmission brings no flag COLLISION"
+            leaving = {job.server: packet}
+            pool.switch.expect(job.ports[1], packet, leaving, why, only=["Agg.flags", *SUM])
     t.case = "the same slot of both parts"
     for each in sent:
         why = f"job {each.job.number} has a slot {slot} of its own"

@@ -22,6 +22,7 @@ from testbed.labs.grader.jobs import (
     draw_values,
     flagged,
     header,
+    other_numbers,
 )
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import GRADIENT, NOTHING, Agg
@@ -98,15 +99,18 @@ def content(packet: Packet, job: Job, number: int, bitmap: int, values: Sequence
     return made
 
 
-def evict(t: Bench, pool: Pool) -> Eviction:
-    """All of our workers but one have sent; a gradient of the other job is to come."""
+def evict(t: Bench, pool: Pool, far: bool = False) -> Eviction:
+    """All of our workers but one have sent; a gradient of the other job is to come, which is more
+    urgent by one, or `far` more: its priority has the top bit, and ours has not."""
     *others, last = pool.order(pool.ours)
-    priority = t.random.randrange(2, 255)
+    priority = t.random.randrange(2, 128 if far else 255)
+    urgent = t.random.randrange(128, 256) if far else priority + 1
     old = pool.give(others, priority)
     new = t.random.randrange(len(pool.theirs.workers))
     number = pool.number + t.random.randrange(2, 1000)
-    packet = pool.gradient(pool.theirs, new, draw_values(t), number, priority + 1)
+    packet = pool.gradient(pool.theirs, new, draw_values(t), number, urgent)
     partial = content(packet, pool.ours, pool.number, old.bitmap, old.sums)
+    partial[Agg].priority = priority
     return Eviction(old, last, priority, new, packet, partial)
 
 
@@ -123,16 +127,32 @@ def complete(t: Bench) -> None:
     why = f"the sum is complete and goes to the PS of job {job.number}"
     want = content(packet, job, pool.number, job.everyone, total(sent))
     pool.switch.expect(job.ports[last], packet, {job.server: want}, why, only=SUM)
-    packet = pool.gradient(pool.theirs, 0, draw_values(t), 1, 1)
+    packet = pool.gradient(pool.theirs, 0, draw_values(t), 1, 127)
     pool.switch.expect(pool.theirs.ports[0], packet, {}, "the slot is free")
+    t.case = "results"
+    for number in (*other_numbers(t, 1), 1):
+        packet = pool.theirs.result(draw_values(t), number, pool.slot)
+        leaving = dict.fromkeys(pool.theirs.ports, packet)
+        why = f"every worker of job {pool.theirs.number} waits for the result"
+        pool.switch.expect(pool.theirs.server, packet, leaving, why, only=SUM)
+        packet = pool.gradient(job, 0, draw_values(t), pool.number + 1, 1)
+        if number == 1:
+            pool.switch.expect(job.ports[0], packet, {}, "the result has freed its slot")
+        else:
+            refused = {job.server: flagged(packet, COLLISION)}
+            why = "the slot belongs to another fragment than the result's"
+            pool.switch.expect(job.ports[0], packet, refused, why, only=["Agg.flags", *OWNER])
 
 
 @LAB.check(15, "A more urgent fragment takes the slot, and its packet carries the old sum away")
 def swap(t: Bench) -> None:
-    pool = start(t)
-    e = evict(t, pool)
-    why = "what leaves is the evicted sum: its job, number, workers and values"
-    pool.switch.expect_one(pool.theirs.ports[e.new], e.packet, e.partial, why, only=SUM)
+    for far in (False, True):
+        t.case = "a priority that is much higher" if far else "a priority that is higher by one"
+        pool = start(t)
+        e = evict(t, pool, far)
+        why = "what leaves is the evicted sum: its job, number, workers, priority and values"
+        only = [*SUM, "Agg.priority"]
+        pool.switch.expect_one(pool.theirs.ports[e.new], e.packet, e.partial, why, only=only)
 
 
 @LAB.check(5, "An evicted sum is flagged PARTIAL")
@@ -192,13 +212,27 @@ def refused(t: Bench) -> None:
         full = content(packet, ours, pool.number, ours.everyone, sums)
         why = f"job {ours.number}'s sum is untouched"
         pool.switch.expect_one(ours.ports[e.last], packet, full, why, only=SUM)
+    pool = start(t)
+    e, theirs = evict(t, pool), pool.theirs
+    t.case = "a slot outside of the pool"
+    for slot in (SLOTS, pool.slot | 1 << t.random.randrange(8, 16)):
+        packet = theirs.gradient(0, draw_values(t), pool.number + 1, slot, 0, 255)
+        leaving = {theirs.server: flagged(packet, COLLISION)}
+        why = f"there is no slot {slot} among {SLOTS}"
+        pool.switch.expect(theirs.ports[0], packet, leaving, why, ignore=["IP.chksum"])
+    t.case = "a higher priority, with a control plane that has switched preemption off"
+    pool = start(t, preemption=False)
+    e, theirs = evict(t, pool), pool.theirs
+    leaving = {theirs.server: flagged(e.packet, COLLISION)}
+    why = f"job {theirs.number}'s policy is not to take slots"
+    pool.switch.expect(theirs.ports[e.new], e.packet, leaving, why, ignore=["IP.chksum"])
 
 
 @LAB.check(5, "Every fragment that is refused halves the slot's priority")
 def downgrade(t: Bench) -> None:
     pool = start(t)
     ours, theirs = pool.ours, pool.theirs
-    first = 4 * t.random.randrange(20, 64)
+    first = t.random.randrange(80, 128)
     urgent = t.random.randrange(first // 4 + 1, first // 2 + 1)
     old = pool.give([0], first)
     number = pool.number + 5
@@ -218,11 +252,14 @@ def remind(t: Bench) -> None:
     pool = start(t)
     e, ours = evict(t, pool), pool.ours
     t.case = "a reminder of what is not in the slot"
-    for job, number in ((ours, pool.number + 1), (pool.theirs, pool.number)):
-        packet = job.reminder(number, pool.slot)
+    absent = [(ours, n, pool.slot) for n in other_numbers(t, pool.number)]
+    absent += [(pool.theirs, pool.number, pool.slot), (ours, pool.number, SLOTS)]
+    absent.append((ours, pool.number, pool.slot | 1 << t.random.randrange(8, 16)))
+    for job, number, slot in absent:
+        packet = job.reminder(number, slot)
         want = packet.copy()
         want[Agg].kind = NOTHING
-        why = f"the slot holds nothing of job {job.number}'s fragment {number}"
+        why = f"slot {slot} holds nothing of job {job.number}'s fragment {number}"
         only = ["Agg.kind", "Agg.number", "Agg.job"]
         pool.switch.expect(job.server, packet, {job.server: want}, why, only=only)
     t.case = "a reminder of the slot's fragment"
@@ -257,8 +294,8 @@ def _useful(t: Bench, pool: Pool) -> float:
     """
     since: dict[int, tuple[int, int, int]] = {}  # slot: (job, number, claimed at)
     useful = now = 0
-    low = t.random.randrange(1, 100)
-    high = low + t.random.randrange(20, 150)
+    low = t.random.randrange(1, 50)
+    high = low + t.random.randrange(20, 78)
     pairs = [(pool.ours, low, pool.order(pool.ours)[1:])]
     pairs.append((pool.theirs, high, pool.order(pool.theirs)))
     everyone = {job.number: job.everyone for job, _, _ in pairs}

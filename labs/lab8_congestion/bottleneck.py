@@ -20,6 +20,8 @@ VALUES = 8
 RATE_BPS = 1_000_000_000
 QUEUE = 60  # packets
 BACK_NS = 20_000
+# Steps: with all workers, with one, and the part of the latter in which its window may grow.
+TOGETHER, ALONE, GROWING = 70, 70, 40
 SERVER_PORT = 8  # workers have the ports from 1 on
 MARK = 0x08
 AT_AGG = 14 + 20 + 8  # bytes before the header
@@ -30,10 +32,12 @@ HEADER = struct.Struct("!BBBBIHH")  # kind, flags, job, priority, number, slot, 
 class Outcome:
     """The outcome of a run."""
 
-    arrived: list[int]  # fragments per worker
+    arrived: list[int]  # fragments per worker, until all but one stop
     dropped: int  # packets that found the queue full
-    busy: float  # share of the time that the link was carrying packets
+    busy: float  # share of the time that the link was carrying packets, until then
+    busy_alone: float  # the same of the end, when one worker has long been alone
     longest: int  # packets in the queue, at most
+    window: int  # of the worker that is alone, at the end
 
     @property
     def fairness(self) -> float:
@@ -75,9 +79,10 @@ def _arrived(data: bytes, workers: int) -> tuple[int, int, bool]:
     return worker, number, bool(flags & MARK)
 
 
-def run(t: Bench, switch: Switch, workers: int, steps: int, most: int) -> Outcome:
-    """Let `workers` workers send for steps x BACK_NS. Each begins at another time, with a window of
-    2, which goes up to `most`. Each is a process of its own: windows know nothing of each other."""
+def run(t: Bench, switch: Switch, workers: int, most: int) -> Outcome:
+    """Let `workers` workers send for TOGETHER steps of BACK_NS, and then one of them alone for
+    ALONE steps. Each begins at another time, with a window of 2, which goes up to `most`. Each is
+    a process of its own: windows know nothing of each other."""
     switch.port_shape(SERVER_PORT, "egress", rate_bps=RATE_BPS, queue_packets=QUEUE)
     hosts: list[Python] = [t.python() for _ in range(workers)]
     windows = [p.make("Window", 2, most) for p in hosts]
@@ -85,7 +90,13 @@ def run(t: Bench, switch: Switch, workers: int, steps: int, most: int) -> Outcom
     answers = sorted(begins)  # (time, worker, fragment, mark); fragment -1: begin
     told: list[list] = [[] for _ in range(workers)]
     arrived, sent, flying = [0] * workers, [0] * workers, [0] * workers
-    for step in range(steps):
+    stays, shares, allowed = t.random.randrange(workers), arrived, 0
+    busy: dict[int, int] = {}  # ns that the link was carrying packets, at the end of a step
+    for step in range(TOGETHER + ALONE):
+        if step == TOGETHER:
+            shares = list(arrived)
+        if step in (TOGETHER, TOGETHER + GROWING):
+            busy[step] = int(_server_port(switch)["busy_ns"])
         end = (step + 1) * BACK_NS
         packets: list[tuple[int, int, bytes]] = []
         while answers and answers[0][0] < end:
@@ -95,6 +106,8 @@ def run(t: Bench, switch: Switch, workers: int, steps: int, most: int) -> Outcom
                 flying[worker] -= 1
                 arrived[worker] += 1
                 calls.append((windows[worker], "result", [number, marked]))
+            if step >= TOGETHER and worker != stays:
+                continue
             calls.append((windows[worker], "allowed", []))
             allowed = hosts[worker].methods(calls)[-1]
             calls.clear()
@@ -107,7 +120,20 @@ def run(t: Bench, switch: Switch, workers: int, steps: int, most: int) -> Outcom
                 flying[worker] += 1
         for at_ns, _, data in switch.burst(packets, until_ns=end - 1):
             heapq.heappush(answers, (at_ns + BACK_NS, *_arrived(data, workers)))
+    port = _server_port(switch)
+    last = (ALONE - GROWING) * BACK_NS
+    return Outcome(
+        shares,
+        int(port["queue_drops"]),
+        busy[TOGETHER] / (TOGETHER * BACK_NS),
+        (int(port["busy_ns"]) - busy[TOGETHER + GROWING]) / last,
+        int(port["max_queue"]),
+        allowed,
+    )
+
+
+def _server_port(switch: Switch) -> dict:
+    """The counters of the port to the server."""
     rows = switch.port_stats()
     (port,) = [r for r in rows if (r["port"], r["direction"]) == (SERVER_PORT, "egress")]
-    busy = int(port["busy_ns"]) / (steps * BACK_NS)
-    return Outcome(arrived, int(port["queue_drops"]), busy, int(port["max_queue"]))
+    return port

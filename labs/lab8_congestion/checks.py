@@ -48,9 +48,12 @@ def pile_up(
         frame[IP].dst, frame[IP].tos, frame[Agg].flags = host_ip(port), tos, flags
         del frame[IP].chksum
         frames.append((switch.now_ns + 1000, 1, bytes(frame)))
-    leaving = [data for _, out, data in switch.burst(frames) if out == port]
-    if len(leaving) != count:
-        raise Failure(f"{len(leaving)} packets left port {port}, not {count}")
+    out = switch.burst(frames)
+    switch.nothing_astray()
+    leaving = [data for _, found, data in out if found == port]
+    if len(leaving) != count or len(out) != count:
+        text = f"{len(leaving)} packets left port {port}, not {count}"
+        raise Failure(f"{text}; {len(out) - len(leaving)} left others", case="a packet is missing")
     return leaving
 
 
@@ -108,6 +111,11 @@ def others(t: Bench) -> None:
     del frame[IP].chksum
     why = "a packet that has been marked by another switch stays marked"
     switch.expect(3, frame, {SERVER_PORT: frame}, why)
+    t.case = "a packet that has no route"
+    lost, other = Ether(bytes(frame)), Ether(bytes(frame))
+    lost[IP].dst, other.type = f"10.0.{t.random.randrange(1, 256)}.{SERVER_PORT}", 0x86DD
+    switch.expect(3, lost, {}, "there is no route to this address")
+    switch.expect(3, other, {}, "this is no IPv4 packet")
     t.case = "a packet that gets its mark here"
     brings, tos = t.random.choice((1, 2, 4, 7)), t.random.randrange(64) << 2 | 2
     threshold = draw_threshold(t)
@@ -186,7 +194,11 @@ def once(t: Bench) -> None:
     if not first // 2 <= got <= first // 2 + 1:
         text = f"{first} fragments were on their way when the queue was long; their first {some}"
         raise Failure(f"{text} results have a mark, and the window is {got}, not {first // 2}")
-    flow.results(first - some)
+    t.case = "a mark on the newest of the fragments that were on their way"
+    got = flow.results(first - some, marked=[first - 1])
+    if got < first // 2:
+        text = "the last fragment that was on its way when the window was halved has a mark, too"
+        raise Failure(f"{text}, and the window is {got}, not {first // 2}")
     t.case = "marks on fragments that were sent after the window was halved"
     before = flow.size
     got = flow.results(2, marked=range(first, first + 2))
@@ -217,17 +229,23 @@ def limits(t: Bench) -> None:
 @LAB.check(15, "Workers share a link: full, fair, and nothing is dropped", limit_s=30, virtual=True)
 def together(t: Bench) -> None:
     switch = start(t, t.random.randrange(10, 15))
-    made = run(t, switch, workers=t.random.randrange(3, 6), steps=100, most=64)
+    made = run(t, switch, workers=t.random.randrange(5, 8), most=64)
     t.note(
         f"link busy {made.busy:.0%}, {made.dropped} packets dropped, queue up to {made.longest} of"
-        f" {QUEUE}, fragments per worker {made.arrived}, fairness {made.fairness:.2f}"
+        f" {QUEUE}, fragments per worker {made.arrived}, fairness {made.fairness:.2f};"
     )
+    t.note(f"with one worker alone: link busy {made.busy_alone:.0%}, its window {made.window}")
     if made.dropped:
-        text = f"{made.dropped} packets found the queue full; the windows are too large"
-        raise Failure(text, case="packets are dropped")
+        case = "packets are dropped: the windows do not become smaller when marks come"
+        raise Failure(f"{case} ({made.dropped} packets found the queue full)", case=case)
     if made.busy < 0.85:
-        text = f"the link was busy only {made.busy:.0%} of the time; windows are too small"
-        raise Failure(text, case="the link is not full")
+        case = "the link is not full while all workers send: windows are halved too often"
+        raise Failure(f"{case} (busy {made.busy:.0%} of the time)", case=case)
+    if made.busy_alone < 0.85:
+        case = "the link is not full when one worker is left: its window does not grow enough"
+        told = f"busy {made.busy_alone:.0%} of the time, with a window of {made.window}"
+        raise Failure(f"{case} ({told})", case=case)
     if made.fairness < 0.85:
-        text = f"the workers got {made.arrived} fragments, fairness {made.fairness:.2f}"
-        raise Failure(text, case="the workers' shares are unequal")
+        case = "the workers' shares are unequal: who has a larger window does not lose more of it"
+        told = f"{made.arrived} fragments, fairness {made.fairness:.2f}"
+        raise Failure(f"{case} ({told})", case=case)

@@ -27,16 +27,24 @@ def triangle(rng: random.Random) -> Network:
     return _named(rng, links, homes, switches, 9.0)
 
 
-def mesh(rng: random.Random) -> tuple[Network, float]:
-    """Three to five switches, each linked with each, and the rate that its best plan has.
+# The kinds of meshes, (switches, workers too many), and of leaf-spines, (spines, leaves, of which
+# have a worker too many). Some are harder than others, so a fair test has all equally often.
+MESHES = ((3, 1), (4, 1), (4, 2), (5, 1), (5, 2))
+LEAF_SPINES = tuple((s, n, m) for s in (2, 3) for n in (3, 4) for m in range(2, n))
+
+
+def mesh(rng: random.Random, kind: tuple[int, int] | None = None) -> tuple[Network, float]:
+    """Three to five switches, each linked with each, and the rate that its best plan has. `kind`:
+    one of MESHES; None: drawn.
 
     One switch has one or two workers more than it can aggregate. The link to the PS's switch is
     taken by the switch's own sum, so they have to go to other switches, of which some have room.
     """
     count, rate = rng.randrange(3, 6), float(rng.randrange(2, 7))
+    count = count if kind is None else kind[0]
     names = [f"s{n}" for n in range(count)]
     full, *others, last = names  # the PS is at the last one
-    surplus = rng.randrange(1, min(2, len(others)) + 1)
+    surplus = rng.randrange(1, min(2, len(others)) + 1) if kind is None else kind[1]
     homes, room = {full: rng.randrange(3, 6)}, {}
     for name in [*others, last]:
         homes[name] = rng.randrange(1, 4)
@@ -52,16 +60,22 @@ def mesh(rng: random.Random) -> tuple[Network, float]:
     return _named(rng, links, workers, switches, ingress, rate), rate
 
 
-def leaf_spine(rng: random.Random) -> tuple[Network, float]:
+def leaf_spine(
+    rng: random.Random, kind: tuple[int, int, int] | None = None
+) -> tuple[Network, float]:
     """Two or three spines, leaves with workers, one more with the PS; and the best plan's rate.
+    `kind`: one of LEAF_SPINES; None: drawn.
 
     Some leaves can aggregate all of their workers but one. A leaf's uplinks have room for one flow
     each: its sum, and the worker that has to go elsewhere. The spines have room for these workers,
     and the PS for the sums of the spines.
     """
-    spines = [f"spine{n}" for n in range(rng.randrange(2, 4))]
-    leaves = [f"leaf{n}" for n in range(rng.randrange(3, 5))]
-    surplus = rng.sample(leaves, rng.randrange(2, len(leaves)))
+    if kind is None:
+        drawn = rng.randrange(2, 4), rng.randrange(3, 5)
+        kind = (*drawn, rng.randrange(2, drawn[1]))
+    spines = [f"spine{n}" for n in range(kind[0])]
+    leaves = [f"leaf{n}" for n in range(kind[1])]
+    surplus = rng.sample(leaves, kind[2])
     rate, last = float(rng.randrange(2, 7)), "leaf with the PS"
     homes = {leaf: rng.randrange(3, 5) for leaf in leaves} | {last: rng.randrange(2, 4)}
     links = [[leaf, spine, rate] for leaf in leaves for spine in spines]

@@ -37,7 +37,7 @@ MISTAKES = [
         "never again",
         "has no timer",
         (("        return min(self.due.values(), default=None)", "        return None"),),
-        frozenset({"silence"}),
+        frozenset({"fast", "silence"}),
     ),
     Mistake(
         "a fixed timeout",
@@ -48,7 +48,7 @@ MISTAKES = [
                 "            self.measured = False",
             ),
         ),
-        frozenset({"fast"}),
+        frozenset({"fast", "patient"}),
     ),
     Mistake(
         "no doubling",
@@ -65,7 +65,7 @@ MISTAKES = [
                 "        del",
             ),
         ),
-        frozenset({"strange", "karn"}),
+        frozenset({"fast", "strange", "karn"}),
     ),
     Mistake(
         "against Karn's rule",

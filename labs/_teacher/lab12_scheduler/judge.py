@@ -32,6 +32,8 @@ def baseline(t: Bench, workload: Workload, name: str) -> float:
 class _Target:
     """A switch in this process, for our own program."""
 
+    astray = 0
+
     def __init__(self, switch: object) -> None:
         self.switch = switch
 

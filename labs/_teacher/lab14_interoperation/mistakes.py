@@ -68,4 +68,23 @@ MISTAKES = [
         frozenset({"strangers"}),
         _HOST,
     ),
+    Mistake(
+        "smaller numbers are not late",
+        "adds an old copy to a newer sum, in which its worker is not yet",
+        (
+            (
+                "hdr.agg.number < meta.number ||\n                       (hdr.agg.number ==",
+                "(hdr.agg.number ==",
+            ),
+        ),
+        frozenset({"switch_lossy", "together"}),
+        _SWITCH,
+    ),
+    Mistake(
+        "the index for the number",
+        "finds a fragment's slot from where it is in the list",
+        (("number % SLOTS | (number // SLOTS % 2) << 15", "n % SLOTS | (n // SLOTS % 2) << 15"),),
+        _HOSTS,
+        _HOST,
+    ),
 ]

@@ -10,13 +10,13 @@ MISTAKES = [
         "workers forgotten",
         "uses all bits for each worker, so that sums overflow into the next field",
         (("(2 ** (bits - 1) - 1) // workers", "2 ** (bits - 1) - 1"),),
-        frozenset({"exact", "packed", "equal", "outlier", *_LEARNING}),
+        frozenset({"exact", "packed", "feedback", "equal", "outlier", *_LEARNING}),
     ),
     Mistake(
         "no borrow",
         "a negative field takes one from the field above, which is not given back",
         (("(left - fields[:, k]) >> self.bits", "left >> self.bits"),),
-        frozenset({"packed", "outlier"}),
+        frozenset({"packed", "feedback", "outlier"}),
     ),
     Mistake(
         "one exponent for all",
@@ -28,19 +28,19 @@ MISTAKES = [
                 "        return np.clip(exponent, NO_VALUE, 127).astype(np.int8)",
             ),
         ),
-        frozenset({"exact", "packed", "outlier"}),
+        frozenset({"exact", "packed", "feedback", "outlier"}),
     ),
     Mistake(
         "exponents of large numbers alone",
         "gradients are mostly below 1, and their exponents negative",
         (("np.clip(exponent, NO_VALUE, 127)", "np.clip(exponent, 0, 127)"),),
-        frozenset({"exact", "packed", "equal"}),
+        frozenset({"exact", "packed", "feedback", "equal"}),
     ),
     Mistake(
         "fields without a sign",
         "reads a field as a number from 0 on",
         (("((left + half) % (2 * half)) - half", "left % (2 * half)"),),
-        frozenset({"exact", "packed", "equal", "outlier", *_LEARNING}),
+        frozenset({"exact", "packed", "feedback", "equal", "outlier", *_LEARNING}),
     ),
     Mistake(
         "no number becomes 0",

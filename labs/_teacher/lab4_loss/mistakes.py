@@ -62,7 +62,7 @@ MISTAKES = [
             ),
             ("hdr.agg.number > meta.number || meta.bitmap == 0", "meta.bitmap == 0"),
         ),
-        frozenset({"late"}),
+        frozenset({"moved_on", "late"}),
     ),
     Mistake(
         "set never emptied",
@@ -77,6 +77,42 @@ MISTAKES = [
                 "(meta.bitmap & hdr.agg.bitmap) != 0",
             ),
             ("hdr.agg.number > meta.number || meta.bitmap == 0", "meta.bitmap == 0"),
+        ),
+        frozenset({"lossless", "moved_on", "again", "late", "lossy"}),
+    ),
+    Mistake(
+        "smaller numbers are not late",
+        "compares with the set's number for equality alone, so an old copy enters a newer sum",
+        (
+            (
+                "hdr.agg.number < meta.number ||\n                       (hdr.agg.number ==",
+                "(hdr.agg.number ==",
+            ),
+        ),
+        frozenset({"late"}),
+    ),
+    Mistake(
+        "workers never leave a set",
+        "answers late copies of workers that have moved on",
+        (
+            (
+                "set_bitmap.write(meta.other, others & ~hdr.agg.bitmap);",
+                "set_bitmap.write(meta.other, others);",
+            ),
+        ),
+        frozenset({"moved_on"}),
+    ),
+    Mistake(
+        "short numbers",
+        "compares the lower half of a fragment's number alone",
+        (
+            ("bit<32> number;                      //", "bit<16> number;                      //"),
+            ("register<bit<32>>(2 * SLOTS) set_number", "register<bit<16>>(2 * SLOTS) set_number"),
+            ("hdr.agg.number == meta.number) {", "(bit<16>) hdr.agg.number == meta.number) {"),
+            ("hdr.agg.number < meta.number ||", "(bit<16>) hdr.agg.number < meta.number ||"),
+            ("(hdr.agg.number == meta", "((bit<16>) hdr.agg.number == meta"),
+            ("hdr.agg.number > meta.number ||", "(bit<16>) hdr.agg.number > meta.number ||"),
+            ("meta.number = hdr.agg.number;", "meta.number = (bit<16>) hdr.agg.number;"),
         ),
         frozenset({"lossless", "again", "late", "lossy"}),
     ),

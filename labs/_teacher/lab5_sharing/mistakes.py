@@ -33,8 +33,8 @@ MISTAKES = [
         "results pass, and slots stay taken",
         (
             (
-                "                    meta.state = EMPTY;\n                    write_slot();\n                }\n            } else if (inside",
-                "                    write_slot();\n                }\n            } else if (inside",
+                "                    meta.state = EMPTY;\n                    write_slot();\n                }\n            } else if ((hdr",
+                "                    write_slot();\n                }\n            } else if ((hdr",
             ),
         ),
         frozenset({"released"}),
@@ -77,5 +77,22 @@ MISTAKES = [
         "maps slots into the whole pool",
         (("(bit<32>) (meta.base + hdr.agg.slot)", "(bit<32>) hdr.agg.slot"),),
         frozenset({"partition"}),
+    ),
+    Mistake(
+        "one slot more",
+        "takes the first slot behind its part for its own",
+        (("hdr.agg.slot < meta.size", "hdr.agg.slot <= meta.size"),),
+        frozenset({"partition"}),
+    ),
+    Mistake(
+        "short numbers",
+        "keeps the lower half of an owner's number",
+        (
+            ("    bit<32> number;", "    bit<16> number;"),
+            ("register<bit<32>>(SLOTS) slot_number", "register<bit<16>>(SLOTS) slot_number"),
+            ("meta.number == hdr.agg.number", "meta.number == (bit<16>) hdr.agg.number"),
+            ("meta.number = hdr.agg.number;", "meta.number = (bit<16>) hdr.agg.number;"),
+        ),
+        frozenset({"collision", "owner"}),
     ),
 ]

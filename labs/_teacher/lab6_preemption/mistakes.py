@@ -77,4 +77,39 @@ MISTAKES = [
         ),
         frozenset({"swap", "home", "downgrade"}),
     ),
+    Mistake(
+        "evicted sum without its priority",
+        "leaves the newcomer's priority in the packet",
+        (("        hdr.agg.priority = meta.priority;\n", ""),),
+        frozenset({"swap"}),
+    ),
+    Mistake(
+        "results to nobody",
+        "forgets the workers, who wait for the result",
+        (("                standard.mcast_grp = meta.group;\n", "                drop();\n"),),
+        frozenset({"complete"}),
+    ),
+    Mistake(
+        "one slot more",
+        "takes the first slot behind the pool for one of it",
+        (("hdr.agg.slot < meta.size", "hdr.agg.slot <= meta.size"),),
+        frozenset({"refused"}),
+    ),
+    Mistake(
+        "priorities with a sign",
+        "compares priorities as int8, so the most urgent fragments are the least urgent",
+        (
+            (
+                "hdr.agg.priority > meta.priority",
+                "(int<8>) hdr.agg.priority > (int<8>) meta.priority",
+            ),
+        ),
+        frozenset({"swap"}),
+    ),
+    Mistake(
+        "takes slots without being asked",
+        "does not look at the policy",
+        (("meta.preemption == 1 && hdr.agg.priority >", "hdr.agg.priority >"),),
+        frozenset({"refused", "utilisation"}),
+    ),
 ]

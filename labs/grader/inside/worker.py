@@ -108,20 +108,24 @@ class Worker:
 
     def send(self, number: int, packets: list[list], until_ns: int | None) -> list:
         """Send [[port, bytes, time_ns], ...] and take what leaves until a time, or until nothing
-        more happens; returns [[[time_ns, port, bytes], ...], all_told, log]."""
+        more happens; returns [[[time_ns, port, bytes], ...], all_told, log, astray]: how many have
+        left for a port or a multicast group that the switch does not have."""
         switch, outputs = self.switches[number], []
+        before = _astray(switch)
         for port, data, now_ns in packets:
             switch.receive(port, data, now_ns)
             outputs += switch.advance(now_ns)
         outputs += switch.run() if until_ns is None else switch.advance(until_ns)
         log, self.log = self.log[:20], []
-        return [[list(o) for o in outputs[:PACKETS_AT_ONCE]], len(outputs), log]
+        astray = _astray(switch) - before
+        return [[list(o) for o in outputs[:PACKETS_AT_ONCE]], len(outputs), log, astray]
 
     def settle(self, number: int, received: int, limit_s: float) -> list:
         """Wait until a switch on a network has received so many frames since it exists, and has
         nothing more to do; at most `limit_s`.
 
-        Returns [whether it is so, {port: [frames received, frames sent]}, log].
+        Returns [whether it is so, {port: [frames received, frames sent]}, log, astray]; astray as
+        of `send`, since the switch exists.
         """
         switch, end = self.switches[number], time.monotonic() + limit_s
         assert self.carrying is not None, "the switch is not on a network"
@@ -136,8 +140,9 @@ class Worker:
             counted: dict[int, list[int]] = {port: [0, 0] for port in switch.ports}
             for row in switch.port_stats():
                 counted[row["port"]][row["direction"] == "egress"] = row["packets"]
+            astray = _astray(switch)
         log, self.log = self.log[:20], []
-        return [done, counted, log]
+        return [done, counted, log, astray]
 
     def trace(self, number: int) -> list[str]:
         """The trace since the last call."""
@@ -188,6 +193,12 @@ class Worker:
         if found is None:
             raise NameError(f"{Path(self.module.__file__).name} has no {name!r}")
         return found
+
+
+def _astray(switch: Any) -> int:
+    """Packets that have left for ports and groups that are not there, so far."""
+    stats = switch.stats()
+    return int(stats["no_port"]) + int(stats["no_group"])
 
 
 CALLS = {name for name in vars(Worker) if not name.startswith("_")}

@@ -28,6 +28,7 @@ QUICK = {
     "plans by the shape of the network",
     "answers for the grader",
     "stands in for the grader's modules",
+    "a port that does not exist",
 }
 QUICK_AS_ANOTHER = {"floats behind the quantiser's back", "workers that meet somewhere"}
 
@@ -157,7 +158,7 @@ def test_a_hidden_test_of_a_switch_names_fields_and_no_values(tmp_path):
     assert failed.lines == ["a packet that leaves differs in Sum.worker"]
 
 
-def test_the_numbers_change_with_the_submission_and_not_from_run_to_run(tmp_path, monkeypatch):
+def test_the_numbers_change_with_the_student_and_never_with_the_submission(tmp_path, monkeypatch):
     lab = find_lab("7")
     seen = []
 
@@ -171,7 +172,7 @@ def test_the_numbers_change_with_the_submission_and_not_from_run_to_run(tmp_path
         _hidden("lab7_numbers", tmp_path, student)
     (tmp_path / "quantise.py").write_text("x = 2\n")
     _hidden("lab7_numbers", tmp_path, "ada")
-    assert seen[0] == seen[1] and len(set(seen)) == 3
+    assert seen[0] == seen[1] == seen[3] and len(set(seen)) == 2
 
 
 @pytest.mark.slow

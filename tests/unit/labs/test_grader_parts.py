@@ -102,15 +102,17 @@ def test_a_switch_in_a_network_is_judged_by_what_arrives(monkeypatch):
     made = SimpleNamespace(call=call, carried=carried)
     made.wired = switch = bench.WiredSwitch(made, "box", 7, False, wires)
     settled += [
-        lambda received: (received == 2, {1: (2, 5), 2: (0, 0), 3: (9, 9)}, ["log"]),
-        lambda received: (received == 3, {1: (2, 6), 2: (1, 1), 3: (9, 9)}, []),
-        lambda received: (received == 4, {1: (3, 8), 2: (1, 1), 3: (9, 9)}, []),
-        lambda received: (False, {1: (3, 8), 2: (1, 1), 3: (9, 9)}, []),
+        lambda received: (received == 2, {1: (2, 5), 2: (0, 0), 3: (9, 9)}, ["log"], 0),
+        lambda received: (received == 3, {1: (2, 6), 2: (1, 1), 3: (9, 9)}, [], 3),
+        lambda received: (received == 4, {1: (3, 8), 2: (1, 1), 3: (9, 9)}, [], 3),
+        lambda received: (False, {1: (3, 8), 2: (1, 1), 3: (9, 9)}, [], 4),
     ]
     outputs, count, log = switch.send([[1, b"a", 0], [1, b"b", 0]], None)
     assert (len(outputs), count, log, wires.asked) == (5, 5, ["log"], [{1: 5, 2: 0}])
+    assert switch.astray == 0
     outputs, count, log = switch.send([[2, b"c", 0]], None)
     assert (len(outputs), count, log, wires.asked) == (2, 2, [], [{1: 1, 2: 1}])
+    assert switch.astray == 3  # for ports and groups that the switch does not have
     assert wires.sent == [(1, b"a"), (1, b"b"), (2, b"c")] and carried == [3, 7]
     wires.lost = 1
     with pytest.raises(NotJudged, match="of 2 packets that left the switch 1 have arrived"):
@@ -200,7 +202,14 @@ def test_what_scapy_cannot_read_is_bytes_behind_its_first_header(monkeypatch):
 
 def test_what_leaves_must_be_all_that_should():
     left = []
-    switch = SimpleNamespace(_history=[], send=lambda port, frame: list(left))
+    switch = SimpleNamespace(_history=[], astray=0)
+    astray = [0]
+
+    def send(port, frame):
+        switch.astray += astray[0]
+        return list(left)
+
+    switch.send = send
 
     def expect(leaving, why=""):
         bench.Switch.expect(switch, 5, FRAME, leaving, why)
@@ -217,6 +226,24 @@ def test_what_leaves_must_be_all_that_should():
         expect({1: [FRAME, FRAME], 2: other})
     assert caught.value.where == "port 1, packet 2 differs in"
     assert [each.field for each in caught.value.differences] == ["Agg.job"]
+    astray[0] = 1
+    told = "why \\(1 packet left for a port or a multicast group that the switch does not have"
+    with pytest.raises(Failure, match=told) as caught:
+        expect({1: [FRAME, other], 2: other}, "why")
+    assert caught.value.hidden_lines("") == [bench.ASTRAY]
+    with pytest.raises(Failure, match="2 packets left for a port"):
+        switch.astray = 2
+        bench.Switch.nothing_astray(switch)
+
+
+def test_a_share_of_a_checks_points_is_kept_in_tenths(lab, submission):
+    def part(t):
+        t.share = 0.667
+        raise Failure("some of it is wrong")
+
+    made = grading.grade(lab(part), submission)
+    assert [(o.status, o.points) for o in made.outcomes][0] == ("fail", 6.6)
+    assert grading.Outcome(made.outcomes[0].check, "pass", share=0.5).points == 10
 
 
 def test_a_switch_on_a_network_takes_the_place_of_the_one_before():
@@ -391,8 +418,9 @@ def test_what_the_program_and_its_log_said_is_told(lab, submission, monkeypatch)
 
 
 def test_no_check_runs_when_the_time_is_used_up(lab, submission, monkeypatch):
-    monkeypatch.setattr(grading, "SUBMISSION_S", 0)
-    outcomes = grading.grade(lab(lambda bench: None), submission).outcomes
+    chosen = lab(lambda bench: None)
+    monkeypatch.setattr(chosen, "seconds", 0)
+    outcomes = grading.grade(chosen, submission).outcomes
     assert [each.status for each in outcomes] == ["not run"] * 2
     assert "all 0 s of computing" in outcomes[0].lines[0]
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import importlib.util
 import random
+import struct
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from testbed.labs._teacher import solution
-from testbed.labs.lab14_interoperation import network, wire
+from testbed.labs.grader.failure import Failure
+from testbed.labs.lab14_interoperation import checks, network, wire
 from testbed.labs.lab14_interoperation.network import US, Broken, Line, Network, OurHost
 
-SETTING = wire.Setting(7, (3, 30, 11), (2, 5, 8), 32, 30)
-PLAIN, LOSSY = Line(20 * US), Line(20 * US, 0.2, 0.2)
+SETTING = wire.Setting(7, (3, 30, 11), (2, 5, 8), 32, 60)
+PLAIN, LOSSY = Line(20 * US), Line(20 * US, 0.2, 0.5)
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +50,8 @@ class InProcess:
 class ModelSwitch:
     """The model as a switch; `spoil` changes what leaves."""
 
+    astray = 0
+
     def __init__(self, spoil: Callable[[list], list] = list) -> None:
         self.model, self.spoil = network.Model(SETTING), spoil
 
@@ -56,7 +62,11 @@ class ModelSwitch:
 
 
 def _run(
-    kind: type | None = None, switch: Any = None, line: Line = PLAIN, seed: int = 1
+    kind: type | None = None,
+    switch: Any = None,
+    line: Line = PLAIN,
+    seed: int = 1,
+    disturb: Any = None,
 ) -> Network:
     rng = random.Random(seed)
     values = [
@@ -69,7 +79,7 @@ def _run(
             hosts.append(OurHost(SETTING, who, rows, rng))
         else:
             hosts.append(network.TheirHost(InProcess(kind), SETTING, who, rows))
-    made = Network(SETTING, values, hosts, switch, line, rng)
+    made = Network(SETTING, values, hosts, switch, line, rng, disturb)
     made.run()
     return made
 
@@ -114,6 +124,73 @@ def test_a_switch_that_breaks_the_specification_is_named(spoil, told, theirs):
     with pytest.raises(Broken, match=told) as error:
         _run(theirs, ModelSwitch(spoil))
     assert error.value.side == "switch"
+
+
+def test_a_switch_whose_packets_go_astray_is_named(theirs):
+    switch = ModelSwitch()
+    switch.astray = 1
+    with pytest.raises(Broken, match="a port or a multicast group that the switch does not have"):
+        _run(theirs, switch)
+
+
+class Forgetful(network.Model):
+    """A switch in whose filling sums a smaller number is as good as any."""
+
+    def take(self, port, made):
+        own = self.sets.setdefault(made.slot, network.Set())
+        if own.bitmap and not own.complete and made.number < own.number:
+            made = replace(made, number=own.number)
+        return super().take(port, made)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_come_late_enough_to_get_into_a_newer_sum(seed):
+    switch = ModelSwitch()
+    switch.model = Forgetful(SETTING)
+    with pytest.raises(Broken, match="the values is wrong|does not leave|leaves as it should"):
+        _run(None, switch, LOSSY, seed)
+
+
+def _taking(form: str, at: int, right: int) -> Callable[[Any, bytes, int], None]:
+    """A host that does not look at a field."""
+
+    def receive(self, frame, now_ns):
+        if len(frame) == wire.SIZE:
+            made = bytearray(frame)
+            struct.pack_into(form, made, at, right)
+            frame = bytes(made)
+        self.right_receive(frame, now_ns)
+
+    return receive
+
+
+@pytest.mark.parametrize(
+    "form, at, right, told",
+    [
+        ("!B", wire.AT_AGG, 2, "takes a gradient for one of its results"),
+        ("!B", wire.AT_AGG + 2, SETTING.job, "takes a result of another job for one"),
+        ("!H", wire.AT_UDP + 2, 18767, "takes a packet for another UDP port for one"),
+        ("!B", 23, 17, "takes a packet of TCP for one"),
+    ],
+)
+def test_the_packet_that_got_in_is_named(form, at, right, told, theirs):
+    taking = _taking(form, at, right)
+    kind = type("Wrong", (theirs,), {"receive": taking, "right_receive": theirs.receive})
+    bench = SimpleNamespace(random=random.Random(2))
+    with pytest.raises(Broken, match=told) as error:
+        _run(kind, ModelSwitch(), disturb=lambda who, frame: checks.foreign(bench, SETTING, frame))
+    assert told in error.value.hidden_lines("")[0]
+
+
+def test_a_host_that_trips_over_a_packet_is_told_over_which(theirs):
+    def receive(self, frame, now_ns):
+        if not frame:
+            raise Failure("receive() raises an error", details=["IndexError"])
+        self.right_receive(frame, now_ns)
+
+    kind = type("Wrong", (theirs,), {"receive": receive, "right_receive": theirs.receive})
+    with pytest.raises(Broken, match=r"disturbed by nothing \(receive\(\) raises .* IndexError"):
+        _run(kind, ModelSwitch(), disturb=lambda who, frame: [("nothing", b"")])
 
 
 def _wrong(at: int) -> Callable[[Any, int], list[bytes]]:
@@ -162,4 +239,4 @@ def test_our_hosts_use_what_is_left_open():
     frames = [wire.gradient(SETTING, 0, 40, [1] * 8, False, rng) for _ in range(20)]
     assert len({frame[22] for frame in frames}) > 5 and len({frame[34:36] for frame in frames}) > 5
     for frame in frames:
-        assert wire.gradient_fault(frame, SETTING, 0, [[1] * 8] * 30) == ""
+        assert wire.gradient_fault(frame, SETTING, 0, [[1] * 8] * 60) == ""

@@ -113,6 +113,25 @@ def test_an_interval_is_that_of_students_distribution():
 
 
 @pytest.mark.parametrize(
+    "said, told",
+    [
+        (571.0 * 1.015, "less than 2%"),
+        (600.0, "2% to 10%"),
+        (700, "10% to 50%"),
+        (5, "more than 50%"),
+    ],
+)
+def test_a_wrong_number_is_told_in_bands_and_never_the_right_one(said, told):
+    found = checks.Estimate(571.0, 9.0)
+    with pytest.raises(Failure, match=f"the JCT of esa, .* is off by {told}") as error:
+        checks.same("the JCT of esa", checks.Estimate(said, 9.0), found)
+    with pytest.raises(Failure, match="a half width .* is off by more than 50%") as other:
+        checks.same("the JCT of esa", checks.Estimate(571.0, 19.0), found)
+    for text in (error.value.lines(), other.value.lines()):
+        assert "571" not in " ".join(text)
+
+
+@pytest.mark.parametrize(
     "numbers, packets",
     [((4, 1, 3), 4), ((4, 1, 1), 3), ((7, 2, 1), 3), ((3, 1, 2), 3)],
 )

@@ -94,6 +94,24 @@ def test_nothing_gets_through_a_dead_time(worker):
     assert not [at for at in made.results.values() if dead[0] + 50 * US < at < dead[1] + 100 * US]
 
 
+def test_timeouts_are_those_of_the_hand_out(worker):
+    """The network computes what the solution does, whatever comes back when."""
+    rng = random.Random(3)
+    line = Line(lambda now: rng.randrange(20, 90) * US, loss=0.1, copies=0.2)
+    made = _run(worker, line, fragments=400)
+    first = [(times[1] - times[0], n) for n in range(400) if len(times := made.times(n)) > 1]
+    assert len(first) > 40
+    for wait, n in first:
+        assert wait == pytest.approx(made.timeouts[n], abs=2)
+
+
+@pytest.mark.parametrize("last_us", [10, 140])
+def test_timeouts_follow_round_trips_that_change(worker, last_us):
+    made = _run(worker, Line(lambda now: 100 * US if now < 2 * MS else last_us * US), fragments=800)
+    expected = max(1.5 * 2 * last_us * US, 20 * US)
+    assert made.timeouts[799] == pytest.approx(expected, rel=0.05)
+
+
 @pytest.mark.parametrize(
     "method, told",
     [

@@ -118,9 +118,6 @@ control SharingIngress(inout headers_t hdr, inout metadata_t meta,
                     meta.state = EMPTY;
                     write_slot();
                 }
-            } else if (inside == 0) {
-                hdr.agg.flags = hdr.agg.flags | COLLISION;
-                to_server();
             } else if ((hdr.agg.flags & RESEND) != 0) {
                 if (mine == 1) {         // takes the sum along
                     if (meta.known == 0) {
@@ -132,6 +129,9 @@ control SharingIngress(inout headers_t hdr, inout metadata_t meta,
                     meta.state = EMPTY;
                     write_slot();
                 }
+                to_server();
+            } else if (inside == 0) {
+                hdr.agg.flags = hdr.agg.flags | COLLISION;
                 to_server();
             } else if (meta.state == EMPTY) {
                 meta.state = FILLING;
