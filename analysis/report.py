@@ -19,6 +19,7 @@ from rich.text import Text
 
 from testbed.analysis.data import explanations
 from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.data.map_data import maps
 from testbed.analysis.data.run_summary import (
     MOST_JOBS,
     Frames,
@@ -105,7 +106,10 @@ def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bo
 def render_sweep(sweep: sweeps.Sweep, frame: pd.DataFrame | None = None) -> RenderableType:
     """The table of a sweep's points. `frame`: that of the sweep, if it is at hand."""
     frame = sweeps.frame(sweep) if frame is None else frame
-    return printed(tables.sweep(sweep.points, sweep.keys, frame))
+    points = printed(tables.sweep(sweep.points, sweep.keys, frame))
+    if sweep.figure is None or not sweep.figure.rows or frame.empty:
+        return points
+    return Group(points, "", printed(tables.map_cells(maps(sweep, frame))))
 
 
 def render(results: Results, zeros: bool = False) -> RenderableType:

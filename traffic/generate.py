@@ -39,7 +39,7 @@ def generate(name: str, folder: Path) -> list[Path]:
         )
     model = definitions.MODELS[name]
     layers = times.operations(model)
-    timings, kind, sources = times.timings(name, layers)
+    timings, sources = times.timings(name, layers)
     sources = [f"layers: {model.architecture}; counted on torch's meta device", *sources]
     path = folder / f"{name}.csv"
     written = [path]
@@ -61,7 +61,7 @@ def generate(name: str, folder: Path) -> list[Path]:
                     layers, timing.forward_ns, timing.backward_ns, timing.update_ns, strict=True
                 )
             ),
-            times=kind,
+            times=timing.times,
             hardware=timing.hardware,
             sources=tuple(sources),
             path=path,
@@ -87,6 +87,7 @@ def trace_text(traces: Sequence[Trace]) -> str:
         f"# title: {trace.title}",
         f"# values: {trace.values}",
         f"# times: {trace.times}",
+        *(f"# times ({each.gpu}): {each.times}" for each in traces if each.times != trace.times),
         *(f"# {_key('hardware', each)}: {each.hardware}" for each in traces),
         *(f"# {_key('batch', each)}: {each.batch}" for each in traces if each.batch is not None),
     ]

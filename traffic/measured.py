@@ -1,7 +1,8 @@
-"""Published compute times per gradient bucket, and the batch sizes that go with them.
+"""Measured compute times: published ones per gradient bucket, and our own per layer.
 
 measured.csv holds the numbers of the source as they are. The source states no batch sizes; those
 here are ours, and docs/models.md says how they follow from the times and from published throughput.
+h200.csv has what measure.py has measured.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from testbed.traffic.trace import GPUS
-
+PUBLISHED_GPUS = ("v100", "a100", "a100_v100_batch")
 FILE = Path(__file__).resolve().parent / "measured.csv"
+LAYERS_FILE = FILE.with_name("h200.csv")
 SOURCE = "ModelStats in the SwitchML-omnetpp simulator (github.com/ChenYuHo/SwitchML-omnetpp)"
 
 # Batch sizes of the V100 and of the A100 (ours: the source states none).
@@ -42,6 +43,19 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
+class LayerTimes:
+    """Our measurement of a model: its batch size, and the times of each layer in ns, in forward
+    order."""
+
+    batch: int
+    names: list[str]
+    values: list[int]
+    forward_ns: list[int]
+    backward_ns: list[int]
+    update_ns: list[int]
+
+
+@dataclass(frozen=True)
 class Bucket:
     """A gradient bucket of the source: values, and times in ps."""
 
@@ -54,13 +68,27 @@ class Bucket:
 @lru_cache
 def measured() -> dict[tuple[str, str], tuple[Bucket, ...]]:
     """Buckets in forward order, by model and GPU."""
-    lines = [line for line in FILE.read_text().splitlines() if not line.startswith("#")]
     found: dict[tuple[str, str], tuple[Bucket, ...]] = {}
-    for row in csv.DictReader(lines):
+    for row in _rows(FILE):
         times = (int(row[f"{name}_ps"]) for name in ("forward", "backward", "update"))
         key = row["model"], row["gpu"]
         found[key] = (*found.get(key, ()), Bucket(int(row["values"]), *times))
     return found
+
+
+def layer_times(model: str) -> LayerTimes | None:
+    """Our times of a model on an H200; None: it was not measured."""
+    rows = [row for row in _rows(LAYERS_FILE) if row["model"] == model]
+    if not rows:
+        return None
+    names = ("values", "forward_ns", "backward_ns", "update_ns")
+    columns = [[int(row[name]) for row in rows] for name in names]
+    return LayerTimes(int(rows[0]["batch"]), [row["layer"] for row in rows], *columns)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return list(csv.DictReader(lines))
 
 
 def batch_of(model: str, gpu: str) -> int:
@@ -87,6 +115,6 @@ def by_bucket(model: str, layers: Iterable[tuple[T, int]]) -> list[list[T]]:
 
 def _sizes(model: str) -> Sequence[int]:
     """Values of each bucket in the testbed's definition of the model."""
-    buckets = measured()[model, next(iter(GPUS))]
+    buckets = measured()[model, PUBLISHED_GPUS[0]]
     other = OTHER_VALUES.get(model, {})
     return [bucket.values - other.get(number, 0) for number, bucket in enumerate(buckets)]

@@ -64,13 +64,18 @@ def _row(trace: Trace) -> tuple[str, ...]:
         f"{trace.forward_ns / 1e6:.1f}",
         f"{trace.backward_ns / 1e6:.1f}",
         f"{trace.update_ns / 1e6:.1f}",
-        f"{trace.times}, {', '.join(_hardware(trace))}",
+        _times(trace),
     )
 
 
-def _hardware(trace: Trace) -> list[str]:
-    found = [load_trace(trace.name, gpu=gpu).hardware for gpu in trace.gpus] or [trace.hardware]
-    return list(dict.fromkeys(found))
+def _times(trace: Trace) -> str:
+    """The kinds of times, each with its hardware."""
+    kinds: dict[str, list[str]] = {}
+    for each in [load_trace(trace.name, gpu=gpu) for gpu in trace.gpus] or [trace]:
+        hardware = kinds.setdefault(each.times, [])
+        if each.hardware not in hardware:
+            hardware.append(each.hardware)
+    return "; ".join(f"{kind}: {', '.join(hardware)}" for kind, hardware in kinds.items())
 
 
 def _throughput_row(name: str) -> tuple[str, ...]:

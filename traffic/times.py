@@ -1,7 +1,8 @@
 """Compute times of the shipped models on each GPU: measured per bucket, or derived from those.
 
-There is no accelerator where traces are made, and a CPU's times would mislead. So times come from a
-publication (measured.py), which has them for gradient buckets. The time of a bucket is split over
+There is no accelerator where traces are made, and a CPU's times would mislead. Times of an H200 are
+our own, measured per layer (measure.py). The others come from a publication (measured.py), which
+has them for gradient buckets. The time of a bucket is split over
 its layers: forward and backward by floating-point operations, the weight update by values.
 
 A model that is not measured is derived from one that is (`Model.like`): its operations times the
@@ -22,10 +23,12 @@ from functools import lru_cache
 from testbed.traffic.definitions import MODELS, Model
 from testbed.traffic.measured import (
     OUTLIERS,
+    PUBLISHED_GPUS,
     SOURCE,
     Bucket,
     batch_of,
     by_bucket,
+    layer_times,
     measured,
 )
 from testbed.traffic.profile import Counted, profile
@@ -35,18 +38,24 @@ from testbed.traffic.trace import GPUS
 # The small trained model is no accelerator's work; a round number for one CPU core.
 SMALL_OPERATIONS_PER_S = 10 * 10**9
 
+H200 = (
+    "times (h200): ours, measured per layer on one NVIDIA H200 in bfloat16 by"
+    " python -m testbed.traffic.measure"
+)
 BATCHES = "batch sizes: assumed (ours), the source states none; docs/models.md says how they follow"
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of one model on one GPU: per layer in ns, and a trace file's notes about them."""
+    """Times of one model on one GPU: per layer in ns, and a trace file's notes about them (`times`:
+    their kind)."""
 
     forward_ns: list[int]
     backward_ns: list[int]
     update_ns: list[int]
     hardware: str
     batch: int
+    times: str
 
 
 def operations(model: Model, batch: int | None = None) -> list[Counted]:
@@ -54,31 +63,45 @@ def operations(model: Model, batch: int | None = None) -> list[Counted]:
     return profile(model.build, model.inputs, batch or model.batch)
 
 
-def timings(name: str, layers: list[Counted]) -> tuple[dict[str, Timing], str, list[str]]:
-    """(times by GPU, their kind, their sources) of the shipped model `name`; `layers`: its counted
-    layers in forward order. Our own small model has one set of times, for no GPU ("")."""
+def timings(name: str, layers: list[Counted]) -> tuple[dict[str, Timing], list[str]]:
+    """(times by GPU, their sources) of the shipped model `name`; `layers`: its counted layers in
+    forward order. Our own small model has one set of times, for no GPU ("")."""
+    found, sources = _published(name, layers)
+    ours = layer_times(name)
+    if ours is None:
+        return found, sources
+    counted = [(layer.name, layer.values) for layer in layers]
+    if list(zip(ours.names, ours.values, strict=True)) != counted:
+        raise ValueError(f"{name}: h200.csv has other layers; measure it again (measure.py)")
+    times = ours.forward_ns, ours.backward_ns, ours.update_ns
+    found["h200"] = Timing(*times, GPUS["h200"], ours.batch, "measured")
+    return found, [*sources, H200]
+
+
+def _published(name: str, layers: list[Counted]) -> tuple[dict[str, Timing], list[str]]:
+    """The same of published times, or of what follows from them."""
     model = MODELS[name]
     if model.like:
-        derived = {gpu: _derived(model, layers, gpu) for gpu in GPUS}
+        derived = {gpu: _derived(model, layers, gpu) for gpu in PUBLISHED_GPUS}
         like = MODELS[model.like].title
         source = (
             f"times: ours, derived from those of {like} in {SOURCE} by floating-point operations"
         )
         if model.like in OUTLIERS:
             source += ", without its outlier"
-        return derived, "computed", [f"{source}; weight updates by values", BATCHES]
-    if (name, next(iter(GPUS))) in measured():
+        return derived, [f"{source}; weight updates by values", BATCHES]
+    if (name, PUBLISHED_GPUS[0]) in measured():
         source = (
             f"times: measured per gradient bucket, from {SOURCE}; split over the layers of a bucket"
             " by floating-point operations, weight updates by values (ours)"
         )
-        return {gpu: _measured(name, layers, gpu) for gpu in GPUS}, "published", [source, BATCHES]
+        return {gpu: _measured(name, layers, gpu) for gpu in PUBLISHED_GPUS}, [source, BATCHES]
     source = (
         f"times: ours, floating-point operations of a batch of {model.batch} divided by"
         f" {SMALL_OPERATIONS_PER_S / 1e9:.0f} GFLOP/s, a nominal rate of one CPU core; weight"
         " updates take no time"
     )
-    return {"": _nominal(model, layers)}, "computed", [source]
+    return {"": _nominal(model, layers)}, [source]
 
 
 def _measured(name: str, layers: Sequence[Counted], gpu: str) -> Timing:
@@ -90,7 +113,8 @@ def _measured(name: str, layers: Sequence[Counted], gpu: str) -> Timing:
         forward_ns += _split(bucket.forward_ps, [layer.forward_operations for layer in group])
         backward_ns += _split(bucket.backward_ps, [layer.backward_operations for layer in group])
         update_ns += _split(bucket.update_ps, [layer.values for layer in group])
-    return Timing(forward_ns, backward_ns, update_ns, GPUS[gpu], batch_of(name, gpu))
+    batch = batch_of(name, gpu)
+    return Timing(forward_ns, backward_ns, update_ns, GPUS[gpu], batch, "published")
 
 
 @dataclass(frozen=True)
@@ -136,7 +160,7 @@ def _update_rate(buckets: Iterable[Bucket]) -> Fraction:
 def _derived(model: Model, layers: Sequence[Counted], gpu: str) -> Timing:
     """The times of a model at its batch size, which grows with that of the measured one."""
     found = rates(model.like, gpu)
-    batch = model.batch * batch_of(model.like, gpu) // batch_of(model.like, next(iter(GPUS)))
+    batch = model.batch * batch_of(model.like, gpu) // batch_of(model.like, PUBLISHED_GPUS[0])
     if batch != model.batch:
         layers = operations(model, batch)
     forward, backward = (_operations(layers, name) for name in ("forward", "backward"))
@@ -147,6 +171,7 @@ def _derived(model: Model, layers: Sequence[Counted], gpu: str) -> Timing:
         _split(round(found.update * sum(values)), values),
         GPUS[gpu],
         batch,
+        "computed",
     )
 
 
@@ -157,7 +182,8 @@ def _nominal(model: Model, layers: Sequence[Counted]) -> Timing:
 
     nothing = [0] * len(layers)
     hardware = "CPU core (nominal)"
-    return Timing(of_pass("forward"), of_pass("backward"), nothing, hardware, model.batch)
+    times = of_pass("forward"), of_pass("backward"), nothing
+    return Timing(*times, hardware, model.batch, "computed")
 
 
 def _split(total_ps: int, weights: Sequence[int]) -> list[int]:

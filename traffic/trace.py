@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     import numpy as np
 
 MODELS_FOLDER = Path(__file__).resolve().parent / "models"
-# GPUs whose compute times the shipped traces have, and their `hardware`; the last one has the batch
-# sizes of the V100.
-GPUS = {"v100": "V100", "a100": "A100", "a100_v100_batch": "A100"}
+# GPUs whose compute times the shipped traces have, and their `hardware`; `a100_v100_batch` has the
+# batch sizes of the V100, and `h200` those of the A100.
+GPUS = {"v100": "V100", "a100": "A100", "a100_v100_batch": "A100", "h200": "H200"}
 COLUMNS = ("name", "shape", "values")
 TIME_COLUMNS = ("forward_ns", "backward_ns", "update_ns")  # the last may be missing
 TIMES = {

@@ -75,7 +75,7 @@ def of_sweep(sweep: Sweep) -> list[str]:
         return []
     done = [(point, point.results) for point in sweep.points if point.results and point.finished]
     frames = [summary(results) for _, results in done if results]
-    return of_comparison(frames, [point.series(None) for point, _ in done])
+    return of_comparison(frames, [point.series() for point, _ in done])
 
 
 def _ended(frames: Frames) -> pd.DataFrame:

@@ -62,7 +62,7 @@ def reported(sweep: Sweep) -> list[Reported]:
     for point in sweep.points:
         if point.results is None or not point.results.finished:
             continue
-        series = (point.series(sweep.axis), point.system)
+        series = (point.series(*sweep.placed), point.system)
         for job, name, values in _reports(point.results, sweep.figure.reported):
             samples.setdefault((job, name), {}).setdefault(series, []).append(values)
     return [

@@ -59,15 +59,15 @@ class Point:
     def finished(self) -> bool:
         return self.results is not None and self.results.finished
 
-    def series(self, axis: str | None) -> str:
-        """The name of its line: the values of all keys but the axis; a system by its title."""
+    def series(self, *without: str) -> str:
+        """The name of its line: the values of all keys `without` some; a system by its title."""
         parts = []
         for key, value in self.values.items():
             if key == "system":
                 title = SYSTEMS[self.system].title if self.system in SYSTEMS else self.system
                 text = value.title or value.text
                 parts.append(title + text.removeprefix(self.system))
-            elif key != axis and value.in_legend:
+            elif key not in without and value.in_legend:
                 parts.append(f"{key} {value.text}")
         return ", ".join(parts)
 
@@ -95,6 +95,13 @@ class Sweep:
             if None not in numbers and len(numbers) > most:
                 most, found = len(numbers), key
         return found
+
+    @property
+    def placed(self) -> tuple[str, ...]:
+        """The varied keys that say where a point is drawn; the others say in which series."""
+        figure = self.figure
+        keys = (self.axis or "", *figure.rows, figure.each) if figure else (self.axis or "",)
+        return tuple(key for key in keys if key)
 
 
 def is_sweep(folder: str | Path) -> bool:
@@ -186,8 +193,9 @@ def frame(sweep: Sweep) -> pd.DataFrame:
     """One row per finished point and repetition.
 
     Columns: `point` (number), one per varied key (text, "" where a point has none), `system`
-    (name), `series` (text: all keys but the axis), `x` (float64 in base units, NaN where a point
-    has no value on the axis), `fidelity`, the columns of `testbed.analysis.data.run_summary.run`,
+    (name), `series` (text: all keys but `Sweep.placed`), `x` (float64 in base units, NaN where a
+    point has no value on the axis), `fidelity`, the columns of
+    `testbed.analysis.data.run_summary.run`,
     `jct_JOB_ns` of each job (unless there are many), and, where the file declares a figure,
     `jct_ratio` (see `_ratio`)."""
     axis = sweep.axis
@@ -207,7 +215,7 @@ def frame(sweep: Sweep) -> pd.DataFrame:
                     "point": number,
                     **{key: texts.get(key, "") for key in sweep.keys},
                     "system": point.system,
-                    "series": point.series(axis),
+                    "series": point.series(*sweep.placed),
                     "x": on_axis.number if on_axis else float("nan"),
                     "fidelity": results.fidelity,
                     **row,

@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib import rc_context
 
 from testbed.analysis.data.chart_data import Bar, BarChart
+from testbed.analysis.data.map_data import maps
 from testbed.analysis.data.reported_data import reported
 from testbed.analysis.data.sweep_chart_data import (
     Axis,
@@ -28,6 +29,7 @@ from testbed.analysis.data.sweep_chart_data import (
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.figures import memory_figures, run_figures
 from testbed.analysis.figures.figure_files import mark, new_figure, save
+from testbed.analysis.figures.map_figure import maps_figure
 from testbed.analysis.figures.reported_figure import reported_figure
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.style.plot_style import PlotStyle, in_one_column, series_styles
@@ -65,8 +67,8 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
         if sweep.axis is None and declared is None:
             done = [(point, point.results) for point in sweep.points if point.results]
             done = [(point, results) for point, results in done if results.finished]
-            styles = series_styles([(point.series(None), point.system) for point, _ in done])
-            of_runs = [styles[point.series(None)] for point, _ in done]
+            styles = series_styles([(point.series(), point.system) for point, _ in done])
+            of_runs = [styles[point.series()] for point, _ in done]
             drawn.append(("jct", run_figures.jct([results for _, results in done], of_runs)))
         if declared is not None and declared.occupancy and (runs := _with_memory(sweep)):
             drawn.append((f"{sweep.name}-over-time", memory_figures.occupancies(runs)))
@@ -77,8 +79,12 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
             paths += save(figure, folder / name)
     if declared is not None:
         path = folder / f"{sweep.name}.csv"
-        columns = [measure.column for measure in chosen(sweep)]
-        tables.to_csv(tables.drawn_points(with_links(frame), columns), path)
+        if declared.rows:
+            numbers = tables.map_cells(maps(sweep, frame))
+        else:
+            columns = [measure.column for measure in chosen(sweep)]
+            numbers = tables.drawn_points(with_links(frame), columns)
+        tables.to_csv(numbers, path)
         paths.append(path)
     return paths
 
@@ -91,14 +97,16 @@ def _with_memory(sweep: Sweep) -> list[tuple[str, Results]]:
         results = point.results
         if results is not None and results.finished and len(results.memory):
             on_axis = point.values.get(sweep.axis) if sweep.axis else None
-            title = point.series(sweep.axis)
+            title = point.series(*sweep.placed)
             found.append((f"{title}, {label} {on_axis.short}" if on_axis else title, results))
     return found
 
 
 def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
     """The measures that the sweep's figure declares, or the usual ones, as far as they were
-    measured, in rows of panels. `frame`: see `draw`."""
+    measured, in rows of panels; or its maps. `frame`: see `draw`."""
+    if sweep.figure is not None and sweep.figure.rows:
+        return maps_figure(maps(sweep, frame), sweep.figure.x_label or sweep.figure.x)
     shown = panels(sweep, frame)
     names = [fill(name, _NAME) for name in dict.fromkeys(frame["series"])]
     count = len(names)

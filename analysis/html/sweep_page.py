@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis.data import explanations
+from testbed.analysis.data.map_data import maps
 from testbed.analysis.data.sweep_chart_data import Axis, Line, SweepPanel, panels
 from testbed.analysis.data.sweep_data import Point, Sweep
 from testbed.analysis.html import html_page as page
@@ -36,15 +37,16 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
     if frame.empty:
         raise ResultsError(f"{sweep.folder}: no point has finished")
     sections = [_summary(sweep, frame)]
-    charts = [_chart(sweep, panel) for panel in panels(sweep, frame)]
-    sections.append(
-        page.Section("measures", "Figures", [page.Multiples("measures", charts, width=480)])
-    )
+    if sweep.figure is not None and sweep.figure.rows:
+        cells = page.TableView(tables.map_cells(maps(sweep, frame)), filtered=True)
+        sections.append(page.Section("map", cells.table.title, [cells]))
+    else:
+        charts = [_chart(sweep, panel) for panel in panels(sweep, frame)]
+        figures = [page.Multiples("measures", charts, width=480)]
+        sections.append(page.Section("measures", "Figures", figures))
     sections.append(page.Section("points", "Points", [_points(sweep, frame)]))
     finished = [
-        (point, point.series(None), _page_of(sweep, point))
-        for point in sweep.points
-        if point.finished
+        (point, point.series(), _page_of(sweep, point)) for point in sweep.points if point.finished
     ]
     sections += small_multiples.sections(finished)
     return page.Page(

@@ -25,6 +25,7 @@ from testbed.results.counters import ENDINGS
 from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table, Value, table_data
 
 if TYPE_CHECKING:
+    from testbed.analysis.data.map_data import Map
     from testbed.analysis.data.sweep_data import Point
     from testbed.analysis.style.plot_style import PlotStyle
     from testbed.results import Results
@@ -112,6 +113,17 @@ DEPARTURES = (
     _words("cause", "why it was sent"),
     _count("packets", "packets"),
     _ratio("per_fragment", "/ fragment"),
+)
+MAP_CELLS = (
+    _words("map", "map"),
+    _words("row", "row"),
+    _words("column", "column"),
+    _words("fastest", "fastest"),
+    _ratio("gain", "without\n/ with"),
+    _words("with", "best", group="with aggregation in switches"),
+    _time("with_jct_ns", "JCT", group="with aggregation in switches"),
+    _words("without", "best", group="without"),
+    _time("without_jct_ns", "JCT", group="without"),
 )
 COMMUNICATION = (
     JOB,
@@ -708,6 +720,25 @@ def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> 
         others = dict(zip(keys, values, strict=True))
         rows.append(_means(columns, found, **others, exact=exact, fidelity=fidelity))
     return Table("points", "Points", columns, rows)
+
+
+def map_cells(maps: Sequence[Map]) -> Table:
+    """What the maps of a sweep show: a row per cell. A kind of series without a finished point
+    here is unknown."""
+    rows = []
+    for each in maps:
+        for cell in each.cells:
+            best = [units.UNKNOWN, math.nan]
+            kinds = [
+                [found.title, found.jct_ns] if found else best
+                for found in (cell.within, cell.without)
+            ]
+            values = [each.title, cell.row, cell.column, cell.fastest.title, cell.gain]
+            rows.append(Row([*values, *kinds[0], *kinds[1]]))
+    columns = list(MAP_CELLS) if any(each.title for each in maps) else list(MAP_CELLS[1:])
+    if len(columns) < len(MAP_CELLS):
+        rows = [replace(row, values=row.values[1:]) for row in rows]
+    return Table("map", "Where aggregation in switches pays", columns, rows)
 
 
 def drawn_points(frame: pd.DataFrame, measures: Sequence[str]) -> Table:

@@ -8,6 +8,7 @@ depends on the scale that was chosen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from testbed.config.explain import explain
 from testbed.config.fields import ANY_TEXT, HOUR, Choice, Flag, Number, Section
 from testbed.config.problems import ExperimentError, Problem
+from testbed.config.problems import Path as KeyPath
 from testbed.config.units import TIME, FieldError, parse
 from testbed.config.yaml_document import Document
 from testbed.errors import UserError, did_you_mean, sentence
@@ -45,6 +47,20 @@ class Figure(Section):
         default="",
         description="The label of the x axis.",
         json_schema_extra={"default": "the key"},
+    )
+    rows: tuple[Annotated[str, ANY_TEXT], ...] = Field(
+        default=(),
+        description="Varied keys: the figure is a map with a row for each combination of their"
+        " values and a column for each value of `x`. A cell has the fastest of all series, and how"
+        " many times as long the best one without aggregation in switches takes as the best one"
+        " with it. It replaces the panels.",
+        max_length=4,
+        json_schema_extra={"default": "none"},
+    )
+    each: Annotated[str, ANY_TEXT] = Field(
+        default="",
+        description="The varied key of which each value has a map of its own.",
+        json_schema_extra={"default": "none"},
     )
     panels: tuple[Annotated[str, Choice(FIGURE_MEASURES)], ...] = Field(
         default=DeclaredFigure.panels,
@@ -111,14 +127,34 @@ def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figur
     except ValidationError as error:
         problems = explain(error, ("figure",), Figure)
     else:
-        if not figure.x or figure.x in varied:
+        problems = [Problem(("figure", *path), text) for path, text in _wrong(figure, varied)]
+        if not problems:
             return figure
-        hint = did_you_mean(figure.x, varied)
-        message = sentence(f"{figure.x} is not varied", hint, f"allowed: {', '.join(varied)}")
-        problems = [Problem(("figure", "x"), message)]
     raise ExperimentError(
         file, [Problem(each.path, each.message, document.line(each.path)) for each in problems]
     )
+
+
+def _wrong(figure: Figure, varied: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:
+    """What is wrong with the keys of a figure: the place below `figure`, and a message."""
+    named: list[tuple[KeyPath, str]] = [
+        (("x",), figure.x),
+        *((("rows", number), key) for number, key in enumerate(figure.rows)),
+        (("each",), figure.each),
+    ]
+    for number, (place, key) in enumerate(named):
+        if key and key not in varied:
+            allowed = f"allowed: {', '.join(varied)}"
+            yield place, sentence(f"{key} is not varied", did_you_mean(key, varied), allowed)
+        elif key and key in [other for _, other in named[:number]]:
+            yield place, f"{key} is used twice: x, rows and each are different keys"
+    if figure.rows and not figure.x:
+        yield ("rows",), "a map also needs x, the key of its columns"
+    if figure.each and not figure.rows:
+        yield ("each",), "only maps, which have `rows`, are drawn for each value of a key"
+    if figure.rows:
+        for key in sorted({"panels", "against", "occupancy", "reported"} & figure.model_fields_set):
+            yield (key,), f"a map, which has `rows`, has no {key}; remove one of the two"
 
 
 def resize(data: dict[str, Any], size: Size) -> None:

@@ -242,6 +242,22 @@ figure:
 
 The figure has one panel per measure. With three or more repetitions it shows 95 % confidence
 intervals. `results/NAME/figures/` gets the figure as PDF and PNG and its numbers as CSV.
+
+With `rows` the figure is a map of where aggregation in switches pays, here one for each model:
+
+```yaml
+sweep:
+  jobs[0].model: [vgg16, gpt2]
+  gpu: [v100, a100]
+  links.bandwidth: [10 Gbit/s, 100 Gbit/s]
+  system: [esa, switchml, ring, double_tree]
+figure:
+  claim: Faster GPUs and slower links favour aggregation in switches.
+  x: links.bandwidth
+  rows: [gpu]
+  each: jobs[0].model
+```
+
 [figures.md](figures.md) lists the figures of this repository. `--scale X` multiplies the jobs'
 `scale` and `compute_scale` and writes into `results/NAME-xX`.
 """
@@ -324,6 +340,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         **dict.fromkeys(USE_OF, "a list; see below"),
         "panels": f"a list of {', '.join(FIGURE_MEASURES)}",
         "reported": "a list of 1 to 4 names",
+        "rows": "a list of 1 to 4 varied keys",
         "workers": "a list of hosts",
         "model": "text, or a mapping; see [below](#jobsmodel)",
         "parallel": "a mapping; see [below](#jobsparallel)",

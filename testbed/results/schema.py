@@ -54,6 +54,8 @@ class DeclaredFigure:
 
     x: str = ""
     x_label: str = ""
+    rows: tuple[str, ...] = ()
+    each: str = ""
     panels: tuple[str, ...] = ("ps_packets_per_fragment", "jct")
     against: str = "ESA"
     occupancy: bool = False

@@ -61,7 +61,7 @@ def sweep(tmp_path):
 
 def test_reports_are_averaged_over_repetitions_from_the_first_report_on(sweep):
     loss, accuracy = reported(sweep)  # nobody reports speed
-    name = sweep.points[0].series(None)
+    name = sweep.points[0].series()
     assert (loss.measure, loss.over_time) == ("loss", True)
     assert (accuracy.measure, accuracy.over_time) == ("accuracy", False)
     ours, theirs = loss.lines

@@ -274,7 +274,7 @@ def test_values_are_in_their_units_and_far_apart_on_a_logarithmic_axis(drawn):
 
 def test_occupancy_has_a_panel_for_each_point(drawn):
     sweep, _ = drawn
-    runs = [(point.series(None), point.results) for point in sweep.points if point.finished]
+    runs = [(point.series(), point.results) for point in sweep.points if point.finished]
     figure = memory_figures.occupancies(runs)
     used = [axes for axes in figure.axes if axes.get_title(loc="left")]
     assert len(used) == len(runs)

@@ -40,7 +40,7 @@ def test_without_numbers_there_is_no_axis(folder):
     (folder / SWEEP_FILE).write_text(json.dumps(described))
     sweep = sweeps.read_sweep(folder)
     assert sweep.axis is None
-    assert sweep.points[2].series(None) == "ATP (gap 3)"
+    assert sweep.points[2].series() == "ATP (gap 3)"
 
 
 def test_the_report_names_every_point_and_draws(folder):

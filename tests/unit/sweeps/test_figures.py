@@ -149,7 +149,7 @@ def test_programs_keep_their_size(tmp_path):
     ]
     points = [sweep_data.Point("", each["system"], value, None)
               for each, value in zip(described, values, strict=True)]  # fmt: skip
-    assert [point.series(None) for point in points] == ["ESA", "PS", "gloo"]
+    assert [point.series() for point in points] == ["ESA", "PS", "gloo"]
 
 
 def test_lists_of_jobs_are_numbers_and_resized_too(file):

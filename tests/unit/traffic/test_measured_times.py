@@ -9,8 +9,8 @@ from math import log2
 
 import pytest
 
-from testbed.traffic.measured import batch_of
-from testbed.traffic.trace import GPUS, Trace, load_trace, shipped
+from testbed.traffic.measured import PUBLISHED_GPUS, batch_of
+from testbed.traffic.trace import Trace, load_trace, shipped
 from tests.support.paths import ROOT
 
 # Forward and backward time of the whole model on a V100, in ms, as published.
@@ -57,7 +57,7 @@ ROWS = rows()
 
 
 def test_the_data_file_is_whole() -> None:
-    assert set(ROWS) == {(model, gpu) for model in V100_MS for gpu in GPUS}
+    assert set(ROWS) == {(model, gpu) for model in V100_MS for gpu in PUBLISHED_GPUS}
     for (model, gpu), buckets in ROWS.items():
         assert [bucket["bucket"] for bucket in buckets] == list(range(len(buckets)))
         sizes = [bucket["values"] for bucket in buckets]
@@ -76,7 +76,7 @@ def test_the_data_file_has_the_published_numbers(model: str, gpu: str) -> None:
     assert [found[name] for name in names] == expected
 
 
-@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("gpu", PUBLISHED_GPUS)
 @pytest.mark.parametrize("model", V100_MS)
 def test_each_bucket_takes_as_long_as_measured(model: str, gpu: str) -> None:
     trace = load_trace(model, gpu=gpu)
@@ -106,10 +106,10 @@ def test_updates_within_a_bucket_follow_the_values() -> None:
 def test_other_models_are_derived() -> None:
     assert set(shipped()) == {*V100_MS, *DERIVED, "smallcnn"}
     for name in DERIVED:
-        assert {load_trace(name, gpu=gpu).times for gpu in GPUS} == {"computed"}
+        assert {load_trace(name, gpu=gpu).times for gpu in PUBLISHED_GPUS} == {"computed"}
 
 
-@pytest.mark.parametrize("gpu", GPUS)
+@pytest.mark.parametrize("gpu", PUBLISHED_GPUS)
 @pytest.mark.parametrize("name", DERIVED)
 def test_derived_models_spend_what_their_like_does(name: str, gpu: str) -> None:
     trace, like = load_trace(name, gpu=gpu), load_trace(DERIVED[name], gpu=gpu)
@@ -156,10 +156,28 @@ def test_derived_throughput_follows_that_of_the_measured_model() -> None:
 def test_batch_sizes_agree_with_the_times(model: str) -> None:
     """The A100's batch is to the V100's as the power of two nearest to the ratio of the times. Two
     buckets of VGG-16 on the A100 take far longer than all others."""
-    times = {gpu: load_trace(model, gpu=gpu) for gpu in GPUS}
+    times = {gpu: load_trace(model, gpu=gpu) for gpu in PUBLISHED_GPUS}
     assert times["a100_v100_batch"].batch == times["v100"].batch == batch_of(model, "v100")
     ratio = times["a100"].forward_ns + times["a100"].backward_ns
     ratio /= times["a100_v100_batch"].forward_ns + times["a100_v100_batch"].backward_ns
     if model == "vgg16":
         ratio /= 2
     assert times["a100"].batch == times["v100"].batch * 2 ** round(log2(ratio))
+
+
+def test_an_h200_is_measured_layer_by_layer() -> None:
+    """Its trace has the numbers of our file, the batch sizes of the A100, and plausible rates."""
+    lines = (ROOT / "traffic" / "h200.csv").read_text().splitlines()
+    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    assert {row["model"] for row in rows} == {*V100_MS, *DERIVED}
+    for model in {*V100_MS, *DERIVED}:
+        trace, a100 = load_trace(model, gpu="h200"), load_trace(model, gpu="a100")
+        assert (trace.times, trace.hardware, trace.batch) == ("measured", "H200", a100.batch)
+        mine = [row for row in rows if row["model"] == model]
+        assert [row["layer"] for row in mine] == [layer.name for layer in trace.layers]
+        for name in ("values", "forward_ns", "backward_ns", "update_ns"):
+            found = [getattr(layer, name) for layer in trace.layers]
+            assert found == [int(row[name]) for row in mine], name
+        assert {int(row["batch"]) for row in mine} == {trace.batch}
+        # VGG-16 has two buckets on the A100 that take about ten times as long as they should.
+        assert 1.2 < a100.compute_ns / trace.compute_ns < (15 if model == "vgg16" else 7), model

@@ -1,0 +1,157 @@
+"""Maps: which series is fastest in each cell of a sweep, and where aggregation in switches pays."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.data.map_data import maps
+from testbed.analysis.figures import sweep_figures
+from testbed.analysis.html.sweep_page import sweep_page
+from testbed.analysis.report import report_command
+from testbed.config.problems import ExperimentError
+from testbed.experiment.figure import Figure
+from testbed.experiment.sweep import load_sweep
+from testbed.results import SWEEP_FILE
+from tests.support.synthetic_results import write_run
+
+# (model, rate, GPU) -> how long ESA, SwitchML, ring and PS take; SwitchML has failed in one place.
+TIMES = {
+    ("vgg16", "10 Gbit/s", "v100"): {"esa": 2, "switchml": 1, "ring": 3, "ps": 4},
+    ("vgg16", "100 Gbit/s", "v100"): {"esa": 2, "switchml": 2.5, "ring": 1, "ps": 4},
+    ("vgg16", "10 Gbit/s", "a100"): {"esa": 2, "ring": 2, "ps": 1.5},
+    ("vgg16", "100 Gbit/s", "a100"): {"ring": 2},
+    ("gpt2", "10 Gbit/s", "v100"): {"esa": 1, "ring": 8},
+}
+SEEDS = (1.0, 1.1, 1.3)  # all series of a seed are as much slower
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    parent = tmp_path_factory.mktemp("made")
+    points = []
+    for (model, rate, gpu), times in TIMES.items():
+        for system, stretch in times.items():
+            key = f"p{len(points)}"
+            number = float(rate.split()[0]) * 1e9
+            values = {
+                "jobs[0].model": {"text": model, "number": None},
+                "links.bandwidth": {"text": rate, "number": number},
+                "gpu": {"text": gpu, "number": None},
+                "jobs[0].compute_scale": {"text": "1", "number": 1.0},
+                "system": {"text": system, "number": None},
+            }
+            points.append({"key": key, "system": system, "values": values})
+            write_run(parent / key, system=system, stretches=[stretch * part for part in SEEDS])
+    figure = Figure(
+        claim="It pays.",
+        x="links.bandwidth",
+        x_label="rate",
+        rows=("gpu", "jobs[0].compute_scale"),
+        each="jobs[0].model",
+    )
+    keys = list(points[0]["values"])
+    described = {"format": 1, "name": "pays", "keys": keys, "points": points}
+    described["figure"] = figure.model_dump(exclude_unset=True)
+    (parent / SWEEP_FILE).write_text(json.dumps(described, default=list))
+    return parent
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    sweep = sweeps.read_sweep(folder)
+    return sweep, maps(sweep, sweeps.frame(sweep))
+
+
+def test_a_cell_has_the_fastest_and_what_aggregation_gains(found):
+    sweep, (vgg, gpt) = found
+    assert (vgg.title, gpt.title) == ("vgg16", "gpt2")
+    assert vgg.columns == ("10 Gbit/s", "100 Gbit/s") and vgg.rows == ("v100, 1", "a100, 1")
+    assert vgg.gains == pytest.approx(np.array([[3, 0.5], [0.75, np.nan]]), nan_ok=True)
+    assert gpt.gains == pytest.approx(np.array([[8]]))
+    titles = [cell.fastest.title for cell in vgg.cells]
+    assert titles == ["SwitchML", "Ring", "PS", "Ring"]
+    first, *_, last = vgg.cells
+    assert (first.within.title, first.without.title, first.series) == ("SwitchML", "Ring", 4)
+    # The same seeds are compared: what differs between seeds is not in the gain.
+    assert first.gain.count == 3 and first.gain.half_width == pytest.approx(0, abs=1e-9)
+    assert last.within is None and math.isnan(last.gain.mean) and last.gain.count == 0
+    assert sweep.points[0].series(*sweep.placed) == "ESA"
+
+
+def test_a_map_is_drawn_with_its_numbers_beside_it(folder):
+    report_command([folder], Console(file=io.StringIO(), width=150))
+    names = {path.name for path in (folder / "figures").iterdir()}
+    assert names == {"pays.pdf", "pays.png", "pays.csv"}
+    drawn = pd.read_csv(folder / "figures" / "pays.csv").set_index(["map", "row", "column"])
+    place = drawn.loc[("vgg16", "v100, 1", "100 Gbit/s")]
+    assert place["fastest"] == "Ring" and place["gain"] == pytest.approx(0.5)
+    assert place["with"] == "ESA" and place["with_jct_ns"] == 2 * place["without_jct_ns"]
+    report = (folder / "report.txt").read_text()
+    assert "Where aggregation in switches pays" in report and "SwitchML" in report
+    assert "Where aggregation in switches pays" in (folder / "report.html").read_text()
+
+
+def test_every_cell_says_who_is_fastest(found):
+    sweep, (vgg, gpt) = found
+    figure = sweep_figures.measures(sweep, sweeps.frame(sweep))
+    one, two, bar = figure.axes
+    assert [one.get_title(loc="left"), two.get_title(loc="left")] == ["vgg16", "gpt2"]
+    assert [text.get_text() for text in one.texts] == [
+        "3.00", "SwitchML", "0.500", "Ring", "0.750", "PS", "", "Ring"
+    ]  # fmt: skip
+    assert [text.get_text() for text in two.texts] == ["8.00", "ESA"]
+    assert one.get_xlabel() == "rate" and "aggregation in switches" in bar.get_ylabel()
+    low, high = one.collections[0].get_clim()
+    assert low * high == pytest.approx(1) and high == pytest.approx(8)
+
+
+def test_the_page_has_a_row_per_cell(found):
+    sweep, _ = found
+    page = sweep_page(sweep, sweeps.frame(sweep))
+    (section,) = (each for each in page.sections if each.name == "map")
+    assert len(section.blocks[0].table.rows) == 5
+
+
+FILE = """
+runtime: virtual
+topology: {kind: star, hosts: 3}
+system: esa
+memory: {aggregators: 64}
+jobs: [{model: resnet18, workers: 2, scale: 0.001, iterations: 1}]
+sweep:
+  system: [esa, ring]
+  links.bandwidth: [10 Gbit/s, 100 Gbit/s]
+  gpu: [v100, a100]
+"""
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("rows: [gpu]", "figure.rows: a map also needs x, the key of its columns"),
+        ("x: gpu, each: links.bandwidth", "figure.each: only maps, which have `rows`, are drawn"),
+        ("x: gpu, rows: [links.bandwith]", "links.bandwith is not varied; did you mean"),
+        ("x: gpu, rows: [gpu]", "gpu is used twice"),
+        ("x: gpu, rows: [links.bandwidth], panels: [jct]", "has no panels; remove one of the two"),
+    ],
+)
+def test_keys_that_make_no_map_are_named(tmp_path, keys, message):
+    path = tmp_path / "pays.yaml"
+    path.write_text(f"{FILE}figure: {{claim: It pays., {keys}}}\n")
+    with pytest.raises(ExperimentError, match="figure") as error:
+        load_sweep(path)
+    assert message in str(error.value)
+
+
+def test_a_file_declares_a_map(tmp_path):
+    path = tmp_path / "pays.yaml"
+    path.write_text(f"{FILE}figure: {{claim: It pays., x: links.bandwidth, rows: [gpu]}}\n")
+    assert load_sweep(path).figure.rows == ("gpu",)
