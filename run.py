@@ -51,4 +51,4 @@ if __name__ == "__main__":
         from testbed.cli.main import entry
     except ImportError as error:
         stop("%s; the set-up is incomplete: %s" % (error, REMEDY))
-    sys.exit(entry())
+    entry()

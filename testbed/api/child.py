@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from p4engine.process_end import exit_with
+
 from testbed.errors import RunError, UserError
 from testbed.linux.kernel import die_with_parent
 from testbed.runtimes import interrupts
@@ -53,4 +55,4 @@ def _outcome(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

@@ -11,6 +11,9 @@ import importlib
 import os
 import sys
 from types import ModuleType
+from typing import NoReturn
+
+from p4engine.process_end import exit_with
 
 from testbed.cli.shared import Parser
 from testbed.errors import (
@@ -160,15 +163,15 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
-def entry() -> int:
-    """The command `ina`."""
+def entry() -> NoReturn:
+    """The command `ina`, as a process."""
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
         # Root's byte code has no business in a user's checkout.
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     # A PATH that sudo has reset may not have the folders of ip and ifconfig.
     os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    return main(sys.argv[1:])
+    exit_with(lambda: main(sys.argv[1:]))
 
 
 def describe(error: RunError) -> str:

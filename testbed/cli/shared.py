@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from testbed.errors import UserError
+from testbed.linux.blas_threads import no_blas_threads
 from testbed.paths import command_line, default_results
 from testbed.runtimes import interrupts
 
@@ -115,7 +116,7 @@ def import_schemas() -> None:
     """Import the schemas, for commands that read experiments or networks. Signals wait meanwhile:
     an interrupted import of pydantic panics in Rust, and an interrupted class of it is a
     RuntimeError."""
-    with interrupts.postponed():
+    with interrupts.postponed(), no_blas_threads():
         import testbed.experiment
         import testbed.netfile.load_network  # noqa: F401
 

@@ -44,9 +44,11 @@ from pathlib import Path
 from typing import Protocol
 
 from p4engine.module_start import module_command
+from p4engine.process_end import exit_with
 
 from testbed.errors import RunError, shortage
 from testbed.linux import kernel, memory_limits
+from testbed.linux.blas_threads import no_blas_threads
 from testbed.linux.ownership import hand_over
 from testbed.paths import module_environment
 
@@ -452,7 +454,8 @@ def main(arguments: list[str]) -> int:
         for name in arguments[3:]:
             target, _, argument = name.partition(" ")
             module, _, function = target.partition(":")
-            imported = importlib.import_module(module)
+            with no_blas_threads():
+                imported = importlib.import_module(module)
             if function:
                 getattr(imported, function)(*([json.loads(argument)] if argument else []))
     except BaseException as error:
@@ -479,4 +482,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    exit_with(lambda: main(sys.argv[1:]))

@@ -47,7 +47,8 @@ def _without(*names: str) -> Iterator[None]:
 with _without("coverage"):
     from numba import config, njit
     from numba.core import caching
-    from numba.core.caching import IndexDataCacheFile, UserProvidedCacheLocator
+    from numba.core.caching import Cache, IndexDataCacheFile, UserProvidedCacheLocator
+    from numba.core.runtime import rtsys
     from numba.extending import overload
 
 __all__ = ["by_type", "njit", "of_module"]
@@ -138,6 +139,17 @@ def _files(cache_path: str, **more: Any) -> IndexDataCacheFile:
     return (Checked if ours else IndexDataCacheFile)(cache_path, **more)
 
 
+def _load_overload(cache: Cache, signature: Any, target: Any) -> Any:
+    """`Cache.load_overload` of numba: compiled code from a file, or None.
+
+    numba first tells its context of every function that compiled code could call, which takes twice
+    as long as loading all code of a run. Code that is compiled already needs nothing but numba's
+    memory management."""
+    rtsys.initialize(target)
+    with cache._guard_against_spurious_io_errors():
+        return cache._load_overload(signature, target)
+
+
 def by_type(member: str, name: str) -> Callable:
     """A function that calls the static method `name` of the class of its first argument's `member`.
 
@@ -199,3 +211,4 @@ if not vars(config)["DISABLE_JIT"]:
     vars(config)["CACHE_DIR"] = str(cache_directory())
     vars(config)["CACHE_LOCATOR_CLASSES"] = ",".join(LOCATORS)
     vars(caching)["IndexDataCacheFile"] = _files  # for all decorators of numba
+    type.__setattr__(Cache, "load_overload", _load_overload)

@@ -18,7 +18,9 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from p4engine.module_start import module_command
+from p4engine.process_end import exit_with
 
+from testbed.linux.blas_threads import no_blas_threads
 from testbed.linux.kernel import die_with_parent
 from testbed.paths import module_environment
 
@@ -72,7 +74,8 @@ def main(descriptor: int, parent: int) -> int:
     try:
         sys.path[:] = connection.recv()
         while True:
-            call, given, options = connection.recv()
+            with no_blas_threads():  # what is called is imported
+                call, given, options = connection.recv()
             connection.send(_outcome(call, given, options))
     except (EOFError, ConnectionError):
         return 0
@@ -86,4 +89,4 @@ def _outcome(call: Callable[..., Any], given: Any, options: Any) -> tuple[Any, E
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    exit_with(lambda: main(*map(int, sys.argv[1:])))

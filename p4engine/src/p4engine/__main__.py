@@ -1,8 +1,7 @@
 """python -m p4engine: the same as the command p4engine."""
 
-import sys
-
 from p4engine.cli.main import main
+from p4engine.process_end import exit_with
 
 if __name__ == "__main__":
-    sys.exit(main())
+    exit_with(main)

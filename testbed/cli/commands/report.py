@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from testbed.cli.shared import Parser, details_options, json_option, shown
+from testbed.linux.blas_threads import no_blas_threads
 
 
 def arguments(parser: Parser) -> None:
@@ -33,8 +34,9 @@ def arguments(parser: Parser) -> None:
 
 
 def call(options: Namespace) -> int:
-    from testbed.analysis.report import perfetto_command, report_command, report_json
-    from testbed.analysis.style.plot_style import as_wide_as
+    with no_blas_threads():
+        from testbed.analysis.report import perfetto_command, report_command, report_json
+        from testbed.analysis.style.plot_style import as_wide_as
 
     if options.perfetto:
         return perfetto_command(options.results)

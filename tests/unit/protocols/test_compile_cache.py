@@ -79,6 +79,28 @@ print(sum(function.stats.cache_hits.values()), sum(function.stats.cache_misses.v
     assert ran(tmp_path / "one") == ["1", "0"]
 
 
+def test_what_is_compiled_is_loaded_without_what_the_compiler_knows(tmp_path):
+    """numba's lists of functions that compiled code may call take longer to load than the code."""
+    program = """
+import sys
+import numpy as np
+from testbed.protocols import heap
+heap.push(np.zeros(4, np.int32), 0, np.zeros(4, np.int64), 1)
+print(sum(heap.push.stats.cache_hits.values()), "numba.typed.typeddict" in sys.modules)
+"""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("NUMBA_DISABLE_JIT", None)
+
+    def ran():
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    assert ran() == ["0", "True"]
+    assert ran() == ["1", "False"]
+
+
 @pytest.mark.parametrize("damage", damage.WAYS)
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
 def test_a_damaged_file_is_made_again_and_one_line_says_so(tmp_path, ending, damage):
