@@ -6,6 +6,7 @@ several sections must agree on is checked as far as those are sound. All problem
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -117,6 +118,15 @@ def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:
     return list(found.values())
 
 
+@functools.cache
+def _checker(name: str) -> TypeAdapter:
+    """What checks the value of a key of the file, by the name of its attribute: made once for all
+    points of a sweep."""
+    info = ExperimentFile.model_fields[name]
+    kind: Any = info.annotation
+    return TypeAdapter(Annotated[(kind, *info.metadata)] if info.metadata else kind)
+
+
 class _Sections:
     """Checks each key of the file on its own. `parts`: the sound ones, by attribute name."""
 
@@ -158,10 +168,7 @@ class _Sections:
             elif name == "system":
                 self.parts[name] = self.system(value)
             else:
-                kind: Any = info.annotation
-                if info.metadata:
-                    kind = Annotated[(kind, *info.metadata)]
-                self.parts[name] = TypeAdapter(kind).validate_python(value)
+                self.parts[name] = _checker(name).validate_python(value)
         except topologies.TopologyProblem as error:
             self.problems += error.problems
         except FieldError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,9 +19,14 @@ from testbed.cli.shared import (
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from testbed.experiment import Experiment
+    from testbed.setup import Setup
 
 Found = tuple[Iterable[str], Iterable[str]]  # facts and warnings
+# Shows its steps, if there is a console.
+Inspect = Callable[["Experiment", "Console | None"], Found]
 
 
 def arguments(parser: Parser) -> None:
@@ -40,21 +46,18 @@ def call(options: Namespace) -> int:
         if options.json:
             raise UserError("check --json is for experiments and sweeps")
         return check_network(options.file)
-    from rich.console import Console
-
     from testbed.machine import calibration, capacity
-    from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
     from testbed.setup import placement_check, scale_check
     from testbed.steps import step
 
-    console = Console(stderr=True)  # standard output is the result alone
+    tried = _Tried()
 
-    def inspect(experiment: Experiment) -> Found:
+    def inspect(experiment: Experiment, console: Console | None) -> Found:
         with step(console, f"checking what follows from {experiment.name}"):
             setup = set_up(experiment)
         with step(console, "compiling its P4 program"):
-            warnings = [*prepare(setup).warnings]
+            warnings = [*tried.warnings(experiment, setup)]
         with step(console, "looking at the machine, the models and the network"):
             warnings += capacity.warnings(setup, calibration.load())
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
@@ -63,15 +66,42 @@ def call(options: Namespace) -> int:
     return check_command(options.file, inspect, options.json, options.changes)
 
 
+class _Tried:
+    """The P4 programs that have been compiled and tried.
+
+    One that comes with the testbed is so for any size of the pool that an experiment can have, so
+    of experiments that differ in nothing else one tells for all: to compile it for another size
+    takes a second."""
+
+    def __init__(self) -> None:
+        self._warnings: dict[str, tuple[str, ...]] = {}  # by experiment
+
+    def warnings(self, experiment: Experiment, setup: Setup) -> tuple[str, ...]:
+        """The compiler's warnings. Raises UserError, see `prepare`."""
+        from testbed.experiment.printing import as_data
+        from testbed.paths import P4
+        from testbed.runtimes.program import prepare
+
+        described = as_data(experiment)
+        if setup.platform.program.is_relative_to(P4):
+            described["memory"] = {**(described.get("memory") or {}), "aggregators": None}
+        key = json.dumps(described, sort_keys=True, default=str)
+        if key not in self._warnings:
+            self._warnings[key] = prepare(setup).warnings
+        return self._warnings[key]
+
+
 def check_command(
     path: str | Path,
-    inspect: Callable[[Experiment], Found] = lambda _: ((), ()),
+    inspect: Inspect = lambda *_: ((), ()),
     as_json: bool = False,
     changes: Sequence[str] = (),
 ) -> int:
     """Print one line about a valid file; warnings follow. Raises UserError for any other.
 
     `inspect` looks at what follows from the file, and at what it names: (facts, warnings)."""
+    from rich.console import Console
+
     from testbed.experiment import load
     from testbed.experiment.summary import choices, summary
     from testbed.experiment.sweep import is_sweep
@@ -79,7 +109,7 @@ def check_command(
     if is_sweep(path):
         return _check_sweep(path, inspect, as_json, changes)
     experiment = load(path, changes)
-    facts, more = inspect(experiment)
+    facts, more = inspect(experiment, Console(stderr=True))  # standard output is the result alone
     warnings = (*experiment.warnings, *more)
     if as_json:
         listed = [{"warning": warning} for warning in warnings]
@@ -103,20 +133,31 @@ def check_command(
 
 def _check_sweep(
     path: str | Path,
-    inspect: Callable[[Experiment], Found],
+    inspect: Inspect,
     as_json: bool,
     changes: Sequence[str],
 ) -> int:
+    from rich.console import Console
+
     from testbed.experiment.sweep import load_sweep, other_workers
+    from testbed.steps import step
 
     sweep = load_sweep(path, changes=changes)
     labels: dict[str, list[str]] = {}  # of the points that a warning is about
-    for point in sweep.points:
-        try:
-            for warning in (*point.experiment.warnings, *inspect(point.experiment)[1]):
-                labels.setdefault(warning, []).append(point.label)
-        except UserError as error:
-            raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
+    begun: list[str] = []  # points
+
+    def now() -> str:
+        return f"checking point {len(begun)} of {len(sweep.points)}: {begun[-1]}"
+
+    # One step for all: to begin one takes as long as to check a small part of a point.
+    with step(Console(stderr=True), now):
+        for point in sweep.points:
+            begun.append(point.label)
+            try:
+                for warning in (*point.experiment.warnings, *inspect(point.experiment, None)[1]):
+                    labels.setdefault(warning, []).append(point.label)
+            except UserError as error:
+                raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
     if as_json:
         listed: list[dict[str, Any]] = [{"warning": each} for each in other_workers(sweep.points)]
         listed += [{"warning": each, "points": points} for each, points in labels.items()]

@@ -76,3 +76,36 @@ def test_check_says_where_the_program_is_wrong(tmp_path: Path, capsys) -> None:
     assert printed.out == ""
     line = source[: source.index("meta.preempts = 1;")].count("\n") + 1
     assert printed.err.startswith(f"error: {program}:{line + 1}:")
+
+
+def swept(experiment: Path, program: Path) -> list[str]:
+    """The command that checks a sweep over the size of the pool, with this program."""
+    sizes = "sweep: {memory.aggregators: [16, 17], seed: [1, 2]}\n"
+    experiment.write_text(text("esa", program) + sizes)
+    return ["check", str(experiment)]
+
+
+def test_a_sweep_over_the_size_of_the_pool_tries_a_program_of_the_testbed_once(
+    tmp_path: Path, capsys, monkeypatch
+) -> None:
+    tried = []
+
+    def counted(setup):
+        tried.append((setup.platform.aggregators, setup.platform.program.name))
+        return prepare(setup)
+
+    monkeypatch.setattr("testbed.runtimes.program.prepare", counted)
+    assert main(swept(tmp_path / "mine.yaml", P4 / "esa.p4")) == 0
+    assert "valid: a sweep of 4 points" in capsys.readouterr().out
+    assert sorted(tried) == [(16, "esa.p4")] * 2  # one for each seed
+
+
+def test_a_sweep_over_the_size_of_the_pool_tries_a_users_program_at_each_point(
+    tmp_path: Path, capsys
+) -> None:
+    program = tmp_path / "mine.p4"
+    lines = "#if AGGREGATORS > 16\n#error too large for mine\n#endif\n"
+    program.write_text(lines + (P4 / "esa.p4").read_text())
+    assert main(swept(tmp_path / "mine.yaml", program)) == 2
+    said = capsys.readouterr().err
+    assert "too large for mine" in said and "at the sweep's point memory.aggregators=17" in said

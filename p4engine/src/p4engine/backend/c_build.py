@@ -7,6 +7,7 @@ Of the standard library alone, so that what only looks whether a machine has all
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -84,11 +85,18 @@ def find_target() -> Target:
     """The C compiler and the flags for this machine. Raises P4Error if there is no compiler."""
     compiler, version = _compiler()
     flags = _flags()
-    files = [*RUNTIME.iterdir(), *ARCHITECTURES.glob("*/*.[ch]")]
-    sources = [p.read_bytes() for p in sorted(files)]
+    files = sorted([*RUNTIME.iterdir(), *ARCHITECTURES.glob("*/*.[ch]")])
+    states = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
+    of_sources = _digest_of_files(states)
     return Target(
-        compiler, flags, digest([version, " ".join(flags), _cpu(), *sources, sealed(b"")])
+        compiler, flags, digest([version, " ".join(flags), _cpu(), of_sources, sealed(b"")])
     )
+
+
+@functools.lru_cache(maxsize=4)
+def _digest_of_files(states: tuple[tuple[Path, int, int], ...]) -> str:
+    """Of files' contents; states: each with its time of modification in ns and its size."""
+    return digest([path.read_bytes() for path, _, _ in states])
 
 
 def runtime_sources(architecture: str) -> list[Path]:
