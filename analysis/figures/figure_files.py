@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from matplotlib import rcParams
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
 from testbed.analysis.style import plot_style
@@ -43,12 +45,19 @@ def save(figure: Figure, path: Path) -> list[Path]:
     """Writes a figure as PNG and PDF beside each other; the same figure gives the same files.
 
     Both have the layout of the PNG: to find it takes as long as to draw the figure. The figure
-    keeps it."""
+    keeps it. The canvases are asked, since `savefig` draws each figure once more before."""
     png, pdf = path.with_suffix(".png"), path.with_suffix(".pdf")
-    write(figure, png, {"Software": None})
+    if rcParams["savefig.dpi"] != "figure":
+        figure.set_dpi(rcParams["savefig.dpi"])
+    drawn = io.BytesIO()
+    FigureCanvasAgg(figure).print_png(drawn, metadata={"Software": None})
+    _put(drawn, png)
     figure.set_layout_engine("none")
+    drawn = io.BytesIO()
     with _fonts_without_rules():
-        write(figure, pdf, {"CreationDate": None, "Creator": None, "Producer": None})
+        of_nobody = {"CreationDate": None, "Creator": None, "Producer": None}
+        FigureCanvasPdf(figure).print_pdf(drawn, metadata=of_nobody)
+    _put(drawn, pdf)
     return [png, pdf]
 
 
@@ -60,6 +69,10 @@ def write(figure: Figure, path: Path, metadata: Mapping[str, None] | None = None
     disk, behind errors of its own."""
     drawn = io.BytesIO()
     figure.savefig(drawn, format=path.suffix[1:], metadata=metadata)
+    _put(drawn, path)
+
+
+def _put(drawn: io.BytesIO, path: Path) -> None:
     try:
         path.write_bytes(drawn.getbuffer())
     except OSError as error:

@@ -5,6 +5,7 @@ import errno
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection, PolyCollection
 from matplotlib.container import ErrorbarContainer
+from matplotlib.figure import Figure
 
 from testbed.analysis.data import job_chart_data
 from testbed.analysis.data.run_summary import summary
@@ -147,6 +148,23 @@ def test_a_long_timeline_shows_some_workers_of_every_job(tmp_path):
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == [f"{job} w{worker}" for job in ("big", "small") for worker in range(16)]
     assert axes.get_title(loc="left") == "32 of 40 workers"
+
+
+def test_a_figure_is_drawn_once_for_each_file_and_looks_as_savefig_draws_it(tmp_path, monkeypatch):
+    results = read(write_run(tmp_path))
+    figure = figures.jct([results])
+    figure.savefig(tmp_path / "before.png", metadata={"Software": None})
+    drawn, draw = [], Figure.draw
+
+    def counted(self, renderer):
+        drawn.append(renderer)
+        draw(self, renderer)
+
+    monkeypatch.setattr(Figure, "draw", counted)
+    png, pdf = figure_files.save(figures.jct([results]), tmp_path / "jct")
+    assert len(drawn) == 2
+    assert png.read_bytes() == (tmp_path / "before.png").read_bytes()
+    assert pdf.read_bytes().startswith(b"%PDF")
 
 
 @pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
