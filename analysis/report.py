@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from testbed.analysis import drawn
 from testbed.analysis.data import explanations
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.map_data import maps
@@ -80,9 +81,12 @@ def report_command(
         _comparison(runs, console)
 
 
-def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bool = True) -> None:
+def sweep_report(
+    folder: str | Path, console: Console | None = None, *, draw: bool = True, again: bool = True
+) -> None:
     """The table of a sweep's points, report.txt, data.csv and, with `draw`, the figures and
-    report.html, into its folder."""
+    report.html, into its folder. again: also if figures and page are there and would be the
+    same."""
     sweep = sweeps.read_sweep(folder)
     frame = sweeps.frame(sweep)
     console = console or console_of_tables()
@@ -95,10 +99,16 @@ def sweep_report(folder: str | Path, console: Console | None = None, *, draw: bo
         hand_over(sweep.folder / "data.csv")
         if not draw:
             return
-        with step(console, LOADING):
-            from testbed.analysis.figures import sweep_figures
-        _draw(console, lambda: sweep_figures.draw(sweep, frame, sweep.folder / "figures"))
-        _write_page(console, lambda html: html.write_sweep(sweep, frame))
+        if not again and (paths := drawn.drawn(sweep, frame)):
+            _name_figures(console, paths[:-1])
+            _name_page(console, paths[-1])
+        else:
+            with step(console, LOADING):
+                from testbed.analysis.figures import sweep_figures
+            figures = sweep.folder / "figures"
+            made = _draw(console, lambda: sweep_figures.draw(sweep, frame, figures))
+            page = _write_page(console, lambda html: html.write_sweep(sweep, frame))
+            drawn.note(sweep, frame, [*made, page])
     for sentence in explanations.of_sweep(sweep):
         console.print(sentence, highlight=False)
 
@@ -311,18 +321,28 @@ def _keep(content: RenderableType, path: Path) -> None:
     hand_over(path)
 
 
-def _draw(console: Console, draw: Callable[[], Sequence[Path]]) -> None:
+def _draw(console: Console, draw: Callable[[], Sequence[Path]]) -> Sequence[Path]:
     with step(console, "drawing the figures"):
-        drawn = draw()
-    if drawn:
-        names = ", ".join(path.name for path in drawn if path.suffix == ".png")
-        console.print(f"\nfigures in {drawn[0].parent}: {names} (and PDF)", soft_wrap=True)
+        paths = draw()
+    _name_figures(console, paths)
+    return paths
 
 
-def _write_page(console: Console, write: Callable[[Any], Path]) -> None:
+def _name_figures(console: Console, paths: Sequence[Path]) -> None:
+    if paths:
+        names = ", ".join(path.name for path in paths if path.suffix == ".png")
+        console.print(f"\nfigures in {paths[0].parent}: {names} (and PDF)", soft_wrap=True)
+
+
+def _write_page(console: Console, write: Callable[[Any], Path]) -> Path:
     """`write` gets the module testbed.analysis.html."""
     with step(console, "writing the HTML report"):
         from testbed.analysis import html
 
         page = write(html)
+    _name_page(console, page)
+    return page
+
+
+def _name_page(console: Console, page: Path) -> None:
     console.print(f"open in a browser: {page}", soft_wrap=True, highlight=False)

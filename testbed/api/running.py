@@ -155,7 +155,7 @@ def sweep(
     loaded = loaded.with_(changes)
     assert loaded._sweep is not None
     folder, failed = carry_out(loaded._sweep, Path(results), _console(progress), processes, dask)
-    sweep_report(folder, quiet_console(), draw=report)
+    sweep_report(folder, quiet_console(), draw=report, again=False)
     for point, error in failed:
         print(f"failed: {point.label}: {error}", file=sys.stderr)
     return SweepResult(folder)

@@ -11,7 +11,6 @@ import importlib
 import os
 import sys
 from types import ModuleType
-from typing import NoReturn
 
 from p4engine.process_end import exit_with
 
@@ -163,7 +162,7 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
-def entry() -> NoReturn:
+def entry() -> None:
     """The command `ina`, as a process."""
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
         # Root's byte code has no business in a user's checkout.

@@ -84,7 +84,8 @@ def run_sweep(
         )
     else:
         with of_what_has_finished(folder):
-            sweep_report(folder, quiet_console() if as_json else None, draw=report)
+            quiet = quiet_console() if as_json else None
+            sweep_report(folder, quiet, draw=report, again=False)
     if as_json:
         report_json([folder])
     for point, error in failed:

@@ -10,9 +10,11 @@ import pytest
 from rich.console import Console
 
 from testbed.analysis.data import sweep_data as sweeps
-from testbed.analysis.report import report_command
+from testbed.analysis.figures import sweep_figures
+from testbed.analysis.report import report_command, sweep_report
+from testbed.analysis.style.plot_style import as_wide_as
 from testbed.results import SWEEP_FILE, ResultsError
-from tests.support.synthetic_results import write_sweep
+from tests.support.synthetic_results import write_run, write_sweep
 
 
 @pytest.fixture
@@ -61,3 +63,41 @@ def test_a_folder_without_a_readable_description(tmp_path):
     (tmp_path / SWEEP_FILE).write_text("{}")
     with pytest.raises(ResultsError, match="can't be read"):
         sweeps.read_sweep(tmp_path)
+
+
+def test_what_is_drawn_already_is_drawn_again_only_if_it_would_differ(folder, monkeypatch):
+    drawn = []
+
+    def counted(sweep, frame, where):
+        drawn.append(len(frame))
+        return draw(sweep, frame, where)
+
+    def said(**options):
+        told = Console(file=io.StringIO(), width=150)
+        sweep_report(folder, told, **options)
+        return told.file.getvalue()
+
+    draw = sweep_figures.draw
+    monkeypatch.setattr(sweep_figures, "draw", counted)
+    first = said(again=False)
+    assert said(again=False) == first and "measures.png (and PDF)" in first
+    assert drawn == [6]
+    said()  # `ina report` draws
+    assert drawn == [6] * 2
+    (folder / "report.html").write_text("mine")
+    said(again=False)
+    assert drawn == [6] * 3 and (folder / "report.html").stat().st_size > 10_000
+    (folder / "figures" / "measures.pdf").unlink()
+    said(again=False)
+    assert drawn == [6] * 4 and (folder / "figures" / "measures.pdf").exists()
+    with as_wide_as(1):
+        said(again=False)
+    assert drawn == [6] * 5
+    said(again=False)  # in their usual width again
+    assert drawn == [6] * 6
+    write_run(folder / "d", system="atp")
+    said(again=False)
+    assert drawn == [6] * 6 + [7]
+    said(again=False, draw=False)
+    said(again=False)
+    assert drawn == [6] * 6 + [7]

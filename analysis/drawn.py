@@ -1,0 +1,81 @@
+"""Whether the figures and the page of a sweep are there already.
+
+A sweep whose points have all finished is reported by each command that runs it, and drawing the
+same again takes longer than all else that such a command does. So a file in the sweep's folder says
+what its figures and its page were made from, and what the files looked like.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed import systems, text_table
+from testbed.analysis.style import plot_style
+from testbed.results import hand_over
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from testbed.analysis.data.sweep_data import Sweep
+
+FILE = ".drawn.json"  # in the sweep's folder
+
+
+def drawn(sweep: Sweep, frame: pd.DataFrame) -> list[Path]:
+    """The figures and, last, the page of a sweep, if they are what would be drawn from its points
+    now; else nothing. `frame`: of `frame` in data/sweep_data.py."""
+    try:
+        said = json.loads((sweep.folder / FILE).read_text(encoding="utf-8"))
+        paths = [sweep.folder / name for name in said["files"]]
+        same = said == _note(sweep, frame, paths)
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return paths if same else []
+
+
+def note(sweep: Sweep, frame: pd.DataFrame, paths: Iterable[Path]) -> None:
+    """Says in the sweep's folder that these files have been drawn: figures and, last, the page."""
+    path = sweep.folder / FILE
+    path.write_text(json.dumps(_note(sweep, frame, paths)), encoding="utf-8")
+    hand_over(path)
+
+
+def _note(sweep: Sweep, frame: pd.DataFrame, paths: Iterable[Path]) -> dict[str, Any]:
+    files = {}
+    for path in paths:
+        status = path.stat()
+        files[str(path.relative_to(sweep.folder))] = [status.st_size, status.st_mtime_ns]
+    return {"made_from": _made_from(sweep, frame), "files": files}
+
+
+def _made_from(sweep: Sweep, frame: pd.DataFrame) -> str:
+    """A hash of all that figures and page depend on: the points and their runs (whose content stays
+    as it is once they have ended), their numbers, the width of figures, and the code."""
+    content = [_code(), repr(plot_style.width_of(0.0)), sweep.name, repr(sweep.keys)]
+    content += [repr(sweep.figure), repr(sweep.axis), frame.to_csv(index=False)]
+    for point in sweep.points:
+        content += [point.key, point.system, repr(point.values)]
+        if (results := point.results) is not None:
+            told = (results.state, results.fidelity, results.reasons, results.notice)
+            content.append(f"{results.folder.name} {told!r}")
+    return hashlib.sha256("\0".join(content).encode()).hexdigest()
+
+
+@functools.cache
+def _code() -> str:
+    """A hash of the code that draws, and of the libraries' versions."""
+    folders = [Path(__file__).parent, Path(systems.__file__).parent]
+    sources = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    sources = [path for path in sources if "__pycache__" not in path.parts]
+    whole = hashlib.sha256()
+    for path in [*sources, Path(text_table.__file__)]:
+        whole.update(path.name.encode() + b"\0" + path.read_bytes())
+    for library in ("matplotlib", "numpy", "pandas", "plotly"):
+        whole.update(version(library).encode())
+    return whole.hexdigest()
