@@ -2,12 +2,14 @@
 
     sudo .venv/bin/python bench/allreduce.py [--systems esa,atp] [--ranks 4,8]
                                       [--megabytes 1,10,100] [--rates 100,1000,0] [--rounds N]
+                                      [--values 64,256,1024] [--loss PERCENT]
 
 Ranks on one switch sum a float32 array, each in a network namespace of its own: first through the
-backend's job, then through gloo's ring on links of the same rate (Mbit/s; 0: without a limit). A
-round begins with a barrier and ends when the rank has the sum; its time is the slowest rank's. The
-table has the median round, the array's bytes over that time, and the least time that the links
-allow, header bytes counted:
+backend's job, then through gloo's ring on links of the same rate (Mbit/s; 0: without a limit), of
+which each may lose packets (`--loss`). `--values` is the number of values of the job's packets;
+gloo has packets of 1500 bytes. A round begins with a barrier and ends when the rank has the sum;
+its time is the slowest rank's. The table has the median round, the array's bytes over that time,
+and the least time that the links allow, header bytes counted:
 
 - INA: each rank sends the packets of docs/training.md ("Bytes") once, and gets as many.
 - gloo: each rank sends 2 (W - 1) / W of the array, in TCP segments of 1448 bytes in frames of 1514.
@@ -35,11 +37,12 @@ from testbed.experiment.program_jobs import block_fragments  # noqa: E402
 from testbed.protocols import sizes  # noqa: E402
 from testbed.results import find, read  # noqa: E402
 
-VALUES = 64  # of a packet
+GLOO_VALUES = 64  # of the packets of the job beside it, so that links carry 1500 bytes
 EXPERIMENT = """
 name: allreduce
 topology: {{kind: star, hosts: {hosts}}}
 {links}
+values_per_packet: {values}
 system: {{name: {system}}}
 {memory}
 timeout: 600 s
@@ -93,29 +96,34 @@ else:
 """
 
 
-def least_s(way: str, ranks: int, count: int, rate_mbps: float) -> float:
-    """The time in which links of a rate carry what a rank must send; 0 without a limit."""
+def least_s(way: str, ranks: int, count: int, rate_mbps: float, values: int = 64) -> float:
+    """The time in which links of a rate carry what a rank must send; 0 without a limit. values: of
+    a packet."""
     if not rate_mbps:
         return 0.0
     if way == "gloo":
         payload = 2 * (ranks - 1) / ranks * 4 * count
         return payload / 1448 * 1514 * 8 / (rate_mbps * 1e6)
-    block = VALUES * block_fragments(ranks, VALUES)
+    block = values * block_fragments(ranks, values)
     blocks = -(-count // block)
-    packets = -(-prelude.prelude_words(ranks, blocks) // VALUES) + -(-count // VALUES)
-    frame = sizes.frame_bytes(VALUES, sizes.bitmap_width(ranks))
+    packets = -(-prelude.prelude_words(ranks, blocks) // values) + -(-count // values)
+    frame = sizes.frame_bytes(values, sizes.bitmap_width(ranks))
     share = 2 * (ranks - 1) / ranks if way == "ring" else 1.0
     return share * packets * frame * 8 / (rate_mbps * 1e6)
 
 
-def run(way: str, options: argparse.Namespace, ranks: int, rate_mbps: float, folder: Path):
-    """{count: median seconds} and the run's fidelity. way: a system, or gloo."""
+def run(
+    way: str, values: int, options: argparse.Namespace, ranks: int, rate_mbps: float, folder: Path
+):
+    """{count: median seconds} and the run's fidelity. way: a system, or gloo. values: of a
+    packet."""
     counts = [int(float(each) * 1e6 / 4) for each in options.megabytes.split(",")]
     program = ["rank.py", "gloo" if way == "gloo" else "ina", options.rounds, *counts]
     system = "esa" if way == "gloo" else way
     text = EXPERIMENT.format(
         hosts=ranks + 1,
-        links=f"links: {{bandwidth: {rate_mbps:g} Mbit/s}}" if rate_mbps else "",
+        links=links(rate_mbps, options.loss),
+        values=values,
         system=system,
         memory=MEMORY.get(system, "memory: {aggregators: 4096}"),
         ranks=ranks,
@@ -123,6 +131,13 @@ def run(way: str, options: argparse.Namespace, ranks: int, rate_mbps: float, fol
     )
     slowest, fidelity = measured(folder, RANK, text)
     return {count: slowest[f"seconds_{count}"] for count in counts}, fidelity
+
+
+def links(rate_mbps: float, loss_percent: float) -> str:
+    """The key `links` of the experiment file."""
+    given = [f"bandwidth: {rate_mbps:g} Mbit/s"] if rate_mbps else []
+    given += [f"loss: {loss_percent:g} %"] if loss_percent else []
+    return f"links: {{{', '.join(given)}}}" if given else ""
 
 
 def measured(folder: Path, rank: str, experiment: str) -> tuple[dict[str, float], str | None]:
@@ -146,26 +161,30 @@ def main() -> None:
     parser.add_argument("--ranks", default="4,8", help="comma-separated")
     parser.add_argument("--megabytes", default="1,10,100", help="of the array, comma-separated")
     parser.add_argument("--rates", default="100,1000,0", help="Mbit/s; 0: without a limit")
+    parser.add_argument("--values", default="64", help="of a packet, comma-separated")
+    parser.add_argument("--loss", type=float, default=0.0, metavar="PERCENT", help="of each link")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
           f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}")  # fmt: skip
-    ways = options.systems.split(",")
+    each = [int(values) for values in options.values.split(",")]
+    ways = [(system, values) for system in options.systems.split(",") for values in each]
     if importlib.util.find_spec("torch"):
-        ways.append("gloo")
+        ways.append(("gloo", GLOO_VALUES))
     else:
         print("no PyTorch (pip install '.[torch]'): gloo is left out")
-    print(f"{'way':10}{'ranks':>6}{'Mbit/s':>8}{'MB':>6}{'s':>10}{'MB/s':>8}{'least s':>10}"
-          f"{'of it':>7}  fidelity")  # fmt: skip
+    print(f"{'way':10}{'values':>7}{'ranks':>6}{'Mbit/s':>8}{'MB':>6}{'s':>10}{'MB/s':>8}"
+          f"{'least s':>10}{'of it':>7}  fidelity")  # fmt: skip
     for rate in map(float, options.rates.split(",")):
         for ranks in map(int, options.ranks.split(",")):
-            for way in ways:
+            for way, values in ways:
                 with tempfile.TemporaryDirectory() as folder:
-                    found, fidelity = run(way, options, ranks, rate, Path(folder))
+                    found, fidelity = run(way, values, options, ranks, rate, Path(folder))
                 for count, seconds in found.items():
-                    least = least_s(way, ranks, count, rate)
+                    least = least_s(way, ranks, count, rate, values)
                     ratio = f"{seconds / least:.2f}" if least else "-"
-                    print(f"{way:10}{ranks:6}{rate or float('inf'):8g}{4e-6 * count:6g}"
+                    shown = "-" if way == "gloo" else values
+                    print(f"{way:10}{shown:>7}{ranks:6}{rate or float('inf'):8g}{4e-6 * count:6g}"
                           f"{seconds:10.3f}{4e-6 * count / seconds:8.2f}{least:10.3f}{ratio:>7}"
                           f"  {fidelity}", flush=True)  # fmt: skip
 

@@ -15,7 +15,10 @@ from tests.support.paths import ROOT
 
 BENCH = ROOT / "bench"
 SMALL = {
-    "allreduce": [["--ranks", "2", "--megabytes", "0.01", "--rates", "100", "--rounds", "1"]],
+    "allreduce": [
+        ["--ranks", "2", "--megabytes", "0.01", "--rates", "100", "--rounds", "1"]
+        + ["--values", "256", "--loss", "1"]
+    ],
     "architectures": [["--rounds", "1", "--repeats", "1"]],
     "bmv2": [["experiment", "--rounds", "1"]],
     "end_to_end": [["--rounds", "1", "--scale", "0.002"]],
