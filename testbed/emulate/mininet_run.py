@@ -174,6 +174,8 @@ class Repetition:
         )
         specs = host_specs(self.setup)
         namespaces = {name: process.pid for name, process in session.network.holders.items()}
+        for name in FOR_RESULTS:  # while the pool loads the protocols, which takes longer
+            importlib.import_module(name)
         session.pool.wait_ready()
         self._hosts = HostGroup(
             specs,
@@ -193,8 +195,6 @@ class Repetition:
         self._flows = FlowGroup(
             self.setup.flows, self.topology, session.nodes, namespaces, session.logs, number
         )
-        for name in FOR_RESULTS:  # while the hosts get ready
-            importlib.import_module(name)
         self.hosts.wait_ready()
         self.flows.wait_ready()
         session.note_processes()
