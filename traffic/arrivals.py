@@ -14,6 +14,7 @@ left out. This module only takes the file apart; the meaning of cells is the exp
 from __future__ import annotations
 
 import csv
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,8 +48,13 @@ def kinds(seed: int, jobs: int, weights: Sequence[int]) -> list[int]:
 def lengths(seed: int, ranges: Sequence[tuple[int, int, float]]) -> list[int]:
     """The number of iterations of each job: drawn from (smallest, largest, tail) of its kind, see
     Stream.pareto."""
+    return list(_lengths(seed, tuple(ranges)))
+
+
+@functools.lru_cache(maxsize=16)  # the points of a sweep have the same jobs, and drawing takes long
+def _lengths(seed: int, ranges: tuple[tuple[int, int, float], ...]) -> tuple[int, ...]:
     stream = Stream(seed, LENGTHS)
-    return [stream.pareto(*each) for each in ranges]
+    return tuple(stream.pareto(*each) for each in ranges)
 
 
 def sizes(seed: int, choices: Sequence[Sequence[int]]) -> list[int]:

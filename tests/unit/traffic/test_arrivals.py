@@ -34,6 +34,23 @@ def test_streams_do_not_shift_each_other():
     assert sum(drawn) / 4000 == pytest.approx(0.75, abs=0.03)
 
 
+def test_equal_jobs_are_drawn_once(monkeypatch):
+    drawn = []
+
+    def counted(stream, *given):
+        drawn.append(given)
+        return pareto(stream, *given)
+
+    pareto = Stream.pareto
+    monkeypatch.setattr(Stream, "pareto", counted)
+    first = lengths(77, [(4, 400, 1.1)] * 3)
+    first.append(0)  # the caller's own list
+    assert lengths(77, [(4, 400, 1.1)] * 3) == first[:3]
+    assert len(drawn) == 3
+    assert lengths(78, [(4, 400, 1.1)] * 3) != first[:3]
+    assert len(drawn) == 6
+
+
 def test_lengths_are_heavy_tailed():
     for tail in (0.5, 1.0, 2.0):
         drawn = lengths(5, [(1, 99, tail)] * 4000)
