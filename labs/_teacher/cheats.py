@@ -753,7 +753,7 @@ class Worker(Worker):
         "intervals as wide as the world",
         "a wide interval is never wrong",
         frozenset({"numbers", "holds"}),
-        (("half_width: 0.0918}", "half_width: 100}"),),
+        (("half_width: 0.146}", "half_width: 100}"),),
         file="answers.yaml",
     ),
     Cheat(
@@ -822,6 +822,34 @@ class Host(Host):
         return [Agreeable(b"nothing") for _ in super().poll(now_ns)]
 """,
         file="host.py",
+    ),
+    Cheat(
+        "lab14_interoperation",
+        "a checksum without carries",
+        "the sum of a header's words was always small",
+        frozenset({"hosts_plain", "hosts_lossy"}),
+        (("    while total >> 16:\n", "    while False:\n"),),
+        file="host.py",
+    ),
+    Cheat(
+        "lab14_interoperation",
+        "timeouts that never double",
+        "nobody looked when a host sends again",
+        frozenset({"hosts_lossy", "together"}),
+        (("min(2 * self.wait[n], MOST_NS)", "self.wait[n]"),),
+        file="host.py",
+    ),
+    Cheat(
+        "lab12_scheduler",
+        "reminders without an answer",
+        "a PS that gets no answer asks again",
+        frozenset({"as_good_as_esa"}),
+        (
+            (
+                "                    hdr.agg.kind = NOTHING;\n",
+                "                    leaves = 0;\n                    drop();\n",
+            ),
+        ),
     ),
     Cheat(
         "lab14_interoperation",

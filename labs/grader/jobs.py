@@ -11,6 +11,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, numbers, total
@@ -84,7 +85,9 @@ class Job:
 
     def reminder(self, number: int, slot: int) -> Packet:
         fields = {"job": self.number, "number": number, "slot": slot}
-        return agg(self.server, "switch", kind=REMINDER, **fields)
+        made = agg(self.server, "switch", kind=REMINDER, **fields)
+        made[UDP].chksum = None  # the right one, which does not fit what the switch puts in
+        return made
 
     def plain(self, who: int, number: int, slot: int, priority: int = 0) -> bytes:
         """The frame of a gradient whose values are all 1. Where a check sends hundreds, scapy would
@@ -151,6 +154,17 @@ def draw_jobs(t: Bench, fewest: int = 3, most: int = 5) -> list[Job]:
         workers = tuple(t.random.sample(range(32), count))
         made.append(Job(name, workers, tuple(own), server, group))
     return made
+
+
+def strangers(t: Bench, jobs: Sequence[Job]) -> list[tuple[str, Packet]]:
+    """Packets with which a switch of these jobs has nothing to do, and what they are."""
+    job = t.random.choice(jobs)
+    known = {each.number for each in jobs}
+    packets = [job.gradient(0, draw_values(t), slot=t.random.randrange(SLOTS)) for _ in range(3)]
+    packets[0][Agg].job = t.random.choice([n for n in range(256) if n not in known])
+    packets[1][Agg].kind = t.random.randrange(5, 256)
+    packets[2][UDP].dport = t.random.randrange(1024, 18767)
+    return list(zip(("another job's", "of another kind", "not for agg"), packets, strict=True))
 
 
 def draw_number(t: Bench) -> int:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from testbed.labs.grader.bench import Bench, Failure
-from testbed.labs.grader.jobs import PORTS, SLOTS, VALUES
+from testbed.labs.grader.jobs import PORTS, SLOTS, VALUES, strangers
 from testbed.labs.grader.lab import Lab
 from testbed.labs.lab12_scheduler.workload import Result, Workload, draw, run, set_up
 
@@ -69,6 +69,13 @@ def compare(t: Bench, baseline: str, count: int, least: float) -> None:
 
 @LAB.check(10, "Every sum is right: each worker is in it once", virtual=True)
 def exact(t: Bench) -> None:
+    switch, workload = t.switch(), draw(t.random.getrandbits(48))
+    set_up(switch, workload)
+    jobs = [load.job for load in workload.loads]
+    for what, packet in strangers(t, jobs):
+        t.case = f"a packet that is {what}"
+        switch.expect(jobs[0].ports[0], packet, {}, "no job has sent this")
+    t.case = ""
     for _ in range(2):
         made = scheduled(t, draw(t.random.getrandbits(48)))
         if made.astray:

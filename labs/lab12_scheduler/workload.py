@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 from testbed.labs.grader.bench import PACKET_GAP_NS, Failure, Switch
 from testbed.labs.grader.jobs import AT_AGG, HEADER, SLOTS, VALUES, Job, header
-from testbed.labs.grader.packets import GRADIENT, NOTHING, RESULT, wrapped
+from testbed.labs.grader.packets import GRADIENT, NOTHING, REMINDER, RESULT, wrapped
 
 JOBS, FRAGMENTS = 3, 32
 PS_PACKETS = 1  # that a PS takes in, in a tick
 PATIENCE = 10  # ticks until a reminder
 MOST_TICKS = 600
+AT_IP, AT_UDP = 14, 34
 AT_VALUES = AT_AGG + HEADER.size
 ROW = struct.Struct(f"!{VALUES}i")
 
@@ -113,6 +114,12 @@ class _State:
         return [wrapped(sum(column)) for column in zip(*self.values[number], strict=True)]
 
 
+def lengths_fit(data: bytes) -> bool:
+    """The headers of IP and UDP say how long a frame is."""
+    ip, udp = (int.from_bytes(data[at : at + 2], "big") for at in (AT_IP + 2, AT_UDP + 4))
+    return len(data) - AT_IP == ip and len(data) - AT_UDP == udp
+
+
 @dataclass(frozen=True)
 class Result:
     """The outcome of a scheduler: the end of each job (ticks since its begin), packets
@@ -154,10 +161,15 @@ class _Run:
         for self.tick in range(1, MOST_TICKS):
             packets = [packet for state in self.states for packet in self.turn(state)]
             self.rng.shuffle(packets)
+            self.asked = {(port, header(d)[3]) for port, d in packets if header(d)[0] == REMINDER}
             begin = self.switch.now_ns
             timed = [(begin + PACKET_GAP_NS * (n + 1), *p) for n, p in enumerate(packets)]
             for _, port, data in self.switch.burst(timed):
                 self.arrived(port, data)
+            if self.asked:
+                text = "a PS gets no answer to its reminder"
+                port, number = next(iter(self.asked))
+                raise Failure(f"{text}: fragment {number}, port {port}", case=text)
             for state in self.states:
                 if not state.end and all(len(r) == FRAGMENTS for r in state.results):
                     state.end = self.tick
@@ -199,7 +211,7 @@ class _Run:
         _, _, owner, number, bitmap = header(data)
         number -= state.load.first
         state.packets += 1
-        short = len(data) < AT_VALUES + ROW.size
+        short = len(data) < AT_VALUES + ROW.size or not lengths_fit(data)
         if owner != job.number or not 0 <= number < FRAGMENTS or short:
             text = "a PS gets a packet that is not for it"
             raise Failure(text, got=[(job.server, data)], case=text)
@@ -224,6 +236,8 @@ class _Run:
 
     def arrived(self, port: int, data: bytes) -> None:
         kind, _, owner, number, _ = header(data)
+        if kind in (GRADIENT, NOTHING):
+            self.asked.discard((port, number))
         if kind == GRADIENT and port in self.by_server:
             self.by_server[port].queue.append(data)
         elif kind == RESULT and port in self.by_port:

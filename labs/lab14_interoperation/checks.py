@@ -11,7 +11,7 @@ import struct
 
 from testbed.labs.grader.bench import Bench, Switch, first_number, numbers
 from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import SWITCH_IP, SWITCH_MAC, as_number, host_ip, host_mac
+from testbed.labs.grader.packets import SWITCH_MAC, as_number, host_mac
 from testbed.labs.lab14_interoperation.network import (
     US,
     AnyHost,
@@ -24,8 +24,10 @@ from testbed.labs.lab14_interoperation.wire import (
     AT_AGG,
     AT_UDP,
     SLOTS,
+    SWITCH_IP,
     VALUES,
     Setting,
+    host_ip,
 )
 
 LAB = Lab(

@@ -31,6 +31,7 @@ US, MS = 1_000, 1_000_000
 FIRST_NS, MOST_NS = 1 * MS, 64 * MS  # our hosts' timeouts
 LIMIT_NS = 2000 * MS
 LATEST = 7  # a copy is up to 2^7 delays later
+DOUBLED = (1.8, 2.2)
 MOST_PACKETS = 20  # per fragment and host, on average
 SWITCH, HOST = "switch", "host"
 
@@ -203,6 +204,7 @@ class Network:
         self.events: list[tuple[int, int, str, int, bytes]] = []
         self.order, self.wakes = 0, [0] * count
         self.results = [set() for _ in range(count)]
+        self.sent: dict[tuple[int, int], list[int]] = {}  # (host, fragment): times of its packets
         for who in range(count):
             self._turn(who, None)
         while self.events and self.events[0][0] <= LIMIT_NS and not self._done():
@@ -273,6 +275,13 @@ class Network:
             raise Broken(HOST, "it sends a fragment while its slot is in use", f"{fragment}")
         if fragment in self.results[who]:
             raise Broken(HOST, "it sends a fragment whose result it has", f"{fragment}")
+        times = self.sent.setdefault((who, fragment), [])
+        times.append(self.now)
+        if len(times) > 2:
+            one, two = times[-2] - times[-3], times[-1] - times[-2]
+            if not min(DOUBLED[0] * one, 0.9 * MOST_NS) <= two <= DOUBLED[1] * one:
+                told = f"fragment {fragment}: {one / MS:g} ms, then {two / MS:g} ms"
+                raise Broken(HOST, "its timeouts do not double", told)
         self.packets += 1
         if self.packets > MOST_PACKETS * setting.fragments * len(self.hosts):
             raise Broken(HOST, "it sends too much", f"{self.packets} packets")

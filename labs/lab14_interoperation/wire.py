@@ -12,15 +12,15 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scapy.packet import Packet
+
 from testbed.labs.grader.packets import (
     GRADIENT,
     PORT_AGG,
     RESULT,
-    SWITCH_IP,
     SWITCH_MAC,
     agg,
     as_number,
-    host_ip,
     host_mac,
 )
 
@@ -38,6 +38,13 @@ AT_VALUES = AT_AGG + AGG.size
 SIZE = AT_VALUES + ROW.size
 IPV4, PROTOCOL_UDP, NO_OPTIONS = 0x0800, 17, 0x45
 FRAGMENT = 0x3FFF  # more fragments, and the offset
+# Addresses so large that the sum of a header's words has carries, which a checksum must not forget.
+NETWORK = "250.251.252"
+SWITCH_IP = f"{NETWORK}.254"
+
+
+def host_ip(number: int) -> str:
+    return f"{NETWORK}.{number}"
 
 
 @dataclass(frozen=True)
@@ -92,12 +99,18 @@ def checksum(header: bytes) -> int:
 
 @functools.cache
 def _template(port: int) -> bytes:
-    return bytes(agg(port, "switch", kind=GRADIENT, values=[0] * VALUES))
+    return _addressed(agg(port, "switch", kind=GRADIENT, values=[0] * VALUES), port, True)
 
 
 @functools.cache
 def _result_template(port: int) -> bytes:
-    return bytes(agg("switch", port, kind=RESULT, values=[0] * VALUES))
+    return _addressed(agg("switch", port, kind=RESULT, values=[0] * VALUES), port, False)
+
+
+def _addressed(made: Packet, port: int, to_switch: bool) -> bytes:
+    ends = (host_ip(port), SWITCH_IP) if to_switch else (SWITCH_IP, host_ip(port))
+    made["IP"].src, made["IP"].dst = ends
+    return bytes(made)
 
 
 def gradient(

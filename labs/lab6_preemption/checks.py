@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, Failure, Switch, total
@@ -23,6 +24,7 @@ from testbed.labs.grader.jobs import (
     flagged,
     header,
     other_numbers,
+    strangers,
 )
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import GRADIENT, NOTHING, Agg
@@ -99,12 +101,12 @@ def content(packet: Packet, job: Job, number: int, bitmap: int, values: Sequence
     return made
 
 
-def evict(t: Bench, pool: Pool, far: bool = False) -> Eviction:
+def evict(t: Bench, pool: Pool, far: bool = False, more: int = 1) -> Eviction:
     """All of our workers but one have sent; a gradient of the other job is to come, which is more
-    urgent by one, or `far` more: its priority has the top bit, and ours has not."""
+    urgent by `more`, or `far` more: its priority has the top bit, and ours has not."""
     *others, last = pool.order(pool.ours)
-    priority = t.random.randrange(2, 128 if far else 255)
-    urgent = t.random.randrange(128, 256) if far else priority + 1
+    priority = t.random.randrange(2, 126 if far or more > 1 else 255)
+    urgent = t.random.randrange(128, 256) if far else priority + more
     old = pool.give(others, priority)
     new = t.random.randrange(len(pool.theirs.workers))
     number = pool.number + t.random.randrange(2, 1000)
@@ -117,6 +119,14 @@ def evict(t: Bench, pool: Pool, far: bool = False) -> Eviction:
 @LAB.check(5, "A complete sum leaves, and its slot is free at once")
 def complete(t: Bench) -> None:
     pool = start(t)
+    for what, packet in strangers(t, [pool.ours, pool.theirs]):
+        t.case = f"a packet that is {what}"
+        pool.switch.expect(pool.ours.ports[0], packet, {}, "no job has sent this")
+    t.case = "another fragment in another slot"
+    number, other = pool.number + 1, (pool.slot + t.random.randrange(1, SLOTS)) % SLOTS
+    packet = pool.theirs.gradient(0, draw_values(t), number, other, 0, 1)
+    pool.switch.expect(pool.theirs.ports[0], packet, {}, "its slot is free")
+    t.case = ""
     job, priority = pool.ours, t.random.randrange(2, 256)
     sent = [draw_values(t) for _ in job.workers]
     *others, last = pool.order(job)
@@ -176,12 +186,17 @@ def home(t: Bench) -> None:
 @LAB.check(10, "After a swap the new fragment is in the slot, with its values and its worker's bit")
 def newcomer(t: Bench) -> None:
     pool = start(t)
-    e, job = evict(t, pool), pool.theirs
+    e, job = evict(t, pool, more=2), pool.theirs
     number, priority = int(e.packet[Agg].number), int(e.packet[Agg].priority)
     pool.switch.send(job.ports[e.new], e.packet)
     t.case = "the same gradient again"
     why = f"worker {job.workers[e.new]} of job {job.number} came with the swap; it is in the sum"
     pool.switch.expect(job.ports[e.new], e.packet, {}, why)
+    t.case = "a fragment that is more urgent than the old one, and less than the new one"
+    ours, urgent = pool.ours, pool.gradient(pool.ours, 0, draw_values(t), number + 1, priority - 1)
+    leaving = {ours.server: flagged(urgent, COLLISION)}
+    why = f"the slot has the new fragment's priority, {priority}"
+    pool.switch.expect(ours.ports[0], urgent, leaving, why, ignore=["IP.chksum"])
     t.case = "the other workers' gradients"
     *others, last = [who for who in pool.order(job) if who != e.new]
     values = [e.packet[Agg].values]
@@ -266,7 +281,8 @@ def remind(t: Bench) -> None:
     packet = ours.reminder(pool.number, pool.slot)
     want = content(packet, ours, pool.number, e.old.bitmap, e.old.sums)
     why = "the PS has asked for this sum, and gets it as it is"
-    only = ["Agg.flags", *SUM, "IP.len", "UDP.len"]
+    want[UDP].chksum = 0
+    only = ["Agg.flags", *SUM, "IP.len", "UDP.len", "UDP.chksum"]
     leaving = {ours.server: flagged(want, PARTIAL)}
     pool.switch.expect(ours.server, packet, leaving, why, only=only)
     packet = pool.gradient(pool.theirs, 0, draw_values(t), 2, 1)

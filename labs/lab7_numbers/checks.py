@@ -148,6 +148,7 @@ def overflow(t: Bench) -> None:
 def scales(t: Bench) -> None:
     p = t.python()
     cases = [(1.0, 1), (1.0, 2), (1.0, 3), (0.7, 8), (1000.0, 5), (2.0**-20, 64)]
+    cases.append((LARGEST / 2.0**31, 1))  # as large as int32 allows, and no larger
     cases += [(10 ** t.random.uniform(-6, 6), t.random.randrange(1, 257)) for _ in range(40)]
     for largest, workers in cases:
         scale = float(p.function("safe_scale", largest, workers))

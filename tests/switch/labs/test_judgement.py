@@ -10,13 +10,20 @@ import struct
 import pytest
 
 from testbed.labs._teacher import solution
-from testbed.labs._teacher.rehearse import differences, load, marked, write_class
+from testbed.labs._teacher.rehearse import (
+    MOST,
+    OTHER,
+    differences,
+    load,
+    marked,
+    write_class,
+)
 from testbed.labs.grader import box
 from testbed.labs.grader import mark as marking
 from testbed.labs.grader.box import Box, BoxDied, NotJudged, remove, scratch_folder
 from testbed.labs.grader.commands import main
 from testbed.labs.grader.grade import Grade, Outcome, grade
-from testbed.labs.grader.lab import find_lab
+from testbed.labs.grader.lab import find_lab, lab_names
 from testbed.labs.grader.mark import Mark, mark, submissions
 from testbed.labs.grader.seeds import Seed
 from tests.support.hostile_submission import NO_SANDBOX
@@ -210,11 +217,30 @@ def test_a_class_has_the_same_marks_on_a_busy_machine(monkeypatch, tmp_path):
     assert differences(idle, busy) == []
 
 
+# Labs whose gradings take long are marked by the command alone.
+FAST = [n for n in lab_names() if n not in ("lab9_routing", "lab12_scheduler", "lab13_measuring")]
+
+
+@pytest.mark.parametrize(
+    "students, labs",
+    [(2, ["lab2_aggregation"]), pytest.param(30, FAST, marks=pytest.mark.slow)],
+)
+def test_a_class_marked_twice_has_the_same_marks_and_nearly_with_other_numbers(
+    students, labs, tmp_path
+):
+    write_class(tmp_path, students, labs)
+    one, again, other = marked(tmp_path), marked(tmp_path), marked(tmp_path, secret=OTHER)
+    assert differences(one, again) == []
+    assert differences(one, other, MOST) == []
+
+
 def test_marks_that_differ_are_told():
     lab = find_lab("7")
     good, bad = Outcome(lab.checks[0], "pass"), Outcome(lab.checks[0], "fail")
     one, other = (Mark("ada", lab, p, 80, 0, Grade(lab, [o])) for p, o in ((10, good), (0, bad)))
-    assert differences([one], [one]) == []
+    assert differences([one], [one]) == [] == differences([one], [one], 2)
+    near = Mark("ada", lab, 8.5, 80, 0, Grade(lab, [bad]))
+    assert differences([one], [near], 2) == [] and len(differences([one], [near], 1)) == 1
     assert differences([one], [other]) == [
         "ada, lab7_numbers: 10 and 0 points (rounding pass/fail)"
     ]

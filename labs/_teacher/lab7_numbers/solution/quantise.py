@@ -31,11 +31,9 @@ def switch_add(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def safe_scale(largest: float, workers: int) -> float:
     """The largest power of two with which no sum of `workers` values, each at most `largest` in
     size, leaves the range of int32."""
-    scale = 2.0 ** np.floor(np.log2(LARGEST / (workers * largest)))
+    scale = 2.0 ** (np.floor(np.log2(LARGEST / (workers * largest))) + 2)  # too large
     while workers * np.rint(largest * scale) > LARGEST:
         scale /= 2
-    while workers * np.rint(largest * scale * 2) <= LARGEST:
-        scale *= 2
     return float(scale)
 
 
