@@ -17,6 +17,9 @@ from testbed.config.yaml_document import read_yaml
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment.load import read_file
 from testbed.netfile.network_schema import Check, LinkEntry, Net, NetworkFile
+from testbed.netfile.virtual_plan import VirtualProblems
+from testbed.netfile.virtual_plan import given as is_given
+from testbed.netfile.virtual_schema import CONDITIONS
 from testbed.topology import Topology, TopologyError
 
 COMMANDS = ("ping", "run", "start")
@@ -26,10 +29,12 @@ COMMANDS = ("ping", "run", "start")
 class NetworkPlan:
     """A network file that makes sense. `programs`: the P4 file of each switch. `topology`: hosts,
     switches and links in the file's order; `ports`: of each link, the number at each end (None:
-    the next that is free); `folder`: of the file."""
+    the next that is free); `path`: of the file, `folder`: where it lies; `file`: what it says."""
 
     name: str
+    path: Path
     folder: Path
+    file: NetworkFile
     net: Net
     checks: tuple[Check, ...]
     programs: dict[str, Path]
@@ -98,8 +103,11 @@ class _Plan:
                     ("network", "hosts", host), f"a host has one link, {host} has {len(links)}"
                 )
         programs = dict(self._programs(net))
-        for index, check in enumerate(self.file.checks):
+        virtual = self.file.runtime == "virtual"
+        for index, check in enumerate(() if virtual else self.file.checks):
             self._check(("checks", index), check)
+        if not self.problems:
+            self.problems += VirtualProblems(self.file, self.topology).found()
         for name, switch in net.switches.items():
             if switch.cpu_port is not None and switch.p4runtime is None:
                 where = ("network", "switches", name, "cpu_port")
@@ -107,7 +115,9 @@ class _Plan:
         name = self.file.name or self.path.stem
         plan = NetworkPlan(
             name,
+            self.path,
             self.path.absolute().parent,
+            self.file,
             net,
             self.file.checks,
             programs,
@@ -161,6 +171,8 @@ class _Plan:
 
     def _check(self, path: tuple, check: Check) -> None:
         given = [name for name in COMMANDS if getattr(check, name) is not None]
+        if not given and any(is_given(check, key) for key in CONDITIONS):
+            return  # of virtual time
         if len(given) != 1:
             self._problem(path, "a check has one of the keys ping, run, start")
             return

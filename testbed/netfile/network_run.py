@@ -32,7 +32,12 @@ def check_network(path: Path) -> int:
     """Check a network file, its programs and its entries, and print the result. Raises
     UserError."""
     plan = load_network(path)
-    warnings = dry_run(plan)
+    if plan.file.runtime == "virtual":
+        from testbed.netfile.virtual_command import check_virtual
+
+        warnings = check_virtual(plan)
+    else:
+        warnings = dry_run(plan)
     net = plan.net
     entries = sum(len(each.entries) for each in net.switches.values())
     print(
@@ -44,12 +49,12 @@ def check_network(path: Path) -> int:
     return 0
 
 
-def run_network(path: Path, prompt: str | None = None) -> int:
+def run_network(plan: NetworkPlan, prompt: str | None = None) -> int:
     """Bring the network up, carry out the checks; exit code 1 when one does not hold. prompt: the
     time at which Mininet's prompt opens, "before" the checks or "after" them.
 
     Raises UserError before anything is built, and RunError."""
-    plan = load_network(path)
+    path = plan.path
     for warning in dry_run(plan):
         print(f"warning: {warning}", file=sys.stderr)
     from testbed.machine.preflight import require_machine

@@ -12,11 +12,21 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from testbed.config.fields import ANY_TEXT, NAME, Flag, Kind, Section, Text, Whole
+from testbed.config.fields import ANY_TEXT, NAME, Choice, Flag, Kind, Section, Text, Whole
 from testbed.config.units import FieldError, describe
 from testbed.experiment.schema_links import LinkSettings
+from testbed.netfile.virtual_schema import (
+    MAC,
+    MAX_FLOWS,
+    OBJECT,
+    Answer,
+    Change,
+    FlowEntry,
+    Reading,
+    VirtualChecks,
+    VirtualSettings,
+)
 
-MAC = Text(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", "a MAC address, such as 08:00:00:00:01:11")
 ADDRESS = Text(
     r"\d{1,3}(\.\d{1,3}){3}/\d{1,2}", "an IPv4 address with its prefix, such as 10.0.1.1/24"
 )
@@ -81,7 +91,17 @@ class Host(Section):
     ip: Annotated[str, ADDRESS] = Field(description="IPv4 address and prefix length.")
     mac: Annotated[str, MAC] | None = Field(default=None, description="MAC address.")
     commands: tuple[PlainText, ...] = Field(
-        default=(), description="Shell commands that are run in the host once the network is up."
+        default=(),
+        description="Shell commands that are run in the host once the network is up. In virtual"
+        " time only those that set routes and neighbours.",
+    )
+    answer: Answer | None = Field(
+        default=None, description="In virtual time: it sends packets of flows back."
+    )
+    class_: Annotated[str, OBJECT] | None = Field(
+        default=None,
+        alias="class",
+        description="In virtual time: a Python class that is the host, FILE.py:NAME.",
     )
 
 
@@ -160,6 +180,21 @@ class LinkEntry(LinkSettings):
         Field(description="Its two ends: a host, or a switch and its port, such as s1-p2.")
     )
 
+    def shape(self, latency_ns: int = 0) -> tuple[int | float | None, ...]:
+        """The arguments of a switch's `port_shape`, in order. latency_ns: of the switch, which is
+        added to the delay."""
+        return (
+            self.bandwidth_bps or 0,
+            self.queue_packets,
+            None,
+            self.delay_ns + latency_ns,
+            self.jitter_ns,
+            self.loss,
+            self.duplicate,
+            self.reorder,
+            self.reorder_delay_ns,
+        )
+
 
 class Net(Section):
     """Hosts, switches and links."""
@@ -175,7 +210,7 @@ class Net(Section):
     links: tuple[LinkEntry, ...] = Field(description="Links.")
 
 
-class Check(Section):
+class Check(VirtualChecks):
     """Something that must hold, or a command; they are carried out in order."""
 
     ping: Annotated[Any, Pair()] = Field(
@@ -199,7 +234,23 @@ class NetworkFile(Section):
     """A network file."""
 
     name: Name | None = Field(default=None, description="A name; by default that of the file.")
+    runtime: Annotated[str, Choice(("mininet", "virtual"))] = Field(
+        default="mininet",
+        description="`mininet`: real hosts, with Linux's network; `virtual`: virtual time.",
+    )
     network: Net = Field(description="The network.")
+    virtual: VirtualSettings = Field(
+        default=VirtualSettings(), description="Of a run in virtual time."
+    )
+    flows: Annotated[tuple[FlowEntry, ...], Field(max_length=MAX_FLOWS)] = Field(
+        default=(), description="What hosts send in virtual time."
+    )
+    readings: tuple[Reading, ...] = Field(
+        default=(), description="Registers and counters that are read in virtual time."
+    )
+    changes: tuple[Change, ...] = Field(
+        default=(), description="What the control plane does in virtual time."
+    )
     checks: tuple[Check, ...] = Field(
         default=(), description="What must hold once it is up, in order."
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from testbed.netfile.load_network import NetworkPlan
-from testbed.netfile.network_schema import LinkEntry
 from testbed.network.mininet_network import Network
 from testbed.network.mininet_parts import Node
 from testbed.network.nodes import P4Switch, controller_options
@@ -81,23 +80,8 @@ def shape(network: PlainNetwork, switch: P4Switch) -> None:
             if ours.node is not switch:
                 continue
             port = switch.ports[ours]
-            calls.append(("port_shape", port, "egress", *_shape(settings)))
+            calls.append(("port_shape", port, "egress", *settings.shape()))
             if theirs.node.name in network.plan.net.hosts:
-                calls.append(("port_shape", port, "ingress", *_shape(settings)))
+                calls.append(("port_shape", port, "ingress", *settings.shape()))
     assert switch.client is not None, "the switch has been started"
     switch.client.batch(calls)
-
-
-def _shape(link: LinkEntry) -> tuple[int | float | None, ...]:
-    """The arguments of `port_shape`, in order."""
-    return (
-        link.bandwidth_bps or 0,
-        link.queue_packets,
-        None,
-        link.delay_ns,
-        link.jitter_ns,
-        link.loss,
-        link.duplicate,
-        link.reorder,
-        link.reorder_delay_ns,
-    )

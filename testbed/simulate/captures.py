@@ -19,7 +19,8 @@ from testbed.simulate import taps
 
 if TYPE_CHECKING:
     from testbed.runtimes.captured_ports import CapturedPort
-    from testbed.simulate.simulation import Simulation
+    from testbed.simulate.frame_world import FrameNodes
+    from testbed.simulate.world import Nodes
 
 _Packet = tuple[int, int, bytes]  # time in ns, direction, frame
 
@@ -51,17 +52,13 @@ class Captures:
             file.close()
 
     @contextlib.contextmanager
-    def of(self, simulation: Simulation) -> Iterator[None]:
+    def of(self, nodes: Nodes | FrameNodes, more: str = "") -> Iterator[None]:
         """Within, the packets of one repetition are written down, if `write` is called now and
-        then, and the others at the end."""
+        then, and the others at the end. `more`: which repetition it is."""
         if not self._wanted:
             yield
             return
-        setup = simulation.setup
         self._number += 1
-        more = ""
-        if setup.repetitions > 1:
-            more = f", repetition {setup.repetition + 1} of {setup.repetitions}"
         ports: dict[str, list[int]] = {}
         for each in self._wanted:
             key = each.switch, each.port
@@ -69,7 +66,7 @@ class Captures:
             self._seen[key], self._counted[key] = [], 0
             name = f"{each.switch}-eth{each.port}"
             self._files[key].write(pcapng.interface(name, each.title + more))
-        kept = taps.listen(simulation.nodes, ports, self._note)
+        kept = taps.listen(nodes, ports, self._note)
         try:
             yield
         finally:
@@ -78,10 +75,10 @@ class Captures:
                 file.write(pcapng.statistics(self._counted[key], 0, self._number))
             del kept
 
-    def write(self, simulation: Simulation) -> None:
-        """Write what has happened before the next event."""
+    def write(self, next_ns: int) -> None:
+        """Write what has happened before the next event, which is at `next_ns`."""
         if self._wanted:
-            self._write(simulation.parts.next_ns)
+            self._write(next_ns)
 
     def _note(self, switch: str, port: int, direction: int, time_ns: int, frame: bytes) -> None:
         self._seen[switch, port].append((time_ns, direction, frame))

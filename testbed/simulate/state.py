@@ -74,6 +74,7 @@ HOST = record(
     "discarded",  # frames that are not for it
     "background",  # 1: ends of flows, whose packets may be longer than a batch's rows
     "resumed_ns",  # end of its last pause that has begun
+    "raw",  # 1: its packets are whole frames, of which each is for it
 )
 
 # A row of World.switches: addresses of the traffic manager and of functions of tm.h

@@ -21,6 +21,7 @@ from p4engine.switch.traffic_manager_abi import Output
 from testbed.config.pcapng import INBOUND, OUTBOUND
 
 if TYPE_CHECKING:
+    from testbed.simulate.frame_world import FrameNodes
     from testbed.simulate.world import Nodes
 
 # (switch, port, INBOUND or OUTBOUND, time in ns, frame)
@@ -31,7 +32,9 @@ _CLEAR = CFUNCTYPE(None, c_void_p)
 _OUTPUTS = CFUNCTYPE(c_uint64, c_void_p, c_void_p, c_void_p)
 
 
-def listen(nodes: Nodes, ports: Mapping[str, Collection[int]], seen: Seen) -> list[Any]:
+def listen(
+    nodes: Nodes | FrameNodes, ports: Mapping[str, Collection[int]], seen: Seen
+) -> list[Any]:
     """Call `seen` for each packet that passes these ports, by switch, from now on. Packets of one
     port and direction come in order of time, others in any order. Returns what must live as long
     as the nodes. `seen` must not raise; threads call it one at a time."""

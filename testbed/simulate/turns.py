@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from testbed.setup import Platform
+from testbed.simulate.state import World
 from testbed.simulate.world import Nodes
 
 SHORTEST_NS = 200  # of a turn; in less time too little happens
@@ -51,9 +52,17 @@ def take_turns(nodes: Nodes, window_ns: int) -> None:
                 frames_ns = SLICE_FRAMES * frame_bits * 10**9 // entering.bandwidth_bps
                 slice_ns.append(max(frames_ns, SHORTEST_NS))
     handling_ns = min(int(world.hosts[number].delay_ns) for number, _ in nodes.present)
-    state = world.state[0]
-    if min(to_switch_ns) < SHORTEST_NS or min(to_host_ns) + handling_ns < SHORTEST_NS:
+    set_turns(world, min(to_switch_ns), min(to_host_ns) + handling_ns, min(slice_ns), window_ns)
+
+
+def set_turns(
+    world: World, to_switch_ns: int, to_host_ns: int, slice_ns: int, window_ns: int = 0
+) -> None:
+    """Let hosts and switches take turns if a packet takes long enough from any host to its switch,
+    and from there until a host has handled it. `slice_ns`: of hosts, at a time."""
+    if min(to_switch_ns, to_host_ns) < SHORTEST_NS:
         return
-    state.to_switch_ns, state.to_host_ns = min(to_switch_ns), min(to_host_ns) + handling_ns
-    state.slice_ns = min(slice_ns)
-    state.grid_ns = window_ns or TURNS * (state.to_switch_ns + state.to_host_ns)
+    state = world.state[0]
+    state.to_switch_ns, state.to_host_ns = to_switch_ns, to_host_ns
+    state.slice_ns = slice_ns
+    state.grid_ns = window_ns or TURNS * (to_switch_ns + to_host_ns)

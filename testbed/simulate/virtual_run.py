@@ -76,16 +76,19 @@ def run_repetition(
 
     with step(console, LOADING):
         simulation = Simulation(setup, compiled, threads)
+    which = ""
+    if setup.repetitions > 1:
+        which = f", repetition {setup.repetition + 1} of {setup.repetitions}"
     with (
         contextlib.closing(simulation.parts),
-        captures.of(simulation) if captures else contextlib.nullcontext(),
+        captures.of(simulation.nodes, which) if captures else contextlib.nullcontext(),
         VirtualView(simulation, console or Console(quiet=True), page) as view,
     ):
 
         def tick(simulation: Simulation) -> None:
             view.tick(simulation)
             if captures:
-                captures.write(simulation)
+                captures.write(simulation.parts.next_ns)
 
         simulation.run(tick)
         view.last(simulation)

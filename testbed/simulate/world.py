@@ -282,7 +282,7 @@ def build(setup: Setup, compiled: Compiled) -> Nodes:
     ends = len(background.hosts_of(setup.flows, topology))
     longest = max((flow.packet_bytes for flow in setup.flows), default=0)
     memory = FrameMemory(max(platform.longest_frame_bytes, longest))
-    world = _world(platform.topology, hosts + ends, switches, batches, memory)
+    world = empty_world(platform.topology, hosts + ends, switches, batches, memory)
     nodes = Nodes(setup, [None] * hosts, switches, [Placed(world)], batches, memory)
     nodes.add_background(hosts)
     world.state[0].open = sum(job.workers for job in setup.listed)
@@ -371,7 +371,7 @@ def _trunks(topology: Topology) -> dict[tuple[str, int], tuple[str, int]]:
     return found
 
 
-def _world(
+def empty_world(
     topology: Topology,
     hosts: int,
     switches: dict[str, Switch],

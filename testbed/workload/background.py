@@ -154,7 +154,7 @@ def _lose(end, states, number):
 
 
 @njit(cache=True)
-def _receive(end, number):
+def receive(end, number):
     """Take note of a packet that has arrived, of which there may be copies."""
     ahead = number - end.furthest
     if ahead > 0:
@@ -166,7 +166,7 @@ def _receive(end, number):
 
 
 @njit(cache=True)
-def _acknowledged(machine, place, number, before, now):
+def acknowledged(machine, place, number, before, now):
     """Packet `number` has arrived, and of those before it the ones whose bits are set."""
     end, states = machine.ends[place], machine.packets[place]
     if number >= end.number:
@@ -256,7 +256,7 @@ def _send_constantly(machine, place, now, out, filled):
 
 
 @njit(cache=True)
-def _send_window(machine, place, now, out, filled):
+def send_window(machine, place, now, out, filled):
     """Send what the window allows; returns (rows filled, next deadline)."""
     end, states = machine.ends[place], machine.packets[place]
     if end.timeout_at_ns <= now:
@@ -307,11 +307,11 @@ def step(machine, now, arrived, count, out):
         if packet[1] == ACKNOWLEDGEMENT:
             before = np.int64(packet[4]) | np.int64(packet[5]) << 32
             if end.sending == 1:
-                _acknowledged(machine, place, number, before, now)
+                acknowledged(machine, place, number, before, now)
         elif end.sending == 0:
             end.packets_received += 1
             if end.tcp == 1:
-                _receive(end, number)
+                receive(end, number)
                 kind, length = ACKNOWLEDGEMENT, ACKNOWLEDGEMENT_BYTES
                 _put(out, filled, end, kind, end.furthest, end.before, length)
                 filled += 1
@@ -319,7 +319,7 @@ def step(machine, now, arrived, count, out):
     for place in range(ends.size):
         if ends[place].sending == 1:
             if ends[place].tcp == 1:
-                filled, due = _send_window(machine, place, now, out, filled)
+                filled, due = send_window(machine, place, now, out, filled)
             else:
                 filled, due = _send_constantly(machine, place, now, out, filled)
             deadline = min(deadline, due)

@@ -20,7 +20,7 @@ from numba.extending import overload
 
 from testbed.protocols import grid, sizes
 from testbed.protocols.host_spec import PlannedWorker, ServerStripes
-from testbed.workload import background, servers, worker
+from testbed.workload import background, generator, servers, worker
 
 
 class Batch(NamedTuple):
@@ -43,6 +43,7 @@ STEPS: dict[type, Callable] = {
     servers.PoolServerMachine: servers.step_pool,
     servers.SendingServerMachine: servers.step_sending,
     background.Background: background.step,
+    generator.Generator: generator.step,
 }
 
 

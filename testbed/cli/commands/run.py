@@ -58,18 +58,7 @@ def call(options: Namespace) -> int:
     from testbed.netfile.load_network import is_network
 
     if is_network(options.file):
-        refuse_changes(options, "a network")
-        if options.pcap:
-            raise UserError("--pcap is for experiments; in a network file's network, run tcpdump")
-        if options.no_report:
-            raise UserError("--no-report is for experiments; a network file has no report")
-        if options.web is not None:
-            raise UserError("--web is for experiments; a network file has no jobs to show")
-        if options.json:
-            raise UserError("--json is for experiments; the exit code says whether checks hold")
-        from testbed.netfile.network_run import run_network
-
-        return run_network(options.file, "after" if options.cli == "" else options.cli)
+        return _run_network(options)
     from testbed.experiment import load
     from testbed.experiment.sweep import is_sweep, load_sweep
 
@@ -100,3 +89,30 @@ def call(options: Namespace) -> int:
         web=options.web,
         as_json=options.json,
     )
+
+
+def _run_network(options: Namespace) -> int:
+    """Run a network file, on its runtime."""
+    from testbed.netfile.load_network import load_network
+
+    refuse_changes(options, "a network")
+    if options.web is not None:
+        raise UserError("--web is for experiments; a network file has no jobs to show")
+    plan = load_network(options.file)
+    if plan.file.runtime == "virtual":
+        if options.cli is not None:
+            raise UserError("--cli needs Mininet; take it out, or `runtime: virtual`")
+        from testbed.netfile.virtual_command import run_virtual
+
+        report = not options.no_report
+        return run_virtual(plan, options.results, options.pcap, report, options.json)
+    more = "; or add `runtime: virtual` to the file"
+    if options.pcap:
+        raise UserError(f"--pcap needs virtual time here; in real hosts, run tcpdump{more}")
+    if options.no_report:
+        raise UserError(f"--no-report: a network file on Mininet has no report{more}")
+    if options.json:
+        raise UserError(f"--json: on Mininet the exit code says whether checks hold{more}")
+    from testbed.netfile.network_run import run_network
+
+    return run_network(plan, "after" if options.cli == "" else options.cli)

@@ -360,6 +360,11 @@ class Manager:
         waiting = ((port, queue(self._tm, port, egress)) for port in self.ports)
         return [(port, packets) for port, packets in waiting if packets]
 
+    def port_queue(self, port: int, direction: str = "egress") -> int:
+        """Packets that wait now in front of a port's link, in one direction."""
+        waiting: int = self.lib.tm_port_queue(self._tm, port, _direction(direction))
+        return self._check(waiting, f"port {port}")
+
     def port_bytes(self, port: int) -> dict[str, int]:
         """The bytes that have passed a port's links so far, by direction."""
         counters, found = Counters(), {}

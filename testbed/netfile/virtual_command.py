@@ -1,0 +1,94 @@
+"""`ina FILE` and `ina check FILE` for a network file with `runtime: virtual`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from testbed.experiment.load import read_file
+from testbed.netfile import virtual_results
+from testbed.netfile.install_entries import compile_all
+from testbed.netfile.load_network import NetworkPlan
+from testbed.netfile.virtual_checks import outcomes
+from testbed.netfile.virtual_network import VirtualNetwork
+from testbed.netfile.virtual_run import VirtualRun, warn
+from testbed.netfile.virtual_tables import tables
+from testbed.paths import default_results
+from testbed.runtimes import captured_ports
+from testbed.simulate.captures import Captures
+from testbed.steps import step
+from testbed.text_table import printed
+
+WIDTH = 80
+LOADING = "loading the hosts' code, or compiling it if it is new (up to a minute)"
+
+
+def run_virtual(
+    plan: NetworkPlan,
+    results: Path | None = None,
+    pcap: Sequence[str] = (),
+    report: bool = True,
+    as_json: bool = False,
+) -> int:
+    """Run a network file in virtual time; returns the exit code: 1 when a check does not hold.
+
+    results: the folder in which the run gets its own; pcap: ports whose packets are captured;
+    report: draw figures; as_json: print JSON only. Raises UserError and RunError."""
+    console = Console(stderr=True)
+    with step(console, "compiling the P4 programs"):
+        compiled = compile_all(plan)
+    for each in compiled.values():
+        for warning in each.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
+    with step(console, LOADING):
+        network = VirtualNetwork(plan, compiled)
+        run = VirtualRun(network)
+    wanted = captured_ports.ports(network.topology, pcap)
+    text = read_file(plan.path)
+    folder = virtual_results.new_folder(results or default_results(), plan.name, text)
+    with step(console, "running"), Captures(wanted, folder / "captures") as captures:
+        run.run(captures)
+    warn(run)
+    made = tables(run)
+    found = outcomes(run, made)
+    data = virtual_results.as_json(run, made, found)
+    virtual_results.write(folder, data, made)
+    if report:
+        from testbed.netfile.virtual_report import write_report
+
+        with step(console, "drawing"):
+            write_report(folder, run, made, found)
+    failed = sum(not each.holds for each in found)
+    if as_json:
+        print(json.dumps(data, indent=1, ensure_ascii=False))
+    else:
+        _print(run, made, data)
+        for each in found:
+            print(f"{'ok' if each.holds else 'FAILED':<7} {each.what} (found {each.found})")
+        print(f"results: {os.path.relpath(folder)}")
+    if failed:
+        print(f"failed: {failed} of {len(found)} conditions do not hold", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _print(run: VirtualRun, made: dict, data: dict) -> None:
+    console = Console(width=min(Console().width, 120) if sys.stdout.isatty() else WIDTH)
+    for table in virtual_results.printed(run, made):
+        console.print(printed(table))
+    for name, own in data["classes"].items():
+        if own:
+            shown = ", ".join(f"{key} {value}" for key, value in own.items())
+            console.print(f"{name}: {shown}", markup=False, highlight=False)
+
+
+def check_virtual(plan: NetworkPlan) -> list[str]:
+    """Build the network without running it; returns the compiler's warnings. Raises UserError."""
+    compiled = compile_all(plan)
+    VirtualRun(VirtualNetwork(plan, compiled))
+    return [str(warning) for each in compiled.values() for warning in each.warnings]

@@ -1,0 +1,284 @@
+"""The tables of a run in virtual time: rows of plain values, with units in their names.
+
+`TABLES` says what each is about and what its columns mean; docs/networks.md has the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from testbed.netfile.virtual_network import VirtualNetwork
+from testbed.netfile.virtual_plan import Flow
+from testbed.netfile.virtual_run import VirtualRun
+from testbed.simulate.frame_world import counts
+from testbed.workload.generator import FINE
+
+Rows = list[dict[str, Any]]
+
+DROPS = (
+    ("dropped by the program (ingress)", "ingress_drops"),
+    ("dropped by the program (egress)", "egress_drops"),
+    ("port does not exist", "no_port"),
+    ("multicast group does not exist", "no_group"),
+    ("assert or assume does not hold", "failed"),
+    ("too many passes", "loop_drops"),
+)
+"""Causes of drops in a switch's pipeline, and the counters of tm.h that have them."""
+
+LINK_DROPS = (
+    ("queue full", "queue_drops"),
+    ("lost on the link", "losses"),
+    ("link down", "down_drops"),
+)
+"""And on its links."""
+
+
+def tables(run: VirtualRun) -> dict[str, Rows]:
+    """All tables by name."""
+    return {
+        "flows": flow_rows(run),
+        "ports": port_rows(run),
+        "drops": drop_rows(run.network),
+        "hosts": host_rows(run.network),
+        "switches": switch_rows(run.network),
+        "priorities": priority_rows(run.network),
+        "queues": queue_rows(run),
+        "throughput": throughput_rows(run),
+        "readings": run.readings,
+        "changes": run.changes,
+    }
+
+
+# -- flows
+
+
+def flow_rows(run: VirtualRun) -> Rows:
+    """A row for each flow and host that has received packets of it; the flow's receiver always has
+    one. `answers`: packets that came back to the sender, whose latency is the round trip."""
+    network = run.network
+    hosts = list(network.topology.hosts)
+    receptions = network.receptions
+    count = int(receptions.shared[0].rows)
+    found: dict[tuple[int, str, int], int] = {}
+    for place in range(count):
+        row = receptions.rows[place]
+        found[int(row.flow), hosts[row.host], int(row.answers)] = place
+    rows: Rows = []
+    for flow in network.flows:
+        keys = [key for key in found if key[0] == flow.number]
+        if flow.target is not None and (flow.number, flow.target, 0) not in found:
+            keys.append((flow.number, flow.target, 0))
+        for key in sorted(keys, key=lambda each: (each[2], each[1] != flow.target, each[1])):
+            rows.append(_flow_row(run, flow, key[1], bool(key[2]), found.get(key)))
+        if not keys:
+            rows.append(_flow_row(run, flow, None, False, None))
+    return rows
+
+
+def sent(network: VirtualNetwork, flow: Flow) -> tuple[int, int]:
+    """Packets and bytes that a flow's sender has sent."""
+    machine = network.machines[flow.source]
+    if flow.is_tcp:
+        end = machine.tcp.ends[machine.end_of[flow.number]]
+        return int(end.packets_sent), int(end.packets_sent) * int(end.length)
+    row = machine.senders[machine.senders["flow"] == flow.number][0]
+    return int(row["number"]), int(row["octets"])
+
+
+def _flow_row(
+    run: VirtualRun, flow: Flow, host: str | None, answers: bool, place: int | None
+) -> dict[str, Any]:
+    packets, octets = sent(run.network, flow)
+    made: dict[str, Any] = {
+        "flow": flow.name,
+        "kind": flow.entry.kind,
+        "from": flow.source,
+        "to": flow.target,
+        "host": host,
+        "what": "answers" if answers else "packets",
+        "sent": packets,
+        "sent_bytes": octets,
+        "received": None,
+        "received_bytes": None,
+        "lost": None,
+        "loss": None,
+        "duplicates": None,
+        "late": None,
+        "throughput_bps": None,
+        **dict.fromkeys(LATENCIES),
+    }
+    if not flow.tagged or host is None:
+        return made
+    if place is None:
+        made |= dict.fromkeys(("received", "received_bytes", "duplicates", "late"), 0)
+        made |= {"lost": packets, "loss": 1.0 if packets else None, "throughput_bps": 0}
+        return made
+    receptions = run.network.receptions
+    row = receptions.rows[place]
+    lasted_ns = flow.stop_ns - flow.entry.start_ns
+    made |= {
+        "received": int(row.packets),
+        "received_bytes": int(row.octets),
+        "duplicates": int(row.duplicates),
+        "late": int(row.late),
+        "throughput_bps": 8 * int(row.octets) * 10**9 // lasted_ns,
+        "min_ns": int(row.least_ns),
+        "mean_ns": int(row.latency_ns) / int(row.packets),
+        "p50_ns": percentile(receptions.histogram[place], 50, row),
+        "p99_ns": percentile(receptions.histogram[place], 99, row),
+        "max_ns": int(row.most_ns),
+    }
+    if flow.target is not None and (answers or host == flow.target):
+        lost = packets - int(row.different)
+        made |= {"lost": lost, "loss": lost / packets}
+    return made
+
+
+LATENCIES = ("min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
+
+
+def percentile(histogram: np.ndarray, per_cent: int, row: Any) -> int:
+    """The smallest latency that so many of all packets do not exceed: exact below 256 ns, else the
+    middle of a step of the histogram, whose width is at most 1/128 of it."""
+    rank = -(-int(histogram.sum()) * per_cent // 100)
+    place = int(np.searchsorted(np.cumsum(histogram), rank))
+    if place < 2 * FINE:
+        return place
+    doublings = place // FINE - 1
+    low = place - FINE * doublings << doublings
+    middle = low + (1 << doublings) // 2
+    return int(min(max(middle, row.least_ns), row.most_ns))
+
+
+def throughput_rows(run: VirtualRun) -> Rows:
+    """What has arrived of each flow between two looks."""
+    rows: Rows = []
+    before = np.zeros(len(run.network.flows), np.int64)
+    last_ns = 0
+    for time_ns, octets in zip(run.looks.times_ns, run.looks.octets, strict=True):
+        for flow in run.network.flows:
+            if flow.tagged:
+                bits = 8 * int(octets[flow.number] - before[flow.number])
+                rate_bps = bits * 10**9 // (time_ns - last_ns)
+                rows.append({"time_ns": time_ns, "flow": flow.name, "throughput_bps": rate_bps})
+        before, last_ns = octets, time_ns
+    return rows
+
+
+# -- ports
+
+
+def port_rows(run: VirtualRun) -> Rows:
+    """A row for each port and direction of its link that the switch models."""
+    rows: Rows = []
+    for name, switch in run.network.nodes.switches.items():
+        ports = run.network.topology.ports(name)
+        for row in switch.port_stats():
+            neighbour = ports[row["port"]][0]
+            if row["direction"] == "ingress" and not run.network.topology.is_host(neighbour):
+                continue
+            depths = run.looks.queues.get((name, row["port"], row["direction"]), [])
+            rows.append(
+                {
+                    "switch": name,
+                    "port": row["port"],
+                    "neighbour": neighbour,
+                    "direction": row["direction"],
+                    "packets": row["packets"],
+                    "bytes": row["bytes"],
+                    "busy": row["busy_ns"] / run.end_ns,
+                    "queue_max": row["max_queue"],
+                    "queue_mean": sum(depths) / len(depths) if depths else None,
+                    "queue_drops": row["queue_drops"],
+                    "losses": row["losses"],
+                    "duplicates": row["duplicates"],
+                    "reordered": row["reordered"],
+                    "down_drops": row["down_drops"],
+                }
+            )
+    return rows
+
+
+def queue_rows(run: VirtualRun) -> Rows:
+    """Packets that wait at each look, of ports where any ever did."""
+    rows: Rows = []
+    for (switch, port, direction), depths in run.looks.queues.items():
+        if any(depths):
+            rows += [
+                {
+                    "time_ns": time_ns,
+                    "switch": switch,
+                    "port": port,
+                    "direction": direction,
+                    "packets": depth,
+                }
+                for time_ns, depth in zip(run.looks.times_ns, depths, strict=True)
+            ]
+    return rows
+
+
+def priority_rows(network: VirtualNetwork) -> Rows:
+    """Egress queues of switches that have several in each port."""
+    rows: Rows = []
+    for name, switch in network.nodes.switches.items():
+        if switch.priority_queues > 1:
+            for row in switch.queue_stats():
+                kept = ("port", "priority", "packets", "bytes", "queue_drops", "max_queue")
+                rows.append({"switch": name, **{key: row[key] for key in kept}})
+    return rows
+
+
+# -- nodes
+
+
+def switch_rows(network: VirtualNetwork) -> Rows:
+    """What each switch's traffic manager has counted."""
+    return [{"switch": name, **each.stats()} for name, each in network.nodes.switches.items()]
+
+
+def drop_rows(network: VirtualNetwork) -> Rows:
+    """Packets that were dropped, by switch and cause, where there are any. port: of a link's."""
+    rows: Rows = []
+    for name, switch in network.nodes.switches.items():
+        stats = switch.stats()
+        for cause, counter in DROPS:
+            if stats[counter]:
+                rows.append(
+                    {"switch": name, "port": None, "cause": cause, "packets": stats[counter]}
+                )
+        for row in switch.port_stats():
+            for cause, counter in LINK_DROPS:
+                if row[counter]:
+                    where = f"{cause} ({row['direction']})"
+                    rows.append(
+                        {
+                            "switch": name,
+                            "port": row["port"],
+                            "cause": where,
+                            "packets": row[counter],
+                        }
+                    )
+    return rows
+
+
+def host_rows(network: VirtualNetwork) -> Rows:
+    """What each host has sent and received, of any kind."""
+    rows: Rows = []
+    for name, row in counts(network.nodes).items():
+        made: dict[str, Any] = {
+            "host": name,
+            "sent": int(row.packets_sent),
+            "sent_bytes": int(row.bytes_sent),
+            "received": int(row.packets_received),
+            "received_bytes": int(row.bytes_received),
+            "untagged": None,
+            "answers_dropped": None,
+        }
+        if name in network.machines:
+            host = network.machines[name].host[0]
+            made["untagged"] = int(host.untagged)
+            made["answers_dropped"] = int(host.answers_dropped)
+        rows.append(made)
+    return rows
