@@ -25,14 +25,15 @@ import numpy as np
 from testbed.errors import RunError, UserError
 from testbed.netfile.python_object import load_object, place_of
 from testbed.protocols.records import new_status
-from testbed.workload.machine import Batch
-from testbed.workload.placed_machine import raised
+from testbed.workload.generator import Generator
+from testbed.workload.placed_machine import Placed, Stepper, raised
 
 if TYPE_CHECKING:
     from testbed.netfile.load_network import NetworkPlan
 
 NEVER = (1 << 62) - 1
 STREAM = 0xB6F5  # distinguishes a class's random numbers from others of the same seed
+_STEP = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 6, ctypes.POINTER(ctypes.c_int64))
 METHODS = ("start", "receive", "timer", "results")
 
 
@@ -80,15 +81,20 @@ class PythonHost:
         plan: NetworkPlan,
         name: str,
         hosts: Mapping[str, Address],
-        batches: tuple[Batch, Batch],
+        batches: tuple[Placed, Placed],
+        counting: Generator,
     ) -> None:
-        """Raises UserError for a class that cannot be made."""
+        """`batches`: of frames to hosts and from them. `counting`: counts what arrives of flows.
+        Raises UserError for a class that cannot be made."""
         text = plan.net.hosts[name].class_
         assert text is not None
         self._title = f"host {name}, {text}"
         where = f"{plan.path}: network.hosts.{name}.class"
         kind = load_object(text, plan.folder, where)
-        self._arrived, self._out = batches
+        self._arrived, self._out = arrived, out = batches[0].part, batches[1].part
+        self._counter = Placed(counting), Stepper(counting, arrived, out)
+        self._addresses = self._counter[0].address, *(batch.address for batch in batches)
+        self._count = _STEP(self._counter[1].address)
         longest = 4 * self._out.packets.shape[1]
         self._host = Host(name, hosts, plan.file.virtual.seed, longest)
         try:
@@ -100,7 +106,7 @@ class PythonHost:
         self.status = new_status()
         self._end_ns = plan.file.virtual.duration_ns
         self._begun = False
-        self._bytes = [batch.packets.view(np.uint8) for batch in batches]
+        self._bytes = [batch.packets.view(np.uint8) for batch in (arrived, out)]
         self._function = _STEP(self._step)
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
@@ -128,6 +134,8 @@ class PythonHost:
             self._begun = True
             if hasattr(own, "start"):
                 own.start(now)
+        if count:
+            self._count(*self._addresses, now, count, deadline)
         if count and hasattr(own, "receive"):
             for row in range(count):
                 own.receive(now, self._bytes[0][row, : self._arrived.lengths[row]].tobytes())
@@ -144,6 +152,3 @@ class PythonHost:
         due = NEVER if host._timer_ns is None else max(host._timer_ns, now)
         deadline[0] = now if host._to_send else due if due < self._end_ns else NEVER
         return filled
-
-
-_STEP = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 6, ctypes.POINTER(ctypes.c_int64))

@@ -22,6 +22,7 @@ COLUMNS = {
     "received": ("received", units.number),
     "duplicates": ("duplicates", units.number),
     "late": ("late", units.number),
+    "marked": ("marked", units.number),
     "queue": ("queue_max", units.number),
     "drops": ("queue_drops", units.number),
 }

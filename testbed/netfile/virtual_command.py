@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,7 +69,7 @@ def run_virtual(
         _print(run, made, data)
         for each in found:
             print(f"{'ok' if each.holds else 'FAILED':<7} {each.what} (found {each.found})")
-        print(f"results: {os.path.relpath(folder)}")
+        print(f"results: {folder}")
     if failed:
         print(f"failed: {failed} of {len(found)} conditions do not hold", file=sys.stderr)
         return 1

@@ -71,7 +71,8 @@ class VirtualNetwork:
     """All nodes at time 0.
 
     Attributes: `plan`; `topology` (a NumberedTopology); `flows`; `nodes` (FrameNodes); `machines`,
-    a Generator by host; `classes`, a PythonHost by host; `receptions` (generator.Receptions)."""
+    a Generator by host, which of a class only
+    counts; `classes`, a PythonHost by host; `receptions` (generator.Receptions)."""
 
     def __init__(self, plan: NetworkPlan, compiled: dict[Path, Any]) -> None:
         """`compiled`: each program, as `compile_all` gives it. Raises UserError."""
@@ -94,13 +95,13 @@ class VirtualNetwork:
             for name, host in plan.net.hosts.items()
         }
         for name, host in plan.net.hosts.items():
-            if host.class_ is not None:
-                arrived, out = (each.part for each in self.nodes.batches)
-                self.classes[name] = made = PythonHost(plan, name, addresses, (arrived, out))
-                self.nodes.add_step(name, made, made.status)
+            self.machines[name] = machine = self._machine(name)
+            if host.class_ is None:
+                self.nodes.add_machine(name, machine)
             else:
-                self.machines[name] = self._machine(name)
-                self.nodes.add_machine(name, self.machines[name])
+                batches = self.nodes.batches
+                self.classes[name] = made = PythonHost(plan, name, addresses, batches, machine)
+                self.nodes.add_step(name, made, made.status)
         if self._early and plan.net.hosts:
             self.nodes.take_turns(self._turns())
 

@@ -411,7 +411,8 @@ class VirtualChecks(Section):
     most: Latency = Field(default=None, description="and the longest;")
     received: Amount = Field(default=None, description="packets that have arrived;")
     duplicates: Amount = Field(default=None, description="copies among them;")
-    late: Amount = Field(default=None, description="packets behind a later one.")
+    late: Amount = Field(default=None, description="packets behind a later one;")
+    marked: Amount = Field(default=None, description="packets with a congestion mark (CE).")
     register_: Annotated[Any, Element()] = Field(
         default=None, alias="register", description="A register's element at the end,"
     )
@@ -430,7 +431,7 @@ class VirtualChecks(Section):
 
 CONDITIONS: dict[str, tuple[str, ...]] = {
     "flow": ("throughput", "loss", "least", "mean", "p50", "p99", "most", "received", "duplicates")
-    + ("late",),
+    + ("late", "marked"),
     "register": ("is",),
     "counter": ("is", "octets"),
     "port": ("queue", "drops"),

@@ -106,23 +106,27 @@ def _flow_row(
         "loss": None,
         "duplicates": None,
         "late": None,
+        "marked": None,
         "throughput_bps": None,
         **dict.fromkeys(LATENCIES),
     }
     if not flow.tagged or host is None:
         return made
     if place is None:
-        made |= dict.fromkeys(("received", "received_bytes", "duplicates", "late"), 0)
+        made |= dict.fromkeys(COUNTED, 0)
         made |= {"lost": packets, "loss": 1.0 if packets else None, "throughput_bps": 0}
         return made
     receptions = run.network.receptions
     row = receptions.rows[place]
-    lasted_ns = flow.stop_ns - flow.entry.start_ns
+    # From the start to the stop, or longer where packets came later than without queues.
+    last_ns = max(flow.stop_ns, int(row.last_ns) - int(row.least_ns))
+    lasted_ns = last_ns - flow.entry.start_ns
     made |= {
         "received": int(row.packets),
         "received_bytes": int(row.octets),
         "duplicates": int(row.duplicates),
         "late": int(row.late),
+        "marked": int(row.marked),
         "throughput_bps": 8 * int(row.octets) * 10**9 // lasted_ns,
         "min_ns": int(row.least_ns),
         "mean_ns": int(row.latency_ns) / int(row.packets),
@@ -136,6 +140,7 @@ def _flow_row(
     return made
 
 
+COUNTED = ("received", "received_bytes", "duplicates", "late", "marked")
 LATENCIES = ("min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
 
 
@@ -276,9 +281,8 @@ def host_rows(network: VirtualNetwork) -> Rows:
             "untagged": None,
             "answers_dropped": None,
         }
-        if name in network.machines:
-            host = network.machines[name].host[0]
-            made["untagged"] = int(host.untagged)
-            made["answers_dropped"] = int(host.answers_dropped)
+        host = network.machines[name].host[0]
+        made["untagged"] = int(host.untagged)
+        made["answers_dropped"] = int(host.answers_dropped)
         rows.append(made)
     return rows

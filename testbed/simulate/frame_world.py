@@ -55,10 +55,7 @@ class FrameNodes:
         self.switches = switches
         self._memory = FrameMemory(frame_bytes)
         words = -(-self._memory.frame_bytes // 4)
-        self.batches = tuple(
-            Placed(Batch(np.zeros((rows, words), np.uint32), *np.zeros((2, rows), np.int64)))
-            for rows in (ROWS_IN, ROWS_OUT)
-        )
+        self.batches = _batch(ROWS_IN, words), _batch(ROWS_OUT, words)
         hosts = len(topology.hosts)
         world = empty_world(topology, hosts, switches, self.batches, self._memory)
         world.state[0].open = world.state[0].goes_on = 1  # it ends with its last event
@@ -151,6 +148,10 @@ class FrameNodes:
             if reason == loop.RAISED:
                 raise raised.pop()
             return reason != loop.EVENTS_HANDLED
+
+
+def _batch(rows: int, words: int) -> Placed:
+    return Placed(Batch(np.zeros((rows, words), np.uint32), *np.zeros((2, rows), np.int64)))
 
 
 def counts(nodes: FrameNodes) -> Mapping[str, np.record]:

@@ -76,6 +76,7 @@ RECEPTION = record(
     "different",  # packets without copies
     "duplicates",
     "late",  # after one with a higher number
+    "marked",  # with a congestion mark (CE) in an IPv4 header behind the Ethernet header
     "furthest",
     "first_ns",
     "last_ns",
@@ -353,7 +354,14 @@ def _row_of(machine, flow, answers):
 
 
 @njit(cache=True)
-def _note(machine, flow, answers, number, sent_ns, length, now):
+def _is_marked(start):
+    """Whether a frame has an IPv4 header with a congestion mark."""
+    word = peek(start + 12)  # type, big-endian, version and length, ToS
+    return word & 0xFFFF == 0x0008 and word >> 24 & 3 == 3
+
+
+@njit(cache=True)
+def _note(machine, flow, answers, number, sent_ns, length, marked, now):
     """Count a packet."""
     place = _row_of(machine, flow, answers)
     if place < 0:
@@ -365,6 +373,7 @@ def _note(machine, flow, answers, number, sent_ns, length, now):
         row.first_ns, row.least_ns = now, latency
     row.packets += 1
     row.octets += length
+    row.marked += marked
     row.last_ns = now
     row.latency_ns += latency
     row.least_ns = min(row.least_ns, latency)
@@ -448,7 +457,8 @@ def _receive(machine, start, length, now, out, filled):
             before = peek(start + length - TAG_BYTES - ACKNOWLEDGEMENT_BYTES)
             background.acknowledged(machine.tcp, place, number, before, now)
         return filled
-    _note(machine, flow, int(kind == ANSWER), number, sent_ns, length, now)
+    marked = int(_is_marked(start))
+    _note(machine, flow, int(kind == ANSWER), number, sent_ns, length, marked, now)
     if kind == ANSWER:
         return filled
     if place >= 0:

@@ -1,0 +1,464 @@
+"""Networks in virtual time: programs and hosts of several kinds, and what is measured of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from testbed.cli.main import main
+from testbed.errors import RunError, UserError
+from tests.support.paths import DATA, ROOT
+from tests.support.virtual_networks import PROGRAMS, built, flow, port, run_text, star
+
+MARKING, STACK, PROBES, ROUNDS = (
+    str(PROGRAMS / f"{name}.p4") for name in ("marking", "stack", "probes", "rounds")
+)
+
+COLLECTOR = '''
+class Collector:
+    """Reads the stack of records of each packet."""
+
+    def __init__(self, host):
+        self.wrong = self.packets = 0
+        self.deepest = {}
+
+    def receive(self, now_ns, frame):
+        assert frame[12:14] == b"\\x9a\\x00"
+        waited, at = 0, 17
+        for _ in range(frame[14]):
+            place = int.from_bytes(frame[at : at + 2], "big")
+            queue = int.from_bytes(frame[at + 2 : at + 5], "big")
+            waited += int.from_bytes(frame[at + 5 : at + 9], "big")
+            self.deepest[place] = max(self.deepest.get(place, 0), queue)
+            at += 9
+        sent_ns = int.from_bytes(frame[-8:], "little")
+        # three links of 1 us, two switches of 400 ns; 1250, then 1262 and 1271 B at 100 Gbit/s
+        empty_ns = 3000 + 800 + 100 + 100.96 + 101.68
+        at_sender_ns = 0
+        self.packets += 1
+        self.wrong += abs(now_ns - sent_ns - empty_ns - waited) > 3
+    def results(self):
+        return {"packets": self.packets, "wrong": self.wrong, "deepest": self.deepest}
+'''
+
+LINE = f"""
+runtime: virtual
+network:
+  program: {STACK}
+  hosts:
+    h1: {{ip: 10.0.0.1/24}}
+    h2: {{ip: 10.0.0.2/24}}
+    h3: {{ip: 10.0.0.3/24, class: 'collector.py:Collector'}}
+  switches:
+    s1: &switch
+      entries:
+        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.3/32}}, action: forward,
+           params: {{port: 3}}}}
+      commands: [table_set_default own_number record_as 1]
+    s2:
+      entries:
+        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.3/32}}, action: forward,
+           params: {{port: 1}}}}
+      commands: [table_set_default own_number record_as 2]
+  links:
+    - {{between: [h1, s1-p1], bandwidth: 100 Gbit/s, delay: 1 us}}
+    - {{between: [h2, s1-p2], bandwidth: 100 Gbit/s, delay: 1 us}}
+    - {{between: [s1-p3, s2-p2], bandwidth: 100 Gbit/s, delay: 1 us}}
+    - {{between: [h3, s2-p1], bandwidth: 100 Gbit/s, delay: 1 us}}
+virtual: {{duration: 200 us}}
+flows:
+  - {{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 60 Gbit/s, gaps: fixed}}
+"""
+
+
+def test_a_stack_of_records_tells_where_each_packet_waited(tmp_path):
+    """The records of a packet's way add up to its latency, to the nanoseconds of rounding."""
+    (tmp_path / "collector.py").write_text(COLLECTOR)
+    run, found = run_text(tmp_path, LINE)
+    told = run.network.classes["h3"].results()
+    assert told["packets"] == sum(row["sent"] for row in found["flows"]) == 2400
+    assert told["wrong"] == 0
+    most = port(found, "s1", 3, "egress")["queue_max"]
+    assert most > 50 and told["deepest"][1] in (most, most - 1)
+    # At s2 a packet is 9 of 1271 B longer, and so are 2400 of them than those that came.
+    assert 14 <= told["deepest"][2] <= 17
+
+
+PROBER = '''
+class Prober:
+    """Sends a probe round the network every 50 us, and works out the use of each link."""
+
+    EVERY_NS = 50_000
+
+    def __init__(self, host):
+        self.host, self.before, self.rates = host, {}, {}
+
+    def start(self, now_ns):
+        self.host.set_timer(self.EVERY_NS)
+
+    def timer(self, now_ns):
+        hops = bytes([1, 2, 1, 3, 0, 1])
+        self.host.send(b"\\xff" * 6 + bytes(6) + b"\\x9a\\x01\\x00" + hops + bytes(40))
+        self.host.set_timer(now_ns + self.EVERY_NS)
+
+    def receive(self, now_ns, frame):
+        if frame[12:14] != b"\\x9a\\x01":
+            return
+        for number in range(frame[14]):
+            at = 15 + 13 * number
+            port = frame[at]
+            octets = int.from_bytes(frame[at + 1 : at + 7], "big")
+            time = int.from_bytes(frame[at + 7 : at + 13], "big")
+            if port in self.before:
+                octets_then, time_then = self.before[port]
+                rate = 8 * (octets - octets_then) / (time - time_then)
+                self.rates.setdefault(port, []).append(rate)
+            self.before[port] = octets, time
+
+    def results(self):
+        return {"rates": self.rates}
+'''
+
+
+RING = f"""
+runtime: virtual
+network:
+  program: {PROBES}
+  hosts:
+    h1: {{ip: 10.0.0.1/24, class: 'prober.py:Prober'}}
+    h2: {{ip: 10.0.0.2/24}}
+    h3: {{ip: 10.0.0.3/24}}
+  switches:
+    s1:
+      entries:
+        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.2/32}}, action: forward,
+           params: {{port: 4}}}}
+        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.3/32}}, action: forward,
+           params: {{port: 2}}}}
+    s2:
+      entries:
+        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.2/32}}, action: forward,
+           params: {{port: 3}}}}
+        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.3/32}}, action: forward,
+           params: {{port: 1}}}}
+  links:
+    - {{between: [h1, s1-p1], bandwidth: 100 Gbit/s, delay: 1 us}}
+    - {{between: [h2, s1-p4], bandwidth: 100 Gbit/s, delay: 1 us}}
+    - {{between: [h3, s2-p1], bandwidth: 100 Gbit/s, delay: 1 us}}
+    - {{between: [s1-p2, s2-p2], bandwidth: 100 Gbit/s, delay: 1 us}}
+    - {{between: [s1-p3, s2-p3], bandwidth: 100 Gbit/s, delay: 1 us}}
+virtual: {{duration: 1 ms}}
+flows:
+  - {{name: a, from: h2, to: h3, rate: 50 Gbit/s, size: 1000 B}}
+  - {{name: b, from: h3, to: h2, rate: 12.5 Gbit/s, size: 1000 B}}
+"""
+
+
+def test_probes_measure_the_use_of_links(tmp_path):
+    """In Gbit/s: what the flows send, within two packets in each interval."""
+    (tmp_path / "prober.py").write_text(PROBER)
+    run, found = run_text(tmp_path, RING)
+    rates = run.network.classes["h1"].results()["rates"]
+    assert flow(found, "a")["loss"] == flow(found, "b")["loss"] == 0
+    packet = 8 * 1000 / 50_000
+    assert len(rates[2]) == len(rates[3]) == 18
+    assert all(abs(rate - 50) <= 2 * packet for rate in rates[2])
+    assert all(abs(rate - 12.5) <= 2 * packet for rate in rates[3])
+
+
+def test_copies_and_rounds_are_counted(tmp_path):
+    """Each packet goes round three times, and a copy of it leaves at another port."""
+    more = (
+        "virtual: {duration: 100 us}\n"
+        "flows: [{name: f, from: h1, to: h2, rate: 8 Gbit/s, size: 1000 B, dscp: 3}]\n"
+        "readings: [{counter: passes, of: s1, at: [50 us, 100 us]}]\n"
+    )
+    text = star(ROUNDS, 3, more, switch="clones: [{session: 1, replicas: [{port: 3}]}]")
+    run, found = run_text(tmp_path, text)
+    there, copies = flow(found, "f"), flow(found, "f", "h3")
+    assert there["sent"] == there["received"] == copies["received"] == 100
+    assert there["duplicates"] == copies["duplicates"] == 0 and copies["loss"] is None
+    [switch] = found["switches"]
+    assert (switch["recirculations"], switch["clones"]) == (300, 100)
+    counts = [(row["time_ns"], row["index"], row["value"]) for row in run.readings]
+    # 1 us and 80 ns from the host to the switch
+    assert counts == [(50_000, 0, 49), (50_000, 1, 147), (100_000, 0, 99), (100_000, 1, 297)]
+
+
+def test_copies_at_one_port_are_duplicates(tmp_path):
+    more = (
+        "virtual: {duration: 100 us}\n"
+        "flows: [{name: f, from: h1, to: h2, rate: 8 Gbit/s, size: 1000 B}]\n"
+    )
+    text = star(ROUNDS, 2, more, switch="clones: [{session: 1, replicas: [{port: 2}]}]")
+    _, found = run_text(tmp_path, text)
+    row = flow(found, "f")
+    assert (row["sent"], row["received"], row["duplicates"], row["lost"]) == (100, 200, 100, 0)
+
+
+def test_links_lose_duplicate_and_reorder_as_they_say(tmp_path):
+    links = (
+        "bandwidth: 100 Gbit/s, delay: 1 us, loss: 1 %, duplicate: 2 %, reorder: 3 %,"
+        " reorder_delay: 10 us"
+    )
+    more = (
+        "virtual: {duration: 2 ms}\n"
+        "flows: [{name: f, from: h1, to: h2, rate: 40 Gbit/s, size: 500 B}]\n"
+    )
+    _, found = run_text(tmp_path, star(MARKING, 2, more, links=links))
+    row = flow(found, "f")
+    into, out = port(found, "s1", 1, "ingress"), port(found, "s1", 2, "egress")
+    assert row["sent"] == into["packets"] == 20_000
+    assert into["losses"] + out["losses"] > 300
+    made = into["duplicates"] + out["duplicates"]
+    assert row["received"] == row["sent"] - into["losses"] - out["losses"] + made
+    assert row["lost"] + row["received"] - row["duplicates"] == row["sent"]
+    assert 0 < row["duplicates"] <= made and row["late"] > 500
+
+
+def test_tcp_fills_its_link_and_shares_it(tmp_path):
+    links = "bandwidth: 10 Gbit/s, delay: 1 us, queue: 100 packets"
+    more = (
+        "virtual: {duration: 20 ms}\n"
+        "flows: [{name: t, kind: tcp, from: [h1, h2], to: h3, size: 1500 B}]\n"
+    )
+    _, found = run_text(tmp_path, star(MARKING, 3, more, links=links))
+    rates = [flow(found, name)["throughput_bps"] for name in ("t-h1-h3", "t-h2-h3")]
+    assert 9.5e9 < sum(rates) <= 10.01e9 and min(rates) > 2e9
+    drops = port(found, "s1", 3, "egress")["queue_drops"]
+    assert drops == sum(flow(found, name)["lost"] for name in ("t-h1-h3", "t-h2-h3")) > 0
+
+
+def test_answers_come_back_after_their_delay(tmp_path):
+    more = (
+        "virtual: {duration: 100 us, switch_latency: 0}\n"
+        "flows: [{name: f, from: h1, to: h2, packet_rate: 100000, size: 1250 B}]\n"
+    )
+    _, found = run_text(tmp_path, star(MARKING, 2, more, host={2: "answer: {delay: 7 us}"}))
+    asked, answered = found["flows"]
+    assert asked["what"] == "packets" and asked["min_ns"] == asked["max_ns"] == 2200
+    assert answered["what"] == "answers" and answered["host"] == "h1"
+    assert answered["received"] == asked["received"] == 10 and answered["loss"] == 0
+    assert answered["min_ns"] == answered["max_ns"] == 2 * 2200 + 7000
+
+
+@pytest.mark.parametrize("share", [3, 7])
+def test_sizes_and_periods_are_as_the_file_says(tmp_path, share):
+    more = (
+        "virtual: {duration: 4 ms}\n"
+        "flows:\n"
+        "  - {name: drawn, from: h1, to: h2, packet_rate: 1e7,"
+        f" size: {{64 B: {share}, 1500 B: 1}}}}\n"
+        "  - {name: turns, from: h1, to: h2, packet_rate: 1e5, size: [100 B, 200 B, 300 B]}\n"
+        "  - {name: periods, from: h2, to: h1, packet_rate: 1e6, on: 10 us, off: 30 us}\n"
+        "  - {name: random, from: h2, to: h1, packet_rate: 1e7, on: 10 us, off: 30 us,"
+        " periods: exponential, size: 64 B}\n"
+    )
+    _, found = run_text(tmp_path, star(MARKING, 2, more))
+    drawn, turns = flow(found, "drawn"), flow(found, "turns")
+    assert drawn["sent"] == 40_000
+    mean = (64 * share + 1500) / (share + 1)
+    assert drawn["sent_bytes"] / drawn["sent"] == pytest.approx(mean, rel=0.02)
+    assert (turns["sent"], turns["sent_bytes"]) == (400, 133 * 600 + 100)
+    assert flow(found, "periods")["sent"] == 10 * 100
+    assert 5_000 < flow(found, "random")["sent"] < 15_000
+
+
+def test_packets_of_the_files_own_are_sent_as_they_are(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from scapy.all import Ether, IP, UDP, Raw\n"
+        "def frames():\n"
+        "    return [Ether() / IP(dst='10.0.0.2') / UDP() / Raw(bytes(n)) for n in (30, 100)]\n"
+    )
+    more = (
+        "virtual: {duration: 100 us}\n"
+        "flows:\n"
+        "  - {name: a, from: h1, to: h2, packet_rate: 1e5, tag: true,"
+        " packet: \"Ether(dst=h2.mac)/IP(dst=h2.ip, tos=2)/UDP(dport=7)/Raw(b'x' * 50)\"}\n"
+        "  - {name: b, from: h1, packet_rate: 2e5, packets: 'mine.py:frames'}\n"
+    )
+    _, found = run_text(tmp_path, star(MARKING, 2, more))
+    a, b = flow(found, "a"), next(row for row in found["flows"] if row["flow"] == "b")
+    assert (a["sent"], a["received"], a["sent_bytes"]) == (10, 10, 920)
+    assert (b["sent"], b["sent_bytes"], b["received"], b["loss"]) == (
+        20,
+        10 * 72 + 10 * 142,
+        None,
+        None,
+    )
+    receiver = next(row for row in found["hosts"] if row["host"] == "h2")
+    assert (receiver["received"], receiver["untagged"]) == (30, 20)
+
+
+def test_programs_for_tofino_run_too(tmp_path):
+    more = (
+        "virtual: {duration: 100 us}\n"
+        "flows: [{name: f, from: h1, to: h2, rate: 50 Gbit/s, size: 1000 B}]\n"
+    )
+    text = star(str(DATA / "l3_tna.p4"), 2, more, params=", mac: '08:00:00:00:00:%02d'")
+    _, found = run_text(tmp_path, text)
+    row = flow(found, "f")
+    assert (row["sent"], row["received"], row["max_ns"]) == (625, 625, 2560)
+
+
+def test_the_control_plane_acts_at_its_times(tmp_path):
+    more = (
+        "virtual: {duration: 100 us, switch_latency: 0}\n"
+        "flows: [{name: f, from: h1, to: h2, packet_rate: 1e6, size: 1250 B}]\n"
+        "changes:\n"
+        "  - {at: 20 us, link: [s1, h2], up: false}\n"
+        "  - {at: 40 us, link: [s1, h2], up: true}\n"
+        "  - {at: 60 us, on: s1, commands: [table_clear route, register_write deepest 5 77]}\n"
+        "readings: [{register: 'deepest[5]', of: s1, every: 30 us}]\n"
+    )
+    run, found = run_text(tmp_path, star(MARKING, 2, more))
+    causes = {row["cause"]: row["packets"] for row in found["drops"]}
+    # Packet i is at the switch at i + 1.1 us, and 1.1 us later at its receiver: 18 to 38 are lost.
+    assert causes == {"link down (egress)": 21, "dropped by the program (ingress)": 41}
+    assert flow(found, "f")["received"] == 100 - 21 - 41
+    assert [row["value"] for row in run.readings] == [0, 77, 77]
+    assert [row["what"] for row in run.changes][:2] == ["down", "up"]
+
+
+# -- hosts of one's own
+
+
+def with_class(folder: Path, body: str) -> str:
+    (folder / "host.py").write_text(
+        f"class Own:\n    def __init__(self, host):\n        self.host = host\n{body}"
+    )
+    more = (
+        "virtual: {duration: 100 us, switch_latency: 0}\n"
+        "flows: [{name: f, from: h2, to: h1, packet_rate: 1e5, size: 1250 B}]\n"
+    )
+    return star(MARKING, 2, more, host={1: "class: 'host.py:Own'"})
+
+
+def test_a_class_is_told_virtual_times_and_sends(tmp_path):
+    text = with_class(
+        tmp_path,
+        "        self.times, self.timers = [], []\n"
+        "    def start(self, now_ns):\n"
+        "        self.host.set_timer(25_000)\n"
+        "    def receive(self, now_ns, frame):\n"
+        "        self.times.append(now_ns)\n"
+        "    def timer(self, now_ns):\n"
+        "        self.timers.append(now_ns)\n"
+        "        self.host.set_timer(now_ns + 50_000)\n"
+        "        own = bytes.fromhex(self.host.hosts['h2'].mac.replace(':', '')) + bytes(28)\n"
+        "        for _ in range(2000):\n"
+        "            self.host.send(own)\n",
+    )
+    run, found = run_text(tmp_path, text)
+    own = run.network.classes["h1"]._object
+    assert own.times == [2200 + 10_000 * number for number in range(10)]
+    assert own.timers == [25_000, 75_000]
+    sender = next(row for row in found["hosts"] if row["host"] == "h1")
+    assert (sender["sent"], sender["sent_bytes"]) == (4000, 4000 * 34)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("    def receive(self, now_ns, frame):\n        return 1 // 0\n",
+         r"host h1, host.py:Own: at 2200 ns: host.py:5: ZeroDivisionError"),
+        ("    def start(self, now_ns):\n        self.host.send(bytes(3000))\n",
+         r"host h1, host.py:Own: at 0 ns: .*a frame of 3000 B; 14 B to 2\d\d\d B fit"),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_class_names_its_place(tmp_path, body, words):
+    with pytest.raises(RunError, match=words):
+        run_text(tmp_path, with_class(tmp_path, body))
+
+
+def test_a_frame_that_outgrows_its_room_is_an_error(tmp_path):
+    text = LINE.replace("duration: 200 us", "duration: 10 us, longest_frame: 1250 B")
+    (tmp_path / "collector.py").write_text(COLLECTOR)
+    with pytest.raises(RunError, match="frames became longer than .* virtual.longest_frame"):
+        run_text(tmp_path, text)
+
+
+# -- whole commands
+
+
+def whole(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    path = folder / "net.yaml"
+    path.write_text(text)
+    return subprocess.run(
+        [sys.executable, "run.py", str(path), "--results", str(folder / "results"), *options],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=dict(os.environ),
+    )
+
+
+CHECKS = """
+checks:
+  - {flow: f-h1-h3, throughput: ">= 49 Gbit/s", loss: 0 %}
+  - {port: s1-p3, queue: "<= 1000", drops: 0}
+"""
+
+
+def test_two_runs_write_the_same_bytes(tmp_path):
+    (tmp_path / "collector.py").write_text(COLLECTOR)
+    for options in ((), ("--pcap", "s1:3")):
+        done = whole(tmp_path, LINE, "--no-report", *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+    first, second = sorted((tmp_path / "results").iterdir(), key=lambda path: path.stat().st_mtime)
+    names = sorted(path.name for path in first.iterdir() if path.is_file())
+    assert "results.json" in names and "flows.csv" in names
+    for name in names:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+    capture = (second / "captures" / "s1-3.pcapng").read_bytes()
+    assert len(capture) > 2400 * 1250
+
+
+def test_checks_decide_the_exit_code_and_the_report_shows_them(tmp_path):
+    (tmp_path / "collector.py").write_text(COLLECTOR)
+    done = whole(tmp_path, LINE + CHECKS, "--json", "--no-report")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert [each["holds"] for each in told["checks"]] == [True] * 4
+    done = whole(tmp_path, LINE + CHECKS.replace("1000", "10"))
+    assert done.returncode == 1
+    assert "FAILED  port s1-p3: queue <= 10" in done.stdout
+    assert "1 of 4 conditions do not hold" in done.stderr
+    *lines, where = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80 and where.startswith("results: ")
+    folder = max((tmp_path / "results").iterdir(), key=lambda path: path.stat().st_mtime)
+    page = (folder / "report.html").read_text()
+    assert "FAILED" in page and (folder / "queues.png").is_file()
+
+
+def test_check_builds_the_network_and_finds_what_is_wrong(tmp_path, capsys):
+    (tmp_path / "collector.py").write_text(COLLECTOR)
+    path = tmp_path / "net.yaml"
+    path.write_text(LINE)
+    assert main(["check", str(path)]) == 0
+    assert "3 hosts, 2 switches" in capsys.readouterr().out
+    path.write_text(LINE.replace("collector.py:Collector", "collector.py:Colector"))
+    assert main(["check", str(path)]) == 2
+    assert "collector.py has no Colector; did you mean Collector" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("readings: [{register: nothing, of: s1, at: 1 us}]\n", r"readings\[0\]: .*nothing"),
+        ("readings: [{register: 'deepest[512]', of: s1, at: 1 us}]\n", r"readings\[0\]: .*511"),
+        ("flows: [{from: h1, packet_rate: 1, packet: 'Ether('}]\n", "flow-0: packet: SyntaxError"),
+        ("flows: [{from: h1, packet_rate: 1, packet: Nope()}]\n", "packet: NameError: .*Nope"),
+        ("flows: [{from: h1, packet_rate: 1, packet: Ether(), tag: true}]\n",
+         "packet 0 has 14 B; allowed: 30 B .*of which the tag takes 16"),
+        ("flows: [{from: h1, packet_rate: 1, packets: 'none.py:x'}]\n", "a file; there is no"),
+    ],
+)  # fmt: skip
+def test_what_only_the_network_shows_is_an_error_with_its_place(tmp_path, text, words):
+    with pytest.raises(UserError, match=words):
+        built(tmp_path, star(MARKING, 2, text))
