@@ -70,11 +70,11 @@ def acknowledgement(plan: NetworkPlan, flow: Flow, mac: str) -> bytes:
     """The frame with which a flow's receiver acknowledges, to this MAC address."""
     assert flow.target is not None
     hosts = plan.net.hosts
-    addresses = (hosts[name].ip.partition("/")[0] for name in (flow.target, flow.source))
+    ours, theirs = (hosts[name].ip.partition("/")[0] for name in (flow.target, flow.source))
     ports = flow.entry.target_port, source_port(flow)
     size = HEADERS_BYTES + ACKNOWLEDGEMENT_BYTES + TAG_BYTES
     tos = flow.entry.dscp << 2
-    return udp_frame((mac_of(plan.net, flow.target), mac), (*addresses,), ports, size, tos)
+    return udp_frame((mac_of(plan.net, flow.target), mac), (ours, theirs), ports, size, tos)
 
 
 def names_for_packets(plan: NetworkPlan) -> dict[str, Any]:

@@ -94,7 +94,7 @@ class PythonHost:
         self._arrived, self._out = arrived, out = batches[0].part, batches[1].part
         self._counter = Placed(counting), Stepper(counting, arrived, out)
         self._addresses = self._counter[0].address, *(batch.address for batch in batches)
-        self._count = _STEP(self._counter[1].address)
+        self._count = _STEP(self._counter[1].address or 0)
         longest = 4 * self._out.packets.shape[1]
         self._host = Host(name, hosts, plan.file.virtual.seed, longest)
         try:

@@ -7,6 +7,7 @@ what happens when (virtual_run.py) or what is made of it (virtual_tables.py).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,7 @@ class VirtualNetwork:
         )
 
 
-def _table(kind: np.dtype, rows: list[tuple[int, ...]]) -> np.ndarray:
+def _table(kind: np.dtype, rows: Sequence[tuple[int, ...]]) -> np.ndarray:
     made = np.zeros(len(rows), kind)
     for number, row in enumerate(rows):
         made[number] = row

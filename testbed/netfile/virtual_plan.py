@@ -181,12 +181,12 @@ class VirtualProblems:
         flows = list(_flows(self.net, self.file.flows, self.file.virtual.duration_ns))
         if len(flows) > MAX_FLOWS:
             yield Problem(("flows",), f"found {len(flows)} flows; allowed: {MAX_FLOWS}")
-        names: dict[str, int] = {}
+        seen: set[str] = set()
         for flow in flows:
             place = self.file.flows.index(flow.entry)
-            if flow.name in names:
+            if flow.name in seen:
                 yield Problem(("flows", place, "name"), f"there are two flows {flow.name}")
-            names[flow.name] = flow.number
+            seen.add(flow.name)
             if not flow.is_own and flow.mac is None:
                 yield Problem(
                     ("flows", place, "mac"),
@@ -196,7 +196,7 @@ class VirtualProblems:
             if flow.is_tcp and flow.target is not None and self.net.hosts[flow.target].class_:
                 message = f"{flow.target} is a `class`, which does not know the model of TCP"
                 yield Problem(("flows", place, "to"), message)
-        self.names = tuple(names)
+        self.names = tuple(flow.name for flow in flows)
 
     def _of_switches(self) -> Iterator[Problem]:
         switches = self.topology.switches

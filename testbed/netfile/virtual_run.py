@@ -151,9 +151,11 @@ class VirtualRun:
     def _check_readings(self) -> None:
         """Raises UserError for a register, counter or element that a program does not have."""
         plan = self.network.plan
-        places = [("readings", n, each) for n, each in enumerate(plan.file.readings)]
-        checks = [("checks", n, each) for n, each in enumerate(plan.file.checks)]
-        for key, number, each in (*places, *checks):
+        places: list[tuple[str, int, Any]] = [
+            ("readings", n, each) for n, each in enumerate(plan.file.readings)
+        ]
+        places += [("checks", n, each) for n, each in enumerate(plan.file.checks)]
+        for key, number, each in places:
             if each.register_ is not None or each.counter is not None:
                 try:
                     read(self.network, each)
