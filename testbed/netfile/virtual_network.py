@@ -79,7 +79,7 @@ class VirtualNetwork:
         """`compiled`: each program, as `compile_all` gives it. Raises UserError."""
         self.plan = plan
         self.topology = NumberedTopology.of(plan)
-        self.flows = flows_of(plan)
+        self.flows = flows_of(plan.file)
         self._frames = {flow.number: frames_of(plan, flow) for flow in self.flows}
         self._early = not any(change.link for change in plan.file.changes)
         self._early = self._early and not any(link.reorder for link in plan.net.links)

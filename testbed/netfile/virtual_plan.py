@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from testbed.config.problems import Path as KeyPath
 from testbed.config.problems import Problem
@@ -14,9 +13,6 @@ from testbed.netfile.host_routes import KNOWN, Routes, routes_of
 from testbed.netfile.network_schema import Check, Net, NetworkFile
 from testbed.netfile.virtual_schema import CONDITIONS, MAX_FLOWS, FlowEntry, condition
 from testbed.topology import Topology, host_mac
-
-if TYPE_CHECKING:
-    from testbed.netfile.load_network import NetworkPlan
 
 OF_KERNELS = {
     "ping": "a flow to a host with `answer`, and a check of this flow,",
@@ -28,10 +24,11 @@ VIRTUAL_KEYS = ("virtual", "flows", "readings", "changes")
 
 @dataclass(frozen=True)
 class Flow:
-    """One flow: `number` from 0, in the order of the file. target: the receiver, None: not known.
+    """One flow: `number` from 0, `place` of its entry in the file. target: the receiver, if known.
     mac, address: of the destination, None with packets of the file's own. stop_ns: its end."""
 
     number: int
+    place: int
     name: str
     entry: FlowEntry
     source: str
@@ -59,14 +56,15 @@ def mac_of(net: Net, host: str) -> str:
     return net.hosts[host].mac or host_mac(list(net.hosts).index(host) + 1)
 
 
-def flows_of(plan: NetworkPlan) -> list[Flow]:
+def flows_of(file: NetworkFile) -> list[Flow]:
     """All flows of a file."""
-    return list(_flows(plan.net, plan.file.flows, plan.file.virtual.duration_ns))
+    return list(_flows(file))
 
 
-def _flows(net: Net, entries: tuple[FlowEntry, ...], duration_ns: int) -> Iterator[Flow]:
+def _flows(file: NetworkFile) -> Iterator[Flow]:
+    net, duration_ns = file.network, file.virtual.duration_ns
     number = 0
-    for place, entry in enumerate(entries):
+    for place, entry in enumerate(file.flows):
         pairs = _pairs(entry, tuple(net.hosts))
         for source, target in pairs:
             name = entry.name or f"flow-{place}"
@@ -82,7 +80,7 @@ def _flows(net: Net, entries: tuple[FlowEntry, ...], duration_ns: int) -> Iterat
                 if mac is None and target is not None:
                     mac = mac_of(net, target)
             stop_ns = duration_ns if entry.stop_ns is None else min(entry.stop_ns, duration_ns)
-            yield Flow(number, name, entry, source, target, mac, address, stop_ns)
+            yield Flow(number, place, name, entry, source, target, mac, address, stop_ns)
             number += 1
 
 
@@ -178,12 +176,12 @@ class VirtualProblems:
                 )
         if not sound:
             return
-        flows = list(_flows(self.net, self.file.flows, self.file.virtual.duration_ns))
+        flows = flows_of(self.file)
         if len(flows) > MAX_FLOWS:
             yield Problem(("flows",), f"found {len(flows)} flows; allowed: {MAX_FLOWS}")
         seen: set[str] = set()
         for flow in flows:
-            place = self.file.flows.index(flow.entry)
+            place = flow.place
             if flow.name in seen:
                 yield Problem(("flows", place, "name"), f"there are two flows {flow.name}")
             seen.add(flow.name)

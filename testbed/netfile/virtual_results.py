@@ -12,7 +12,6 @@ import io
 import json
 import re
 import secrets
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from testbed.errors import UserError
 from testbed.linux.ownership import hand_over
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_run import VirtualRun
+from testbed.results.writer import now_utc
 from testbed.text_table import Column, Row, Table
 
 Rows = list[dict[str, Any]]
@@ -31,8 +31,8 @@ PRINTED_FLOWS = 40  # rows; all are in the folder
 def new_folder(parent: Path, name: str, text: str) -> Path:
     """Make a run's folder, with the network file's text in it. Raises UserError."""
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
-    started = datetime.now(timezone.utc)
-    folder = parent / f"{slug}-{started:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    started = re.sub(r"[-:]|\.\d+|\+.*", "", now_utc())
+    folder = parent / f"{slug}-{started}Z-{secrets.token_hex(2)}"
     try:
         for path in reversed([folder, *folder.parents]):
             if not path.exists():

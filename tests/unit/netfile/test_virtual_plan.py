@@ -143,7 +143,7 @@ def test_packets_go_to_the_gateway_that_the_commands_name(tmp_path):
         "  - {name: given, from: h1, address: 10.7.0.1, mac: '00:00:00:00:00:07', rate: 1 Gbit/s}\n"
     )
     plan = loaded(tmp_path, star(MARKING, 3, more, host={1: commands}))
-    macs = {flow.name: flow.mac for flow in flows_of(plan)}
+    macs = {flow.name: flow.mac for flow in flows_of(plan.file)}
     assert macs == {
         "near-h1-h2": "02:00:00:00:00:02",
         "near-h1-h3": "08:00:00:00:01:03",
@@ -154,4 +154,4 @@ def test_packets_go_to_the_gateway_that_the_commands_name(tmp_path):
 
 def test_flows_between_all_hosts(tmp_path):
     plan = loaded(tmp_path, star(MARKING, 4, "flows: [{from: all, to: all, packet_rate: 5}]\n"))
-    assert len({(flow.source, flow.target) for flow in flows_of(plan)}) == 12
+    assert len({(flow.source, flow.target) for flow in flows_of(plan.file)}) == 12
