@@ -41,7 +41,7 @@ COMMANDS = {
     "plan": "plan which switch aggregates whose gradient",
     "schema": "print a JSON schema of experiment or network files, for editors",
     "completion": "print a script with which a shell completes commands and options",
-    "import": "make a network file from a p4app.json, or traces of a SimAI workload",
+    "import": "make a network file from a topology in JSON, or traces of a SimAI workload",
     "ls": "list the runs and sweeps in a folder of results",
     "diff": "print in what two runs differ: their files, what made them, and their numbers",
     "tag": "give runs or sweeps a tag, by which `ls` finds them",

@@ -19,17 +19,11 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, NamedTuple
 
-from testbed.config.data_files import read_json, read_text
-from testbed.config.yaml_document import Inline, write_yaml
+from testbed.config.data_files import read_text
+from testbed.config.yaml_document import Inline
 from testbed.errors import UserError
-from testbed.netfile.load_network import load_network
-from testbed.paths import command_line
+from testbed.netfile.json_parts import near, only
 
-HEAD = """\
-# Made from {source} by `ina import`.
-# `{run}` starts the network and runs the checks;
-# with --cli Mininet's command line opens afterwards.
-"""
 TOP = (
     *("program", "p4_src", "topology", "cli", "pcap_dump", "enable_log", "cpu_port"),
     *("switch", "switch_cli", "compiler", "options", "exec_scripts", "tasks_file"),
@@ -55,53 +49,14 @@ SWITCH = ("cli_input", "p4_src", "program", "cpu_port")
 STRATEGIES = ("l2", "mixed", "l3", "manual")
 
 
-def import_app(source: Path, program: Path | None, output: Path | None) -> int:
-    """Write a network file for the p4app.json `source`.
-
-    program: of all switches; None: the one that the file names. output: the file to write; None:
-    named after the program. Raises UserError."""
-    data = read_json(source)
-    if not isinstance(data, dict) or "topology" not in data:
-        raise UserError(
-            f"{source}: a p4app.json of p4-utils has the key 'topology'; exercises of the P4"
-            " tutorials run with their own Makefiles: p4engine/docs/shims.md"
-        )
-    program = program or _program_of(data, source)
-    output = output or Path(f"{program.stem}.yaml")
-    folder = output.absolute().parent
-    if not folder.is_dir():
-        raise UserError(f"{output}: there is no folder {folder}: make it first")
-    if output.exists():
-        raise UserError(f"{output} is there already: remove it, or name another with -o")
-    app = P4App(data, source, program, folder)
-    made = {"name": program.stem, "network": app.network(), "checks": [{"ping": "all"}]}
-    head = HEAD.format(source=source.name, run=command_line(output.name, root=True))
-    try:
-        output.write_text(head + write_yaml(made))
-    except OSError as error:
-        raise UserError(f"{output} cannot be written: {error.strerror}") from None
-    try:
-        load_network(output)
-    except UserError as error:
-        output.unlink()
-        raise UserError(
-            f"{source}: this topology is not a valid network. Lines are those of the network file"
-            f" that would have been written.\n{error}"
-        ) from None
-    for note in app.notes:
-        print(note)
-    print(f"written: {output}; next: {command_line(str(output), root=True)}")
-    return 0
-
-
-def _program_of(data: Any, path: Path) -> Path:
+def program_of(data: Any, path: Path) -> Path:
     """The P4 program of all switches. Raises UserError."""
     named = data.get("p4_src", data.get("program"))
     if named is None:
         raise UserError(f"{path}: which P4 program the switches run is not said: give --program")
     if not isinstance(named, str):
         raise UserError(f"{path}: found {brief(named)} as the P4 program; allowed: a file's name")
-    return _near(named, path)
+    return near(named, path)
 
 
 class _Address(NamedTuple):
@@ -130,15 +85,15 @@ class P4App:
 
     def network(self) -> dict[str, Any]:
         """The key `network` of the network file. Raises UserError for what cannot be imported."""
-        _only(self.data, TOP, self.path)
+        only(self.data, TOP, self.path)
         self._check_top()
-        topology = _only(_get(self.data, "topology", dict, self.path), TOPOLOGY, self.path)
+        topology = only(_get(self.data, "topology", dict, self.path), TOPOLOGY, self.path)
         hosts = _get(topology, "hosts", dict, self.path)
         switches = _get(topology, "switches", dict, self.path)
         for name, host in hosts.items():
-            _only(host, HOST, f"{self.path}: host {name}")
+            only(host, HOST, f"{self.path}: host {name}")
         for name, switch in switches.items():
-            _only(switch, SWITCH, f"{self.path}: switch {name}")
+            only(switch, SWITCH, f"{self.path}: switch {name}")
         links = [self._link(each, topology) for each in _get(topology, "links", list, self.path)]
         at = self._attached(links, hosts, switches)
         addresses = self._addresses(topology, hosts, at)
@@ -189,8 +144,8 @@ class P4App:
         kept = {key: value for key, value in defaults.items() if not key.startswith("auto_")}
         old = {key[len("default_") :]: topology[key] for key in topology if key[:8] == "default_"}
         given = link[2] if len(link) == 3 else {}
-        _only(given, LINK, f"{self.path}: link {link[:2]}")
-        _only(kept, LINK, f"{self.path}: default")
+        only(given, LINK, f"{self.path}: link {link[:2]}")
+        only(kept, LINK, f"{self.path}: default")
         return link[0], link[1], {**old, **kept, **given}
 
     def _numbered(
@@ -362,9 +317,9 @@ class P4App:
         if named is not None:
             if not isinstance(named, str):
                 raise UserError(f"{where}: found {brief(named)} as a P4 program")
-            made["program"] = self._relative(_near(named, self.path))
+            made["program"] = self._relative(near(named, self.path))
         if switch.get("cli_input"):
-            file = _near(_get(switch, "cli_input", str, where), self.path)
+            file = near(_get(switch, "cli_input", str, where), self.path)
             lines = read_text(file).splitlines()
             made["commands"] = [line for line in lines if line.split("#")[0].strip()]
         return made
@@ -402,34 +357,12 @@ def _mac(ip: ipaddress.IPv4Interface, second: int) -> str:
     return ":".join(f"{byte:02x}" for byte in (0, second, *ip.ip.packed))
 
 
-def _near(name: str, topology: Path) -> Path:
-    """A file that the topology names. It is relative to the folder of the topology,
-    or to the one above. Raises UserError."""
-    folder = topology.absolute().parent
-    for base in (folder, folder.parent):
-        if os.path.isfile(base / name):  # also where a name is too long to be one
-            return base / name
-    raise UserError(f"{topology}: there is no file {name} in {folder} or above")
-
-
 def _get(data: Any, key: str, kind: type, where: object) -> Any:
     """The value of a key that must be there. Raises UserError."""
     found = data.get(key) if isinstance(data, dict) else None
     if not isinstance(found, kind):
         raise UserError(f"{where}: there is no {key!r} as these topologies have it")
     return found
-
-
-def _only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
-    """`data`, an object without other keys than these. Raises UserError."""
-    if not isinstance(data, dict):
-        raise UserError(f"{where}: found {brief(data)}; allowed: an object with {', '.join(keys)}")
-    unknown = sorted(set(data) - set(keys))
-    if unknown:
-        raise UserError(
-            f"{where}: {brief(unknown[0])} cannot be imported; what can: {', '.join(keys)}"
-        )
-    return data
 
 
 def _as_list(data: dict[str, Any], key: str, where: object) -> list[Any]:

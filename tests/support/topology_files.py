@@ -70,3 +70,66 @@ def app(folder: Path, **topology) -> Path:
     path = folder / "p4app.json"
     path.write_text(json.dumps(data))
     return path
+
+
+def exercise(folder: Path, **changes) -> Path:
+    """A topology.json with two switches and two hosts in the form of the P4 tutorials, with runtime
+    files in the folder above. changes: of the first switch's runtime file."""
+    (folder / "lab").mkdir()
+    (folder / "pair.p4").write_text(PROGRAM.read_text())
+    runtime = {
+        "target": "bmv2",
+        "p4info": "build/pair.p4.p4info.txt",
+        "bmv2_json": "build/pair.json",
+        "table_entries": [
+            {
+                "table": "MyIngress.stations",
+                "match": {"hdr.ethernet.destination": "08:00:00:00:00:02"},
+                "action_name": "MyIngress.send",
+                "action_params": {"port": 2},
+            },
+            {
+                "table": "MyIngress.rules",
+                "match": {"hdr.ethernet.type": [1, 5], "hdr.ethernet.source": [1, 3]},
+                "action_name": "MyIngress.drop",
+                "action_params": {},
+                "priority": 9,
+            },
+            {
+                "table": "MyIngress.stations",
+                "default_action": True,
+                "action_name": "MyIngress.drop",
+                "action_params": {},
+            },
+        ],
+        "multicast_group_entries": [
+            {
+                "multicast_group_id": 4,
+                "replicas": [
+                    {"egress_port": 1, "instance": 1},
+                    {"egress_port": 2, "instance": 0},
+                ],
+            }
+        ],
+        "clone_session_entries": [{"clone_session_id": 3, "replicas": [{"egress_port": 2}]}],
+    }
+    (folder / "s1-runtime.json").write_text(json.dumps({**runtime, **changes}))
+    (folder / "s2-runtime.json").write_text(json.dumps({"bmv2_json": "build/pair.json"}))
+    data = {
+        "hosts": {
+            "h1": {
+                "ip": "10.0.1.1/24",
+                "mac": "08:00:00:00:00:01",
+                "commands": ["route add default gw 10.0.1.9 dev eth0", "ethtool -K eth0 tx off"],
+            },
+            "h2": {"ip": "10.0.1.2/24", "mac": "08:00:00:00:00:02"},
+        },
+        "switches": {
+            "s1": {"runtime_json": "s1-runtime.json"},
+            "s2": {"runtime_json": "s2-runtime.json"},
+        },
+        "links": [["h1", "s1-p1"], ["s1-p2", "s2-p1", "5ms", 0.5], ["h2", "s2-p2", 0]],
+    }
+    path = folder / "lab" / "topology.json"
+    path.write_text(json.dumps(data))
+    return path

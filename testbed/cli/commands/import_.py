@@ -1,4 +1,4 @@
-"""`ina import FILE`: a p4app.json as a network file, or a program of ranks as Chakra traces."""
+"""`ina import FILE`: a topology as a network file, or a program of ranks as Chakra traces."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ def arguments(parser: Parser) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="a p4app.json; or NAME.et (Chakra traces) or NAME.txt (a workload of SimAI)",
+        help="a p4app.json or topology.json; or NAME.et (Chakra traces) or NAME.txt (a SimAI"
+        " workload)",
     )
     parser.add_argument("--program", type=Path, metavar="FILE.p4", help="of all switches")
+    parser.add_argument(
+        "--virtual", action="store_true", help="make a network file for virtual time"
+    )
     parser.add_argument("--replicas", type=positive, metavar="N", help="of a SimAI workload")
     parser.add_argument("--stage", type=int, metavar="0", help="of a SimAI workload with several")
     parser.add_argument("--scale", type=factor, metavar="X", help="factor on bytes and times")
@@ -34,19 +38,21 @@ def call(options: Namespace) -> int:
     names them. Raises UserError."""
     import_schemas()
     if options.file.suffix not in PROGRAMS:
-        from testbed.netfile.p4_utils import import_app
+        from testbed.netfile.import_topology import import_topology
 
         for name in OF_PROGRAMS:
             if getattr(options, name) is not None:
                 raise UserError(f"--{name} is for programs of ranks; take it out")
-        return import_app(options.file, options.program, options.output)
+        return import_topology(options.file, options.program, options.output, options.virtual)
     from testbed.cli.program_output import show, write
     from testbed.traffic.rank_graph import check
     from testbed.traffic.rank_layout import smaller
     from testbed.traffic.rank_source import FileSource, stretched
 
     if options.program is not None:
-        raise UserError("--program is for a p4app.json; take it out")
+        raise UserError("--program is for topologies; take it out")
+    if options.virtual:
+        raise UserError("--virtual is for topologies; take it out")
     scale = 1.0 if options.scale is None else options.scale
     source = FileSource(str(options.file), scale, options.replicas, options.stage)
     program = stretched(source.load(), scale)

@@ -13,6 +13,7 @@ import pytest
 from testbed.cli.main import main
 from testbed.errors import RunError, UserError
 from tests.support.paths import DATA, ROOT
+from tests.support.topology_files import exercise
 from tests.support.virtual_networks import PROGRAMS, built, flow, port, run_text, star
 
 MARKING, STACK, PROBES, ROUNDS = (
@@ -462,3 +463,25 @@ def test_check_builds_the_network_and_finds_what_is_wrong(tmp_path, capsys):
 def test_what_only_the_network_shows_is_an_error_with_its_place(tmp_path, text, words):
     with pytest.raises(UserError, match=words):
         built(tmp_path, star(MARKING, 2, text))
+
+
+def test_a_topology_of_the_tutorials_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    changes = {
+        "table_entries": [
+            {
+                "table": "stations",
+                "default_action": True,
+                "action_name": "multicast",
+                "action_params": {"group": 4},
+            }
+        ]
+    }
+    exercise(tmp_path, **changes)
+    text = (tmp_path / "s1-runtime.json").read_text()
+    (tmp_path / "s2-runtime.json").write_text(text)
+    assert main(["import", "lab/topology.json", "--virtual"]) == 0
+    assert main(["pair.yaml", "--no-report", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
+    rows = [row for row in told["flows"] if row["host"] == row["to"]]
+    assert [row["sent"] for row in rows] == [10, 10] and all(row["received"] for row in rows)

@@ -60,7 +60,7 @@ def test_a_workload_is_imported_as_traces(tmp_path, capsys):
     "words, message",
     [
         (["work.txt", "--stage", "1"], "work.txt, line 1: is of stage 0, and not of 1"),
-        (["work.txt", "--program", "a.p4"], "--program is for a p4app.json; take it out"),
+        (["work.txt", "--program", "a.p4"], "--program is for topologies; take it out"),
         (["p4app.json", "--replicas", "2"], "--replicas is for programs of ranks; take it out"),
         (["work.txt", "-o", "out.yaml"], "out.yaml: name traces that end in .et"),
         (["work.txt", "-o", "no/out.et"], "there is no folder"),
