@@ -15,6 +15,7 @@ runs are equal if it takes random numbers from `host.random` only.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections import deque
 from collections.abc import Mapping
 from random import Random
@@ -25,7 +26,7 @@ import numpy as np
 from testbed.errors import RunError, UserError
 from testbed.netfile.python_object import load_object, place_of
 from testbed.protocols.records import new_status
-from testbed.workload.generator import Generator
+from testbed.workload.generator import ACKNOWLEDGEMENT, DATA, NO_FLOW, Generator
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 NEVER = (1 << 62) - 1
 STREAM = 0xB6F5  # distinguishes a class's random numbers from others of the same seed
+_TAG = struct.Struct("<HHIQ")
 _STEP = ctypes.CFUNCTYPE(*[ctypes.c_int64] * 6, ctypes.POINTER(ctypes.c_int64))
 METHODS = ("start", "receive", "timer", "results")
 
@@ -67,6 +69,19 @@ class Host:
                 f"a frame of {len(made)} B; 14 B to {self._longest} B fit (virtual.longest_frame)"
             )
         self._to_send.append(made)
+
+    def tag(self, now_ns: int, number: int = 0) -> bytes:
+        """16 bytes. A host with `answer` sends a packet that ends with them back; `read_tag` gives
+        what is in them."""
+        return _TAG.pack(DATA, NO_FLOW, number & 0xFFFFFFFF, now_ns)
+
+    def read_tag(self, frame: bytes) -> tuple[int, int] | None:
+        """(number, time at which it was sent) of a packet that ends with a tag, of a class or of a
+        flow; None: it does not."""
+        if len(frame) < 14 + _TAG.size:
+            return None
+        kind, _, number, sent_ns = _TAG.unpack(frame[-_TAG.size :])
+        return (number, sent_ns) if DATA <= kind <= ACKNOWLEDGEMENT else None
 
     def set_timer(self, time_ns: int | None) -> None:
         """Have `timer` called at `time_ns`, instead of any time that was set before; None: not."""

@@ -197,8 +197,14 @@ class VirtualNetwork:
             len(self.flows),
             self.receptions,
             -1 if answer is None else answer.delay_ns,
+            np.array([self._is_answered(flow, name) for flow in self.flows], np.int8),
             self.nodes.frame_bytes,
         )
+
+    def _is_answered(self, flow: Flow, host: str) -> bool:
+        """Whether a host that answers does it for this flow."""
+        answer = self.plan.net.hosts[host].answer
+        return answer is None or answer.flows is None or flow.name in answer.flows
 
     def _stream(self, flow: Flow, purpose: int) -> int:
         return int(mix2(mix2(self.plan.file.virtual.seed, purpose), flow.number))

@@ -195,6 +195,11 @@ class VirtualProblems:
                 message = f"{flow.target} is a `class`, which does not know the model of TCP"
                 yield Problem(("flows", place, "to"), message)
         self.names = tuple(flow.name for flow in flows)
+        for host, settings in self.net.hosts.items():
+            for place, name in enumerate((settings.answer and settings.answer.flows) or ()):
+                if name not in self.names:
+                    message = sentence(f"there is no flow {name}", did_you_mean(name, self.names))
+                    yield Problem(("network", "hosts", host, "answer", "flows", place), message)
 
     def _of_switches(self) -> Iterator[Problem]:
         switches = self.topology.switches

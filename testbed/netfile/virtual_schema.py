@@ -201,6 +201,11 @@ class Answer(Section):
         alias="delay",
         description="It sends each packet back to its sender so long after it has arrived.",
     )
+    flows: tuple[Name, ...] | None = Field(
+        default=None,
+        json_schema_extra={"default": "all"},
+        description="The flows whose packets it answers. Packets of classes are always answered.",
+    )
 
 
 class FlowEntry(Section):

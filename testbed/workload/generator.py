@@ -27,6 +27,7 @@ from testbed.workload.native import copy, peek, poke
 
 TAG_BYTES = 16
 ACKNOWLEDGEMENT_BYTES = 8  # in front of the tag: which packets before the last one have arrived
+NO_FLOW = 0xFFFF  # in a tag: a packet that is answered, but belongs to no flow
 DATA, ANSWER, ACKNOWLEDGEMENT = 0x1A51, 0x1A52, 0x1A53  # what a tagged frame is
 WINDOW = 1 << 14  # numbers behind a flow's last one of which a receiver knows whether they came
 FINE = 128  # steps of a histogram in each doubling; below 2 FINE ns every value has its own
@@ -92,7 +93,7 @@ HOST = record(
     "head",  # answers sent,
     "tail",  # and taken in hand
     "answers_dropped",
-    "untagged",  # frames received without a tag
+    "untagged",  # frames received that belong to no flow
     "untagged_octets",
 )
 
@@ -120,6 +121,7 @@ class Generator(NamedTuple):
     template_of: np.ndarray  # int32[E], of data, or of acknowledgements
     templates: np.ndarray  # TEMPLATE[T]
     content: np.ndarray  # uint8[*]
+    answers: np.ndarray  # int8[F], 1: it answers packets of this flow, if it answers at all
     row_of: np.ndarray  # int32[F, 2], row of a flow, and of answers to it; -1: none yet
     receptions: Receptions
     pending: np.ndarray  # uint8[PENDING, B], answers in hand; B is 0 where there are none
@@ -146,10 +148,12 @@ def new_generator(
     flows: int,
     receptions: Receptions,
     answer_ns: int = -1,
+    answers: np.ndarray | None = None,
     frame_bytes: int = 0,
 ) -> Generator:
     """The machine of host `number`. `ends`: its ends of TCP, each (flow, template, row of
-    background.END); `answer_ns`: see HOST; `frame_bytes`: of the longest frame it may answer."""
+    background.END); `answer_ns`: see HOST; `answers`: see Generator, None: of all flows;
+    `frame_bytes`: of the longest frame it may answer."""
     end_of = np.full(flows, -1, np.int32)
     for place, (flow, _, _) in enumerate(ends):
         end_of[flow] = place
@@ -169,6 +173,7 @@ def new_generator(
         template_of=np.array([template for _, template, _ in ends], np.int32),
         templates=templates,
         content=content,
+        answers=np.ones(flows, np.int8) if answers is None else answers,
         row_of=np.full((flows, 2), -1, np.int32),
         receptions=receptions,
         pending=np.zeros((PENDING, frame_bytes + 8 if answer_ns >= 0 else 0), np.uint8),
@@ -447,6 +452,8 @@ def _receive(machine, start, length, now, out, filled):
     if length >= 14 + TAG_BYTES:
         first, sent_ns = peek(start + length - 16), peek(start + length - 8)
         kind, flow, number = first & 0xFFFF, first >> 16 & 0xFFFF, first >> 32 & 0xFFFFFFFF
+    if kind == DATA and flow == NO_FLOW and host.answer_ns >= 0:
+        _answer(machine, start, length, now)
     if not DATA <= kind <= ACKNOWLEDGEMENT or flow >= machine.end_of.size:
         host.untagged += 1
         host.untagged_octets += length
@@ -467,7 +474,7 @@ def _receive(machine, start, length, now, out, filled):
             end.packets_received += 1
             background.receive(end, number)
             return _acknowledge(machine, place, now, out, filled)
-    elif host.answer_ns >= 0:
+    elif host.answer_ns >= 0 and machine.answers[flow] == 1:
         _answer(machine, start, length, now)
     return filled
 

@@ -327,6 +327,19 @@ COMMANDS: tuple[tuple[str, How], ...] = (
             "tests/unit/netfile/test_load_network.py::test_a_file_is_read_and_its_entries_fit_the_program"
         ),
     ),
+    (
+        r"RUN examples/incast/incast\.yaml( --json --no-report| --pcap s1:3)?",
+        Elsewhere(
+            "tests/switch/netfile/test_virtual_networks.py"
+            "::test_the_example_of_the_docs_is_that_of_the_folder_and_runs"
+        ),
+    ),
+    (
+        r"RUN import topology\.json( --virtual)?",
+        Elsewhere(
+            "tests/switch/netfile/test_virtual_networks.py::test_a_topology_of_the_tutorials_runs"
+        ),
+    ),
     (r"RUN basic\.yaml( --cli)?", _NETFILE),
     (
         r"\.venv/bin/mkdocs (build|serve)",

@@ -11,9 +11,10 @@ from testbed.netfile.virtual_network import VirtualNetwork
 from testbed.netfile.virtual_run import VirtualRun
 from testbed.netfile.virtual_tables import tables
 from testbed.simulate.captures import Captures
-from tests.support.paths import DATA
+from tests.support.paths import DATA, ROOT
 
 PROGRAMS = DATA / "virtual"
+MARKING = str(ROOT / "examples" / "incast" / "marking.p4")
 
 
 def star(

@@ -14,11 +14,10 @@ from testbed.cli.main import main
 from testbed.errors import RunError, UserError
 from tests.support.paths import DATA, ROOT
 from tests.support.topology_files import exercise
-from tests.support.virtual_networks import PROGRAMS, built, flow, port, run_text, star
+from tests.support.virtual_networks import MARKING, PROGRAMS, built, flow, port, run_text, star
 
-MARKING, STACK, PROBES, ROUNDS = (
-    str(PROGRAMS / f"{name}.p4") for name in ("marking", "stack", "probes", "rounds")
-)
+STACK, PROBES, ROUNDS = (str(PROGRAMS / f"{name}.p4") for name in ("stack", "probes", "rounds"))
+
 
 COLLECTOR = '''
 class Collector:
@@ -485,3 +484,35 @@ def test_a_topology_of_the_tutorials_runs(tmp_path, monkeypatch, capsys):
     told = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
     rows = [row for row in told["flows"] if row["host"] == row["to"]]
     assert [row["sent"] for row in rows] == [10, 10] and all(row["received"] for row in rows)
+
+
+def test_the_example_of_the_docs_is_that_of_the_folder_and_runs(tmp_path, capsys):
+    path = ROOT / "examples" / "incast" / "incast.yaml"
+    page = (ROOT / "docs" / "networks.md").read_text()
+    assert f"```yaml\n{path.read_text()}```" in page
+    options = ["--results", str(tmp_path), "--pcap", "s1:3", "--no-report"]
+    assert main([str(path), *options]) == 0
+    *lines, where = capsys.readouterr().out.splitlines()
+    shown = page.partition("```text\n")[2].partition("```")[0].splitlines()
+    assert len(shown) > 8
+    assert {line.rstrip() for line in shown} - {"..."} <= {line.rstrip() for line in lines}
+    folder = Path(where.partition(": ")[2])
+    assert (folder / "captures" / "s1-3.pcapng").stat().st_size > 10_000_000
+
+
+def test_a_host_answers_the_flows_that_it_is_told(tmp_path):
+    more = (
+        "virtual: {duration: 100 us}\n"
+        "flows:\n"
+        "  - {name: a, from: h1, to: h2, packet_rate: 1e5}\n"
+        "  - {name: b, from: h1, to: h2, packet_rate: 1e5}\n"
+    )
+    text = star(MARKING, 2, more, host={2: "answer: {flows: [b]}"})
+    _, found = run_text(tmp_path, text)
+    assert [(row["flow"], row["what"]) for row in found["flows"]] == [
+        ("a", "packets"),
+        ("b", "packets"),
+        ("b", "answers"),
+    ]
+    with pytest.raises(UserError, match=r"h2.answer.flows\[0\]: there is no flow c"):
+        run_text(tmp_path, text.replace("[b]", "[c]"))

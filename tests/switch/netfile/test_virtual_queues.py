@@ -7,9 +7,8 @@ import statistics
 
 import pytest
 
-from tests.support.virtual_networks import PROGRAMS, flow, port, run_text, star
+from tests.support.virtual_networks import MARKING, flow, port, run_text, star
 
-MARKING = str(PROGRAMS / "marking.p4")
 SERVICE_NS = 100  # 1250 B at 100 Gbit/s
 UNLIMITED = "delay: 1 us, queue: 100000 packets"
 

@@ -10,9 +10,8 @@ import pytest
 from testbed.errors import UserError
 from testbed.netfile.load_network import load_network
 from testbed.netfile.virtual_plan import flows_of
-from tests.support.virtual_networks import PROGRAMS, star
+from tests.support.virtual_networks import MARKING, star
 
-MARKING = str(PROGRAMS / "marking.p4")
 FLOW = "flows: [{name: f, from: h1, to: h2, rate: 1 Gbit/s}]\n"
 
 
