@@ -68,18 +68,21 @@ def warm_hosts(system: str, role: str) -> None:
 
 
 def warm_virtual_time() -> None:
-    """Compile the loop of virtual time, and the machine of background flows; the other machines
-    that it steps are those of host processes."""
+    """Compile the loop of virtual time, and the machines of background flows and of network files;
+    the other machines that it steps are those of host processes."""
     from testbed.protocols.records import new_table
     from testbed.simulate import loop, state
     from testbed.simulate.frames import FrameMemory
+    from testbed.workload import generator
     from testbed.workload.background import END, new_background
     from testbed.workload.machine import new_batch
     from testbed.workload.placed_machine import Placed, Stepper
 
     # A world without work.
     loop.run(Placed(state.new_world(1, 0, 1, 1, FrameMemory(64))), 0, 1)
-    Stepper(new_background([new_table(END)]), new_batch(1, 64, 32), new_batch(1, 64, 32))
+    batches = new_batch(1, 64, 32), new_batch(1, 64, 32)
+    Stepper(new_background([new_table(END)]), *batches)
+    Stepper(generator.idle(), *batches)
 
 
 def warm_switches() -> None:

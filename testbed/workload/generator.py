@@ -182,6 +182,13 @@ def new_generator(
     )
 
 
+def idle() -> Generator:
+    """A host without flows."""
+    senders, templates = np.zeros(0, SENDER), np.zeros(0, TEMPLATE)
+    content = np.frombuffer(b"\0", np.uint8)
+    return new_generator(0, senders, [], templates, content, 0, new_receptions(1))
+
+
 # -- draws
 
 
