@@ -516,3 +516,36 @@ def test_a_host_answers_the_flows_that_it_is_told(tmp_path):
     ]
     with pytest.raises(UserError, match=r"h2.answer.flows\[0\]: there is no flow c"):
         run_text(tmp_path, text.replace("[b]", "[c]"))
+
+
+MIXED = """
+virtual: {duration: 30 us}
+flows:
+  - {name: a, from: [h1, h3], to: h2, rate: 45 Gbit/s, size: {64 B: 1, 900 B: 1},
+     gaps: exponential, on: 2 us, off: 1 us, periods: exponential}
+  - {name: t, kind: tcp, from: h2, to: h1}
+  - {name: b, from: h3, to: h1, packet_rate: 3e6, burst: 5, ecn: ect1}
+"""
+
+
+def test_turns_of_hosts_and_switches_change_nothing(tmp_path, monkeypatch):
+    text = star(MARKING, 3, MIXED, host={2: "answer: {delay: 300 ns}"})
+    run, by_turns = run_text(tmp_path, text)
+    assert run.network.nodes.world.state[0].to_switch_ns == 1000
+    monkeypatch.setattr("testbed.simulate.frame_world.set_turns", lambda *arguments: None)
+    run, in_order = run_text(tmp_path, text)
+    assert run.network.nodes.world.state[0].to_switch_ns == 0
+    for table in ("flows", "ports", "hosts", "drops", "throughput"):
+        assert by_turns[table] == in_order[table]
+    assert sum(row["received"] for row in by_turns["flows"]) > 500
+
+
+def test_plain_python_gives_the_same_bytes(tmp_path, monkeypatch):
+    text = star(MARKING, 3, MIXED, host={2: "answer: {delay: 300 ns}"})
+    for jit in ("0", "1"):
+        monkeypatch.setenv("NUMBA_DISABLE_JIT", jit)
+        done = whole(tmp_path, text, "--no-report", "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+    first, second = (tmp_path / "results").iterdir()
+    for path in first.iterdir():
+        assert path.read_bytes() == (second / path.name).read_bytes(), path.name

@@ -11,6 +11,7 @@ from testbed.cli.main import main
 from testbed.netfile.install_entries import dry_run
 from testbed.netfile.load_network import load_network
 from testbed.netfile.p4_utils import _latency
+from testbed.netfile.virtual_plan import flows_of
 from tests.support.topology_files import app
 
 
@@ -185,3 +186,15 @@ def test_latencies_are_read_as_mininet_reads_them():
         "7 us",
         "1 s",
     ]
+
+
+def test_for_virtual_time_a_flow_takes_the_place_of_the_ping(tmp_path, capsys):
+    output = tmp_path / "out.yaml"
+    path = app(tmp_path, hosts={"h1": {}, "h2": {"commands": ["ip link"]}, "h7": {}})
+    assert main(["import", str(path), "-o", str(output), "--virtual"]) == 0
+    assert "not taken over: h2: ip link" in capsys.readouterr().out
+    plan = load_network(output)
+    assert plan.file.runtime == "virtual" and not plan.checks
+    flows = {flow.name: flow.mac for flow in flows_of(plan.file)}
+    assert flows["all-h1-h2"] == "00:00:0a:00:01:02"
+    assert flows["all-h1-h7"] == "00:01:0a:00:01:01"  # the gateway's
