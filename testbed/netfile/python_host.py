@@ -15,6 +15,7 @@ runs are equal if it takes random numbers from `host.random` only.
 from __future__ import annotations
 
 import ctypes
+import json
 import struct
 from collections import deque
 from collections.abc import Mapping
@@ -126,11 +127,12 @@ class PythonHost:
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
     def results(self) -> dict[str, Any]:
-        """What the class tells at the end. Raises RunError."""
+        """What the class tells at the end, as JSON can say it. Raises RunError."""
         if not hasattr(self._object, "results"):
             return {}
         try:
-            return dict(self._object.results())
+            found: dict[str, Any] = json.loads(json.dumps(dict(self._object.results())))
+            return found
         except Exception as error:
             raise RunError(f"{self._title}: results: {place_of(error)}") from None
 
