@@ -27,6 +27,7 @@ from testbed.labs.grader.league import league
 from testbed.labs.grader.mark import (
     Mark,
     mark,
+    not_marked,
     plain,
     submissions,
     write_gradescope,
@@ -199,7 +200,14 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
         raise UserError(f"--jobs {arguments.jobs}: at least one submission at a time")
     lab = find_lab(arguments.lab) if arguments.lab else None
     course = read_course(arguments.course) if arguments.course else Course()
-    found = [each for each in submissions(arguments.folder, lab) if course.includes(each[1])]
+    found = submissions(arguments.folder, lab)
+    unknown = {each[1].name for each in found if not course.includes(each[1])}
+    if unknown:
+        raise UserError(
+            f"{arguments.course}: labs: it does not name {', '.join(sorted(unknown))}, which"
+            " students have handed in; add what you want to mark, or mark one lab with --lab"
+        )
+    others = not_marked(arguments.folder, lab)
     seed = _seed(arguments, "")
     if course.secret:
         if arguments.secret is not None:
@@ -210,6 +218,9 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
             raise UserError(f"{path} exists already; name one that does not")
     if seed.hidden and warning():
         Console(stderr=True, highlight=False).print(Text(f"warning: {warning()}", "yellow"))
+    for student, why in others:
+        text = f"warning: {printable(student)}: {why}; not marked"
+        Console(stderr=True, highlight=False).print(Text(text, "yellow"), soft_wrap=True)
     printed = arguments.csv is None or str(arguments.csv) == "-"
 
     def told(made: Mark) -> None:
@@ -217,10 +228,10 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
         console.print(Text(f"{printable(made.student):<24} {made.lab.name:<18} {points}"))
 
     if printed:
-        marks = mark(found, seed, arguments.jobs, sys.stdout, course=course)
+        marks = mark(found, seed, arguments.jobs, sys.stdout, course=course, others=others)
     else:
         with _writing(arguments.csv), arguments.csv.open("w", newline="") as file:
-            marks = mark(found, seed, arguments.jobs, file, told, course)
+            marks = mark(found, seed, arguments.jobs, file, told, course, others)
         console.print(Text(f"{len(found)} submissions marked: {arguments.csv}"))
     if arguments.json is not None:
         with _writing(arguments.json):

@@ -84,7 +84,12 @@ def read_course(path: Path) -> Course:
     labs = data.get("labs", {})
     if not isinstance(labs, dict):
         raise UserError(f"{path}: labs: here are keys of labs, such as lab2_aggregation")
-    made = {find_lab(str(name)).name: _rules(path, str(name), row) for name, row in labs.items()}
+    made: dict[str, Rules] = {}
+    for name, row in labs.items():
+        lab = find_lab(str(name)).name
+        if lab in made:
+            raise UserError(f"{path}: labs: {lab} is named twice, the second time as {name!r}")
+        made[lab] = _rules(path, str(name), row)
     secret = b""
     if "secret" in data:
         secret = read_secret(path.parent / str(data["secret"]))

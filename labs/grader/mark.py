@@ -60,6 +60,20 @@ def _below(folder: Path, lab: Lab | None) -> Iterator[Submission]:
                 yield student, find_lab(name), path
 
 
+def not_marked(folder: Path, lab: Lab | None) -> list[tuple[str, str]]:
+    """Students of whom nothing or not all can be marked, and why: links, and empty folders."""
+    made = []
+    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
+        if entry.is_symlink():
+            made.append((entry.name, "the student's folder is a link, which is not followed"))
+        elif entry.is_dir(follow_symlinks=False) and lab is None:
+            links = [n for n in lab_names() if (folder / entry.name / n).is_symlink()]
+            made += [(entry.name, f"{n} is a link, which is not followed") for n in links]
+            if not links and not any(_is_folder(folder / entry.name / n) for n in lab_names()):
+                made.append((entry.name, "there is no lab in the student's folder"))
+    return made
+
+
 def _is_folder(path: Path) -> bool:
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
@@ -120,11 +134,15 @@ def mark(
     output: IO[str],
     told: Callable[[Mark], None] = lambda made: None,
     course: Course = WITHOUT,
+    others: Sequence[tuple[str, str]] = (),
 ) -> list[Mark]:
     """Grade all submissions, `jobs` at a time, and write the CSV; `seed` is completed with each
-    student's name."""
+    student's name. `others` are students of whom something cannot be marked, and why; they get a
+    row without a lab."""
     writer = csv.writer(output)
     writer.writerow(COLUMNS)
+    for student, why in others:
+        writer.writerow([plain(student), *[""] * (len(COLUMNS) - 2), f"not marked: {why}"])
 
     def one(task: Submission) -> Grade:
         made = _graded(task, seed)

@@ -163,15 +163,15 @@ def feedback(t: Bench) -> None:
 
 @LAB.check(10, "No sum overflows, however equal the workers' values are")
 def equal(t: Bench) -> None:
-    workers = t.random.randrange(5, MOST_WORKERS + 1)
-    fleet = Fleet(t, workers, apart=False)
-    for bits in BITS:
-        t.case = f"{bits} bits, all workers at their largest value"
-        size = 2.0 ** t.random.randrange(-20, 20)
-        signs = [t.random.choice((-1, 1)) for _ in range(2 * BLOCK)]
-        signs += [1] * BLOCK + [-1] * BLOCK
-        part = (np.array(signs) * size).astype(np.float32)
-        right(t, fleet, [part] * workers, bits)
+    for workers in (2, 3, t.random.randrange(5, MOST_WORKERS + 1)):
+        fleet = Fleet(t, workers, apart=False)
+        for bits in BITS:
+            t.case = f"{bits} bits, all workers at their largest value"
+            size = 2.0 ** t.random.randrange(-20, 20)
+            signs = [t.random.choice((-1, 1)) for _ in range(2 * BLOCK)]
+            signs += [1] * BLOCK + [-1] * BLOCK
+            part = (np.array(signs) * size).astype(np.float32)
+            right(t, fleet, [part] * workers, bits)
 
 
 @LAB.check(10, "An outlier spoils its own block alone, and zeros stay zeros")
@@ -183,10 +183,14 @@ def outlier(t: Bench) -> None:
             np.array([t.random.gauss(0, 1) for _ in range(count * BLOCK)], np.float32)
             for _ in range(2)
         ]
-        where, zeros = t.random.sample(range(count), 2)
+        where, zeros, half, full = t.random.sample(range(count), 4)
         parts[0][where * BLOCK + t.random.randrange(BLOCK)] = 10 ** t.random.uniform(5, 30)
         for part in parts:
             part[zeros * BLOCK : (zeros + 1) * BLOCK] = 0
+        parts[0][half * BLOCK : (half + 1) * BLOCK] *= 1e-3
+        parts[1][half * BLOCK : (half + 1) * BLOCK] = 0  # of one worker alone
+        for part in parts:
+            part[full * BLOCK] = 8.0  # the largest of its block
         right(t, fleet, parts, bits)
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mutants import c_changes, p4_changes, python_changes
+from tests.support.hostile_submission import NO_SANDBOX
+from tests.support.mutants import c_changes, labs, p4_changes, python_changes, yaml_changes
 from tests.support.mutants.campaign import COMPILER, OF_FOLDERS, OF_RUNTIME, changes
 from tests.support.mutants.campaign import tests_of as files_of
 from tests.support.mutants.change import sample
@@ -25,7 +26,16 @@ from tests.support.mutants.install import (
     prepare_engine,
     use_own_cache,
 )
-from tests.support.mutants.score import Result, Score, equal_mutants, read, score
+from tests.support.mutants.score import (
+    INVALID,
+    KILLED,
+    SURVIVED,
+    Result,
+    Score,
+    equal_mutants,
+    read,
+    score,
+)
 from tests.support.paths import ROOT
 
 P4 = """
@@ -412,3 +422,30 @@ def test_a_campaign_goes_on_where_it_was(tmp_path, file, tests, least):
     again = campaign(tmp_path, file, "--sample", "16", "--tests", tests)
     assert read(tmp_path / "results.jsonl") == results
     assert first.partition("| file |")[2] == again.partition("| file |")[2]
+
+
+@NO_SANDBOX
+def test_a_change_of_a_labs_solution_is_graded_as_a_submission():
+    found = {change.name: change for change in labs.changes("lab2_aggregation")}
+    drops = found["count.write(0, n); -> ;"]
+    assert labs.judge("lab2_aggregation", drops) == (KILLED, "multicast")
+    broken = replace(drops, new="count.write(0, m);")
+    assert labs.judge("lab2_aggregation", broken) == (INVALID, "it does not compile")
+    harmless = replace(drops, new="count.write(0, n + 0);")
+    assert labs.judge("lab2_aggregation", harmless, ["rounds"]) == (SURVIVED, "")
+
+
+def test_a_change_of_the_program_that_lab_10_tests_fails_one_of_the_solutions_tests():
+    by_name = {change.name: change for change in labs.changes("lab10_tests")}
+    change = by_name["meta.seen = 0; -> ;"]
+    assert labs.judge("lab10_tests", change)[0] == KILLED
+
+
+def test_the_changes_of_a_yaml_file_are_those_of_its_numbers_and_words():
+    text = "# 7 slower\na: {b: 1.5, c: 3}\nverdict: slower\nslower: x2\n"
+    made = yaml_changes.changes_of("labs/x.yaml", text)
+    assert [change.apply(text).split("\n")[1:3] for change in made] == [
+        ["a: {b: 1.875, c: 3}", "verdict: slower"],
+        ["a: {b: 1.5, c: 4}", "verdict: slower"],
+        ["a: {b: 1.5, c: 3}", "verdict: faster"],
+    ]

@@ -6,4 +6,6 @@ fails (campaign.py). What no test notices is a gap in the tests, or equal to the
 that can be observed; then equal.yaml says why.
 
     python -m tests.support.mutants p4/esa.p4 testbed/protocols/pool_server.py --results FOLDER
+
+labs.py does the same with the labs' reference solutions, whose tests are the labs' checks.
 """

@@ -48,7 +48,6 @@ def folder(tmp_path):
         path.parent.mkdir(parents=True)
         path.write_text(f"// {student}\n")
         os.utime(path, (deadline + late_s,) * 2)
-    (made / "ada" / "lab5_sharing").mkdir()
     return made
 
 
@@ -79,7 +78,7 @@ def test_a_course_has_points_deadlines_and_a_secret(course, folder, half, tmp_pa
     assert [(r["student"], r["lab"], r["points"], r["of"], r["late_days"]) for r in rows] == [
         ("ada", "lab2_aggregation", "10", "20", "0"),
         ("eve", "lab2_aggregation", "8", "20", "2"),
-    ], "lab 5 is not in the course"
+    ]
     assert [(seed.student, seed.hidden) for seed in half] == [("ada", True), ("eve", True)]
     made = json.loads(results.read_text())
     assert [(m["student"], m["points"], m["late_days"]) for m in made] == [
@@ -90,6 +89,42 @@ def test_a_course_has_points_deadlines_and_a_secret(course, folder, half, tmp_pa
     assert {test["status"] for test in made[0]["tests"]} == {"pass", "fail"}
     score = json.loads((scores / "eve" / "lab2_aggregation.json").read_text())
     assert score["score"] == 32 and sum(t["max_score"] for t in score["tests"]) == 80
+
+
+def test_a_submission_of_a_lab_that_the_course_does_not_name_is_an_error(
+    course, folder, half, capsys
+):
+    (folder / "ada" / "lab5_sharing").mkdir()
+    assert main(["mark", str(folder), "--course", str(course)]) == 2
+    told = capsys.readouterr().err
+    assert "it does not name lab5_sharing, which students have handed in" in told and not half
+
+
+def test_a_lab_that_a_course_names_twice_is_an_error(course):
+    course.write_text(COURSE + "  lab7_numbers: {points: 3}\n")
+    with pytest.raises(UserError, match="lab7_numbers is named twice, the second time as"):
+        read_course(course)
+
+
+def test_links_and_empty_folders_are_listed_and_not_marked(folder, half, tmp_path, capsys):
+    (folder / "mallory").symlink_to(folder / "ada")
+    (folder / "trudy").mkdir()
+    (folder / "trudy" / "lab2_aggregation").symlink_to(folder / "ada" / "lab2_aggregation")
+    (folder / "bob").mkdir()
+    assert main(["mark", str(folder), "--csv", str(tmp_path / "marks.csv")]) == 0
+    told = capsys.readouterr().err.splitlines()
+    link = "is a link, which is not followed"
+    assert told == [
+        "warning: bob: there is no lab in the student's folder; not marked",
+        f"warning: mallory: the student's folder {link}; not marked",
+        f"warning: trudy: lab2_aggregation {link}; not marked",
+    ]
+    rows = list(csv.DictReader((tmp_path / "marks.csv").open()))
+    assert [(r["student"], r["lab"]) for r in rows] == [
+        *(("bob", ""), ("mallory", ""), ("trudy", "")),
+        *((name, "lab2_aggregation") for name in ("ada", "eve")),
+    ]
+    assert rows[2]["problem"] == f"not marked: lab2_aggregation {link}" and len(half) == 2
 
 
 def test_a_class_whose_parts_meet_is_a_table(tmp_path, monkeypatch, capsys):
