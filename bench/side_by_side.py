@@ -11,13 +11,18 @@ the ratios within rounds. Each checkout runs its own programs with its own envir
 - switch: switch_alone.py, packets one by one and in trains
 - end_to_end: end_to_end.py with eight workers, every value checked
 - virtual: virtual.py
+- commands: whole commands in processor time, from their start to their end: a run of ResNet-50 at
+  full size in virtual time (at `--scale`, if that is given), with and without a report, and the
+  check of a sweep of 100 points. The rate is how many 1000 s of processor time are enough for
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -26,7 +31,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-Rates = dict[str, float]  # packets/s by what was measured
+Rates = dict[str, float]  # packets/s, or see `commands`, by what was measured
+SCALE = 0.3
 # What of this checkout is held against what of the older one, where the names differ.
 AGAINST = {
     "esa.p4 in trains": "esa.p4",
@@ -69,7 +75,7 @@ def of_64_values(checkout: Path, program: str) -> list[str]:
 def end_to_end(checkout: Path, options: argparse.Namespace) -> Rates:
     rates = {}
     for system in options.systems.split(","):
-        arguments = ["--systems", system, "--rounds", "1", "--scale", str(options.scale)]
+        arguments = ["--systems", system, "--rounds", "1", "--scale", str(options.scale or SCALE)]
         arguments += of_64_values(checkout, "end_to_end")
         if options.offload and checkout == ROOT:
             arguments += ["--offload", options.offload]
@@ -85,16 +91,62 @@ def end_to_end(checkout: Path, options: argparse.Namespace) -> Rates:
 
 def virtual(checkout: Path, options: argparse.Namespace) -> Rates:
     values = of_64_values(checkout, "virtual")
-    scale = str(options.scale)
+    scale = str(options.scale or SCALE)
     output = call(checkout, "virtual", "--hosts", options.hosts, "--scale", scale, *values)
     found = re.findall(r"^ *(\d+) hosts(?:, +64 values)?: +(\d+) thousand", output, re.MULTILINE)
     return {f"virtual, {hosts} hosts": float(rate) * 1e3 for hosts, rate in found}
+
+
+SWEEP = """
+name: commands
+runtime: virtual
+topology: {kind: star, hosts: 9}
+links: {bandwidth: 100 Gbit/s, delay: 1 us}
+system: {name: esa}
+memory: {aggregators: 1024}
+jobs:
+  - {model: resnet50, workers: 8, iterations: 1}
+sweep:
+  links.delay: [1 us, 2 us, 3 us, 4 us, 5 us, 6 us, 7 us, 8 us, 9 us, 10 us]
+  seed: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+"""
+
+
+def commands(checkout: Path, options: argparse.Namespace) -> Rates:
+    rates = {}
+    with tempfile.TemporaryDirectory() as folder:
+        sweep, run = Path(folder) / "sweep.yaml", Path(folder) / "run.yaml"
+        sweep.write_text(SWEEP)
+        results = ["--results", folder]
+        for values in (64, 256):
+            scaled = "" if options.scale is None else f", scale: {options.scale}"
+            text = SWEEP.partition("sweep:")[0].replace("iterations: 1", f"iterations: 1{scaled}")
+            run.write_text(text + f"values_per_packet: {values}\n")
+            plain = processor_s(checkout, str(run), "--no-report", *results)
+            rates[f"run, {values} values"] = 1000 / plain
+        rates["run with a report"] = 1000 / processor_s(checkout, str(run), *results)
+        rates["check of 100 points"] = 1000 / processor_s(checkout, "check", str(sweep))
+    return rates
+
+
+def processor_s(checkout: Path, *arguments: str) -> float:
+    """The processor time of a command of a checkout, with that of its child processes."""
+    environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # without the cache it compiles its modules
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [str(checkout / ".venv/bin/python"), str(checkout / "run.py"), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)} in {checkout} failed:\n{done.stderr}"[-2000:])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 PARTS: dict[str, Callable[[Path, argparse.Namespace], Rates]] = {
     "switch": switch,
     "end_to_end": end_to_end,
     "virtual": virtual,
+    "commands": commands,
 }
 
 
@@ -124,7 +176,9 @@ def main() -> int:
     parser.add_argument("--systems", default="esa,atp,switchml", help="for end_to_end")
     parser.add_argument("--offload", choices=("on", "off"), help="of this checkout, in end_to_end")
     parser.add_argument("--hosts", default="9,72,512", help="for virtual")
-    parser.add_argument("--scale", type=float, default=0.3, help="of end_to_end and virtual")
+    parser.add_argument(
+        "--scale", type=float, help=f"of end_to_end and virtual ({SCALE}) and of commands (1)"
+    )
     parser.add_argument("--seconds", type=float, default=1.0, help="of a round of switch")
     options = parser.parse_args()
     if not (options.checkout / ".venv/bin/python").exists():
@@ -132,7 +186,7 @@ def main() -> int:
     chosen = options.only.split(",")
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"--only {', '.join(sorted(unknown))}: take some of {', '.join(PARTS)}")
-    print(f"{'packets/s, medians':22}{'old':>12}{'new':>12}{'ratio':>8}  (smallest, largest)")
+    print(f"{'rates, medians':22}{'old':>12}{'new':>12}{'ratio':>8}  (smallest, largest)")
     for part in chosen:
         old: list[Rates] = []
         new: list[Rates] = []

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from testbed.setup import Setup
 
 Found = tuple[Iterable[str], Iterable[str]]  # facts and warnings
-# Shows its steps, if there is a console.
-Inspect = Callable[["Experiment", "Console | None"], Found]
+# Shows its steps, if there is a console. Knows programs that have been tried before, if it is told.
+Inspect = Callable[["Experiment", "Console | None", "_Tried | None"], Found]
 
 
 def arguments(parser: Parser) -> None:
@@ -47,23 +47,26 @@ def call(options: Namespace) -> int:
             raise UserError("check --json is for experiments and sweeps")
         return check_network(options.file)
     from testbed.machine import calibration, capacity
+    from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
     from testbed.setup import placement_check, scale_check
     from testbed.steps import step
 
-    tried = _Tried()
-
-    def inspect(experiment: Experiment, console: Console | None) -> Found:
+    def inspect(experiment: Experiment, console: Console | None, tried: _Tried | None) -> Found:
         with step(console, f"checking what follows from {experiment.name}"):
             setup = set_up(experiment)
         with step(console, "compiling its P4 program"):
-            warnings = [*tried.warnings(experiment, setup)]
+            told = tried.warnings(experiment, setup) if tried else prepare(setup).warnings
+            warnings = [*told]
         with step(console, "looking at the machine, the models and the network"):
             warnings += capacity.warnings(setup, calibration.load())
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
             return placement_check.places(setup), warnings
 
     return check_command(options.file, inspect, options.json, options.changes)
+
+
+POOL = "memory.aggregators"
 
 
 class _Tried:
@@ -109,7 +112,8 @@ def check_command(
     if is_sweep(path):
         return _check_sweep(path, inspect, as_json, changes)
     experiment = load(path, changes)
-    facts, more = inspect(experiment, Console(stderr=True))  # standard output is the result alone
+    console = Console(stderr=True)  # standard output is the result alone
+    facts, more = inspect(experiment, console, None)
     warnings = (*experiment.warnings, *more)
     if as_json:
         listed = [{"warning": warning} for warning in warnings]
@@ -145,6 +149,7 @@ def _check_sweep(
     sweep = load_sweep(path, changes=changes)
     labels: dict[str, list[str]] = {}  # of the points that a warning is about
     begun: list[str] = []  # points
+    tried = _Tried() if POOL in sweep.keys else None
 
     def now() -> str:
         return f"checking point {len(begun)} of {len(sweep.points)}: {begun[-1]}"
@@ -154,7 +159,8 @@ def _check_sweep(
         for point in sweep.points:
             begun.append(point.label)
             try:
-                for warning in (*point.experiment.warnings, *inspect(point.experiment, None)[1]):
+                found = inspect(point.experiment, None, tried)[1]
+                for warning in (*point.experiment.warnings, *found):
                     labels.setdefault(warning, []).append(point.label)
             except UserError as error:
                 raise UserError(f"{error}\n  at the sweep's point {point.label}") from None

@@ -33,7 +33,7 @@ SMALL = {
     "report": [["--rounds", "1", "--iterations", "1"]],
     "scales": [["--models", "resnet50", "--scales", "0.02,0.01", "--systems", "switchml"]],
     "side_by_side": [
-        [str(ROOT), "--rounds", "1", "--only", "switch,virtual"]
+        [str(ROOT), "--rounds", "1", "--only", "switch,virtual,commands"]
         + ["--hosts", "9", "--scale", "0.01", "--seconds", "0.1"]
     ],
     "small_sums": [
