@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -48,9 +48,11 @@ _FORMATS = {
 }
 
 
-def prepare(setup: Setup) -> Program:
+def prepare(setup: Setup, known: dict[Hashable, Compiled] | None = None) -> Program:
     """Compile the switches' program into the cache and try it on the switches.
 
+    known: programs that have been compiled just now, by what they are made from; this one is added.
+    The points of a sweep have the same few, and a look at their sources takes longer than a trial.
     Raises UserError in the compiler's words, or with what is missing in the program."""
     from p4engine.backend.build import compile_program
 
@@ -59,10 +61,15 @@ def prepare(setup: Setup) -> Program:
         _check_formats(path, defines, include_dirs)
     if setup.platform.switch == "bmv2":
         return _prepare_for_bmv2(setup, path, defines, include_dirs)
-    try:
-        compiled = compile_program(path, defines, include_dirs)
-    except P4Error as error:
-        raise _mistake(error) from error
+    key = path, tuple(sorted(defines.items())), tuple(include_dirs)
+    compiled = known.get(key) if known is not None else None
+    if compiled is None:
+        try:
+            compiled = compile_program(path, defines, include_dirs)
+        except P4Error as error:
+            raise _mistake(error) from error
+        if known is not None:
+            known[key] = compiled
     _dry_run(setup, path, partial(_embedded, compiled))
     warnings = tuple(str(warning) for warning in compiled.warnings)
     return Program(path, defines, tuple(include_dirs), warnings, compiled)

@@ -12,6 +12,7 @@ stop the others.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
@@ -125,9 +126,10 @@ def carry_out(
         if dask is None:  # of a cluster's machines nothing is known
             _require_memory(todo, setups, processes)
     programs: dict[str, Program] = {}
+    once = functools.partial(prepare, known={})
     with step(console, lambda: f"compiling P4 programs: {len(programs)} of {len(todo)} points"):
         for point in todo:
-            programs[point.key] = _at_point(point, prepare, setups[point.key])
+            programs[point.key] = _at_point(point, once, setups[point.key])
     from testbed.experiment.sweep import other_workers
 
     of_points = [each for point in sweep.points for each in point.experiment.warnings]

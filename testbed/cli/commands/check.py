@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from testbed.cli.shared import (
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
+    from p4engine.backend.build import Compiled
     from rich.console import Console
 
     from testbed.experiment import Experiment
@@ -70,14 +71,17 @@ POOL = "memory.aggregators"
 
 
 class _Tried:
-    """The P4 programs that have been compiled and tried.
+    """The P4 programs of a sweep's points that have been compiled and tried.
 
-    One that comes with the testbed is so for any size of the pool that an experiment can have, so
-    of experiments that differ in nothing else one tells for all: to compile it for another size
-    takes a second."""
+    One that comes with the testbed is so for any size of the pool that an experiment can have. So
+    where the sweep is over the pool's size, one of the experiments that differ in nothing else
+    tells for all: to compile it for another size takes a second."""
 
-    def __init__(self) -> None:
-        self._warnings: dict[str, tuple[str, ...]] = {}  # by experiment
+    def __init__(self, keys: Collection[str]) -> None:
+        """keys: what is varied."""
+        self._over_pool = POOL in keys
+        self._compiled: dict[Hashable, Compiled] = {}
+        self._warnings: dict[str, tuple[str, ...]] = {}  # by experiment, where it is over the pool
 
     def warnings(self, experiment: Experiment, setup: Setup) -> tuple[str, ...]:
         """The compiler's warnings. Raises UserError, see `prepare`."""
@@ -85,12 +89,13 @@ class _Tried:
         from testbed.paths import P4
         from testbed.runtimes.program import prepare
 
+        if not self._over_pool or not setup.platform.program.is_relative_to(P4):
+            return prepare(setup, self._compiled).warnings
         described = as_data(experiment)
-        if setup.platform.program.is_relative_to(P4):
-            described["memory"] = {**(described.get("memory") or {}), "aggregators": None}
+        described["memory"] = {**(described.get("memory") or {}), "aggregators": None}
         key = json.dumps(described, sort_keys=True, default=str)
         if key not in self._warnings:
-            self._warnings[key] = prepare(setup).warnings
+            self._warnings[key] = prepare(setup, self._compiled).warnings
         return self._warnings[key]
 
 
@@ -149,7 +154,7 @@ def _check_sweep(
     sweep = load_sweep(path, changes=changes)
     labels: dict[str, list[str]] = {}  # of the points that a warning is about
     begun: list[str] = []  # points
-    tried = _Tried() if POOL in sweep.keys else None
+    tried = _Tried(sweep.keys)
 
     def now() -> str:
         return f"checking point {len(begun)} of {len(sweep.points)}: {begun[-1]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from p4engine.backend.build import compile_program
 
 from testbed.cli.main import main
 from testbed.errors import UserError
@@ -90,9 +91,9 @@ def test_a_sweep_over_the_size_of_the_pool_tries_a_program_of_the_testbed_once(
 ) -> None:
     tried = []
 
-    def counted(setup):
+    def counted(setup, known):
         tried.append((setup.platform.aggregators, setup.platform.program.name))
-        return prepare(setup)
+        return prepare(setup, known)
 
     monkeypatch.setattr("testbed.runtimes.program.prepare", counted)
     assert main(swept(tmp_path / "mine.yaml", P4 / "esa.p4")) == 0
@@ -109,3 +110,22 @@ def test_a_sweep_over_the_size_of_the_pool_tries_a_users_program_at_each_point(
     assert main(swept(tmp_path / "mine.yaml", program)) == 2
     said = capsys.readouterr().err
     assert "too large for mine" in said and "at the sweep's point memory.aggregators=17" in said
+
+
+def test_points_with_one_program_look_at_its_sources_once(tmp_path: Path, monkeypatch) -> None:
+    looked = []
+
+    def counted(path, *more):
+        looked.append(path.name)
+        return compile_program(path, *more)
+
+    monkeypatch.setattr("p4engine.backend.build.compile_program", counted)
+    known: dict = {}
+    setups = [
+        set_up(load_text(text("esa", P4 / "esa.p4", kind))) for kind in ("star, hosts: 5",) * 2
+    ]
+    first, second = (prepare(setup, known) for setup in setups)
+    assert looked == ["esa.p4"] and first == second
+    prepare(set_up(load_text(text("atp", P4 / "atp.p4"))), known)
+    prepare(setups[0])
+    assert looked == ["esa.p4", "atp.p4", "esa.p4"]
