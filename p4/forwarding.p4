@@ -20,6 +20,9 @@
 #ifdef GRID
         key = { meta.job: exact; meta.heading: exact; meta.tag: exact; }
         size = 65536;
+#elif defined(TREES)
+        key = { meta.job: exact; meta.heading: exact; hdr.ina.node: exact; }
+        size = 65536;
 #else
         key = { meta.job: exact; meta.heading: exact; }
         size = 2 * JOBS;

@@ -37,7 +37,10 @@
  * paths that lose nothing. What is sent twice does no harm: DUPLICATE until the chunk is complete,
  * STALE from then on.
  *
- * Compile-time parameters: AGGREGATORS, SETS (2 or 1), VALUES, VALUE_BITS
+ * With TREES a job has several trees (tree.p4). A packet's `node` names one, and the slot's place is that
+ * in the tree's part of the memory.
+ *
+ * Compile-time parameters: AGGREGATORS, SETS (2 or 1), TREES, VALUES, VALUE_BITS
  * (values.p4), BITMAP_WIDTH, ZEROS (zeros.p4).
  */
 #include "ina.p4"
@@ -134,6 +137,9 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
     register<bit<32>>(AGGREGATORS) slot_chunk;
     register<bit<8>>(AGGREGATORS)  slot_exponent;
     register<bit<16>>(AGGREGATORS) slot_flags;
+#ifdef TREES
+    register<bit<16>>(SLOTS)       slot_job;    // whose the slot is, for the control plane
+#endif
 #include "value_memory.p4"
 #include "zeros.p4"
 #include "short_values.p4"
@@ -189,6 +195,9 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         slot_chunk.write(meta.slot, meta.chunk);
         slot_exponent.write(meta.slot, meta.exponent);
         slot_flags.write(meta.slot, meta.flags);
+#ifdef TREES
+        slot_job.write(meta.pair, meta.job);
+#endif
     }
 
     /* The packet's content overwrites the set's. */
@@ -287,10 +296,15 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         meta.aggregated = 0;
     }
     table job {
+#ifdef TREES
+        key = { hdr.ina.job: exact; hdr.ina.node: exact; }
+        size = 65536;
+#else
         key = { hdr.ina.job: exact; }
+        size = JOBS;
+#endif
         actions = { aggregate; do_not_aggregate; }
         default_action = do_not_aggregate();
-        size = JOBS;
     }
 
 #include "admission.p4"

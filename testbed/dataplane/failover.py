@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 class Followed:
     """One new computation of routes, that took effect at `at_ns` and was planned for `planned_ns`:
     `entries` were written into all switches together. `rates_bps`: by job with a plan, from now
-    on."""
+    on; `roots`: by job with new trees, where these have their roots."""
 
     planned_ns: int
     at_ns: int
     entries: int
     rates_bps: dict[int, int]
+    roots: dict[int, str]
 
 
 class Failover:
@@ -89,6 +90,14 @@ class Failover:
             else:
                 self._change(step.change, now_ns)
 
+    def roots(self) -> dict[int, list[str]]:
+        """By job, the roots of its trees after each change of them, in words."""
+        found: dict[int, list[str]] = {}
+        for each in self.followed:
+            for job, roots in each.roots.items():
+                found.setdefault(job, []).append(roots)
+        return found
+
     def cut_off(self, job: int) -> str:
         """The links that are down and without which the job's hosts have no path to each other, in
         words; ""."""
@@ -131,9 +140,9 @@ class Failover:
                 | {"entries": each.entries}
             )
             number += 1
-            for job, rate_bps in each.rates_bps.items():
+            for job in sorted({*each.rates_bps, *each.roots}):
                 name = f"job {self._setup.jobs[job].name}"
-                planned = {"job": job, "rate_bps": rate_bps}
+                planned = {"job": job, "rate_bps": each.rates_bps.get(job)}
                 rows.append(_row(number, "replan", name, each.planned_ns) | times | planned)
                 number += 1
         return rows
@@ -169,13 +178,18 @@ class Failover:
         return [port for port, (_, link, _) in ports.items() if link in links]
 
     def _follow(self, due_ns: int, now_ns: int, ended: Collection[int]) -> None:
+        before = self._rerouting.setup
         made = self._rerouting.reroute(ended)
         entries = 0
         for name, held in self._entries.items():
             with self._asked(name) as client:
                 entries += held.follow(made.setup, made.jobs, client)
+                for job in made.jobs:
+                    old, new = before.jobs[job], made.setup.jobs[job]
+                    new.platform.scheme.forget(old, new, name, client)
         self._tell(made.parts)  # now that every switch knows the new tags
-        self.followed.append(Followed(due_ns, self._time(now_ns), entries, made.rates_bps))
+        at_ns = self._time(now_ns)
+        self.followed.append(Followed(due_ns, at_ns, entries, made.rates_bps, made.roots))
 
     def _time(self, now_ns: int) -> int:
         """The time by now, in a `tick` that began at `now_ns`."""

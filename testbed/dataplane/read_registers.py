@@ -185,13 +185,16 @@ def refusals(platform: Platform, client: Any, ports: Iterable[int]) -> dict[int,
 
 def _slot_registers(kept: Statistics) -> tuple[str, ...]:
     """The registers that say who has the aggregators, for what and since when, for `_slots`."""
-    owners = () if kept.sets else kept.registers("job")
+    owners = (kept.owners,) if kept.owners else () if kept.sets else kept.registers("job")
     return (*owners, *kept.registers("state"), *kept.registers("since"))
 
 
 def _slots(platform: Platform, registers: list[Any]) -> Iterator[tuple[int, int, int]]:
     """(job, state, since) of all aggregators, from the registers of the experiment's system."""
-    if sets := len(platform.scheme.statistics(platform).sets):
+    kept = platform.scheme.statistics(platform)
+    if kept.owners:
+        return _of_owned_slots(len(kept.sets), *registers)
+    if sets := len(kept.sets):
         return _of_slots(platform, registers[:sets], registers[sets:])
     return _of_pool(registers)
 
@@ -200,6 +203,13 @@ def _of_pool(registers: list[Any]) -> Iterator[tuple[int, int, int]]:
     """(job, state, since) of the aggregators of a shared pool."""
     for job, state, since in zip(*registers, strict=True):
         yield int(job), int(state), int(since)
+
+
+def _of_owned_slots(sets: int, owners: Any, *registers: Any) -> Iterator[tuple[int, int, int]]:
+    """The same of sets of slots that have owners."""
+    for number, *found in zip(owners, *registers, strict=True):
+        for state, begun in zip(found[:sets], found[sets:], strict=True):
+            yield int(number), int(state), int(begun)
 
 
 def _of_slots(

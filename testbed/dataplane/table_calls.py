@@ -35,19 +35,31 @@ def hop_to(topology: Topology, switch: str, target: str) -> tuple[int, str]:
 
 
 def send_up_tree(
-    topology: Topology, switch: str, number: int, tree: JobTree, calls: list[tuple]
+    topology: Topology,
+    switch: str,
+    number: int,
+    tree: JobTree,
+    calls: list[tuple],
+    *more_keys: int,
 ) -> None:
-    """The entry that sends a sum on towards its job's server, or root switch."""
-    send_up(topology, number, tree.parent[switch], tree.target, calls)
+    """The entry that sends a sum on towards its job's server, or root switch. `more_keys`: further
+    keys of table job_route."""
+    send_up(topology, number, tree.parent[switch], tree.target, calls, *more_keys)
 
 
 def send_up(
-    topology: Topology, number: int, hop: tuple[int, str], target: str, calls: list[tuple]
+    topology: Topology,
+    number: int,
+    hop: tuple[int, str],
+    target: str,
+    calls: list[tuple],
+    *more_keys: int,
 ) -> None:
     port, following = hop
     mac, _ = addresses(topology, following)
     _, ip = addresses(topology, target)
-    calls.append(("table_add", "job_route", "to_server", [number, TO_SERVER], [port, mac, ip]))
+    keys = [number, TO_SERVER, *more_keys]
+    calls.append(("table_add", "job_route", "to_server", keys, [port, mac, ip]))
 
 
 def _replication_id(topology: Topology, node: str) -> int:
@@ -64,13 +76,16 @@ def copy_to(
     behind: Mapping[str, Sequence[int]],
     calls: list[tuple],
     *more_keys: int,
+    tree: int = 0,
 ) -> None:
     """The entries that send a result on to `children`, (port, node) of a job's tree. behind: the
-    workers behind a switch among them. `more_keys`: further keys of table job_route."""
+    workers behind a switch among them. `more_keys`: further keys of table job_route. tree: number
+    of this tree among those of the job."""
     copies = []
+    nodes = len(platform.topology.hosts) + len(platform.topology.switches)
     topology, number, workers = platform.topology, job.group.number, job.group.workers
     for port, child in children:
-        rid = _replication_id(topology, child)
+        rid = tree * nodes + _replication_id(topology, child)
         copies.append((port, rid))
         mac, ip = addresses(topology, child)
         calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
@@ -82,7 +97,7 @@ def copy_to(
                 parameters = [(members & mask) >> BLOCK * block, int(members & ~mask != 0)]
                 keys = [number, port, rid, block]
                 calls.append(("table_add", "members", "set_behind", keys, parameters))
-    group = number + 1
+    group = tree * platform.numbers + number + 1
     calls.append(("multicast_group", group, copies))
     keys = [number, TO_WORKERS, *more_keys]
     calls.append(("table_add", "job_route", "to_workers", keys, [group]))

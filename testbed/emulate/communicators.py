@@ -185,7 +185,7 @@ class Communicators:
             len(ranks),
             round_trace(parent.trace.name, len(ranks), platform.values),
         )
-        return start_job(self._setup, number, described, number)
+        return start_job(self._setup, number, described, number, owner=job)
 
     def _leave(self, group: Group, host: HostProcess, calls: int, now_ns: int) -> None:
         """A rank has left its group; the others learn how many collectives it has called."""
@@ -201,7 +201,8 @@ class Communicators:
         for switch in self._switches:
             with self._asked(switch) as client:
                 self._tables_of(switch, client).remove(number, now_ns)
-                self._setup.platform.scheme.release(self._setup.platform, group.setup, client)
+                scheme = group.setup.platform.scheme
+                scheme.release(self._setup.platform, group.setup, switch, client)
         del self._groups[number]
 
     def _tables_of(self, switch: str, client: Any) -> JobTables:

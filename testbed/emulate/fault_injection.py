@@ -270,9 +270,9 @@ class Faults:
             self.broken[job] = f"it gets its sums from its parameter server ({each})"
         else:
             self.killed.add(job)
-            platform = self._setup.platform
-            for client in self._switches.clients.values():
-                platform.scheme.release(platform, self._setup.jobs[job], client)
+            gone = self._setup.jobs[job]
+            for name, client in self._switches.clients.items():
+                gone.platform.scheme.release(self._setup.platform, gone, name, client)
 
     def _restart(self, name: str, each: PlannedFault) -> None:
         self._before_loss(name)
@@ -280,8 +280,8 @@ class Faults:
         self._after_start(name)
         platform = self._setup.platform
         for job in self.killed:
-            client = self._switches.clients[name]
-            platform.scheme.release(platform, self._setup.jobs[job], client)
+            client, gone = self._switches.clients[name], self._setup.jobs[job]
+            gone.platform.scheme.release(platform, gone, name, client)
         why = platform.system.lost_with_registers
         if why:
             for job in self._jobs_through(name):

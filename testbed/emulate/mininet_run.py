@@ -405,6 +405,8 @@ class Repetition:
         outcomes = dict.fromkeys(faults.killed, "killed")
         outcomes |= dict.fromkeys(watch.unfinished, "unfinished")
         job_rows = collect.job_rows(hosts.hosts, links, traces, outcomes)
+        later = self._failover.roots() if self._failover is not None else {}
+        collect.add_ways(job_rows, setup.platform.system.name, setup.jobs, later)
         collect.add_mean_rates(links, job_rows)
         iterations, tensors = collect.time_tables(collect.worker_files(hosts.hosts))
         switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}

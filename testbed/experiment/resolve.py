@@ -330,7 +330,8 @@ class _Resolver:
             )
         declared = len(job.parallel.groups) if job.parallel is not None else 0
         if job.groups is None and self.system is not None:
-            groups = declared if self.system.divided else max(GROUPS, declared)
+            own = self.system.divided or self.system.managed  # each group has memory of its own
+            groups = declared if own else max(GROUPS, declared)
             job = job.model_copy(update={"groups": groups})
         for key, message in self.problems_of_groups(job, declared):
             self.add_problem((*path, key), message)
@@ -694,6 +695,15 @@ class _Resolver:
         jobs = self.parts.get("jobs") if not self.problems else None
         self.problems += check_faults(faults, jobs, self.topology)
         self.parts["faults"] = tuple(fault.with_failover() for fault in faults)
+        zeros = getattr(self.parts.get("system"), "zeros", "")
+        if self.system is not None and self.system.managed and zeros == "header_only":
+            lost = next((fault for fault in faults if fault.loses_memory), None)
+            if lost is not None:
+                self.add_problem(
+                    ("system", "zeros"),
+                    f"found header_only; with the fault {lost.kind} workers ask each other for"
+                    " results, of which each must have all values. Take sent, or auto",
+                )
         for number, fault in enumerate(faults):
             if fault.of_link and self.system is not None and not self.system.reroutes:
                 self.add_problem(

@@ -503,6 +503,11 @@ class Fault(Section):
         return self.kind in LINK_FAULTS
 
     @property
+    def loses_memory(self) -> bool:
+        """True if results in switches may be lost: other switches add up, or one begins anew."""
+        return self.of_link or self.kind == "restart"
+
+    @property
     def only_computes_slowly(self) -> bool:
         """True if it changes compute steps of workers and nothing else."""
         return self.kind == "slow" and self.switch is None and self.server is None

@@ -49,7 +49,7 @@ from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
 from testbed.hosts.sockets import PacketSocket
 from testbed.linux.kernel import wake_promptly
 from testbed.protocols import lag, records, wire
-from testbed.protocols.host_spec import HostSpec, PlannedWorker, ServerStripes
+from testbed.protocols.host_spec import HostSpec, ServerStripes, WorkerPart
 from testbed.protocols.records import COUNTER_NAMES
 from testbed.protocols.sizes import frame_bytes
 from testbed.schemes import new_machine
@@ -65,8 +65,8 @@ SERVER_ROWS_OUT = 1024
 SOCKET_BUFFER_BYTES = 16 << 20
 SOCKET_PACKETS = 8192
 # What a running host is told of a new plan, by whether it is a worker.
-_PLANNED: dict[bool, type[PlannedWorker] | type[ServerStripes]] = {
-    True: PlannedWorker,
+_PLANNED: dict[bool, type[WorkerPart] | type[ServerStripes]] = {
+    True: WorkerPart,
     False: ServerStripes,
 }
 
@@ -177,7 +177,7 @@ class _Host:
         role.machine = worker.attach(role.machine, memory)
         self.put(role)
 
-    def go_on(self, part: PlannedWorker | ServerStripes) -> None:
+    def go_on(self, part: WorkerPart | ServerStripes) -> None:
         """Go on with another part of a plan."""
         self.role.machine = machine.on_new_way(self.role.machine, part)
         self.put(self.role)

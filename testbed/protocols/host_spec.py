@@ -232,6 +232,9 @@ class SwitchmlSpec(SystemSpec):
     """Options of SwitchML; `window` is the number of the job's slots."""
 
     sets: int = positive()  # of each slot, 1 or 2
+    # Place of the first worker among a worker's peers, where workers keep results for each other;
+    # 0: only switches do.
+    workers_at: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,6 +292,15 @@ class ChunksPart(WorkerPart):
     # [3]: first chunk and number of those that take turns, of sums for all, of values that belong
     # to one worker each, and of calls whose values all belong to one; of these two for each root
     table: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TreesPart(WorkerPart):
+    """The trees of a worker's slots (testbed/protocols/switchml.py); T trees."""
+
+    numbers: tuple[int, ...]  # [T], in packets
+    slots: tuple[int, ...]  # [T]
+    roots: tuple[int, ...]  # [T], places of their roots among the worker's peers
 
 
 @dataclass(frozen=True, slots=True)

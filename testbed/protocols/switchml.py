@@ -7,6 +7,13 @@ result is sent again after a timeout, to the same slot and set, and the switch s
 there. With one set the switch adds the packet if it is missing in the sum; it keeps no result to
 send again.
 
+The slots may be those of several trees (system `tree`), which take turns. A packet names its tree,
+and a slot has a place in its tree's part of the memory. Where switches may lose their memory or
+trees may change during a run, workers also keep the last result of each slot. A worker whose chunk
+has been sent again in vain asks others for the result, more of them each time. At most one chunk of
+a slot can have a result that others lack: nobody goes on to the next one before all have sent this
+one.
+
 The worker's records are those of `worker_state`, since values, checks, pacing and round-trip times
 are the same as those of other workers. Only the slots are its own.
 
@@ -36,15 +43,18 @@ from testbed.protocols import (
     lag,
     payload,
     send_scoreboard,
+    sizes,
     values,
     wire,
     worker_state,
 )
-from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
+from testbed.protocols.host_spec import HostSpec, SwitchmlSpec, TreesPart
 from testbed.protocols.jit import njit
 from testbed.protocols.records import new_counters, new_record, new_status, record
 
-TO_ROOT = 0  # the only destination
+ONE_TREE = TreesPart((0,), (0,), (0,))  # of all slots; the root is the only destination
+QUESTIONS = 256  # that may wait for an answer
+ASKED_AFTER = 2  # attempts
 SECOND_SET = 1 << 31  # in a packet's index, if slots have two
 
 # Worker.window
@@ -98,6 +108,56 @@ NOTHING_RECORDED = Blocks(
 )
 
 
+class Trees(NamedTuple):
+    """The trees of S slots; T trees."""
+
+    of: np.ndarray  # int32[S], a slot's tree
+    place: np.ndarray  # int32[S], of a slot in its tree's part of the memory
+    number: np.ndarray  # int64[T], in packets
+    root: np.ndarray  # int64[T], the destination of its packets
+
+
+def new_trees(part: TreesPart, slots: int) -> Trees:
+    """Trees of so many slots in turn, as long as a tree has more of them."""
+    most = max(part.slots) or slots
+    order = [
+        (tree, place)
+        for place in range(most)
+        for tree, count in enumerate(part.slots)
+        if place < (count or slots)
+    ]
+    of, place = np.array(order[:slots], np.int32).T.copy()
+    return Trees(of, place, np.array(part.numbers, np.int64), np.array(part.roots, np.int64))
+
+
+class Kept(NamedTuple):
+    """The last results of S slots, for other workers, and their Q questions; S and Q are 0 where
+    the switches keep results."""
+
+    chunk: np.ndarray  # int64[S], NOTHING: none yet
+    rows: np.ndarray  # uint32[S, words], the packets
+    asked: np.ndarray  # int64[S], how many workers have been asked for the chunk in flight
+    slot: np.ndarray  # int32[Q], the chunk that a question is about
+    worker: np.ndarray  # int32[Q], who asks
+    waiting: np.ndarray  # int64[1], questions
+    workers_at: np.ndarray  # int64[1], destination of the first worker
+
+
+def new_kept(spec: HostSpec) -> Kept:
+    job, options = spec.job, spec.options_of(SwitchmlSpec)
+    slots, questions = (options.window, QUESTIONS) if options.workers_at else (0, 0)
+    words = sizes.packet_words(job.values, job.bitmap_width)
+    return Kept(
+        chunk=np.full(slots, NOTHING, np.int64),
+        rows=np.zeros((slots, words), np.uint32),
+        asked=np.zeros(slots, np.int64),
+        slot=np.zeros(questions, np.int32),
+        worker=np.zeros(questions, np.int32),
+        waiting=np.zeros(1, np.int64),
+        workers_at=np.array([options.workers_at], np.int64),
+    )
+
+
 class Worker(NamedTuple):
     """S slots; F fragments and C chunks per iteration, I recorded iterations."""
 
@@ -105,6 +165,8 @@ class Worker(NamedTuple):
     state: np.record  # worker_state.STATE
     window: np.record  # WINDOW
     stream: Stream  # the first `chunks` places of it are in use
+    trees: Trees
+    kept: Kept
     chunk: np.ndarray  # int64[S], number of the slot's chunk in flight, or else of its next one
     busy: np.ndarray  # uint8[S], 1: a chunk is in flight
     attempts: np.ndarray  # uint8[S], how often it has been sent again
@@ -130,12 +192,15 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
     window = new_record(WINDOW, earliest_ns=worker_state.NEVER, free=slots)
     first = spec.job.first_fragments
     stream = new_stream(first, slots, recorded is not None)
+    part = spec.worker_part if isinstance(spec.worker_part, TreesPart) else ONE_TREE
     window.chunks = stream.tensor.size
     return Worker(
         config=config,
         state=new_record(worker_state.STATE),
         window=window,
         stream=stream,
+        trees=new_trees(part, slots),
+        kept=new_kept(spec),
         chunk=np.arange(slots, dtype=np.int64),
         busy=np.zeros(slots, np.uint8),
         attempts=np.zeros(slots, np.uint8),
@@ -151,6 +216,18 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
         status=new_status(),
         lag=lag.new_lag(),
     )
+
+
+def on_new_way(worker: Worker, part: TreesPart) -> Worker:
+    """A worker whose trees have changed: what is in flight goes to the new ones, and other workers
+    are asked at once."""
+    worker.trees.number[:] = part.numbers
+    worker.trees.root[:] = part.roots
+    busy = worker.busy == 1
+    worker.due_ns[busy] = 0
+    worker.attempts[busy] = np.maximum(worker.attempts[busy], ASKED_AFTER - 1)
+    worker.window.earliest_ns = 0 if busy.any() else worker.window.earliest_ns
+    return worker
 
 
 @njit(cache=True)
@@ -192,6 +269,9 @@ def receive(worker, scoreboard, now, packets, lengths, count):
     finished = False
     for i in range(count):
         row = packets[i]
+        if worker.kept.chunk.size > 0 and _is_question(config, row, lengths[i], base):
+            _hear(worker, row)
+            continue
         if (
             wire.expand(row, lengths[i], base, value_count) != full
             or wire.version(row) != wire.VERSION
@@ -217,6 +297,9 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if worker.attempts[slot] == 0:
             worker_state.measure_round_trip(state, now - worker.sent_ns[slot])
             window.heard_ns = max(window.heard_ns, worker.sent_ns[slot])
+        if worker.kept.chunk.size > 0:
+            worker.kept.chunk[slot] = number
+            worker.kept.rows[slot] = row
         worker.busy[slot] = 0
         worker.chunk[slot] = number + config.window
         window.free = heap.push(worker.free, window.free, worker.chunk, slot)
@@ -227,6 +310,64 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             if send_scoreboard.mark_received(scoreboard, fragment, now):
                 finished = True
     return finished
+
+
+@njit(cache=True)
+def _is_question(config, row, length, base):
+    """True if a worker of the job asks for a result."""
+    return not wire.is_foreign(row, length, base, config.job) and wire.kind(row) == wire.ASK
+
+
+@njit(cache=True)
+def _hear(worker, row):
+    """Note a question if this worker has the result. Without room for it, it is asked again."""
+    kept, number = worker.kept, wire.fragment(row)
+    slot, asker = number % worker.config.window, wire.sender(row)
+    waiting = kept.waiting[0]
+    if kept.chunk[slot] == number and asker < worker.config.workers and waiting < kept.slot.size:
+        kept.slot[waiting], kept.worker[waiting] = slot, asker
+        kept.waiting[0] = waiting + 1
+
+
+@njit(cache=True)
+def _answer(worker, now, packets, lengths, destinations, filled):
+    """Answer questions, from row `filled` on; returns the number of rows that are filled then."""
+    kept = worker.kept
+    while kept.waiting[0] > 0 and filled < packets.shape[0]:
+        kept.waiting[0] -= 1
+        last = kept.waiting[0]
+        row = packets[filled]
+        row[:] = kept.rows[kept.slot[last]]
+        wire.set_word(row, 0, (wire.word(row, 0) & 0xF0FFFFFF) | wire.RESULT_ONE << 24)
+        lengths[filled] = 4 * row.size
+        destinations[filled] = kept.workers_at[0] + kept.worker[last]
+        worker_state.take_pace(worker.state, worker.config, now, lengths[filled])
+        filled += 1
+    return filled
+
+
+@njit(cache=True)
+def _ask(worker, slot, packets, lengths, destinations, filled):
+    """Ask the next workers for the result of a slot's chunk, from row `filled` on: one, then two,
+    then four. Returns the number of rows that are filled then."""
+    kept, config = worker.kept, worker.config
+    if config.workers < 2:
+        return filled
+    count = np.int64(1) << (worker.attempts[slot] - ASKED_AFTER)
+    while count > 0 and filled < packets.shape[0]:
+        other = (config.number + 1 + kept.asked[slot]) % config.workers
+        row = packets[filled]
+        wire.write_header(row, wire.ASK, 1, 0, config.job, 0, worker.chunk[slot], 0, config.number)
+        wire.set_worker(row, config.bitmap_words, config.number)
+        lengths[filled] = 4 * (wire.HEADER_WORDS + config.bitmap_words)
+        destinations[filled] = kept.workers_at[0] + other
+        filled += 1
+        count -= 1
+        kept.asked[slot] += 1
+        if kept.asked[slot] >= config.workers - 1:
+            kept.asked[slot] = 0
+            break
+    return filled
 
 
 @njit(cache=True)
@@ -253,12 +394,13 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     number = worker.chunk[slot]
     place = number - worker.window.first_chunk
     fragment, announced = worker.stream.fragment[place], worker.stream.announced[place]
-    index = slot
+    index = np.int64(worker.trees.place[slot])
     if (number // config.window) % config.sets:
         index |= SECOND_SET
     if fragment >= 0 and payload.is_rounded(worker, scoreboard, fragment):
         flags |= wire.ROUND
-    wire.write_header(row, wire.GRADIENT, 1, flags, config.job, 0, number, index, config.number)
+    node = worker.trees.number[worker.trees.of[slot]]
+    wire.write_header(row, wire.GRADIENT, 1, flags, config.job, node, number, index, config.number)
     wire.set_worker(row, config.bitmap_words, config.number)
     base = wire.HEADER_WORDS + config.bitmap_words
     exponent, following = 0, 0
@@ -310,7 +452,7 @@ def _next_slot(worker, scoreboard):
 
 
 @njit(cache=True)
-def _resend(worker, scoreboard, now, packets, lengths):
+def _resend(worker, scoreboard, now, packets, lengths, destinations):
     """Send again what is due, or was sent well before a chunk whose result is here, into the first
     rows; returns their number."""
     config, state, window = worker.config, worker.state, worker.window
@@ -336,10 +478,13 @@ def _resend(worker, scoreboard, now, packets, lengths):
             lengths[filled] = _write_gradient(
                 worker, scoreboard, packets[filled], slot, wire.RESEND
             )
+            destinations[filled] = worker.trees.root[worker.trees.of[slot]]
             worker_state.take_pace(state, config, now, lengths[filled])
             worker.counters[0].retransmissions += 1
             worker.due_ns[slot] = now + send_scoreboard.backoff_ns(retry, worker.attempts[slot])
             filled += 1
+            if worker.kept.chunk.size > 0 and worker.attempts[slot] >= ASKED_AFTER:
+                filled = _ask(worker, slot, packets, lengths, destinations, filled)
         earliest = min(earliest, worker.due_ns[slot])
         oldest = min(oldest, worker.sent_ns[slot])
     window.earliest_ns = earliest
@@ -352,7 +497,8 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     """Fill rows of `packets` with what is due at `now`; returns their number."""
     config, state, window = worker.config, worker.state, worker.window
     capacity = packets.shape[0]
-    filled = _resend(worker, scoreboard, now, packets, lengths)
+    filled = _resend(worker, scoreboard, now, packets, lengths, destinations)
+    filled = _answer(worker, now, packets, lengths, destinations, filled)
     timeout = worker_state.timeout_ns(worker)
     waited = state.pacing == 1
     state.pacing = 0
@@ -368,6 +514,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             waited = False
         window.free = heap.pop(worker.free, window.free, worker.chunk)
         lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], slot, 0)
+        destinations[filled] = worker.trees.root[worker.trees.of[slot]]
         worker_state.take_pace(state, config, now, lengths[filled])
         tensor = worker.stream.tensor[worker.chunk[slot] - window.first_chunk]
         row = scoreboard.state.row
@@ -375,14 +522,14 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             scoreboard.first_sent_ns[row, tensor] = now
         worker.busy[slot] = 1
         worker.attempts[slot] = 0
+        if worker.kept.chunk.size > 0:
+            worker.kept.asked[slot] = 0
         worker.sent_ns[slot] = now
         worker.due_ns[slot] = now + timeout
         window.earliest_ns = min(window.earliest_ns, worker.due_ns[slot])
         window.oldest_ns = min(window.oldest_ns, now)
         filled += 1
     state.more = 1 if filled == capacity else 0
-    for i in range(filled):
-        destinations[i] = TO_ROOT
     return filled
 
 

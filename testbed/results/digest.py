@@ -18,7 +18,8 @@ from testbed.results.schema import TABLES, Table
 
 OPTIONAL = {
     *("flows", "measures", "collectives"),
-    *("jobs.batch", "jobs.compute_ns", "links.refused", "links.down_drops"),
+    *("jobs.batch", "jobs.compute_ns", "jobs.fallback", "jobs.refused", "jobs.trees"),
+    *("links.refused", "links.down_drops"),
     *("faults.entries", "faults.rate_bps"),
 }
 LATER = {"departures", "queues"}

@@ -155,6 +155,18 @@ _DECLARED = (
             _name("model", "model whose trace it replays"),
             _name("gpu", "GPU whose compute times it has; null: those of its trace", True),
             _name("system", "system that aggregated its gradients"),
+            _name(
+                "fallback",
+                "algorithm of hosts that added up in place of the system; null: the system did",
+                True,
+            ),
+            _name("refused", "why it did; null: the system did", True),
+            _name(
+                "trees",
+                "with system `tree`, the roots of its trees, and of those that it had after links"
+                " failed; null: it had none",
+                True,
+            ),
             Column("workers", "int32", "count", "workers", minimum=1),
             Column(
                 "iterations",
@@ -592,7 +604,7 @@ _DECLARED = (
             ),
             _count(
                 "rate_bps",
-                "rate of the job's slowest worker in the new plan; null: not a `replan`",
+                "rate of the job's slowest worker in the new plan; null: not a `replan`, or trees",
                 True,
                 "bit/s",
             ),

@@ -187,13 +187,19 @@ def job_tree(topology: Topology, workers: tuple[str, ...], target: str) -> JobTr
 
 
 def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:
-    """The switch that completes the sums of a job without a server: the aggregating switch with the
-    shortest path to its farthest worker. Of several, the one with the smallest sum of paths; of
-    these the r-th in the topology's order, where r is the first worker's local rank.
+    """The switch that completes the sums of a job without a server: of the nearest ones the r-th,
+    where r is the first worker's local rank. Raises UserError if none has a path to all workers."""
+    found = roots(topology, workers)[0]
+    return found[topology.local_rank(workers[0]) % len(found)]
 
-    Raises UserError if none has a path to all workers."""
-    best: tuple[int, int] | None = None
-    found: list[str] = []
+
+def roots(topology: Topology, workers: tuple[str, ...]) -> list[list[str]]:
+    """The aggregating switches that have a path to all workers, the nearest first: those with the
+    shortest path to their farthest worker, of these the ones with the smallest sum of paths.
+    Equally near ones are together, in the topology's order.
+
+    Raises UserError if there is none."""
+    found: dict[tuple[int, int], list[str]] = {}
     for switch in topology.switches:
         if switch in topology.forwarding:
             continue
@@ -201,14 +207,10 @@ def root_switch(topology: Topology, workers: tuple[str, ...]) -> str:
         distances = [steps_to(hops, switch_of(topology, worker), switch) for worker in workers]
         if None not in distances:
             steps = [each for each in distances if each is not None]
-            rank = max(steps), sum(steps)
-            if best is None or rank < best:
-                best, found = rank, []
-            if rank == best:
-                found.append(switch)
+            found.setdefault((max(steps), sum(steps)), []).append(switch)
     if not found:
         raise UserError(f"no switch that aggregates has a path to all of {', '.join(workers)}")
-    return found[topology.local_rank(workers[0]) % len(found)]
+    return [found[rank] for rank in sorted(found)]
 
 
 def steps_to(hops: dict[str, tuple[int, str]], node: str, target: str) -> int | None:

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from testbed.experiment.background_flows import Flow
     from testbed.protocols.host_spec import HostSpec
-    from testbed.setup import Platform
+    from testbed.setup import JobSetup, Platform
     from testbed.traffic.trace import Trace
 
 Row = dict[str, Any]
@@ -179,6 +179,26 @@ def job_rows(
             }
         )
     return rows
+
+
+def add_ways(
+    rows: Iterable[Row],
+    system: str,
+    jobs: Mapping[int, JobSetup],
+    later: Mapping[int, list[str]],
+) -> None:
+    """What table jobs says of what added up. system: of the experiment. jobs: those that have had
+    hosts. later: by job, the roots of its trees after each change."""
+    for row in rows:
+        job = jobs.get(row["job"])
+        row |= {"fallback": None, "refused": None, "trees": None}
+        if job is None:
+            continue
+        if job.refused:
+            row |= {"system": system, "fallback": row["system"], "refused": job.refused}
+        elif job.group.trees:
+            roots = [job.group.tree_roots, *later.get(row["job"], ())]
+            row["trees"] = ", then ".join(roots)
 
 
 def _compute_ns(trace: Trace, iterations: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from testbed import plugins
 from testbed.setup.records import Scheme
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.protocols.host_spec import HostSpec
     from testbed.setup import Platform, Setup
+    from testbed.systems.options import TreeOptions
 
 
 @functools.cache
@@ -42,7 +43,10 @@ def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
     """Setup of a repetition of an experiment (testbed/setup/build.py). Raises UserError."""
     from testbed.setup import build
 
-    algorithms = {name: scheme_of(name) for name in experiment.collectives.algorithms}
+    names = {*experiment.collectives.algorithms}
+    if experiment.system_entry.managed:
+        names.add(cast("TreeOptions", experiment.system).fallback)
+    algorithms = {name: scheme_of(name) for name in sorted(names)}
     return build.set_up(experiment, scheme_of(experiment.system.name), repetition, algorithms)
 
 

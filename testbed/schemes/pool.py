@@ -143,7 +143,7 @@ class PoolScheme(ServerScheme):
     def statistics(self, platform: Platform) -> Statistics:
         return STATISTICS
 
-    def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
+    def release(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> None:
         """Mark the job as gone. From then on its aggregators count as empty for any fragment that
         arrives (event `ghosts`). The control plane does not clear them itself, because another job
         may take an aggregator between its read and its write."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from testbed.dataplane.table_calls import addresses, copy_to, hop_to, send_up_tree
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
-from testbed.routing.tree import job_tree
+from testbed.protocols.sizes import Part
+from testbed.routing.tree import JobTree, job_tree
 from testbed.setup.records import Communicator, JobSetup, NewPart, Platform, Scheme, Setup
 from testbed.systems.statistics import ENDINGS_PER_JOB, FILLING, HELD, Statistics
 
@@ -73,30 +74,11 @@ class Switchml(Scheme):
         self, platform: Platform, switch: str, job: JobSetup, calls: list[tuple]
     ) -> None:
         """The job's slots, the workers of a switch's sums, and where these and results go."""
-        topology, group = platform.topology, job.group
-        number, tree, part = group.number, group.routed_tree, group.slots
-        assert part is not None, "the system divides its memory"
-        root = tree.target
-        if switch in tree.former:  # it adds nothing more
-            calls.append(("table_add", "job", "do_not_aggregate", [number], []))
-        if switch not in tree.switches:  # a switch that only forwards needs no entries for jobs
-            return
-        complete = sum(1 << worker for worker in tree.below[switch])
-        step = job.window * _options(platform).sets
-        last = job.last_fragment
-        parameters = [complete, int(switch == root), part.base, part.slots, last, step]
-        calls.append(("table_add", "job", "aggregate", [number], parameters))
-        copy_to(platform, job, tree.receivers(switch), tree.below, calls)
-        if switch != root:
-            send_up_tree(topology, switch, number, tree, calls)
-            return
-        for worker, host in enumerate(group.workers):
-            port, neighbour = hop_to(topology, switch, host)
-            mac, _ = addresses(topology, neighbour)
-            _, ip = addresses(topology, host)
-            calls.append(
-                ("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip])
-            )
+        group = job.group
+        if switch in group.routed_tree.former:  # it adds nothing more
+            calls.append(("table_add", "job", "do_not_aggregate", [group.number], []))
+        assert group.slots is not None, "the system divides its memory"
+        add_on_tree(platform, switch, job, group.routed_tree, group.slots, calls)
 
     def may_hold(self, platform: Platform) -> bool:
         """A complete sum stays in its set until all workers use the other one."""
@@ -105,14 +87,22 @@ class Switchml(Scheme):
     def statistics(self, platform: Platform) -> Statistics:
         return TWO_SETS if _options(platform).sets == 2 else ONE_SET
 
-    def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
+    def release(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> None:
         """Clear the job's part of the memory at once: no other job has it. If jobs come and go, the
         part then goes to another job, whose chunks have other numbers, so the old numbers are
         cleared, too. A duplicate may have come after its sum had left."""
-        number, part = job.group.number, job.group.slots
-        assert part is not None, "the system divides its memory"
+        number = job.group.number
         if not platform.arrivals and platform.switch != "bmv2":
             _stop_aggregating(number, client)
+        for part in self.parts(job, switch):
+            self._clear(platform, number, part, client)
+
+    def parts(self, job: JobSetup, switch: str) -> tuple[Part, ...]:
+        """The job's parts of a switch's memory."""
+        assert job.group.slots is not None, "the system divides its memory"
+        return (job.group.slots,)
+
+    def _clear(self, platform: Platform, number: int, part: Part, client: Any) -> None:
         ending = number * ENDINGS_PER_JOB + DISCARDED
         kept = self.statistics(platform)
         states, times = kept.registers("state"), kept.registers("since")
@@ -171,11 +161,41 @@ class Switchml(Scheme):
         return setup.with_groups(groups), []
 
 
+def add_on_tree(
+    platform: Platform,
+    switch: str,
+    job: JobSetup,
+    tree: JobTree,
+    part: Part,
+    calls: list[tuple],
+    *numbers: int,
+) -> None:
+    """Add to `calls` what a switch does for a tree of a job, with its slots there. numbers: that of
+    the tree, where a job has several."""
+    topology, group = platform.topology, job.group
+    number, root = group.number, tree.target
+    if switch not in tree.switches:  # a switch that only forwards needs no entries for jobs
+        return
+    complete = sum(1 << worker for worker in tree.below[switch])
+    step = job.window * _options(platform).sets
+    parameters = [complete, int(switch == root), part.base, part.slots, job.last_fragment, step]
+    calls.append(("table_add", "job", "aggregate", [number, *numbers], parameters))
+    copy_to(platform, job, tree.receivers(switch), tree.below, calls, *numbers, tree=sum(numbers))
+    if switch != root:
+        send_up_tree(topology, switch, number, tree, calls, *numbers)
+        return
+    for worker, host in enumerate(group.workers):
+        port, neighbour = hop_to(topology, switch, host)
+        mac, _ = addresses(topology, neighbour)
+        _, ip = addresses(topology, host)
+        calls.append(("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip]))
+
+
 def _stop_aggregating(job: int, client: Any) -> None:
     """Remove the job from the switch's table: packets that are still on their way must change no
     slot between the read and the write."""
     entries = [entry for entry in client.table_dump("job") if entry["match"]]
-    mine = [entry["handle"] for entry in entries if entry["match"] == [job]]
+    mine = [entry["handle"] for entry in entries if entry["match"][0] == job]
     client.batch([("table_delete", "job", handle) for handle in mine])
 
 

@@ -13,6 +13,8 @@ from testbed.experiment.background_flows import flows_of
 from testbed.experiment.link_faults import LinkChange, link_changes
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
+from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
+from testbed.routing.forest import plan as plan_forest
 from testbed.routing.group_server import nearest
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree, job_tree, root_switch
@@ -23,7 +25,7 @@ from testbed.setup.records import JobSetup, Platform, RankGroup, Scheme, Setup
 from testbed.setup.routes import planned_topologies, tree_switches
 from testbed.setup.scaling import scaled_platform
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
-from testbed.systems.options import SlotOptions
+from testbed.systems.options import SlotOptions, TreeOptions
 from testbed.traffic.call_routes import algorithm_of
 
 
@@ -68,6 +70,8 @@ def _omits_zeros(experiment: Experiment) -> bool:
     zeros = getattr(experiment.system, "zeros", "auto")
     if zeros != "auto":
         return bool(zeros == "header_only")
+    if experiment.system_entry.managed and any(each.loses_memory for each in experiment.faults):
+        return False  # workers keep results for each other, whichever values they need
     if experiment.switch == "bmv2" and any(
         way.bandwidth_bps for both in experiment.directions for way in both
     ):
@@ -87,6 +91,9 @@ def set_up(
     Raises UserError when a worker has no path to its server, or when there is no plan."""
     experiment = experiment.of_repetition(repetition)
     platform = platform_of(experiment, scheme, algorithms)
+    if platform.system.managed:
+        placed = {number: job for number, job in enumerate(experiment.jobs) if job.placed}
+        platform = replace(platform, forest=forest_of(platform, placed))
     changes = link_changes(experiment.faults, platform.topology)
     plans: Sequence[JobPlan | None] = [None] * len(experiment.jobs)
     if platform.system.planned:
@@ -116,6 +123,41 @@ def set_up(
     return replace(setup, groups=_groups(setup))
 
 
+def terms_of(platform: Platform) -> Terms:
+    """How the manager of trees gives out memory."""
+    options = platform.options_of(TreeOptions)
+    slots = platform.aggregators // options.sets
+    # Where jobs come and go, nobody knows how many will pass a switch: as many as there can be.
+    equal = slots // platform.memory_parts if platform.arrivals else 0
+    return Terms(
+        slots=slots,
+        exclusive=options.mode == "exclusive",
+        holders=options.jobs_per_switch or 1,
+        trees=options.trees or 0,
+        quota=options.quota or equal,
+        window=options.window or 0,
+    )
+
+
+def forest_of(platform: Platform, jobs: Mapping[int, Job], before: Forest | None = None) -> Forest:
+    """Trees for jobs, by their numbers, in the order in which they start; beside others."""
+    applicants = []
+    for number, job in jobs.items():
+        members = {number: job.fixed_placement.workers}
+        later = tuple(platform.group_numbers(number))
+        if job.has_ranks:
+            groups = zip(later, job.rank_groups(platform.values), strict=True)
+            members |= {
+                own: tuple(job.fixed_placement.workers[rank] for rank in group.ranks)
+                for own, group in groups
+                if not algorithm_of(group.name)
+            }
+            later = ()
+        applicants.append(Applicant(number, job.name, members, later))
+    order = sorted(applicants, key=lambda each: (jobs[each.job].start_ns, each.job))
+    return plan_forest(platform.topology, order, terms_of(platform), before)
+
+
 def _groups(setup: Setup) -> dict[int, JobSetup]:
     """The communicators of programs of ranks that are replayed."""
     found: dict[int, JobSetup] = {}
@@ -131,7 +173,7 @@ def _groups(setup: Setup) -> dict[int, JobSetup]:
             started = parent.job.started(parent.job.start_ns, placement)
             name = f"{parent.name}, group {group.name or 'of all ranks'}"
             described = started.of_group(name, len(workers), calls_trace(parent.trace, group))
-            made = start_job(setup, number, described, number, algorithm_of(group.name))
+            made = start_job(setup, number, described, number, algorithm_of(group.name), job)
             found[number] = replace(made, ranks=RankGroup(job, group))
     return found
 
@@ -146,13 +188,21 @@ def group_placement(platform: Platform, parent: JobSetup, ranks: Sequence[int]) 
     return Placement.of((*workers, *servers), len(workers))
 
 
-def start_job(setup: Setup, number: int, job: Job, part: int, algorithm: str = "") -> JobSetup:
+def start_job(
+    setup: Setup,
+    number: int,
+    job: Job,
+    part: int,
+    algorithm: str = "",
+    owner: int | None = None,
+) -> JobSetup:
     """Set up a job that has got hosts, with part `part` of divided memory. Where the system plans,
-    it is planned for alone. algorithm: of hosts, in place of the system. Raises UserError."""
+    it is planned for alone. algorithm: of hosts, in place of the system. owner: the job that a
+    group's ranks are of. Raises UserError."""
     platform, plan = setup.platform.of_algorithm(algorithm), None
     if platform.system.planned:
         plan = plan_jobs(platform, [job], setup.first_seed).jobs[0]
-    return _job(platform, number, job, part, plan, ())
+    return _job(platform, number, job, part, plan, (), owner)
 
 
 def _job(
@@ -162,7 +212,14 @@ def _job(
     part: int,
     plan: JobPlan | None,
     changes: Sequence[LinkChange],
+    owner: int | None = None,
 ) -> JobSetup:
+    refused = ""
+    if platform.system.managed:
+        assert platform.forest is not None
+        refused = platform.forest.refused.get(number if owner is None else owner, "")
+        if refused:
+            platform = platform.of_algorithm(platform.options_of(TreeOptions).fallback)
     trace = job.trace()
     count = trace.fragments(platform.values)
     iterations = MAX_FRAGMENTS // count if job.is_program else job.iterations
@@ -170,7 +227,11 @@ def _job(
     if platform.system.divided:
         sets = cast("SlotOptions", platform.options).sets
         slots = memory_part(platform.aggregators, sets, platform.memory_parts, part)
-    group = _communicator(platform, number, job, slots, plan, changes)
+    trees: tuple[Tree, ...] = ()
+    if platform.system.managed:
+        trees = _trees(platform, number, job.fixed_placement.workers)
+        slots = Part(0, sum(tree.slots for tree in trees))
+    group = _communicator(platform, number, job, slots, plan, changes, trees)
     window, numbers = window_of(platform, group, job.is_program), count
     if slots is not None and trace.gradients is not None:
         # SwitchML numbers chunks, and recorded floats need more of these than there are fragments
@@ -192,7 +253,18 @@ def _job(
         timers=timers_of(platform, group, job.is_program),
         communication_ns=communication_ns,
         bound_ns=communication_bound_ns(platform, group, count),
+        refused=refused,
     )
+
+
+def _trees(platform: Platform, number: int, workers: tuple[str, ...]) -> tuple[Tree, ...]:
+    """The trees of a communicator. One that a program makes while it runs has fewer workers than
+    the manager has planned for."""
+    assert platform.forest is not None
+    trees = platform.forest.trees[number]
+    if workers == platform.forest.workers[number]:
+        return trees
+    return tuple(narrowed(platform.topology, tree, workers) for tree in trees)
 
 
 def _communicator(
@@ -202,6 +274,7 @@ def _communicator(
     slots: Part | None,
     plan: JobPlan | None,
     changes: Sequence[LinkChange],
+    trees: tuple[Tree, ...] = (),
 ) -> Communicator:
     placement, topology = job.fixed_placement, platform.topology
     servers = placement.servers
@@ -216,6 +289,10 @@ def _communicator(
         if changes:  # a later plan may have any switch that aggregates
             able = [name for name in topology.switches if platform.switches.of(name).aggregates]
             reminded = tuple(dict.fromkeys([*reminded, *able]))
+    elif platform.system.managed:
+        first = [each.shape.target for each in trees]
+        able = [name for name in topology.switches if name not in topology.forwarding]
+        reminded = tuple(dict.fromkeys([*first, *(able if changes else ())]))
     elif platform.system.memory:
         target = servers[0] if servers else root_switch(topology, placement.workers)
         tree = job_tree(topology, placement.workers, target)
@@ -232,6 +309,7 @@ def _communicator(
         roots=getattr(platform.options, "roots", None) or 0,
         slots=slots,
         tree=tree,
+        trees=trees,
         plan=plan,
         reminded=reminded,
     )

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 
 from testbed.algorithms.chunk import Group
 from testbed.protocols.sizes import Part
+from testbed.routing.forest import Tree
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree, next_hop, switch_of
 from testbed.setup.plan_entries import aggregating_switches, next_nodes_by_tag
@@ -36,10 +38,11 @@ class Communicator:
     algorithm: str = ""  # of hosts, where they add up
     roots: int = 0  # of its workers that complete sums; 0: all
     slots: Part | None = None  # its part of every switch's memory, where the system divides it
-    tree: JobTree | None = None  # None without switch memory, or with a plan
+    tree: JobTree | None = None  # None without switch memory, or with a plan or several trees
+    trees: tuple[Tree, ...] = ()  # of a system with a manager of trees
     plan: JobPlan | None = None  # of a system that plans
     # The switches that a server may have to remind at any time of a run, those of its first routes
-    # first.
+    # first. With several trees, those that may be roots.
     reminded: tuple[str, ...] = ()
     former: frozenset[str] = frozenset()  # switches of plans before links failed
     ports_before: Ports = field(default_factory=dict)  # before links failed
@@ -74,6 +77,31 @@ class Communicator:
         """The tree, which must exist."""
         assert self.tree is not None, self.number
         return self.tree
+
+    @property
+    def shapes(self) -> tuple[JobTree, ...]:
+        """All of its trees."""
+        if self.tree is not None:
+            return (self.tree,)
+        return tuple(tree.shape for tree in self.trees)
+
+    @property
+    def tree_roots(self) -> str:
+        """The roots of its trees, in words; "" for a communicator that has none of a manager."""
+        return ", ".join(tree.shape.target for tree in self.trees)
+
+    @property
+    def shares(self) -> tuple[tuple[JobTree, Fraction], ...]:
+        """All of its trees, each with its share of the fragments."""
+        if self.tree is not None:
+            return ((self.tree, Fraction(1)),)
+        slots = sum(tree.slots for tree in self.trees)
+        return tuple((tree.shape, Fraction(tree.slots, slots)) for tree in self.trees)
+
+    def part(self, switch: str, tree: int) -> Part | None:
+        """Its slots at a switch, for packets of a tree; None if it has none there."""
+        found = next((each for each in self.trees if each.number == tree), None)
+        return found.part(switch) if found is not None else self.slots if not self.trees else None
 
     @property
     def routed_plan(self) -> JobPlan:
@@ -113,7 +141,7 @@ def _aggregating(group: Communicator) -> set[str]:
     """The switches that hold sums, and those between them; of earlier routes, too."""
     if group.plan is not None:
         return {*aggregating_switches(group.plan), *group.former}
-    return set() if group.tree is None else {*group.tree.below, *group.tree.former}
+    return {switch for tree in group.shapes for switch in (*tree.below, *tree.former)}
 
 
 def _leaving(
@@ -140,9 +168,9 @@ def _leaving(
                 continue
             if topology.is_linked(switch, following):
                 yield switch, topology.port_to(switch, following)
-    elif group.tree is not None:
-        hops_of_tree = [*group.tree.parent.items()]
-        for switch, found in group.tree.children.items():
+    for tree in group.shapes:
+        hops_of_tree = [*tree.parent.items()]
+        for switch, found in tree.children.items():
             hops_of_tree += [(switch, hop) for hop in found]
         for switch, (port, following) in hops_of_tree:
             if not topology.is_host(following) and port in topology.ports(switch):

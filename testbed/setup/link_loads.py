@@ -198,8 +198,12 @@ def _add_call(loads: Loads, group: Communicator, sizes: Sizes, kind: str, times:
     packets = _packets(platform, sizes, len(group.workers))
     if group.plan is not None:
         counted = _with_plan(platform, group, packets)
-    elif group.tree is not None:
-        counted = _on_tree(platform, group, group.tree, packets)
+    elif group.shapes:
+        counted = (
+            (way, count * share)
+            for tree, share in group.shares
+            for way, count in _on_tree(platform, group, tree, packets)
+        )
     elif group.servers:
         counted = _with_servers(platform, group, packets)
     else:

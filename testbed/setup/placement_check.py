@@ -40,7 +40,7 @@ def warnings(setup: Setup) -> list[str]:
             "every job has all of its hosts below one switch, so nothing crosses the links between"
             " switches; `placement` spreads them"
         ]
-    trees = [group.tree for group in groups if group.tree is not None]
+    trees = [tree for group in groups for tree in group.shapes]
     if not trees:
         return []
     busy = {switch for tree in trees for switch in tree.switches if len(tree.receivers(switch)) > 1}

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from testbed.protocols.host_spec import PlannedWorker, ServerStripes, SystemSpec, WorkerPart
+from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart
 from testbed.protocols.sizes import frame_bits, frame_bytes
+from testbed.routing.forest import Forest
 from testbed.setup.communicator import Communicator
 from testbed.systems.registry import SYSTEMS
 
@@ -75,7 +76,8 @@ class Platform:
     arrivals: bool  # jobs come and go
     links_fail: bool  # during a run
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
-    algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, which groups use
+    algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, beside the system
+    forest: Forest | None = None  # the trees of jobs, of a system with a manager
     # With `scale_windows`: the same as the file describes it, before it was scaled.
     full_size: Platform | None = None
     scale: float = 1.0  # of this platform to that one
@@ -184,6 +186,7 @@ class JobSetup:
     communication_ns: int  # one iteration's gradient on the slowest worker's link
     bound_ns: int | None  # least time of one iteration's communication; None: no link has a limit
     ranks: RankGroup | None = None  # of a communicator of a program's ranks
+    refused: str = ""  # why the system has no memory for it, so that hosts add up
 
     @property
     def name(self) -> str:
@@ -233,11 +236,11 @@ class Setup:
 
 @dataclass(frozen=True)
 class NewPart:
-    """New path of worker or server `number` of a job, sent to its host while it runs."""
+    """New path or trees of worker or server `number` of a job, sent to its host while it runs."""
 
     job: int
     number: int
-    part: PlannedWorker | ServerStripes
+    part: WorkerPart | ServerStripes
 
 
 class Scheme:
@@ -298,7 +301,7 @@ class Scheme:
         """True if a complete sum keeps its aggregator for a while."""
         return False
 
-    def release(self, platform: Platform, job: JobSetup, client: Any) -> None:
+    def release(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> None:
         """Free what an ended or killed job holds of a switch's memory, through the switch's control
         interface. The job's processes are dead; with `arrivals` it has no entry left in the
         switch's tables."""
@@ -311,3 +314,7 @@ class Scheme:
         `going_on`: the jobs whose hosts reach each other. By default new routes suffice, since
         switches hold nothing. Called for systems whose facts say `reroutes`."""
         return setup, []
+
+    def forget(self, before: JobSetup, after: JobSetup, switch: str, client: Any) -> None:
+        """Clear what a switch must not keep of a job whose way is another one now. Its entries are
+        there already, and its hosts do not know of them yet."""

@@ -27,12 +27,14 @@ from testbed.topology import Topology
 @dataclass(frozen=True)
 class Rerouted:
     """One new computation of routes: the new Setup; the jobs whose entries follow from it; what
-    their hosts are told; by job with a plan, its rate in bit/s from now on."""
+    their hosts are told; by job with a plan, its rate in bit/s from now on; by job with new trees,
+    their roots."""
 
     setup: Setup
     jobs: tuple[int, ...]
     parts: tuple[NewPart, ...]
     rates_bps: dict[int, int]
+    roots: dict[int, str]
 
 
 def reroute(setup: Setup, topology: Topology, ended: Collection[int] = ()) -> Rerouted:
@@ -54,7 +56,12 @@ def reroute(setup: Setup, topology: Topology, ended: Collection[int] = ()) -> Re
         for number, job in made.jobs.items()
         if number in going_on and job.group.plan is not None
     }
-    return Rerouted(made, going_on, tuple(parts), rates)
+    roots = {
+        number: made.jobs[number].group.tree_roots
+        for number in going_on
+        if made.jobs[number].group.trees != setup.jobs[number].group.trees
+    }
+    return Rerouted(made, going_on, tuple(parts), rates, roots)
 
 
 class Rerouting:

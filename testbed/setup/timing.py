@@ -36,6 +36,7 @@ switches of a communicator's tree, too.
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 
 from testbed.algorithms.bounds import cost
 from testbed.experiment.scaling import scaled_count
@@ -91,12 +92,21 @@ def slowest_uplink(platform: Platform, hosts: tuple[str, ...]) -> int:
 def _slower_inside(platform: Platform, group: Communicator) -> int | None:
     """The lowest rate in bit/s of the links between switches in a communicator's tree, where
     servers have several ranks: there the hosts' links are the fast ones. None if there is none."""
-    topology, tree = platform.topology, group.tree
-    if tree is None or not has_shared_servers(topology):
+    topology = platform.topology
+    if not has_shared_servers(topology):
         return None
-    links = [topology.ports(switch)[port][1] for switch, (port, _) in tree.parent.items()]
-    ways = [way for link in links for way in platform.link(link)]
-    return min((way.bandwidth_bps for way in ways if way.bandwidth_bps), default=None)
+    shares: dict[int, Fraction] = {}  # by link, of all fragments
+    for tree, share in group.shares:
+        for switch, (port, _) in tree.parent.items():
+            link = topology.ports(switch)[port][1]
+            shares[link] = shares.get(link, Fraction(0)) + share
+    rates = [
+        int(way.bandwidth_bps / share)
+        for link, share in shares.items()
+        for way in platform.link(link)
+        if way.bandwidth_bps
+    ]
+    return min(rates, default=None)
 
 
 def slowest_rate(platform: Platform, group: Communicator) -> int:
@@ -124,7 +134,7 @@ def round_trip_ns(platform: Platform, group: Communicator) -> int:
     if group.servers:
         target = group.servers[0]
     elif platform.system.memory:
-        target = group.routed_tree.target
+        target = group.shapes[0].target
     else:
         target = group.workers[1 % len(group.workers)]
     hops = next_hops(topology, target)

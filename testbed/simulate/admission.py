@@ -9,11 +9,13 @@ admission has no clock: it is told that a job has ended, and returns the job tha
 from __future__ import annotations
 
 import bisect
+from dataclasses import replace
 
 from testbed.experiment.placement import choose
 from testbed.experiment.schema_jobs import Placement
+from testbed.routing.forest import Forest, without
 from testbed.setup import JobSetup, Setup
-from testbed.setup.build import start_job
+from testbed.setup.build import forest_of, start_job
 
 
 class Admission:
@@ -35,6 +37,7 @@ class Admission:
         self._free = list(range(len(self._hosts)))  # numbers of hosts, in order
         self._free_parts = list(range(platform.memory_parts))
         self._parts: dict[int, int] = {}  # of running jobs
+        self._forest: Forest | None = None  # the trees of running jobs, where a manager has them
 
     def next_ns(self, after_ns: int = -1) -> int | None:
         """Time after `after_ns` at which the next job is submitted that may begin then. None: no
@@ -80,12 +83,19 @@ class Admission:
         self._free = [each for each in self._free if each not in taken]
         part = self._parts[number] = self._free_parts.pop(0)
         started = job.started(now_ns, Placement.of(hosts, job.workers))
-        self.running[number] = start_job(self._setup, number, started, part)
+        setup = self._setup
+        if setup.platform.system.managed:
+            forest = forest_of(setup.platform, {number: started}, self._forest)
+            self._forest = forest
+            setup = replace(setup, platform=replace(setup.platform, forest=forest))
+        self.running[number] = start_job(setup, number, started, part)
         return self.running[number]
 
     def end(self, number: int) -> None:
         """A running job is over: its hosts and its part of the memory are free."""
         self.ended += 1
+        if self._forest is not None:
+            self._forest = without(self._forest, number)
         topology = self._setup.platform.topology
         for host in self.running.pop(number).group.hosts:
             bisect.insort(self._free, topology.number(host) - 1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class Cluster:
     """`server_bytes`: by job that has ended, what went over its servers' links while it ran, to and
-    from the servers; None without servers."""
+    from the servers; None without servers. `setups`: the jobs that have ended."""
 
     def __init__(self, nodes: Nodes, admission: Admission) -> None:
         self._nodes = nodes
@@ -37,6 +37,7 @@ class Cluster:
         self._carried: dict[int, tuple[int, int] | None] = {}  # before a job began
         self._told_ns = -1  # up to when it has been asked who may begin
         self.server_bytes: dict[int, tuple[int, int] | None] = {}
+        self.setups: dict[int, JobSetup] = {}
 
     @property
     def reports(self) -> list[Report]:
@@ -90,6 +91,7 @@ class Cluster:
             return
         del self._working[number]
         hosts, job = self._numbers.pop(number), admission.running[number]
+        self.setups[number] = job
         self._reports[number] = [report_of(nodes, host) for host in hosts]
         now_ns = int(state.now)
         before, after = self._carried.pop(number), self._on_server_links(job)
@@ -102,8 +104,8 @@ class Cluster:
         platform = nodes.setup.platform
         for tables in self._tables.values():
             tables.remove(number, now_ns)
-        for switch in nodes.switches.values():
-            platform.scheme.release(platform, job, switch)
+        for name, switch in nodes.switches.items():
+            job.platform.scheme.release(platform, job, name, switch)
 
     def _on_server_links(self, job: JobSetup) -> tuple[int, int] | None:
         """Bytes that have gone to and from a job's servers' hosts so far."""

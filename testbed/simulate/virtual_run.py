@@ -129,6 +129,9 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
     outcomes = dict.fromkeys(simulation.unfinished, "unfinished")
     job_rows = collect.job_rows(reports, links, traces, outcomes, shared)
+    later = simulation.links.roots() if simulation.links else {}
+    known = simulation.cluster.setups if simulation.cluster else setup.jobs
+    collect.add_ways(job_rows, platform.system.name, known, later)
     collect.add_mean_rates(links, job_rows)
     flows = {"flows": simulation.flows()} if setup.flows else {}
     return {

@@ -35,6 +35,8 @@ ONE_SET = (
     "with sets: 1 every packet must arrive, once and in order: the switch keeps no result to send"
     " again; with sets: 2 it does"
 )
+# Algorithms of hosts for jobs that get no static tree.
+FALLBACKS = ("ring", "halving_doubling", "double_tree", "hierarchical")
 # The planners of testbed/routing/planners and of other packages (by the names of entry points).
 SHIPPED_PLANNERS = ("grid-links", "striped", "two-level", "grid", "nearest", "none")
 PLANNERS = (*SHIPPED_PLANNERS, *plugins.found(plugins.PLANNERS))
@@ -346,6 +348,61 @@ class SwitchmlOptions(WorkerOptions):
     @property
     def lossless_reason(self) -> str:
         return ONE_SET if self.sets == 1 else ""
+
+
+class TreeOptions(WorkerOptions):
+    """Options of static trees, which an aggregation manager gives to jobs before a run."""
+
+    sets: ClassVar[int] = 2  # of each slot, as in SwitchML
+
+    window: Annotated[int | None, Whole(1, 65_536, word="all")] = Field(
+        default=None,
+        description="The number of chunks that a worker may have in flight, one per slot; all: the"
+        " slots of all trees of its job. A slot takes two aggregators.",
+    )
+    order: Annotated[str, Choice(("fifo",), later=(("front", SWITCHML_ORDER),))] = Field(
+        default="fifo",
+        description="The ready tensor that a worker sends first: the one that was ready first.",
+    )
+    mode: Annotated[str, Choice(("exclusive", "quotas"))] = Field(
+        default="exclusive",
+        description="How jobs share a switch. exclusive: a part of its memory belongs to one job"
+        " for the job's life, and a job that finds a switch taken gets no tree. quotas: all jobs"
+        " have a number of slots in each switch of their trees.",
+    )
+    jobs_per_switch: Annotated[int | None, Whole(1, 1024, word="1")] = Field(
+        default=None,
+        description="With `mode: exclusive`, the number of equal parts of a switch's memory, each"
+        " for one job.",
+    )
+    quota: Annotated[int | None, Whole(1, 65_536, word="equal")] = Field(
+        default=None,
+        description="With `mode: quotas`, the slots that a job has in each switch of its trees, if"
+        " there are enough; equal: all trees that pass a switch share it equally.",
+    )
+    trees: Annotated[int | None, Whole(1, 64, word="auto")] = Field(
+        default=None,
+        description="The most trees of a job, which carry its fragments in turn; auto: with"
+        " `mode: exclusive` one, with quotas up to four, with different roots.",
+    )
+    fallback: Annotated[str, Choice(FALLBACKS)] = Field(
+        default="ring",
+        description="The algorithm of hosts ([baselines.md](baselines.md)) of jobs that get no"
+        " tree.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_mode(self) -> TreeOptions:
+        other = {"exclusive": "quota", "quotas": "jobs_per_switch"}[self.mode]
+        if getattr(self, other) is not None:
+            raise as_pydantic(
+                FieldError(
+                    f"{other} with mode: {self.mode}",
+                    f"no {other}",
+                    "jobs_per_switch is for mode: exclusive, and quota for mode: quotas",
+                )
+            )
+        return self
 
 
 class PsOptions(WorkerOptions):

@@ -70,6 +70,18 @@ SHIPPED: dict[str, System] = {
             reroutes=True,
         ),
         System(
+            name="tree",
+            title="Static trees",
+            color="#E69F00",
+            marker=">",
+            program=P4 / "tree.p4",
+            options="testbed.systems.options:TreeOptions",
+            slot_bytes=15,
+            servers="none",
+            managed=True,
+            reroutes=True,
+        ),
+        System(
             name="ps",
             title="PS",
             color="#000000",

@@ -40,12 +40,13 @@ class Statistics:
     """Events and endings that a P4 program counts. `events`: in order of their numbers, from 1.
     `claims`: the events that begin an occupation. `endings`: those that occur, by number. `sets`:
     where aggregators are sets of slots, the sets that each slot has, after which their registers
-    are named."""
+    are named. `owners`: the register that says whose a slot is; "": it follows from its place."""
 
     events: tuple[str, ...]
     claims: tuple[str, ...]
     endings: dict[int, str]
     sets: tuple[str, ...] = ()
+    owners: str = ""
 
     def place(self, job: int, event: str) -> int:
         """Place of the event in register `events`."""

@@ -22,6 +22,8 @@ class System:
     many). `memory`: whether it uses switch memory, so that `memory:` must be given.
     `divided`: whether each job has a part of every switch's memory to itself, in slots of as many
     aggregators as its option `sets` says.
+    `managed`: whether a manager gives each job memory of its own, or refuses it (option
+    `fallback`: the algorithm of hosts that then adds up).
     `planned`: whether a plan says which switch aggregates what, within what the switches can.
     `lost_with_registers`: why a job may not survive a switch that loses its registers; "" if it
     does.
@@ -40,6 +42,7 @@ class System:
     servers: str = "one"
     memory: bool = True
     divided: bool = False
+    managed: bool = False
     planned: bool = False
     lost_with_registers: str = ""
     algorithm: str = ""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from p4engine.switch.pass_watch import Left, PassWatch
 
 from testbed.setup import Platform, Setup
+from testbed.setup.communicator import Communicator
 from testbed.systems.statistics import EVENTS_PER_JOB, Statistics
 from testbed.tracing.fragments import Fragment
 from testbed.tracing.packets import Packet, fragment_in, packet_in, value_in
@@ -89,7 +90,7 @@ class Watch:
         self._wanted = frozenset(wanted)
         self._platform = setup.platform
         parts = {**setup.jobs, **setup.groups}
-        self._slots = {number: job.group.slots for number, job in parts.items()}
+        self._groups = {number: job.group for number, job in parts.items()}
         self._indices: set[int] = set()  # that packets of the wanted fragments have had
         self._offset = offset
         self._watches = [self._over(name, switch) for name, switch in switches.items()]
@@ -119,7 +120,7 @@ class Watch:
     def _over(self, name: str, switch: Any) -> PassWatch:
         platform, wanted, bits = self._platform, self._wanted, self._platform.bitmap_bits
         offset = self._offset
-        reader = _Reader(platform, switch, self._slots) if platform.system.memory else None
+        reader = _Reader(platform, name, switch, self._groups) if platform.system.memory else None
 
         def before(port: int, frame: bytes, now_ns: int) -> Any:
             job, number, index = fragment_in(frame)
@@ -175,10 +176,13 @@ class Watch:
 class _Reader:
     """Reads what a P4 program has counted and holds."""
 
-    def __init__(self, platform: Platform, switch: Any, slots: Mapping[int, Any]) -> None:
+    def __init__(
+        self, platform: Platform, name: str, switch: Any, groups: Mapping[int, Communicator]
+    ) -> None:
         self._kept: Statistics = platform.scheme.statistics(platform)
         self._switch = switch
-        self._slots = slots
+        self._name = name
+        self._groups = groups
         self._places = platform.aggregators
         self._values = platform.values
         self._jobs = platform.numbers
@@ -218,7 +222,8 @@ class _Reader:
         return int32(raw)
 
     def _of_set(self, packet: Packet) -> Slot | None:
-        part = self._slots.get(packet.job)
+        group = self._groups.get(packet.job)
+        part = group.part(self._name, packet.node) if group is not None else None
         if part is None:
             return None
         chosen = self._kept.sets[min(packet.index // SET_BIT, len(self._kept.sets) - 1)]

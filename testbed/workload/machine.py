@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import grid, sizes
-from testbed.protocols.host_spec import PlannedWorker, ServerStripes
+from testbed.protocols import grid, sizes, switchml
+from testbed.protocols.host_spec import PlannedWorker, ServerStripes, TreesPart, WorkerPart
 from testbed.workload import background, generator, servers, worker
 
 
@@ -47,10 +47,14 @@ STEPS: dict[type, Callable] = {
 }
 
 
-def on_new_way(machine: Any, part: PlannedWorker | ServerStripes) -> Any:
-    """The machine of a host that continues with other stripes, after a failure of a link."""
+def on_new_way(machine: Any, part: WorkerPart | ServerStripes) -> Any:
+    """The machine of a host that continues with other stripes or trees, after a failure of a
+    link."""
+    if isinstance(part, TreesPart):
+        return machine._replace(protocol=switchml.on_new_way(machine.protocol, part))
     if isinstance(part, PlannedWorker):
         return machine._replace(protocol=grid.worker_on_new_way(machine.protocol, part))
+    assert isinstance(part, ServerStripes), part
     return machine._replace(protocol=grid.server_on_new_way(machine.protocol, part))
 
 

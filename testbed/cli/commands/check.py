@@ -47,6 +47,7 @@ def call(options: Namespace) -> int:
         if options.json:
             raise UserError("check --json is for experiments and sweeps")
         return check_network(options.file)
+    from testbed.cli import tree_text
     from testbed.machine import calibration, capacity
     from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
@@ -62,7 +63,7 @@ def call(options: Namespace) -> int:
         with step(console, "looking at the machine, the models and the network"):
             warnings += capacity.warnings(setup, calibration.load())
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
-            return placement_check.places(setup), warnings
+            return [*placement_check.places(setup), *tree_text.facts(setup)], warnings
 
     return check_command(options.file, inspect, options.json, options.changes)
 

@@ -1,4 +1,5 @@
-"""`ina plan`: where each worker's gradient is aggregated, for a graph file or an experiment."""
+"""`ina plan`: where each worker's gradient is aggregated, for a graph file or an experiment: by a
+planner, or on the trees of the system `tree`."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from testbed.errors import UserError
 if TYPE_CHECKING:
     from testbed.routing.network import Network
     from testbed.routing.plan import Plan
+    from testbed.setup.records import Setup
 
 
 def _rate(text: str) -> int:
@@ -81,6 +83,8 @@ def call(options: Namespace) -> int:
         file = run_at(file).folder / "experiment.yaml"
     elif file.suffix in (".yaml", ".yml"):
         refuse_network(file)
+        if (setup := _with_trees(file)) is not None:
+            return _print_trees(setup, options)
     from testbed.routing.planners import make_plan
     from testbed.setup.plan_input import read
 
@@ -117,6 +121,39 @@ def call(options: Namespace) -> int:
                 console.print(each)
     if picture is not None:
         _draw(network, plans, picture)
+    return 0
+
+
+def _with_trees(file: Path) -> Setup | None:
+    """The Setup of an experiment whose system has a manager of trees; None for another file."""
+    from testbed.experiment import load
+    from testbed.experiment.sweep import is_sweep
+    from testbed.schemes import set_up
+
+    if is_sweep(file):
+        return None
+    experiment = load(file)
+    return set_up(experiment) if experiment.system_entry.managed else None
+
+
+def _print_trees(setup: Setup, options: Namespace) -> int:
+    """Print who has which tree. Raises UserError for options of planners."""
+    from testbed.cli import tree_text
+
+    for name in ("planner", "paths", "results", "roundings", "exact", "max_rate", "picture"):
+        if getattr(options, name) is not None:
+            raise UserError(
+                f"--{name.replace('_', '-')} is for planners; system tree has a manager of trees"
+                " and none of these. Leave it out"
+            )
+    if options.json:
+        print_json(tree_text.as_json(setup))
+        return 0
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
+    for each in tree_text.tables(setup):
+        console.print(each)
     return 0
 
 

@@ -1,0 +1,101 @@
+"""The trees of system `tree` for a reader: who has which, and what each switch holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+
+from testbed.setup.records import JobSetup, Setup
+from testbed.text_table import Column, Row, Table, printed
+
+JOBS = 32  # of which `facts` speaks
+
+_TREES = (
+    Column("job", "job", words=True),
+    Column("tree", "tree", words=True),
+    Column("root", "root", words=True),
+    Column("slots", "slots"),
+    Column("switches", "workers below each switch", words=True),
+)
+_SWITCHES = (
+    Column("switch", "switch", words=True),
+    Column("job", "job", words=True),
+    Column("tree", "tree", words=True),
+    Column("first", "first slot"),
+    Column("slots", "slots"),
+    Column("next", "sums go to", words=True),
+)
+
+
+def facts(setup: Setup) -> list[str]:
+    """A line for each job of a system with a manager of trees."""
+    if not setup.platform.system.managed or len(setup.jobs) > JOBS:
+        return []
+    return [_fact(job) for job in setup.jobs.values()]
+
+
+def _fact(job: JobSetup) -> str:
+    if job.refused:
+        return f"job {job.name}: no tree, {job.refused}; {job.platform.system.name} adds up"
+    trees = job.group.trees
+    slots = " and ".join(dict.fromkeys(str(tree.slots) for tree in trees))
+    number = "1 tree" if len(trees) == 1 else f"{len(trees)} trees"
+    roots = f"root{'s' if len(trees) > 1 else ''} {job.group.tree_roots}"
+    return f"job {job.name}: {number} of {slots} slots, {roots}"
+
+
+def tables(setup: Setup) -> Iterator[RenderableType]:
+    """The trees of all communicators, and the slots of all switches."""
+    trees, memory = [], []
+    for job in (*setup.jobs.values(), *setup.groups.values()):
+        if job.refused:
+            trees.append(Row((job.name, "none", job.refused, None, "")))
+        for place, tree in enumerate(job.group.trees):
+            below = tree.shape.below
+            listed = ", ".join(f"{name} {len(below[name])}" for name in tree.shape.switches)
+            name = job.name if place == 0 else ""
+            trees.append(Row((name, str(tree.number), tree.shape.target, tree.slots, listed)))
+            for switch, base in tree.bases.items():
+                onward = tree.shape.parent.get(switch, (0, "its workers"))[1]
+                row = (switch, job.name, str(tree.number), base, tree.slots, onward)
+                memory.append(row)
+    order = {name: place for place, name in enumerate(setup.platform.topology.switches)}
+    rows = [Row(row) for row in sorted(memory, key=lambda row: (order[row[0]], row[3]))]
+    yield printed(Table("trees", "Trees", _TREES, trees))
+    if rows:
+        yield printed(Table("switches", "Memory", _SWITCHES, rows))
+
+
+def as_json(setup: Setup) -> dict[str, Any]:
+    """The same as JSON values."""
+    return {
+        "format": "ina-trees/1",
+        "jobs": [
+            {
+                "job": job.name,
+                "number": job.number,
+                "refused": job.refused or None,
+                "fallback": job.platform.system.name if job.refused else None,
+                "trees": [
+                    {
+                        "tree": tree.number,
+                        "root": tree.shape.target,
+                        "slots": tree.slots,
+                        "switches": [
+                            {
+                                "switch": switch,
+                                "first_slot": base,
+                                "workers": list(tree.shape.below[switch]),
+                                "next": tree.shape.parent.get(switch, (0, None))[1],
+                            }
+                            for switch, base in tree.bases.items()
+                        ],
+                    }
+                    for tree in job.group.trees
+                ],
+            }
+            for job in (*setup.jobs.values(), *setup.groups.values())
+        ],
+    }
