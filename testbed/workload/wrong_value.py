@@ -211,7 +211,9 @@ def _values(chosen: tuple[int, ...], parts: Mapping[int, int]) -> str:
 
 def _numbers_by_place(spec: HostSpec) -> bool:
     """Whether a system's packets have the numbers of fragments."""
-    return spec.job.system != "switchml"
+    from testbed.protocols.host_spec import SwitchmlSpec
+
+    return not isinstance(spec.options, SwitchmlSpec)
 
 
 def _parts(

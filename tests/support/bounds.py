@@ -18,6 +18,7 @@ SYSTEMS = {
     "esa": ("", "memory: {aggregators: 512}"),
     "atp": (", index: consecutive", "memory: {aggregators: 512}"),
     "switchml": ("", f"memory: {{aggregators: {2 * WINDOW}}}"),
+    "tree": ("", f"memory: {{aggregators: {2 * WINDOW}}}"),
     "ps": ("", ""),
     **dict.fromkeys(
         ("ring", "halving_doubling", "double_tree", "hierarchical", "colocated_ps"), ("", "")

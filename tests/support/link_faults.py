@@ -8,6 +8,7 @@ SYSTEMS = {
     "esa": "{name: esa}",
     "atp": "{name: atp}",
     "switchml": "{name: switchml, window: 32}",
+    "tree": "{name: tree, mode: quotas, window: 32}",
     "ps": "{name: ps}",
     "ring": "{name: ring}",
     "grid": "{name: grid, planner: grid-links}",
@@ -34,7 +35,7 @@ faults:
 def text(system: str, *faults: str, virtual: bool = True) -> str:
     """An experiment file. Job a has workers at both leaves (s1, s2), job b too; the spines are s3
     and s4. Faults are YAML mappings. On Mininet, rates are a hundredth and times longer."""
-    servers = system not in ("switchml", "ring")
+    servers = system not in ("switchml", "tree", "ring")
     place_a = "{workers: [h1, h2, h5, h6]" + (", ps: h7}" if servers else "}")
     place_b = "{workers: [h3, h8]" + (", ps: h4}" if servers else "}")
     return _TEXT.format(

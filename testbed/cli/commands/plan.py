@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,8 +83,8 @@ def call(options: Namespace) -> int:
         file = run_at(file).folder / "experiment.yaml"
     elif file.suffix in (".yaml", ".yml"):
         refuse_network(file)
-        if (setup := _with_trees(file)) is not None:
-            return _print_trees(setup, options)
+        if found := _with_trees(file):
+            return _print_trees(found, options)
     from testbed.routing.planners import make_plan
     from testbed.setup.plan_input import read
 
@@ -124,19 +124,20 @@ def call(options: Namespace) -> int:
     return 0
 
 
-def _with_trees(file: Path) -> Setup | None:
-    """The Setup of an experiment whose system has a manager of trees; None for another file."""
+def _with_trees(file: Path) -> dict[str, Setup]:
+    """The Setups of an experiment, or of a sweep's points by their labels, whose system has a
+    manager of trees."""
     from testbed.experiment import load
-    from testbed.experiment.sweep import is_sweep
+    from testbed.experiment.sweep import is_sweep, load_sweep
     from testbed.schemes import set_up
 
-    if is_sweep(file):
-        return None
-    experiment = load(file)
-    return set_up(experiment) if experiment.system_entry.managed else None
+    named = {"": load(file)} if not is_sweep(file) else None
+    if named is None:
+        named = {point.label: point.experiment for point in load_sweep(file).points}
+    return {label: set_up(each) for label, each in named.items() if each.system_entry.managed}
 
 
-def _print_trees(setup: Setup, options: Namespace) -> int:
+def _print_trees(setups: Mapping[str, Setup], options: Namespace) -> int:
     """Print who has which tree. Raises UserError for options of planners."""
     from testbed.cli import tree_text
 
@@ -146,14 +147,19 @@ def _print_trees(setup: Setup, options: Namespace) -> int:
                 f"--{name.replace('_', '-')} is for planners; system tree has a manager of trees"
                 " and none of these. Leave it out"
             )
+    if options.json and len(setups) > 1:
+        raise UserError("--json prints the trees of one experiment, not of a sweep")
     if options.json:
-        print_json(tree_text.as_json(setup))
+        print_json(tree_text.as_json(*setups.values()))
         return 0
     from rich.console import Console
 
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
-    for each in tree_text.tables(setup):
-        console.print(each)
+    for label, setup in setups.items():
+        if label:
+            console.print(label)
+        for each in tree_text.tables(setup):
+            console.print(each)
     return 0
 
 

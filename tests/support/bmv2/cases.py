@@ -67,7 +67,7 @@ class Case:
 
     def setup(self, values: int) -> Setup:
         """With two jobs of three workers on racks, else three jobs."""
-        servers = self.system not in ("switchml", "ring")
+        servers = self.system not in ("switchml", "tree", "ring")
         places = (
             ["{workers: [h1, h2, h4]%s}", "{workers: [h3, h5, h6]%s}"] if self.racks else [""] * 3
         )
@@ -123,6 +123,11 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("switchml", "zeros: header_only", racks=True, switch="s2"),
         Case("switchml", "zeros: header_only", keys="value_bits: 16"),
     ),
+    "tree": (
+        Case("tree", "mode: quotas"),
+        Case("tree", "mode: quotas", racks=True, switch="s1"),
+        Case("tree", "mode: quotas, zeros: header_only", racks=True, switch="s2"),
+    ),
     "grid": (
         Case("grid"),
         Case("grid", "memory: atp", gone=(2,)),
@@ -168,7 +173,7 @@ def address_of_port(calls: list[tuple]) -> dict[int, str]:
 
 def surroundings(case: Case, setup: Setup) -> Surroundings:
     """Ranges from which the packets of a case are drawn."""
-    platform, part = setup.platform, setup.jobs[0].group.slots
+    platform, part = setup.platform, setup.jobs[0].group.part(case.switch, 0)
     topology, slots = platform.topology, 0
     if platform.system.memory:
         slots = part.slots if part else AGGREGATORS
@@ -177,7 +182,7 @@ def surroundings(case: Case, setup: Setup) -> Surroundings:
     return Surroundings(
         ports=sorted(topology.ports(case.switch)),
         addresses=known,
-        node=topology.number(case.switch),
+        node=0 if platform.system.managed else topology.number(case.switch),  # that of a tree
         jobs=platform.job_count,
         workers=WORKERS,
         slots=slots,

@@ -84,6 +84,12 @@ OPTIONS = {
         "collision": ("server", "drop"),
     },
     "switchml": {"timeout": ("2 ms", "10 ms")},
+    "tree": {
+        "timeout": ("2 ms", "10 ms"),
+        "mode": ("quotas", "exclusive"),
+        "trees": ("auto", 1, 2),
+        "fallback": ("ring", "halving_doubling"),
+    },
     "ps": {
         "window": (6, 2, 40),
         "timeout": ("2 ms", "10 ms"),
@@ -99,7 +105,7 @@ switches: {capacity: 150 Mbit/s, burst: 3 packets}"""
 AGGREGATORS = (4, 16)
 PATIENCE_NS = 5_000 * MS  # a quarter of a patient worker's timeout
 SYSTEMS = tuple(OPTIONS)
-IN_NETWORK = ("esa", "atp", "grid", "switchml")  # that aggregate in several switches
+IN_NETWORK = ("esa", "atp", "grid", "switchml", "tree")  # that aggregate in several switches
 
 
 def text_of(system: str, network: str = "star", aggregators: int = 4, **options: object) -> str:

@@ -170,7 +170,7 @@ def test_an_aggregator_of_a_killed_job_counts_as_empty(workers):
     for worker in range(workers):
         atp.gradient(0, worker)
     assert only(atp.gradient(1, 0)).flags == wire.COLLISION
-    atp.setup.platform.scheme.release(atp.setup.platform, atp.setup.jobs[0], atp.switch)
+    atp.setup.platform.scheme.release(atp.setup.platform, atp.setup.jobs[0], "s1", atp.switch)
     assert atp.gradient(1, 0) == []
     assert atp.occupancy() == [(0, 0, 0), (1, 1, 0)]
 

@@ -259,7 +259,7 @@ def test_an_aggregator_of_a_killed_job_counts_as_empty():
     esa = OneSwitch(downgrading="false")
     esa.gradient(0, 0, priority=255)
     assert only(esa.gradient(1, 0, priority=1)).flags == wire.COLLISION
-    esa.setup.platform.scheme.release(esa.setup.platform, esa.setup.jobs[0], esa.switch)
+    esa.setup.platform.scheme.release(esa.setup.platform, esa.setup.jobs[0], "s1", esa.switch)
     assert esa.gradient(1, 0, priority=1) == []
     assert esa.counters(1)["ghosts"] == 1 and esa.counters(0)["ended_discarded"] == 1
     esa.gradient(1, 1)

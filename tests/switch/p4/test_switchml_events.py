@@ -217,7 +217,9 @@ def test_the_part_of_a_killed_job_is_emptied():
     assert switch.occupancy() == [(0, 1, 1), (1, 1, 0)]
     switch.now += 5000
     switch.send(1, kind=wire.RESULT, job=1, values=[0] * 4)  # moves the switch's clock
-    switch.setup.platform.scheme.release(switch.setup.platform, switch.setup.jobs[0], switch.switch)
+    switch.setup.platform.scheme.release(
+        switch.setup.platform, switch.setup.jobs[0], "s1", switch.switch
+    )
     assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
     counted = switch.counters(0)
     assert counted["ended_discarded"] == 1 and "ended_open" not in counted

@@ -111,7 +111,7 @@ def test_packets_of_a_killed_job_that_are_still_on_their_way_change_no_counts(se
     switch.chunk(1, 0)
     late = [partial(switch.chunk, 0, 2, number=number) for number in (0, 1)]
     switch.setup.platform.scheme.release(
-        switch.setup.platform, switch.setup.jobs[0], _LatePackets(switch, late)
+        switch.setup.platform, switch.setup.jobs[0], "s1", _LatePackets(switch, late)
     )
     assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
     counted = switch.counters(0)

@@ -87,7 +87,9 @@ def test_the_part_of_a_killed_job_is_emptied():
     switch.chunk(0, 0, number=1)
     switch.chunk(1, 0)
     assert switch.occupancy() == [(0, 1, 0), (1, 1, 0)]
-    switch.setup.platform.scheme.release(switch.setup.platform, switch.setup.jobs[0], switch.switch)
+    switch.setup.platform.scheme.release(
+        switch.setup.platform, switch.setup.jobs[0], "s1", switch.switch
+    )
     assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
     counted = switch.counters(0)
     assert counted["ended_discarded"] == 1 and "ended_open" not in counted

@@ -52,7 +52,9 @@ def experiment(path, system: str, collectives: str, loss: str = "0"):
     return load_text(EXPERIMENT % {**parts, "memory": memory_line(system, 256)})
 
 
-@pytest.mark.parametrize("system", first_of(["esa", "switchml", "ps", "ring", "atp", "grid"], 2))
+@pytest.mark.parametrize(
+    "system", first_of(["esa", "switchml", "ps", "ring", "atp", "grid", "tree"], 2)
+)
 @pytest.mark.parametrize("loss", ["0", "1 %"])
 def test_each_call_goes_the_way_that_its_kind_and_size_say(system, loss, tmp_path):
     tables = run_virtual(experiment(tmp_path, system, ROUTES % system, loss))

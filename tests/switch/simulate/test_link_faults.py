@@ -47,6 +47,9 @@ def test_jobs_go_on_over_other_links(system):
     if system.startswith("grid"):
         assert [(row["kind"], row["job"]) for row in planned] == [("replan", 0), ("replan", 1)]
         assert all(row["rate_bps"] > 0 for row in planned)
+    elif system == "tree":
+        assert [(row["kind"], row["job"]) for row in planned] == [("replan", 0), ("replan", 1)]
+        assert [job["trees"] for job in made["jobs"]] == ["s3, s4, then s4, s4"] * 2
     else:
         assert planned == []
     # Nothing more is sent over the link once all switches know.

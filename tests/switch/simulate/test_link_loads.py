@@ -26,7 +26,7 @@ jobs:
   - {name: job, model: %s, workers: 4, iterations: 1}
 """
 SIZE = 4 * 256 * 4 * 50  # bytes of 200 packets
-MORE = ("grid", "atp", "halving_doubling", "double_tree", "hierarchical", "colocated_ps")
+MORE = ("grid", "atp", "tree", "halving_doubling", "double_tree", "hierarchical", "colocated_ps")
 FRAME = 14 + 20 + 8 + 24 + 4 + 4 * 256
 KINDS = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "send")
 

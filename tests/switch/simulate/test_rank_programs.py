@@ -11,7 +11,7 @@ from tests.support.matrix import first_of
 from tests.support.ranks import Ranks, text
 from tests.support.virtual import run_virtual
 
-SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring"]
+SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring", "tree"]
 
 
 def mesh() -> Ranks:

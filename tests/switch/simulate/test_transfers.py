@@ -13,7 +13,7 @@ from tests.support.matrix import first_of
 from tests.support.ranks import Ranks, every_transfer, text
 from tests.support.virtual import run_virtual
 
-SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring"]
+SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring", "tree"]
 HEADERS = 14 + 20 + 8 + 24 + 4
 FAULTS = ", loss: 1 %, duplicate: 1 %, reorder: 1 %"
 

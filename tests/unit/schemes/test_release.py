@@ -19,13 +19,13 @@ class Calls(list):
 @pytest.mark.parametrize("name", ["esa", "atp", "grid"])
 def test_a_shared_pool_marks_the_job_as_gone(name):
     calls = Calls()
-    scheme_of(name).release(PLATFORM, JOB, calls)
+    scheme_of(name).release(PLATFORM, JOB, "s1", calls)
     assert calls == [("job_gone", 3, 1)]
 
 
 @pytest.mark.parametrize("name", ["ps", "ring"])
 def test_a_system_without_switch_memory_releases_nothing(name):
-    scheme_of(name).release(PLATFORM, JOB, None)
+    scheme_of(name).release(PLATFORM, JOB, "s1", None)
 
 
 def test_switchml_ends_what_is_still_in_its_slots():
@@ -42,7 +42,7 @@ def test_switchml_ends_what_is_still_in_its_slots():
         states, times = [[1, 0], [2, 3]], [[70, 5], [90, 6]]
         return [*states, *times, [4], [1000], [6], [2000], {"timestamp": 100}]
 
-    scheme_of("switchml").release(platform, job, SimpleNamespace(batch=batch))
+    scheme_of("switchml").release(platform, job, "s1", SimpleNamespace(batch=batch))
     written = {call[1]: call[2:] for call in asked[1]}
     assert written == {
         **{f"{each}_state": ((2, 4), 0) for each in ("first", "second")},

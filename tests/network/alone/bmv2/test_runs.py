@@ -126,7 +126,15 @@ def test_a_run_is_exact_and_fills_the_tables(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "system",
-    ["atp", "{name: atp, release: on_completion}", "grid", "switchml", "ps", "ring"],
+    [
+        "atp",
+        "{name: atp, release: on_completion}",
+        "grid",
+        "switchml",
+        "{name: tree, mode: quotas}",
+        "ps",
+        "ring",
+    ],
 )
 def test_every_system_is_exact(tmp_path, system):
     text = SMALL.replace("system: {name: esa, window: 16}", f"system: {system}")
