@@ -37,6 +37,12 @@
 
 control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
 #include "pool.p4"
+#ifdef A2TP
+    register<bit<1>>(AGGREGATORS)  slot_contended;   // 1: another fragment has met the owner
+    register<bit<32>>(AGGREGATORS) slot_window;      // smallest aggregator window of its workers
+    bit<1>  contended;
+    bit<32> window;
+#endif
 
     apply {
         /* ---- 1. What does the packet find? ---- */
@@ -73,6 +79,10 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 
             if ((hdr.ina.flags & (FLAG_PARTIAL | FLAG_COLLISION | FLAG_FLOAT)) != 0) {
                 meta.event = PASS;       // the rest never comes here, or integers cannot add it
+#ifdef A2TP
+            } else if (hdr.ina.index == BYPASS) {
+                meta.event = PASS;       // its workers do without an aggregator
+#endif
             } else if (meta.inside == 0 || IS_OF_STRANGERS) {
                 meta.event = OUTSIDE;
             } else if ((hdr.ina.flags & FLAG_RESEND) != 0) {
@@ -167,6 +177,26 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                    (hdr.ina.flags & FLAG_FLOAT) != 0) {
             vacate(DISCARDED);       // the PS adds this fragment, as floating-point numbers
         }
+
+#ifdef A2TP
+        slot_contended.read(contended, meta.slot);
+        slot_window.read(window, meta.slot);
+        if (meta.event == CLAIM || meta.event == GHOST) {
+            contended = 0;
+            window = hdr.ina.extra;
+        } else if (meta.event == COLLISION) {
+            contended = 1;
+        } else if (meta.event == RELEASE && contended == 1) {
+            hdr.ina.flags = hdr.ina.flags | FLAG_CONTENDED;
+        } else if (meta.move == SUM && hdr.ina.extra < window) {
+            window = hdr.ina.extra;
+        }
+        slot_contended.write(meta.slot, contended);
+        slot_window.write(meta.slot, window);
+        if (meta.leaves == 1) {
+            hdr.ina.extra = window;
+        }
+#endif
 
         /* ---- 4. Do it. ---- */
         if (meta.move == STORE) {

@@ -54,6 +54,7 @@ const bit<16> FLAG_SHORT     = 0x0100;  // the values are int16 (short_values.p4
 const bit<16> FLAG_ROUND     = 0x0200;  // once all workers are in, the sum is to be rounded to int16
 const bit<16> FLAG_FOR_ONE   = 0x0400;  // one worker alone needs the result's values
 const bit<16> FLAG_FROM_ONE  = 0x0800;  // it alone gives values, and all others need the result's
+const bit<16> FLAG_CONTENDED = 0x2000;  // of a result: fragments have met in the aggregator (a2tp.p4)
 
 typedef bit<BITMAP_WIDTH> bitmap_t;
 typedef bit<48> mac_t;

@@ -60,6 +60,8 @@ FLAGS = [
     "round",
     "for_one",
     "from_one",
+    "again",
+    "contended",
 ]
 
 

@@ -9,7 +9,8 @@ fragments have the same priority.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class WorkerWindow(NamedTuple):
     #                        places than the window are in use
 
 
-class WorkerRules(WorkerWindow, pool_worker.Rules):
+class OfPositions(pool_worker.Rules):
     """Indices of window positions, and loss recovery by gaps in the results."""
 
     @staticmethod
@@ -127,13 +128,17 @@ class WorkerRules(WorkerWindow, pool_worker.Rules):
         return filled
 
 
+class WorkerRules(WorkerWindow, OfPositions):
+    """A worker's rules with their state."""
+
+
 class Indices(NamedTuple):
     drawn: np.ndarray  # int64[1], how many indices
     positions: Positions
     taken: np.ndarray  # int32[pool], window positions with this index; empty without re-hash
 
 
-class ServerRules(Indices, store.Rules):
+class ServerOfPositions(store.Rules):
     """Indices of window positions, of which one that collided gets another."""
 
     @staticmethod
@@ -162,44 +167,65 @@ class ServerRules(Indices, store.Rules):
         index = rules.positions.index[position]
         if positions.announced(rules.positions, position) != index:
             return  # it has one already, from the next iteration on
-        rules.taken[index] -= 1
-        for _ in range(REHASH_DRAWS):
-            rules.drawn[0] += 1
-            index = mix2(mix2(config.job, 0x2E4A5), rules.drawn[0]) % rules.taken.size
-            if rules.taken[index] == 0:
-                break
-        rules.taken[index] += 1
+        index = draw_other(server, index)
         positions.announce(rules.positions, position, index)
-        server.counters[0].rehashes += 1
         wire.set_extra(row, index)
+
+
+class ServerRules(Indices, ServerOfPositions):
+    """A server's rules with their state."""
+
+
+@njit(cache=True)
+def draw_other(server, index):
+    """Another index for a window position that has this one."""
+    config, rules = server.config, server.rules
+    rules.taken[index] -= 1
+    for _ in range(REHASH_DRAWS):
+        rules.drawn[0] += 1
+        index = mix2(mix2(config.job, 0x2E4A5), rules.drawn[0]) % rules.taken.size
+        if rules.taken[index] == 0:
+            break
+    rules.taken[index] += 1
+    server.counters[0].rehashes += 1
+    return index
 
 
 def new_worker(
     spec: HostSpec,
     gradients: pool_worker.Gradients | None = None,
     floats: WorkerFloats | None = None,
-    rules: type[WorkerRules] = WorkerRules,
+    rules: Callable[..., Any] = WorkerRules,
+    **more: Any,
 ) -> pool_worker.Worker:
     """A worker machine. For a trace with values: `gradients` in fixed point, as in
-    pool_worker.new_worker, and the same as `floats`."""
-    places = _new_positions(spec)
+    pool_worker.new_worker, and the same as `floats`. rules: the class of the rules, with `more`
+    fields."""
+    places = new_positions_of(spec)
     ahead = places.index.size if spec.options.window_rule == "positions" else places.order.size
     own = rules(
         state=new_record(WINDOW, gap=positions_of(spec).gap),
         positions=places,
         gap_place=np.zeros(ahead, np.int64),
+        **more,
     )
     policy = priority.POLICIES[spec.options_of(PoolSpec).priority]
     worker = pool_worker.new_worker(spec, own, gradients, policy=policy)
     return worker if floats is None else worker._replace(floats=floats)
 
 
-def new_server(spec: HostSpec) -> store.Server:
-    """A parameter server machine."""
-    job, places = spec.job, _new_positions(spec)
+def new_indices(spec: HostSpec) -> tuple[np.ndarray, Positions, np.ndarray]:
+    """The fields of `Indices`."""
+    places = new_positions_of(spec)
     count = spec.options_of(PoolSpec).aggregators if positions_of(spec).rehash else 0
     taken = np.bincount(places.index, minlength=count).astype(np.int32)[:count]
-    rules = ServerRules(np.zeros(1, np.int64), places, taken)
+    return np.zeros(1, np.int64), places, taken
+
+
+def new_server(spec: HostSpec, rules: tuple | None = None) -> store.Server:
+    """A parameter server machine; `rules`: in place of ATP's."""
+    job = spec.job
+    rules = ServerRules(*new_indices(spec)) if rules is None else rules
     as_floats = 0
     # A program's int32 may leave int32; its float32 cannot (given.most_steps).
     if job.value_bits == 32:
@@ -217,7 +243,7 @@ def positions_of(spec: HostSpec) -> WindowPositions:
     return options
 
 
-def _new_positions(spec: HostSpec) -> Positions:
+def new_positions_of(spec: HostSpec) -> Positions:
     options = spec.options_of(PoolSpec)
     return new_positions(
         spec.job.first_fragments,

@@ -134,6 +134,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if iteration < latest:  # its row has another fragment's sum by now
             counters.stale += 1
             continue
+        server_store.arrived(server, row)
         slot = server_store.slot_of(server, place)
         if iteration > latest:
             if iteration > state.iteration:

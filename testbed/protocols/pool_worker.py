@@ -128,6 +128,13 @@ class Rules:
 
     @staticmethod
     @njit(cache=True)
+    def adapt(worker, flags, whole_step, once, sent_ns, now):
+        """A result with these flags has come for the first time: the window may change.
+        `whole_step`: by a whole fragment. `once`: its fragment was sent only once, at `sent_ns`."""
+        worker_state.adapt_window(worker, flags & wire.ECN != 0, whole_step, sent_ns, now)
+
+    @staticmethod
+    @njit(cache=True)
     def widens(worker, fragment, once):
         """True if this result makes the window wider by a whole fragment. `once`: the fragment was
         sent only once."""
@@ -153,6 +160,7 @@ _index_for = by_type("rules", "index_for")
 _sent = by_type("rules", "sent")
 _heard = by_type("rules", "heard")
 _taken = by_type("rules", "taken")
+_adapt = by_type("rules", "adapt")
 _widens = by_type("rules", "widens")
 _resend_early = by_type("rules", "resend_early")
 _address = by_type("rules", "address")
@@ -259,10 +267,11 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             worker_state.measure_round_trip(
                 state, now - send_scoreboard.sent_ns(scoreboard, fragment)
             )
-        worker_state.adapt_window(
+        _adapt(
             worker,
-            flags & wire.ECN != 0,
+            flags,
             _widens(worker, fragment, once),
+            once,
             send_scoreboard.sent_ns(scoreboard, fragment),
             now,
         )

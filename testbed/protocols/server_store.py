@@ -168,6 +168,11 @@ class Rules:
 
     @staticmethod
     @njit(cache=True)
+    def arrived(server, row):
+        """A gradient packet has come that is of a worker's of the job, and not out of date."""
+
+    @staticmethod
+    @njit(cache=True)
     def completed(server, row, slot):
         """The fragment in a slot is complete, and its result is in `row`."""
         name_previous(server, row)
@@ -175,6 +180,7 @@ class Rules:
 
 begin = by_type("rules", "begin")
 _index_for = by_type("rules", "index_for")
+arrived = by_type("rules", "arrived")
 completed = by_type("rules", "completed")
 
 

@@ -234,6 +234,16 @@ class AtpOptions(PoolOptions):
     )
 
 
+class A2tpOptions(AtpOptions):
+    """Options of A2TP: ATP, whose workers have a window for aggregators beside that for links."""
+
+    release: Annotated[str, Choice(("on_result",))] = Field(
+        default="on_result",
+        description="When an aggregator becomes free: when the result returns from the parameter"
+        " server, which takes along whether other fragments have met there.",
+    )
+
+
 class GridOptions(PoolOptions):
     """Options of GRID: a plan assigns aggregating switches and paths to fragments."""
 

@@ -45,6 +45,16 @@ SHIPPED: dict[str, System] = {
             reroutes=True,
         ),
         System(
+            name="a2tp",
+            title="A2TP",
+            color="#882255",
+            marker="d",
+            program=P4 / "a2tp.p4",
+            options="testbed.systems.options:A2tpOptions",
+            slot_bytes=31,
+            reroutes=True,
+        ),
+        System(
             name="grid",
             title="GRID",
             color="#CC79A7",

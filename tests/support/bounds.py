@@ -17,6 +17,7 @@ jobs:
 SYSTEMS = {
     "esa": ("", "memory: {aggregators: 512}"),
     "atp": (", index: consecutive", "memory: {aggregators: 512}"),
+    "a2tp": (", index: consecutive", "memory: {aggregators: 512}"),
     "switchml": ("", f"memory: {{aggregators: {2 * WINDOW}}}"),
     "tree": ("", f"memory: {{aggregators: {2 * WINDOW}}}"),
     "ps": ("", ""),

@@ -7,6 +7,7 @@ from tests.support.experiments import memory_line
 SYSTEMS = {
     "esa": "{name: esa}",
     "atp": "{name: atp}",
+    "a2tp": "{name: a2tp}",
     "switchml": "{name: switchml, window: 32}",
     "tree": "{name: tree, mode: quotas, window: 32}",
     "ps": "{name: ps}",

@@ -113,6 +113,10 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("atp", "zeros: header_only"),
         Case("atp", "zeros: header_only", keys="value_bits: 16"),
     ),
+    "a2tp": (
+        Case("a2tp"),
+        Case("a2tp", racks=True, switch="s2"),
+    ),
     "switchml": (
         Case("switchml"),
         Case("switchml", racks=True, switch="s1"),

@@ -75,6 +75,12 @@ OPTIONS = {
         "rehash": ("true", "false"),
         "gap": (3, 0, 1),
     },
+    "a2tp": {
+        **POOL,
+        "index": ("hash", "consecutive"),
+        "rehash": ("true", "false"),
+        "gap": (3, 0),
+    },
     "grid": {
         **POOL,
         "planner": ("grid-links", "nearest", "none"),
@@ -105,7 +111,8 @@ switches: {capacity: 150 Mbit/s, burst: 3 packets}"""
 AGGREGATORS = (4, 16)
 PATIENCE_NS = 5_000 * MS  # a quarter of a patient worker's timeout
 SYSTEMS = tuple(OPTIONS)
-IN_NETWORK = ("esa", "atp", "grid", "switchml", "tree")  # that aggregate in several switches
+# That aggregate in several switches.
+IN_NETWORK = ("esa", "atp", "a2tp", "grid", "switchml", "tree")
 
 
 def text_of(system: str, network: str = "star", aggregators: int = 4, **options: object) -> str:
