@@ -13,7 +13,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -36,6 +36,8 @@ GROUP = "all"
 SUMS = ("all_reduce", "reduce_scatter", "reduce")
 # Collectives whose bytes are those of all ranks' parts together.
 PARTS = ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter")
+AUTO = "auto"  # in place of a system: whichever takes the least time in the alpha-beta model
+CANDIDATES = ("switchml", "ring", "halving_doubling", "double_tree")  # if no others are named
 KINDS = tuple(kind for kind in COLLECTIVES if kind != "barrier")
 VALUE_BYTES = 4
 # A call begins after PAUSES times the least time of the one before, and this.
@@ -78,7 +80,8 @@ class Setting:
 class Point:
     """A measurement. size: bytes of the whole array, of all ranks' parts together where they have
     parts. count: values of an array, or of a part. time_ns: of a call; NaN if a value was wrong.
-    wrong: how many were, 0 or 1, since the first one ends a run."""
+    wrong: how many were, 0 or 1, since the first one ends a run. chosen: what carried it, where
+    `system` is AUTO."""
 
     system: str
     title: str
@@ -89,6 +92,7 @@ class Point:
     time_ns: float
     wrong: int
     bound: CallTime
+    chosen: str = ""
 
     @property
     def redop(self) -> str:
@@ -111,9 +115,10 @@ class Point:
 def check(setting: Setting, systems: Sequence[str]) -> None:
     """Raises UserError for a system or a link that cannot be."""
     for name in systems:
-        if name not in SYSTEMS:
-            wrong = f"--system: found {name!r}; allowed: {', '.join(SYSTEMS)}"
-            raise UserError(sentence(wrong, did_you_mean(name, SYSTEMS)))
+        allowed = (*SYSTEMS, AUTO)
+        if name not in allowed:
+            wrong = f"--system: found {name!r}; allowed: {', '.join(allowed)}"
+            raise UserError(sentence(wrong, did_you_mean(name, allowed)))
     for option, key in (("rate", "bandwidth_bps"), ("delay", "delay_ns"), ("loss", "loss")):
         kind, given = kind_of(LinkSettings.model_fields[key]), getattr(setting, option)
         assert kind is not None
@@ -160,22 +165,45 @@ def measure(
     setting: Setting, systems: Sequence[str], sizes: Sequence[int], console: Console
 ) -> Iterator[Point]:
     """One point after the other, sizes of a system in turn. Raises UserError and RunError."""
+    candidates = [name for name in systems if name != AUTO] or CANDIDATES
+    known: dict[tuple[str, int], Point] = {}
     with tempfile.TemporaryDirectory(prefix="ina-perf-") as folder:
         for system in systems:
             for size in sizes:
-                yield _point(setting, system, size, Path(folder), console)
+                carries, at = system, Path(folder)
+                if system == AUTO:
+                    carries = min(
+                        candidates, key=lambda name: _bound(setting, name, size, at).model_ns
+                    )
+                if (carries, size) not in known:
+                    known[carries, size] = _point(setting, carries, size, at, console)
+                point = known[carries, size]
+                if system == AUTO:
+                    point = replace(point, system=AUTO, title="auto", chosen=carries)
+                yield point
 
 
-def _point(setting: Setting, system: str, size: int, folder: Path, console: Console) -> Point:
+def _counts(setting: Setting, size: int) -> tuple[int, int, int]:
+    """Values of an array or of a part, of all parts together, and what a rank gives."""
     collective, ranks = setting.collective, setting.ranks
     count = max(1, size // VALUE_BYTES)
     if collective in PARTS:
         count = max(1, count // ranks)
     whole = count * ranks if collective in PARTS else count
-    given = count if collective in ("all_gather", "gather") else whole
+    return count, whole, count if collective in ("all_gather", "gather") else whole
+
+
+def _bound(setting: Setting, system: str, size: int, folder: Path) -> CallTime:
+    *_, given = _counts(setting, size)
+    experiment = _of(setting, system, VALUE_BYTES * given, folder / f"{size}.et", 0)
+    return call_time(set_up(experiment), 0, setting.warmup + 1)
+
+
+def _point(setting: Setting, system: str, size: int, folder: Path, console: Console) -> Point:
+    collective, ranks = setting.collective, setting.ranks
+    count, whole, given = _counts(setting, size)
     model = folder / f"{size}.et"
-    experiment = _of(setting, system, VALUE_BYTES * given, model, 0)
-    bound = call_time(set_up(experiment), 0, setting.warmup + 1)
+    bound = _bound(setting, system, size, folder)
     pause_ns = PAUSES * bound.model_ns + PAUSE_NS[setting.runtime]
     experiment = _of(setting, system, VALUE_BYTES * given, model, pause_ns)
     made = folder / system
@@ -248,11 +276,12 @@ def crossovers(points: Sequence[Point]) -> list[str]:
     by_size: dict[int, Point] = {}
     for point in points:
         best = by_size.get(point.size)
-        if not math.isnan(point.time_ns) and (best is None or point.time_ns < best.time_ns):
+        known = not point.chosen and not math.isnan(point.time_ns)
+        if known and (best is None or point.time_ns < best.time_ns):
             by_size[point.size] = point
     found, last = [], None
     for size, best in sorted(by_size.items()):
         if best.system != last:
             found.append(f"fastest from {size:,} B on: {best.system}")
             last = best.system
-    return found if len({each.system for each in points}) > 1 else []
+    return found if len({each.system for each in points if not each.chosen}) > 1 else []

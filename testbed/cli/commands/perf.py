@@ -40,7 +40,8 @@ def arguments(parser: Parser) -> None:
         "--system",
         default=DEFAULTS,
         metavar="NAMES",
-        help=f"systems and algorithms, with commas between them (default: {DEFAULTS})",
+        help="systems and algorithms, with commas between them, and auto: for each size the one of"
+        f" them that takes the least time in the alpha-beta model (default: {DEFAULTS})",
     )
     parser.add_argument(
         "--runtime", choices=("virtual", "mininet"), default="virtual", help="default: virtual"
@@ -143,7 +144,7 @@ def table(points: Sequence[Point]) -> Table:
     """The rows of one system, with nccl-tests' columns."""
     from testbed.text_table import Column, Row, Table
 
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("size", "size\n(B)", "{:,}".format, "bytes"),
         Column("count", "count\n(elements)", "{:,}".format),
         Column("type", "type", words=True),
@@ -155,16 +156,19 @@ def table(points: Sequence[Point]) -> Table:
         Column("bound_us", "bound\n(us)", _short, "us"),
         Column("over_bound", "time /\nbound", "{:.2f}".format),
     )
+    first = points[0]
+    if first.chosen:
+        columns += (Column("chosen", "carried by", words=True),)
     rows = [
         Row(
             (
                 *(each.size, each.count, "int32", each.redop, each.time_ns / 1e3, each.algbw),
                 *(each.busbw, each.wrong, each.bound.least_ns / 1e3, each.over_bound),
+                *((each.chosen,) if first.chosen else ()),
             )
         )
         for each in points
     ]
-    first = points[0]
     title = f"{first.title}: {first.collective}, {first.ranks} ranks"
     return Table(first.system, title, columns, rows)
 

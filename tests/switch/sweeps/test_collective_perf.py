@@ -47,6 +47,26 @@ def test_an_unknown_system_is_named_before_anything_runs(capsys):
     assert "--system: found 'rings'; allowed: esa, atp" in capsys.readouterr().err
 
 
+def test_auto_takes_what_is_fastest_in_the_model_and_says_what(capsys):
+    words = ["perf", "all_reduce", "--ranks", "8", "--sizes", "1K,1M", "--iterations", "1"]
+    assert main([*words, "--system", "auto,ring,halving_doubling", "--json"]) == 0
+    points = json.loads(capsys.readouterr().out)["points"]
+    found = {(each["system"], each["size"]): each for each in points}
+    assert found["auto", 1024]["chosen"] == "halving_doubling"
+    for size in (1024, 1 << 20):
+        auto = found["auto", size]
+        carried = found[auto["chosen"], size]
+        assert auto["time_ns"] == carried["time_ns"] and carried["chosen"] == ""
+        others = [found[name, size]["model_ns"] for name in ("ring", "halving_doubling")]
+        assert auto["model_ns"] == min(others)
+
+
+def test_auto_has_a_column_for_what_carried(capsys):
+    assert main(["perf", "broadcast", "--ranks", "3", "--sizes", "1K", "--system", "auto"]) == 0
+    text = capsys.readouterr().out
+    assert "carried by" in text and "switchml" in text and "fastest from" not in text
+
+
 def test_what_is_wrong_with_the_network_is_named(capsys):
     assert main(["perf", "all_reduce", "--system", "ring", "--rate", "fast"]) == 2
     assert "--rate: found 'fast'" in capsys.readouterr().err
