@@ -38,9 +38,9 @@
 control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
 #include "pool.p4"
 #ifdef A2TP
-    register<bit<1>>(AGGREGATORS)  slot_contended;   // 1: another fragment has met the owner
+    register<bit<8>>(AGGREGATORS)  slot_contended;   // 1: another fragment has met the owner
     register<bit<32>>(AGGREGATORS) slot_window;      // smallest aggregator window of its workers
-    bit<1>  contended;
+    bit<8>  contended;
     bit<32> window;
 #endif
 

@@ -23,6 +23,7 @@ MOST = 0.85  # of a time: what takes so much of it limits it
 MORE = 1.05  # times as much: a difference worth a sentence
 ALIKE = 1.02  # completion times this close are alike
 MOST_POINTS = 4  # of a sweep that is explained
+MOST_REFUSED = 4  # jobs that are named
 RESENT = 0.01  # of the gradient packets: worth a sentence
 
 
@@ -50,7 +51,7 @@ def of_run(frames: Frames) -> list[str]:
     resent = _resent(ended)
     if resent > RESENT:
         found.append(f"{units.share(resent)} of the gradient packets were retransmitted.")
-    return found
+    return [*found, *_fallbacks(ended)]
 
 
 def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
@@ -133,6 +134,20 @@ def _memory(run: pd.DataFrame) -> list[str]:
     if evicted > 0.01:
         return [f"{text}, {units.share(evicted)} for sums that were evicted incomplete."]
     return [f"{text}."]
+
+
+def _fallbacks(ended: pd.DataFrame) -> list[str]:
+    """Who was carried by hosts in place of the system, and why."""
+    if "fallback" not in ended or ended["fallback"].isna().all():
+        return []
+    refused = ended[ended["fallback"].notna()].drop_duplicates("name")
+    found = [
+        f"Job {row.name} got no switch memory ({row.refused}): {row.fallback} added up."
+        for row in refused.head(MOST_REFUSED).itertuples(index=False)
+    ]
+    if len(refused) > MOST_REFUSED:
+        found.append(f"So did {len(refused) - MOST_REFUSED} more jobs.")
+    return found
 
 
 def _resent(ended: pd.DataFrame) -> float:

@@ -33,6 +33,8 @@ _CARRIED = [
     "name",
     "model",
     "system",
+    "fallback",
+    "refused",
     "workers",
     "iterations",
     "batch",

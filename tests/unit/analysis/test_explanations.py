@@ -27,6 +27,8 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
         "communication_bound_at_packets_ns": 4 * S,
         "gradient_packets": 1000,
         "retransmissions": 0,
+        "fallback": None,
+        "refused": None,
     }
     run = {
         "ps_packets_per_fragment": 1.0,
@@ -55,6 +57,10 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
         ({"communication_bound_at_packets_ns": 9 * S}, "from 4.00 s to 9.00 s"),
         ({"ps_packets_per_fragment": 1.25}, "PS packets per fragment: 1.250"),
         ({"retransmissions": 50}, "5.0 % of the gradient packets were retransmitted"),
+        (
+            {"fallback": "ring", "refused": "s1 is held by b"},
+            "Job a got no switch memory (s1 is held by b): ring added up.",
+        ),
         ({"filling_share": 0.9}, "switch memory was full most of the time"),
         ({"filling_evicted_share": 0.1}, "10.0 % for sums that were evicted incomplete"),
     ],
