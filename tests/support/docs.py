@@ -291,6 +291,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/unit/cli/test_plan_command.py::test_the_command_writes_a_picture"),
     ),
     (
+        r"RUN plan experiments/trees\.yaml",
+        Run("plan experiments/trees.yaml"),
+    ),
+    (
         r"RUN plan (topos/graphs/grid-example\.txt|FILE).*",
         Run("plan topos/graphs/grid-example.txt --planner nearest --json"),
     ),

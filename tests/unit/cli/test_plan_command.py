@@ -139,3 +139,63 @@ def test_the_command_writes_a_picture(tmp_path, capsys) -> None:
     assert "name one planner" in capsys.readouterr().err
     assert main(["plan", str(GRID_EXAMPLE), "--picture", "x.doc"]) == 2
     assert ".pdf" in capsys.readouterr().err
+
+
+TREES = """\
+topology: {kind: leaf_spine, leaves: 2, spines: 2, hosts: 2}
+system: {name: tree%s}
+memory: {aggregators: 64}
+jobs:
+  - {name: a, model: alexnet, workers: 2, iterations: 1, placement: {workers: [h1, h3]}}
+  - {name: b, model: alexnet, workers: 2, iterations: 1, placement: {workers: [h2, h4]}}
+"""
+
+
+def test_the_command_prints_who_has_which_tree(tmp_path, capsys) -> None:
+    path = tmp_path / "trees.yaml"
+    path.write_text(TREES % "")
+    assert main(["plan", str(path), "--json"]) == 0
+    a, b = json.loads(capsys.readouterr().out)["jobs"]
+    (tree,) = a["trees"]
+    assert (tree["root"], tree["slots"], a["refused"]) == ("s3", 32, None)
+    assert tree["switches"][0] == {
+        "switch": "s1",
+        "first_slot": 0,
+        "workers": [0],
+        "next": "s3",
+    }
+    assert (b["trees"], b["refused"], b["fallback"]) == ([], "s1 is held by a", "ring")
+    assert main(["plan", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "its workers" in text and "s1 is held by a" in text
+    path.write_text(TREES % "" + "sweep: {system.mode: [exclusive, quotas]}\n")
+    assert main(["plan", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert text.count("Trees") == 2 and "mode=quotas" in text
+    assert main(["plan", str(path), "--planner", "nearest"]) == 2
+    assert "--planner is for planners" in capsys.readouterr().err
+
+
+def test_check_says_who_has_which_tree(tmp_path, capsys) -> None:
+    path = tmp_path / "trees.yaml"
+    path.write_text(TREES % "")
+    assert main(["check", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "job a: 1 tree of 32 slots, root s3" in text
+    assert "job b: no tree, s1 is held by a; ring adds up" in text
+
+
+def test_options_that_a_mode_has_not_are_errors(tmp_path, capsys) -> None:
+    path = tmp_path / "trees.yaml"
+    for options, said in (
+        (", quota: 4", "quota with mode: exclusive"),
+        (", mode: quotas, jobs_per_switch: 2", "jobs_per_switch with mode: quotas"),
+        (", fallback: esa", "fallback"),
+    ):
+        path.write_text(TREES % options)
+        assert main(["check", str(path)]) == 2
+        assert said in capsys.readouterr().err
+    fault = "faults: [{fault: link_down, between: [s1, s3], at: 1 ms}]\n"
+    path.write_text(TREES % ", zeros: header_only" + fault)
+    assert main(["check", str(path)]) == 2
+    assert "workers ask each other for results" in capsys.readouterr().err
