@@ -5,8 +5,8 @@
  * - A gradient with the index BYPASS goes past the aggregators to its PS.
  * - An aggregator notes in one bit that a fragment of another owner has met it. The result that
  *   releases the aggregator carries the bit to the workers (FLAG_CONTENDED).
- * - A gradient's `extra` is its worker's aggregator window. A sum leaves with the smallest of its
- *   workers (ours).
+ * - A gradient's `extra` is the share of fragments for which its worker wants aggregators. A sum
+ *   leaves with the smallest of its workers (ours).
  */
 #define A2TP
 #include "ina.p4"

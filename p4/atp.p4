@@ -39,9 +39,9 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 #include "pool.p4"
 #ifdef A2TP
     register<bit<8>>(AGGREGATORS)  slot_contended;   // 1: another fragment has met the owner
-    register<bit<32>>(AGGREGATORS) slot_window;      // smallest aggregator window of its workers
+    register<bit<32>>(AGGREGATORS) slot_share;       // smallest share that a worker of it wants
     bit<8>  contended;
-    bit<32> window;
+    bit<32> share;
 #endif
 
     apply {
@@ -180,21 +180,21 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
 
 #ifdef A2TP
         slot_contended.read(contended, meta.slot);
-        slot_window.read(window, meta.slot);
+        slot_share.read(share, meta.slot);
         if (meta.event == CLAIM || meta.event == GHOST) {
             contended = 0;
-            window = hdr.ina.extra;
+            share = hdr.ina.extra;
         } else if (meta.event == COLLISION) {
             contended = 1;
         } else if (meta.event == RELEASE && contended == 1) {
             hdr.ina.flags = hdr.ina.flags | FLAG_CONTENDED;
-        } else if (meta.move == SUM && hdr.ina.extra < window) {
-            window = hdr.ina.extra;
+        } else if (meta.move == SUM && hdr.ina.extra < share) {
+            share = hdr.ina.extra;
         }
         slot_contended.write(meta.slot, contended);
-        slot_window.write(meta.slot, window);
+        slot_share.write(meta.slot, share);
         if (meta.leaves == 1) {
-            hdr.ina.extra = window;
+            hdr.ina.extra = share;
         }
 #endif
 

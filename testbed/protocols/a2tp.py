@@ -1,9 +1,9 @@
 """A2TP's hosts: ATP's, whose workers have two windows.
 
 The link window L is the number of fragments in flight. The aggregator window A, at most L, is the
-number of window positions whose fragments use aggregators; the other positions' fragments bypass
-them. Both are in fragments and change once per window, after as many results as L, by the shares of
-results with a congestion mark (alpha) and of those whose aggregator was contended (beta):
+number of those that use aggregators; the others bypass them. Both are in fragments and change once
+per window, after as many results as L, by the shares of results with a congestion mark (alpha) and
+of those whose aggregator was contended (beta):
 
     alpha = 7/8 alpha + 1/8 (marked / L)        L: x (1 - alpha / 2) with marks, else + 1
     beta  = 7/8 beta  + 1/8 (contended / A)     A: x (1 - (beta - 0.1)^gamma / 1.9) if there was
@@ -15,10 +15,11 @@ the others see long round trips, for they wait for it. A small gamma makes the j
 aggregators faster.
 
 All workers must agree which fragments bypass, or their sums would stay incomplete. Ours: a worker
-writes its A into its gradients, and a sum has the smallest of its workers. The server takes the
-smallest A of the last window. With the result of a position it says whether the position's next
-fragment has an index or bypasses, as ATP announces indices. So what holds for a fragment is the
-same on every worker (positions.py).
+writes the share A / L into its gradients, and a sum has the smallest of its workers. The server
+takes the smallest share of the last window, and lets that share of the window positions use
+aggregators. With the result of a position it says whether the position's next fragment has an index
+or bypasses, as ATP announces indices. So what holds for a fragment is the same on every worker
+(positions.py).
 
 All numbers are integers. Shares and the exponent are in 1/65536.
 """
@@ -141,7 +142,8 @@ class WorkerRules(Windows, atp.OfPositions):
         own.aggregators = min(max(own.aggregators, unit), state.credit)
         own.results, own.marked, own.contended = 0, 0, 0
         own.round_trips, own.round_trips_ns = 0, 0
-        worker.stripes.tag[0] = own.aggregators // unit  # in `extra` of its gradients
+        # In `extra` of its gradients: the share of fragments in flight that use aggregators.
+        worker.stripes.tag[0] = own.aggregators * ONE // state.credit
 
 
 class Agreement(NamedTuple):
@@ -151,7 +153,8 @@ class Agreement(NamedTuple):
     positions: Positions  # with the index BYPASS for positions without aggregators
     taken: np.ndarray
     real: np.ndarray  # int64[N], the index that a position has when it does not bypass
-    window: np.ndarray  # int64[3]: A for all workers; the smallest since it was set; results since
+    share: np.ndarray  # int64[3]: of fragments that use aggregators, the smallest that a worker
+    #                    wants since it was set, and how many results have been sent since
 
 
 class ServerRules(Agreement, atp.ServerOfPositions):
@@ -160,20 +163,19 @@ class ServerRules(Agreement, atp.ServerOfPositions):
     @staticmethod
     @njit(cache=True)
     def arrived(server, row):
-        window = server.rules.window
         wanted = wire.extra(row)
         if wanted > 0:
-            window[1] = min(window[1], wanted)
+            server.rules.share[1] = min(server.rules.share[1], wanted)
 
     @staticmethod
     @njit(cache=True)
     def completed(server, row, slot):
         """Say whether a position's next fragment uses an aggregator, and which."""
         config, rules = server.config, server.rules
-        places, window = rules.positions, rules.window
-        window[2] += 1
-        if window[2] >= places.index.size:
-            window[0], window[1], window[2] = window[1], places.index.size, 0
+        places, share = rules.positions, rules.share
+        share[2] += 1
+        if share[2] >= places.index.size:
+            share[0], share[1], share[2] = share[1], ONE, 0
         collided = server.flags[slot] & wire.COLLISION != 0
         if collided:
             wire.set_word(row, 0, wire.word(row, 0) | wire.CONTENDED)
@@ -185,7 +187,8 @@ class ServerRules(Agreement, atp.ServerOfPositions):
             return  # it has one already, from the next iteration on
         if collided and rules.taken.size > 0:
             rules.real[position] = atp.draw_other(server, rules.real[position])
-        following = rules.real[position] if position < window[0] else BYPASS
+        uses = (position + 1) * share[0] >> BITS > position * share[0] >> BITS
+        following = rules.real[position] if uses else BYPASS
         if following != index:
             positions.announce(places, position, following)
             wire.set_extra(row, following)
@@ -199,13 +202,12 @@ def new_worker(
     """A worker machine; see atp.new_worker."""
     own = new_record(OWN, aggregators=spec.options.window * worker_state.UNIT, gamma=ONE)
     worker = atp.new_worker(spec, gradients, floats, WorkerRules, own=own)
-    worker.stripes.tag[0] = spec.options.window
-    return worker
+    share = np.array([ONE], np.int64)
+    return worker._replace(stripes=worker.stripes._replace(tag=share))
 
 
 def new_server(spec: HostSpec) -> store.Server:
     """A parameter server machine."""
     drawn, places, taken = atp.new_indices(spec)
-    size = places.index.size
-    window = np.array([size, size, 0], np.int64)
-    return atp.new_server(spec, ServerRules(drawn, places, taken, places.index.copy(), window))
+    share = np.array([ONE, ONE, 0], np.int64)
+    return atp.new_server(spec, ServerRules(drawn, places, taken, places.index.copy(), share))
