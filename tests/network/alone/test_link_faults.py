@@ -26,7 +26,7 @@ def test_jobs_go_on_over_other_links(tmp_path, system):
     assert [row["at_ns"] for row in again] == [350_000_000, 850_000_000]
     assert again[0]["entries"] > 0
     planned = [row for row in followed if row["kind"] == "replan"]
-    assert bool(planned) == system.startswith("grid")
+    assert bool(planned) == (system.startswith("grid") or system == "tree")
     failed = read.links.query("node == 's1' and neighbour == 's3'")
     assert (failed.down_drops > 0).any() and failed.down_drops.notna().all()
 
