@@ -549,3 +549,44 @@ def test_plain_python_gives_the_same_bytes(tmp_path, monkeypatch):
     first, second = (tmp_path / "results").iterdir()
     for path in first.iterdir():
         assert path.read_bytes() == (second / path.name).read_bytes(), path.name
+
+
+def test_an_answer_is_the_packet_with_its_ends_exchanged(tmp_path):
+    body = """
+        self.answers = []
+    def start(self, now_ns):
+        there = self.host.hosts["h2"]
+        macs = [bytes.fromhex(each.replace(":", "")) for each in (there.mac, self.host.mac)]
+        packet = Ether(dst=there.mac, src=self.host.mac) / IP(src=self.host.ip, dst=there.ip)
+        self.sent = bytes(packet / UDP(sport=4000, dport=4001) / Raw(b"hello"))
+        self.host.send(self.sent + self.host.tag(now_ns, 77))
+    def receive(self, now_ns, frame):
+        if frame[:6] == bytes.fromhex(self.host.mac.replace(":", "")):
+            self.answers.append((now_ns, frame, self.host.read_tag(frame)))
+"""
+    text = with_class(tmp_path, body).replace(
+        "h2: {ip: 10.0.0.2/24", "h2: {ip: 10.0.0.2/24, answer: {delay: 5 us}"
+    )
+    text = text.partition("flows:")[0]
+    path = tmp_path / "host.py"
+    path.write_text("from scapy.all import IP, UDP, Ether, Raw\n" + path.read_text())
+    run, _ = run_text(tmp_path, text)
+    own = run.network.classes["h1"]._object
+    [(now_ns, frame, tag)] = own.answers
+    assert tag == (77, 0) and 9000 < now_ns < 9100
+    sent = own.sent
+    assert frame[:12] == sent[6:12] + sent[:6]
+    assert frame[26:38] == sent[30:34] + sent[26:30] + sent[36:38] + sent[34:36]
+    assert frame[38:-16] == sent[38:] and frame[12:26] == sent[12:26]
+
+
+def test_a_rate_that_no_gap_divides_is_exact(tmp_path):
+    """A packet each 266 2/3 ns, and each 142 6/7 ns."""
+    more = (
+        "virtual: {duration: 10 ms}\n"
+        "flows:\n"
+        "  - {name: a, from: h1, to: h2, rate: 30 Gbit/s, size: 1000 B}\n"
+        "  - {name: b, from: h2, to: h1, packet_rate: 7e6, size: 100 B}\n"
+    )
+    _, found = run_text(tmp_path, star(MARKING, 2, more))
+    assert flow(found, "a")["sent"] == 37_500 and flow(found, "b")["sent"] == 70_000
