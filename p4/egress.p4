@@ -15,10 +15,14 @@
 #ifdef POOL_TYPES_P4
 #define POOL_EVENT meta.event
 #define IS_UNTOUCHED (meta.event == NOTHING || meta.event == PASS)
+#define ON_SERVERS_LINK true             // one server, and partial sums are of interest everywhere
 #define IS_SUM ((hdr.workers.bitmap & (hdr.workers.bitmap - 1)) != 0)
 #else
 #define POOL_EVENT 0
 #define IS_UNTOUCHED true
+/* A job may have servers at several switches: only what goes to a host, not to the next switch, is
+ * on a server's link (addresses: testbed/topology.py). */
+#define ON_SERVERS_LINK (hdr.ethernet.destination[16:16] == 0)
 #define IS_SUM false                     // where nobody adds, a gradient is one worker's
 #endif
 
@@ -122,8 +126,8 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
 #endif
             }
 #ifdef DEPARTURES
-            else if ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_GRADIENT ||
-                     hdr.ina.kind == KIND_REMINDER_EMPTY) {
+            else if (ON_SERVERS_LINK && ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_GRADIENT ||
+                                         hdr.ina.kind == KIND_REMINDER_EMPTY)) {
                 bit<5> cause = POOL_EVENT;
                 if (hdr.ina.kind == KIND_REMINDER_EMPTY) {
                     cause = EMPTY_ANSWER;

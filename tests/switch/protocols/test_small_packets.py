@@ -12,6 +12,7 @@ import pytest
 
 from testbed.collective import prelude
 from testbed.protocols import block_float, sizes, wire
+from testbed.systems import SYSTEMS as SYSTEM_ENTRIES
 from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import lossy, perfect, run_setup
 from tests.support.histories import cases
@@ -21,7 +22,8 @@ from tests.support.programs import BLOCK, draw, programs, sums
 from tests.support.programs import text as program_text
 from tests.support.recordings import SIZES, write_recording
 
-SYSTEMS = ["esa", "atp", "switchml", "ps", "grid", "ring"]
+SYSTEMS = ["esa", "atp", "switchml", "ps", "grid"]
+OF_HOSTS = ["ring", "double_tree", "colocated_ps", "halving_doubling", "hierarchical"]
 FORMATS = ["zeros", "short", "both"]
 KINDS_OF_ZEROS = (wire.GRADIENT_ZEROS, wire.RESULT_ZEROS, wire.RESULT_ONE_ZEROS)
 FAULTS = dict(loss=0.03, duplicate=0.03, reorder=0.05)
@@ -45,7 +47,7 @@ def pairs(systems: list[str], count: int) -> list:
     every = [(system, form) for form in FORMATS for system in systems]
     usual = [("esa", "both"), ("switchml", "both"), ("atp", "short")]
     every.sort(key=lambda pair: pair not in usual)
-    return first_of([p for p in every if p[0] != "ring" or p[1] == "zeros"], count)
+    return first_of(every, count)
 
 
 def settings(form: str) -> dict[str, object]:
@@ -107,7 +109,7 @@ def test_faults_on_every_wire_and_little_memory(recording, system, form):
     assert (watch.short > 200) == (form != "zeros")
 
 
-@pytest.mark.parametrize("system", first_of(["esa", "atp", "switchml", "ps", "grid"], 1))
+@pytest.mark.parametrize("system", first_of(SYSTEMS, 1))
 def test_generated_values_fit_16_bits(system):
     watch = Watch(lossy(1, **FAULTS))
     run(cases.TINY, system, watch, "short")
@@ -129,6 +131,17 @@ def test_the_same_packets_pass_and_some_are_shorter(recording, system, form):
     assert full.bytes - small.bytes == 4 * VALUES * small.zeros + 2 * VALUES * small.short
 
 
+@pytest.mark.parametrize("system", first_of(OF_HOSTS, 1))
+def test_hosts_that_add_leave_out_zeros(recording, system):
+    """A sum of nothing but zeros is a header. (All of these packets are of kind `control`.)"""
+    full, small = Watch(perfect), Watch(perfect)
+    run(recording, system, full, "full")
+    run(recording, system, small, "zeros")
+    assert set(full.kinds) == set(small.kinds) == {wire.CONTROL}
+    assert small.bytes < full.bytes - 4 * VALUES * 100
+    run(recording, system, lossy(1, **FAULTS), "zeros")
+
+
 HISTORIES = [
     *((system, "deep") for system in ("esa", "switchml", "atp", "grid")),
     *((system, "star") for system in cases.SYSTEMS),
@@ -143,7 +156,7 @@ def test_histories(recording, system, network):
         )
         text = text.replace(f"{{model: {cases.TINY},", f"{{model: {recording}, compute_scale: 0,")
         assert "zeros: header_only" in text and str(recording) in text
-        text += "" if system == "ring" else "value_bits: 16\n"
+        text += "" if SYSTEM_ENTRIES[system].algorithm else "value_bits: 16\n"
         run = cases.run_of_text(text)
         found = hunt(run, range(4 * number, 4 * number + 4))
         assert found is None, text + explain(run, found)
@@ -180,9 +193,7 @@ def test_sums_of_programs_without_zeros(system):
 
 @pytest.mark.parametrize(
     "system, form",
-    first_of(
-        [(system, form) for form in ("both", "short") for system in SYSTEMS if system != "ring"], 1
-    ),
+    first_of([(system, form) for form in ("both", "short") for system in SYSTEMS], 1),
 )
 def test_sums_of_programs_with_16_bits(system, form):
     watch = Watch(lossy(2, **FAULTS))
