@@ -241,7 +241,7 @@ def band(said: float, right: float) -> str:
 
 def same(name: str, said: Estimate, found: Estimate) -> None:
     """Raises Failure for a number that the experiment does not give, which it does not tell."""
-    room = EXACT_INTERVAL * found.half + 0.002 * found.mean
+    room = EXACT_INTERVAL * found.half + 0.0005 * found.mean
     if abs(said.mean - found.mean) > EXACT * found.mean:
         what, one, two = "mean", said.mean, found.mean
     elif not abs(said.half - found.half) <= room:
