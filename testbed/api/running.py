@@ -120,6 +120,7 @@ def sweep(
     skip: Iterable[Mapping[str, Any]] = (),
     processes: int | None = None,
     dask: str | None = None,
+    slurm: str | None = None,
     report: bool = False,
     progress: bool = True,
     **vary: Any,
@@ -133,7 +134,8 @@ def sweep(
 
     name: of the folder below `results`; without it, the experiment's name and the keys. A point
     that has a finished run in it is not run again. processes: how many points of virtual time run
-    at a time (None: one per processor); dask: the address of a cluster's scheduler instead.
+    at a time (None: one per processor); dask: the address of a cluster's scheduler instead;
+    slurm: the settings of SLURM jobs, such as "partition=short,timeout_min=30" (docs/dask.md).
     report, progress: as in `run`. Points that fail do not stop the others; `SweepResult.failed` has
     them, and a line on standard error. Raises UserError before anything is run."""
     from testbed.analysis.report import sweep_report
@@ -141,8 +143,8 @@ def sweep(
 
     if processes is not None and (isinstance(processes, bool) or processes < 1):
         raise UserError(f"processes: found {processes!r}; allowed: a whole number from 1")
-    if processes is not None and dask is not None:
-        raise UserError("processes and dask: give one of them")
+    if sum(each is not None for each in (processes, dask, slurm)) > 1:
+        raise UserError("processes, dask and slurm: give one of them")
     loaded = _loaded(experiment)
     if vary or together or skip:
         loaded = loaded.sweep(vary, together, skip)
@@ -154,7 +156,9 @@ def sweep(
     changes["name"] = name if name is not None else _name(loaded, bool(vary or together))
     loaded = loaded.with_(changes)
     assert loaded._sweep is not None
-    folder, failed = carry_out(loaded._sweep, Path(results), _console(progress), processes, dask)
+    folder, failed = carry_out(
+        loaded._sweep, Path(results), _console(progress), processes, dask, slurm
+    )
     sweep_report(folder, quiet_console(), draw=report, again=False)
     for point, error in failed:
         print(f"failed: {point.label}: {error}", file=sys.stderr)

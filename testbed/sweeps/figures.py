@@ -97,7 +97,12 @@ def size_of(path: Path, scale: float | None, quick: bool, seeds: int | None = No
 
 
 def run_figure(
-    path: Path, size: Size, results: Path, processes: int | None = None, dask: str | None = None
+    path: Path,
+    size: Size,
+    results: Path,
+    processes: int | None = None,
+    dask: str | None = None,
+    slurm: str | None = None,
 ) -> int:
     """Run the points that neither this figure nor another one has, and draw it. Returns the exit
     code.
@@ -107,4 +112,4 @@ def run_figure(
 
     sweep, figure = declared(path, size)
     print(f"{path.stem}: {figure.claim}")
-    return run_sweep(sweep, results, processes, dask, share=True)
+    return run_sweep(sweep, results, processes, dask, slurm, share=True)

@@ -100,7 +100,7 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
         frame = pd.concat(map(pd.read_csv, done), ignore_index=True)
         frame.to_csv(folder / "data.csv", index=False)
         path = folder / "figures" / name
-        with rc_context(plot_style.RC):
+        with rc_context(plot_style.rc()):
             titles = {point.scenario.name: point.scenario.title for point in points}
             figure, table = (rate if name == "grid-rate" else skew)(frame, titles)
             handles, labels = figure.axes[0].get_legend_handles_labels()

@@ -1,7 +1,7 @@
-"""Points of a sweep in virtual time, several at once: on this machine's processors or a Dask
-cluster's.
+"""Points of a sweep in virtual time, several at once: on this machine's processors, a Dask
+cluster's, or those of SLURM jobs.
 
-Both are a `concurrent.futures` executor here. A point is sent as its experiment and makes its
+All are a `concurrent.futures` executor here. A point is sent as its experiment and makes its
 results folder itself, so a cluster's machines must share the folder, under the same path.
 """
 
@@ -23,17 +23,32 @@ from testbed.sweeps.point_process import run_point
 
 @contextlib.contextmanager
 def executor(
-    processes: int | None = None, dask: str | None = None, as_root: bool = False
+    processes: int | None = None,
+    dask: str | None = None,
+    slurm: str | None = None,
+    *,
+    as_root: bool = False,
+    logs: Path = Path(),
 ) -> Iterator[Executor]:
     """`processes` at a time on this machine (None: one per processor), or, with `dask`, the workers
-    of the scheduler of that address; as_root: only its workers that are root. Raises UserError when
-    there is no such scheduler, or a worker cannot run points."""
+    of the scheduler of that address; as_root: only its workers that are root. With `slurm`, jobs of
+    these settings, which write into `logs`. Raises UserError when there is no such scheduler, or a
+    worker cannot run points."""
     if dask is not None:
         from testbed.sweeps.dask_cluster import connected, root_workers
 
         with connected(dask) as (client, workers):
             some = {"workers": root_workers(workers)} if as_root else {}
             yield client.get_executor(pure=False, **some)
+        return
+    if slurm is not None:
+        from testbed.sweeps.slurm_jobs import SlurmJobs
+
+        jobs = SlurmJobs(slurm, logs)
+        try:
+            yield jobs
+        finally:
+            jobs.shutdown(cancel_futures=True)
         return
     pool = _Processes(processes or os.cpu_count() or 1)
     try:

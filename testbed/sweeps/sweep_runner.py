@@ -37,6 +37,7 @@ from testbed.setup import Setup
 from testbed.steps import quiet_console, step
 from testbed.sweeps import result_reuse
 from testbed.sweeps.point_pool import AnyPoint, executor, run_points
+from testbed.sweeps.slurm_jobs import LOGS, SlurmJobs
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -58,6 +59,7 @@ def run_sweep(
     results: Path,
     processes: int | None = None,
     dask: str | None = None,
+    slurm: str | None = None,
     share: bool = False,
     report: bool = True,
     as_json: bool = False,
@@ -67,13 +69,14 @@ def run_sweep(
 
     `processes` (None: one per processor): how many points in virtual time run at once; or the
     address of a `dask` scheduler: what runs all points, those on Mininet one at a time on each
-    machine. `share`: take over what sweeps beside it have run. `report`: False for no
+    machine; or the settings of `slurm` jobs (slurm_jobs.py). `share`: take over what sweeps beside
+    it have run. `report`: False for no
     figures and no report.html. as_json: standard output is the table's numbers as JSON, and
     everything else goes to standard error. part: (k, n), to run the k-th of n parts of the points
     alone, as a job of a job array does; what has all of them is reported. Returns the exit code: 1
     if a point failed. Raises UserError before anything is run."""
     console = Console(stderr=as_json)
-    folder, failed = carry_out(sweep, results, console, processes, dask, share, part)
+    folder, failed = carry_out(sweep, results, console, processes, dask, slurm, share, part)
     from testbed.analysis.report import of_what_has_finished, report_json, sweep_report
 
     missing = len(_unfinished(sweep, results))
@@ -100,6 +103,7 @@ def carry_out(
     console: Console,
     processes: int | None = None,
     dask: str | None = None,
+    slurm: str | None = None,
     share: bool = False,
     part: Part = WHOLE,
 ) -> tuple[Path, list[tuple[Point, str]]]:
@@ -110,6 +114,13 @@ def carry_out(
         raise UserError(f"{parts} parts of a sweep of {len(sweep.points)} points: take fewer")
     own = sweep.points[number - 1 :: parts]
     todo = _unfinished(sweep, results, own)
+    if slurm is not None:
+        if emulated := _emulated(todo):
+            raise UserError(
+                f"--slurm runs points in virtual time; {len(emulated)} of these are on Mininet,"
+                " which needs root and the machine: run them without --slurm, or with --dask"
+            )
+        SlurmJobs(slurm, results / sweep.name / LOGS).shutdown()  # says what is wrong with it
     if dask is None:
         get_ready([point.experiment for point in sweep.points])
     else:  # its workers get ready themselves; they are looked at before anything is compiled
@@ -123,7 +134,7 @@ def carry_out(
     with step(console, "estimating the memory that the points take"):
         for point in todo:
             setups[point.key] = _at_point(point, set_up, point.experiment)
-        if dask is None:  # of a cluster's machines nothing is known
+        if dask is None and slurm is None:  # of a cluster's machines nothing is known
             _require_memory(todo, setups, processes)
     programs: dict[str, Program] = {}
     once = functools.partial(prepare, known={})
@@ -143,7 +154,7 @@ def carry_out(
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results, own)
     try:
-        return folder, _run_points(todo, setups, programs, folder, console, processes, dask)
+        return folder, _run_points(todo, setups, programs, folder, console, processes, dask, slurm)
     except KeyboardInterrupt:
         kept = len(sweep.points) - len(_unfinished(sweep, results))
         print(
@@ -230,13 +241,15 @@ def _run_points(
     console: Console,
     processes: int | None,
     dask: str | None,
+    slurm: str | None,
 ) -> list[tuple[Point, str]]:
     """Run points with their set-ups and programs, by the points' keys; returns those that failed,
     with why."""
     for point in todo:
         shutil.rmtree(folder / point.key, ignore_errors=True)
     virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
-    at_once = min(processes or os.cpu_count() or 1, len(virtual)) if virtual and not dask else 1
+    elsewhere = dask is not None or slurm is not None
+    at_once = 1 if elsewhere or not virtual else min(processes or os.cpu_count() or 1, len(virtual))
     teller: PointReporter[Point] = PointReporter(len(todo), at_once, console)
 
     def in_pool(
@@ -251,7 +264,7 @@ def _run_points(
                 teller.ended(point, error)
 
     if virtual:
-        in_pool(virtual, executor(processes, dask))
+        in_pool(virtual, executor(processes, dask, slurm, logs=folder / LOGS))
     emulated = _emulated(todo)
     if emulated and dask:
         from testbed.sweeps.point_process import run_alone

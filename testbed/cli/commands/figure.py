@@ -40,7 +40,8 @@ def call(options: Namespace) -> int:
     from testbed.sweeps import figures
 
     if options.name in figures.OF_PLANS:
-        if options.scale is not None or options.seeds is not None or options.dask:
+        places = options.dask or options.slurm is not None
+        if options.scale is not None or options.seeds is not None or places:
             raise UserError(f"{options.name} plans and runs nothing; it takes --quick, --processes")
         from testbed.sweeps import planner_figures
 
@@ -49,4 +50,6 @@ def call(options: Namespace) -> int:
         )
     path = figures.find(options.name)
     size = figures.size_of(path, options.scale, options.quick, options.seeds)
-    return figures.run_figure(path, size, options.results, options.processes, options.dask)
+    return figures.run_figure(
+        path, size, options.results, options.processes, options.dask, options.slurm
+    )

@@ -50,6 +50,7 @@ def call(options: Namespace) -> int:
         options.results,
         options.processes,
         options.dask,
+        options.slurm,
         report=not options.no_report,
         as_json=options.json,
         part=options.points,

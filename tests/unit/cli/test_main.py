@@ -108,7 +108,13 @@ def test_a_remedy_quotes_a_command_that_works(monkeypatch, tmp_path, called, nam
     monkeypatch.setenv("PATH", str(tmp_path))
     file = ROOT / "experiments" / "quickstart.yaml"
     options = Namespace(
-        file=file, changes=[], results=tmp_path, processes=None, dask=None, no_report=True
+        file=file,
+        changes=[],
+        results=tmp_path,
+        processes=None,
+        dask=None,
+        slurm=None,
+        no_report=True,
     )
     with pytest.raises(UserError, match=f"has no key sweep; `{name} {file}` runs it"):
         commands.module("sweep").call(options)

@@ -175,7 +175,7 @@ def test_pytorch_and_dask_are_installed_for_the_long_tests_alone(checkout):
     checkout.run("test")
     assert checkout.calls() == SETTING_UP + TESTING
     checkout.run("test", "--all")
-    assert checkout.calls() == ["extras [torch,dask,fuzz]", f"{TESTING[0]} --slow"]
+    assert checkout.calls() == ["extras [torch,dask,slurm,fuzz]", f"{TESTING[0]} --slow"]
     checkout.run("test", "--all")
     assert checkout.calls() == [f"{TESTING[0]} --slow"]
 
