@@ -3,6 +3,8 @@
     with step(console, "building the network"):
         ...
 
+A log (`ina -v`) has every step, with the time that it took.
+
 A step that is done at once says nothing. On a terminal and in a notebook, a longer one shows a line
 that is taken away at its end; elsewhere it prints a line from time to time. Steps do not nest, and
 no live view is shown within one, since a terminal has one such line.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +23,7 @@ from typing import Any, Protocol
 from rich.console import Console, RenderableType
 from rich.live import Live
 
+_log = logging.getLogger(__name__)
 FIRST_S = 1.5  # shorter steps are not shown
 REPEAT_S = 3.0  # lines where there is no terminal
 LIVE_S = 0.5
@@ -89,6 +93,17 @@ class NotebookArea:
 def step(console: Console | None, text: str | Callable[[], str]) -> Iterator[None]:
     """Name the step inside. text: its name, as in "building the network"; or a function that
     returns its progress, which another thread calls. None or a quiet console: nothing is shown."""
+    began = time.monotonic()
+    try:
+        with _shown(console, text):
+            yield
+    finally:
+        said = text if isinstance(text, str) else text()
+        _log.info("%s: %.3f s", said, time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def _shown(console: Console | None, text: str | Callable[[], str]) -> Iterator[None]:
     if console is None or console.quiet:
         yield
         return

@@ -6,10 +6,13 @@ Each command is a module of testbed/cli/commands, which is imported when it is c
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
+import logging
 import os
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 
 from p4engine.process_end import exit_with
@@ -30,6 +33,7 @@ from testbed.runtimes import interrupts
 # New objects after which Python looks for cycles of old ones. With its own 700, a seventh of a
 # short run's time goes into looking through modules that were just imported.
 GARBAGE_AFTER = 100_000
+LOGGERS = ("testbed", "p4engine")
 COMMANDS = {
     "run": "run an experiment, a sweep or a network file (`run` may be left out)",
     "sweep": "run all points of a file with the key `sweep`",
@@ -86,6 +90,13 @@ def parser_of(*commands: str) -> Parser:
     for word, text in COMMANDS.items():
         one = parsers.add_parser(word, help=text, description=text, allow_abbrev=False)
         if word in commands:
+            one.add_argument(
+                "-v",
+                "--verbose",
+                action="count",
+                default=0,
+                help="log on standard error what is done, and how long it took; -vv: in detail",
+            )
             module(word).arguments(one)
             one.set_defaults(parser=one)
     return parser
@@ -110,6 +121,27 @@ def version() -> str:
 
     lines = [f"{name} {metadata.version(name)}" for name in ("ina-testbed", "p4engine")]
     return "\n".join([*lines, *(f"  {line}" for line in plugins.listing())])
+
+
+@contextlib.contextmanager
+def logged(verbose: int) -> Iterator[None]:
+    """A block whose log is on standard error: 0: no log; 1: steps; 2: all that is logged."""
+    if not verbose:
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(relativeCreated)8.0f ms  %(name)s: %(message)s"))
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+            logger.removeHandler(handler)
 
 
 def main(arguments: list[str]) -> int:
@@ -141,7 +173,8 @@ def main(arguments: list[str]) -> int:
         if options.version:
             print(version())
             return 0
-        return module(options.command).call(options)
+        with logged(options.verbose):
+            return module(options.command).call(options)
     except UserError as error:
         print(f"error: {legible(error)}", file=sys.stderr)
         return 2

@@ -6,6 +6,7 @@ tables depend on the system, so its scheme fills them (testbed/schemes).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.setup.records import JobSetup, Platform, Setup
+
+_log = logging.getLogger(__name__)
 
 
 def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]:
@@ -41,7 +44,9 @@ def install(setup: Setup, switch: str, client: Any, with_routes: bool = True) ->
     """Fill all tables and multicast groups of one switch, in one batch.
 
     `client` is the switch's control interface (p4engine.control.client.Client)."""
-    client.batch(list(entries_of(setup, switch, setup.jobs, with_routes).values()))
+    calls = list(entries_of(setup, switch, setup.jobs, with_routes).values())
+    _log.debug("%s: %d table entries and groups", switch, len(calls))
+    client.batch(calls)
 
 
 def entries_of(

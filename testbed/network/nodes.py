@@ -11,7 +11,9 @@ that uses plain Mininet, nothing is prepared, and they behave like Mininet's own
 
 from __future__ import annotations
 
+import logging
 import os
+import shlex
 import socket
 import subprocess
 import tempfile
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from p4engine.control.client import Client
 
 # A switch answers within milliseconds, or not at all.
+_log = logging.getLogger(__name__)
 CALL_TIMEOUT_S = 10
 UP_TIMEOUT_S = 60  # its program may have to be compiled first
 
@@ -197,6 +200,7 @@ class P4Switch(PreparedNode, Switch):
     def _run(self, command: list[str], output: IO[bytes], **params: object) -> subprocess.Popen:
         params |= {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
         process: subprocess.Popen = self.popen(command, env=module_environment(), **params)
+        _log.debug("%s: process %d: %s", self.name, process.pid, shlex.join(command))
         self.process = process
         return process
 

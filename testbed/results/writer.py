@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import re
 import secrets
@@ -31,6 +32,7 @@ from testbed.results.schema_check import SchemaError, check_key, to_arrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_log = logging.getLogger(__name__)
 FOLDERS = ("logs", "tables", "figures")
 RESERVED_BYTES = 16384  # for the last status.json
 LONGEST = 2000  # characters of a reason in it
@@ -130,6 +132,7 @@ class Writer:
             added = pa.concat_tables([self._rows[table], added])
             check_key(declared, added)
         path = self.tables / f"{table}.parquet"
+        _log.debug("%s: %d rows", path, added.num_rows)
         try:
             parquet.write_table(added, _beside(path), compression="zstd")
             _into_place(path)

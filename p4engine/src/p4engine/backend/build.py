@@ -14,8 +14,10 @@ import contextlib
 import functools
 import gc
 import json
+import logging
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,6 +41,7 @@ from p4engine.program_info import ProgramInfo
 
 ENGINE = Path(__file__).parents[1]
 # The folders whose Python decides what C comes of a program.
+_log = logging.getLogger(__name__)
 COMPILER = ("frontend", "middle", "backend", "architectures")
 RECURSION = 20_000
 
@@ -138,14 +141,19 @@ def compile_program(
     folders = tuple(Path(folder) for folder in include_dirs)
     path = Path(path)
     program = (path, tuple(definitions.items()), folders, confined_to)
+    _log.debug("%s with %s", path, definitions)
     folder = _folder(cache)
     memory = Memory(program, folder)
     spelling = memory.spelling()
     compiled = _Kept(spelling, trace, folder).compiled() if spelling is not None else None
     if compiled is not None:
+        _log.debug("%s is in the cache: %s", path, compiled.so_path)
         return compiled
+    began = time.monotonic()
     with _no_garbage():
-        return _compile(program, path.name, trace, folder, memory)
+        made = _compile(program, path.name, trace, folder, memory)
+    _log.info("%s compiled: %.3f s", path, time.monotonic() - began)
+    return made
 
 
 def _compile(program: _Program, name: str, trace: bool, folder: Path, memory: Memory) -> Compiled:

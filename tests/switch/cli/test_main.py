@@ -1,0 +1,37 @@
+"""The log of a command: -v and -vv."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from testbed.cli.main import main
+from testbed.runtimes import interrupts
+
+SMALL = """
+name: small
+runtime: virtual
+topology: {kind: star, hosts: 3}
+links: {bandwidth: 10 Gbit/s, delay: 1 us}
+system: {name: esa, window: 16}
+memory: {aggregators: 8}
+jobs:
+  - {name: a, model: resnet18, workers: 2, iterations: 1, scale: 0.0004, compute_scale: 0}
+"""
+
+
+@pytest.mark.parametrize(("option", "detailed"), [("-v", False), ("-vv", True)])
+def test_a_log_has_the_steps_and_in_detail_more(tmp_path, capsys, monkeypatch, option, detailed):
+    monkeypatch.setattr(interrupts, "install", lambda: None)
+    file = tmp_path / "small.yaml"
+    file.write_text(SMALL)
+    assert main([str(file), "--results", str(tmp_path), "--no-report", option]) == 0
+    said = capsys.readouterr().err
+    line = r"^ *\d+ ms  testbed\.steps: compiling the P4 program.*: \d+\.\d+ s$"
+    assert re.search(line, said, re.MULTILINE)
+    assert ("jobs.parquet: 1 rows" in said) == detailed
+    assert bool(re.search(r"install_tables: s1: \d+ table entries", said)) == detailed
+    # The next command is as quiet as before.
+    assert main(["check", str(file)]) == 0
+    assert " ms  testbed" not in capsys.readouterr().err
