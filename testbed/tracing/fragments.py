@@ -104,6 +104,14 @@ def place_of(setup: Setup, fragment: Fragment) -> Place | None:
     return Place(job.name, iteration, trace.layers[tensor].name, tensor, position)
 
 
+def summed_by_hosts(setup: Setup) -> frozenset[int]:
+    """The jobs whose hosts add up and do nothing else: all packets between them are sums."""
+    if not setup.platform.system.algorithm:
+        return frozenset()
+    plain = (not job.is_program and not job.has_ranks for job in setup.listed)
+    return frozenset(number for number, each in enumerate(plain) if each)
+
+
 def title_of(setup: Setup, fragment: Fragment) -> str:
     """A fragment in words, for text."""
     place = place_of(setup, fragment)

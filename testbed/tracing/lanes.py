@@ -24,7 +24,7 @@ def draw(setup: Setup, fragment: Fragment, path: Path, file: FilePath) -> None:
     from testbed.analysis.figures.figure_files import write
     from testbed.analysis.style import plot_style
 
-    with rc_context(plot_style.RC):
+    with rc_context(plot_style.rc()):
         write(figure(setup, fragment, path), file)
 
 

@@ -59,6 +59,21 @@ class Packet(NamedTuple):
         return self.kind in RESULTS
 
     @property
+    def is_acknowledgement(self) -> bool:
+        """True for one between two hosts, whose `fragment` is none."""
+        return self.kind == wire.CONTROL and self.extra == 0
+
+    @property
+    def is_part_of_hosts(self) -> bool:
+        """True for a sum from host to host, of a job whose hosts add up (docs/baselines.md)."""
+        return self.kind == wire.CONTROL and self.extra > 0
+
+    @property
+    def is_whole_of_hosts(self) -> bool:
+        """The same, if it is the sum of all."""
+        return self.is_part_of_hosts and bool((self.extra - 1) & 1)
+
+    @property
     def key(self) -> tuple[int, ...]:
         """What stays the same between two nodes, also if a queue marks it or its values are left
         out."""

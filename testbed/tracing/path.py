@@ -137,10 +137,12 @@ def path_of(
     arrived: Sequence[Seen],
     workers: Sequence[str],
     queues_seen: bool = True,
+    by_hosts: bool = False,
 ) -> Path:
     """The path of one fragment from what was seen of its packets; `handled` may have packets of
     others that found its aggregator. workers: the hosts of its job's workers. queues_seen: `gone`
-    has all packets that left queues, so that one that is missing got lost."""
+    has all packets that left queues, so that one that is missing got lost. by_hosts: hosts add
+    up."""
     steps = [Step(0, s.time_ns, s.host, SENT, s.switch, s.packet, port=s.port) for s in sent]
     steps += [
         Step(
@@ -166,12 +168,13 @@ def path_of(
         for g in gone
     ]
     steps += [Step(0, a.time_ns, a.host, ARRIVED, a.switch, a.packet, port=a.port) for a in arrived]
+    steps = [step for step in steps if not step.packet.is_acknowledgement]
     order = {SENT: 0, HANDLED: 1, GONE: 2, ARRIVED: 3}
     steps.sort(key=lambda step: (step.time_ns, order[step.kind]))
     for number, step in enumerate(steps):
         step.number = number
     _link(ports, steps, queues_seen)
-    return Path(steps, _waits(steps, frozenset(workers)))
+    return Path(steps, _waits(steps, frozenset(workers), by_hosts))
 
 
 def _link(ports: Ports, steps: list[Step], queues_seen: bool) -> None:
@@ -252,13 +255,20 @@ def _first(waiting: dict[tuple, deque[Step]], place: tuple) -> Step | None:
     return line.popleft() if line else None
 
 
-def _waits(steps: list[Step], workers: frozenset[str]) -> list[Wait]:
+def _waits(steps: list[Step], workers: frozenset[str], by_hosts: bool) -> list[Wait]:
     """The late path, from the first packet of a worker on."""
+
+    def is_whole(packet: Packet) -> bool:
+        return packet.is_whole_of_hosts if by_hosts else packet.is_result
+
+    def is_part(packet: Packet) -> bool:
+        return packet.is_part_of_hosts if by_hosts else packet.is_gradient
+
     firsts: dict[str, Step] = {}
     for step in steps:
-        if step.kind == ARRIVED and step.packet.is_result and step.node in workers:
+        if step.kind == ARRIVED and is_whole(step.packet) and step.node in workers:
             firsts.setdefault(step.node, step)
-    sent = [s for s in steps if s.kind == SENT and s.node in workers and s.packet.is_gradient]
+    sent = [s for s in steps if s.kind == SENT and s.node in workers and is_part(s.packet)]
     if not firsts or not sent:
         return []
     at = max(firsts.values(), key=lambda step: (step.time_ns, step.number))

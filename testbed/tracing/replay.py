@@ -27,7 +27,7 @@ from testbed.config.pcapng import INBOUND, Packet, packets
 from testbed.errors import UserError
 from testbed.paths import command_line
 from testbed.setup import Setup
-from testbed.tracing.fragments import Fragment
+from testbed.tracing.fragments import Fragment, summed_by_hosts
 from testbed.tracing.packets import fragment_in, packet_in
 from testbed.tracing.path import Path, Ports, Seen, path_of
 from testbed.tracing.rerun import workers_of
@@ -146,6 +146,7 @@ def paths(
             arrived[fragment],
             hosts.get(fragment.job, everybody),
             bool(watches),
+            fragment.job in summed_by_hosts(captured.setup),
         )
     return found, said
 
@@ -153,7 +154,7 @@ def paths(
 def survey(captured: Captured) -> Survey:
     """All packets of hosts whose ports have been captured."""
     setup = captured.setup
-    found = Survey(setup.platform.bitmap_bits, workers_of(setup))
+    found = Survey(setup.platform.bitmap_bits, workers_of(setup), summed_by_hosts(setup))
     captured.host_packets(
         lambda host, switch, port, each: found.note(host, each.direction, each.time_ns, each.frame)
     )

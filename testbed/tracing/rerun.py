@@ -16,7 +16,7 @@ from testbed.errors import RunError
 from testbed.setup import Setup
 from testbed.simulate import taps
 from testbed.simulate.simulation import Simulation
-from testbed.tracing.fragments import Fragment
+from testbed.tracing.fragments import Fragment, summed_by_hosts
 from testbed.tracing.packets import fragment_in, packet_in
 from testbed.tracing.path import Path, Ports, Seen, path_of
 from testbed.tracing.survey import Survey
@@ -70,13 +70,19 @@ def paths(
         watch = Watch(setup, simulation.nodes.switches, chosen, offset)
         error = _run(simulation, until_ns, tick)
         watch.stop()
-    workers = workers_of(setup)
+    workers, by_hosts = workers_of(setup), summed_by_hosts(setup)
     everybody = tuple(setup.platform.topology.hosts)
     found = {}
     for each in wanted:
         hosts = workers.get(each.job, everybody)
         found[each] = path_of(
-            ports, sent[each], watch.handled_of(each), watch.gone_of(each), arrived[each], hosts
+            ports,
+            sent[each],
+            watch.handled_of(each),
+            watch.gone_of(each),
+            arrived[each],
+            hosts,
+            by_hosts=each.job in by_hosts,
         )
     return found, error
 
@@ -87,7 +93,7 @@ def survey(
     """Run a repetition, and look at all packets of hosts; returns also the error of a run that
     fails."""
     ports = Ports(setup.platform.topology)
-    found = Survey(setup.platform.bitmap_bits, workers_of(setup))
+    found = Survey(setup.platform.bitmap_bits, workers_of(setup), summed_by_hosts(setup))
 
     def seen(switch: str, port: int, direction: int, time_ns: int, frame: bytes) -> None:
         found.note(ports.neighbour(switch, port), direction, time_ns, frame)

@@ -21,9 +21,15 @@ class Late(NamedTuple):
 
 class Survey:
     """What passes the ports of hosts. workers: the hosts of each communicator's workers, by number;
-    of others every host counts as one."""
+    of others every host counts as one. by_hosts: jobs whose hosts add up."""
 
-    def __init__(self, bitmap_bits: int, workers: Mapping[int, Collection[str]]) -> None:
+    def __init__(
+        self,
+        bitmap_bits: int,
+        workers: Mapping[int, Collection[str]],
+        by_hosts: Collection[int] = (),
+    ) -> None:
+        self._by_hosts = frozenset(by_hosts)
         self._bits = bitmap_bits
         self._workers = {number: frozenset(hosts) for number, hosts in workers.items()}
         self._first: dict[Fragment, int] = {}
@@ -37,10 +43,13 @@ class Survey:
         if packet is None:
             return
         fragment = Fragment(packet.job, packet.fragment)
+        among_hosts = packet.job in self._by_hosts
+        is_part = packet.is_part_of_hosts if among_hosts else packet.is_gradient
+        is_whole = packet.is_whole_of_hosts if among_hosts else packet.is_result
         if direction == INBOUND:
-            if packet.is_gradient and time_ns < self._first.get(fragment, time_ns + 1):
+            if is_part and time_ns < self._first.get(fragment, time_ns + 1):
                 self._first[fragment] = time_ns
-        elif packet.is_result:
+        elif is_whole:
             hosts = self._workers.get(packet.job)
             if (hosts is None or host in hosts) and (fragment, host) not in self._had:
                 self._had.add((fragment, host))

@@ -13,7 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.cli.shared import Parser, import_schemas, json_option, positive, print_json
+from testbed.cli.shared import (
+    Parser,
+    import_schemas,
+    json_option,
+    picture_file,
+    positive,
+    print_json,
+)
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ def arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--picture",
-        type=Path,
+        type=picture_file,
         metavar="FILE",
         help="draw lanes, as .png, .pdf or .svg; of several fragments FILE gets numbers",
     )
@@ -68,8 +75,6 @@ def call(options: Namespace) -> int:
 
     if is_sweep(options.results_folder):
         raise UserError(f"{options.results_folder}: a sweep; name a point of it, SWEEP/HASH")
-    if options.picture and options.picture.suffix not in (".png", ".pdf", ".svg"):
-        raise UserError(f"--picture {options.picture}: allowed: .png, .pdf, .svg")
     results = run_at(options.results_folder)
     setup = _setup_of(results, options.repetition)
     named = [fragment_of(setup, text) for text in options.fragment]

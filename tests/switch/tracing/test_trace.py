@@ -24,9 +24,8 @@ RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
 
 def made(tmp_path, system="{name: esa, window: 64}", topology=STAR, links="", more="", pcap=False):
     """The results folder of a run, with captures of all hosts' ports if `pcap`."""
-    memory = "memory: {aggregators: 24}" if "name: ps" not in system else ""
-    if "ring" in system:
-        memory = ""
+    has_memory = any(f"name: {name}" in system for name in ("esa", "atp", "switchml", "grid"))
+    memory = "memory: {aggregators: 24}" if has_memory else ""
     text = f"""
 name: traced
 runtime: virtual
@@ -167,10 +166,30 @@ def test_of_every_system_the_late_path_adds_up(system, topology, links, tmp_path
     assert any(step["end"] for trace in found for step in trace["steps"])
 
 
-def test_where_hosts_add_up_a_fragment_must_be_named(tmp_path, capsys):
-    folder = made(tmp_path, "{name: ring}")
-    assert commands.main(["trace", str(folder), "--slowest", "3"]) == 2
-    assert "cannot compare them; name a fragment with --fragment" in capsys.readouterr().err
+@pytest.mark.parametrize("system", ["ring", "halving_doubling", "double_tree", "colocated_ps"])
+def test_where_hosts_add_up_the_late_path_adds_up_as_well(system, tmp_path, capsys):
+    """From the first partial sum of a fragment to the whole sum at its last worker."""
+    folder = made(tmp_path, f"{{name: {system}}}", STAR, ", loss: 1 %", pcap=True)
+    first, last = {}, {}
+    for file in (folder / "captures").iterdir():
+        host, seen = file.stem, set()
+        for each in packets(file):
+            packet = packet_in(each.frame, 32)
+            key = packet.job, packet.fragment
+            if packet.extra == 0:
+                continue  # an acknowledgement
+            if each.direction == INBOUND:
+                first[key] = min(first.get(key, each.time_ns), each.time_ns)
+            elif packet.extra % 2 == 0 and (key, host) not in seen:  # the whole sum
+                seen.add((key, host))
+                last[key] = max(last.get(key, 0), each.time_ns)
+    wanted = sorted((last[key] - first[key] for key in last), reverse=True)[:3]
+    found = traced(folder, capsys, "--slowest", "3")
+    assert [trace["late_ns"] for trace in found] == wanted
+    for trace in found:
+        starts = [wait["begin_ns"] for wait in trace["waits"]]
+        ends = [wait["end_ns"] for wait in trace["waits"]]
+        assert starts[1:] == ends[:-1] and trace["late_ns"] == ends[-1] - starts[0] > 0
 
 
 def test_as_text_with_a_picture(tmp_path, capsys):
@@ -195,7 +214,10 @@ def test_as_text_with_a_picture(tmp_path, capsys):
         (("--fragment", "nonsense"), "allowed: JOB/ITERATION/TENSOR:POSITION or JOB#NUMBER"),
         (("--fragment", "a#99999999"), "no packet of it was seen"),
         (("--fragment", "a/0/fc:0", "--repetition", "1"), "the run has 0 to 0"),
-        (("--fragment", "a/0/fc:0", "--picture", "x.gif"), "allowed: .png, .pdf, .svg"),
+        (
+            ("--fragment", "a/0/fc:0", "--picture", "x.gif"),
+            "x.gif: name a file that ends in .pdf, .png or .svg",
+        ),
         ((), "one of the arguments --fragment --slowest --first-evicted is required"),
     ],
 )
