@@ -3,7 +3,8 @@
 Several plans of one network stand side by side, drawn in the same way, so that what differs between
 them is what they do: which links are full, where gradients are added, how much reaches the
 parameter server (PS). How full a link is shows twice, in its colour and in its width, and colours
-are those of cividis, whose order people with a colour deficiency see as well.
+are those of cividis, whose order people with a colour deficiency see as well. A host has its job's
+colour; workers whose gradients meet in one switch have one tint of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from textwrap import fill
 from typing import Any
 
 import networkx
@@ -20,9 +22,11 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import FancyArrowPatch
 
 from testbed.analysis.data.topology_data import levels
+from testbed.analysis.figures.figure_files import new_figure, note
 from testbed.analysis.style import plot_style
 from testbed.routing.network import Network
 from testbed.routing.plan import Load, Plan
@@ -32,16 +36,17 @@ Position = tuple[float, float]
 LABELLED = 30  # links between switches up to which loads are written beside them
 NAMED = 40  # hosts up to which they are drawn one by one
 COLORS = "cividis_r"  # the fuller the darker
+_TINTS = (0.0, 0.45, 0.7)  # how white the colour of a job's groups is
+_BESIDE = 0.13  # from a node to its text, where links to hosts are 0.75 long
+_LETTERS = 15  # of a caption, on an inch
 
 
 def draw(network: Network, plans: Sequence[Plan]) -> Figure:
     """One panel per plan. Rates are in the unit of the largest link."""
     places = positions(network)
     unit, size = _unit(plans)
-    width = min(
-        2 * plot_style.PAGE, max(plot_style.COLUMN, plot_style.PAGE / 3 * len(plans) * 1.25)
-    )
-    figure = Figure(figsize=(width, 3.4), layout="constrained")
+    width = min(2 * plot_style.PAGE, 1.5 + plot_style.PAGE / 2.4 * len(plans))
+    figure = new_figure(width, 3.6)
     axes = figure.subplots(1, len(plans), squeeze=False)[0]
     for panel, plan in zip(axes, plans, strict=True):
         _panel(panel, network, plan, places, size)
@@ -50,11 +55,26 @@ def draw(network: Network, plans: Sequence[Plan]) -> Figure:
     bar = figure.colorbar(
         ScalarMappable(Normalize(0, 100), COLORS), ax=list(axes), shrink=0.7, pad=0.01
     )
-    bar.set_label("load of a link / %")
-    figure.supxlabel(
-        f"beside links and nodes: load / capacity in {unit}; a switch's is what it aggregates",
-        fontsize=7,
+    bar.set_label("load of a link (%)")
+    names = [job.name for job in plans[0].jobs]
+    said = (
+        f"beside links and nodes: load / capacity in {unit}; a switch's is what it aggregates;"
+        " one tint: gradients that meet in one switch"
     )
+    letters = int(_LETTERS * figure.get_figwidth())
+    note(figure, fill(said, letters))
+    if len(network.hosts) <= NAMED:
+        handles = [
+            Line2D([], [], marker="o", linestyle="", color=plot_style.job_color(number), label=name)
+            for number, name in enumerate(names)
+        ]
+        handles.append(
+            Line2D([], [], marker="D", linestyle="", color=plot_style.GREY, label="its PS")
+        )
+        fit = letters // (6 + max(map(len, names)))
+        figure.legend(
+            handles=handles, loc="outside upper center", ncols=max(1, min(len(handles), fit))
+        )
     return figure
 
 
@@ -107,33 +127,54 @@ def _panel(
         if not inner and not detailed:
             continue
         _link(panel, places[a], places[b], load, size, inner and labelled)
+    middle = np.mean([places[switch.name] for switch in network.switches], axis=0)
     for switch in network.switches:
-        _node(panel, places[switch.name], "s", 9 if detailed else 4, "white")
-        if detailed:
-            _text(panel, places[switch.name], switch.name, weight="bold")
+        place = places[switch.name]
+        _node(panel, place, "s", 8 if detailed else 4, "white")
+        lines = [switch.name] if detailed else []
         if labelled and switch.aggregates:
-            x, y = places[switch.name]
-            loads = _loads(plan.switches[switch.name], size)
-            _label(panel, (x, y - 0.19), loads, color=plot_style.BLUE)
+            lines.append(_loads(plan.switches[switch.name], size))
+        if lines:
+            _label(panel, (place[0], place[1] - _BESIDE), "\n".join(lines), va="top")
     if not detailed:
         for name in plan.servers:
             (home,) = network.after[name][:1]
-            _node(panel, places[home], "*", 9, plot_style.VERMILION)
+            _node(panel, places[home], "*", 9, plot_style.FAULT)
         return
-    for job in plan.jobs:
+    center = (float(middle[0]), float(middle[1]))
+    homes = {
+        name: places.get(after[0], center) if (after := network.after[name]) else center
+        for name in network.host
+    }
+    for number, job in enumerate(plan.jobs):
         nodes = {group.node: place for place, group in enumerate(job.groups)}
         for worker in job.workers:
             first = worker.assignments[0]
-            color = plot_style.job_color(nodes[first.node]) if first.group else plot_style.GREY
-            _node(panel, places[worker.host], "o", 11, color)
-            _text(panel, places[worker.host], worker.host, size=5)
-            x, y = places[worker.host]
-            _label(panel, (x, y - 0.16), _number(worker.rate_bps / size), size=5)
-    for name, received in plan.servers.items():
-        _node(panel, places[name], "D", 12, plot_style.YELLOW)
-        _text(panel, places[name], name, size=5, weight="bold")
-        x, y = places[name]
-        _label(panel, (x, y - 0.19), _loads(received, size), color=plot_style.BLUE)
+            color = plot_style.job_color(number)
+            if first.group:
+                color = plot_style.tint(color, _TINTS[nodes[first.node] % len(_TINTS)])
+            _node(panel, places[worker.host], "o", 8, color)
+            rate = _number(worker.rate_bps / size)
+            _outside(panel, homes[worker.host], places[worker.host], f"{worker.host}\n{rate}")
+        received = _loads(plan.servers[job.ps], size)
+        _node(panel, places[job.ps], "D", 9, plot_style.job_color(number))
+        _outside(panel, homes[job.ps], places[job.ps], f"{job.ps}\n{received}")
+    panel.margins(0.12)
+
+
+def _outside(panel: Axes, home: Position, place: Position, text: str) -> None:
+    """A text beside a host, on the side away from its switch, where no link is."""
+    across, up = place[0] - home[0], place[1] - home[1]
+    length = max(math.hypot(across, up), 1e-9)
+    x, y = (place[0] + _BESIDE * across / length, place[1] + _BESIDE * up / length)
+    side = {-1: "right", 0: "center", 1: "left"}[_sign(across / length)]
+    _label(
+        panel, (x, y), text, ha=side, va={-1: "top", 0: "center", 1: "bottom"}[_sign(up / length)]
+    )
+
+
+def _sign(share: float) -> int:
+    return 0 if abs(share) < 0.4 else int(math.copysign(1, share))
 
 
 def _link(panel: Axes, a: Position, b: Position, load: Load, size: int, label: bool) -> None:
@@ -156,8 +197,9 @@ def _link(panel: Axes, a: Position, b: Position, load: Load, size: int, label: b
     if label and used:
         (ax, ay), (bx, by) = a, b
         across = np.array((ay - by, bx - ax)) / max(math.hypot(bx - ax, by - ay), 1e-9)
-        x, y = np.array((ax + bx, ay + by)) / 2 - 0.16 * across
-        _label(panel, (x, y), _loads(load, size))
+        x, y = np.array((ax + bx, ay + by)) / 2 - 0.12 * across
+        side = {-1: "left", 0: "center", 1: "right"}[_sign(float(across[0]))]
+        _label(panel, (x, y), _loads(load, size), ha=side)
 
 
 def _color(share: float) -> tuple[float, float, float, float]:
@@ -169,14 +211,11 @@ def _node(panel: Axes, place: Position, marker: str, size: float, color: str) ->
     panel.plot(*place, marker, markersize=size, color=color, markeredgecolor="black", zorder=3)
 
 
-def _text(panel: Axes, place: Position, text: str, size: float = 6, **style: Any) -> None:
-    panel.text(*place, text, fontsize=size, ha="center", va="center", zorder=5, **style)
-
-
 def _label(panel: Axes, place: Position, text: str, **style: Any) -> None:
     """Text beside something, readable over lines."""
-    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.6}
-    _text(panel, place, text, bbox=paper, **style)
+    paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.4}
+    look: dict[str, Any] = {"ha": "center", "va": "center", "bbox": paper, "linespacing": 1.0}
+    panel.text(*place, text, fontsize="small", zorder=5, **(look | style))
 
 
 def _loads(load: Load, size: int) -> str:

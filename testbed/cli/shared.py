@@ -40,6 +40,23 @@ def factor(text: str) -> float:
     return found
 
 
+def picture_file(text: str, suffixes: tuple[str, ...] = (".pdf", ".png", ".svg")) -> Path:
+    """The type of an option that names a picture to be written: what matplotlib cannot write is
+    refused before anything runs."""
+    path = Path(text)
+    if path.suffix not in suffixes or not path.absolute().parent.is_dir():
+        allowed = f"{', '.join(suffixes[:-1])} or {suffixes[-1]}"
+        raise argparse.ArgumentTypeError(
+            f"{text}: name a file that ends in {allowed}, in an existing folder"
+        )
+    return path
+
+
+def picture_files(text: str) -> Path:
+    """The same, of a picture that is written as PNG and PDF."""
+    return picture_file(text, (".pdf", ".png"))
+
+
 def changes_argument(parser: Parser) -> None:
     """Add `changes`, after the file: other values for keys of the experiment."""
     parser.add_argument(
@@ -103,6 +120,12 @@ def parallel_options(parser: Parser) -> None:
         "--dask",
         metavar="ADDRESS",
         help="a Dask cluster's scheduler: tls://HOST:PORT or tcp://HOST:PORT",
+    )
+    chosen.add_argument(
+        "--slurm",
+        metavar="SETTINGS",
+        help="SLURM jobs, one per point in virtual time: KEY=VALUE,..., such as"
+        " partition=short,timeout_min=30",
     )
 
 

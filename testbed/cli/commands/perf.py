@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.cli.shared import Parser, import_schemas, json_option, positive
+from testbed.cli.shared import Parser, import_schemas, json_option, picture_files, positive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,10 @@ def arguments(parser: Parser) -> None:
         "--warmup", type=positive, default=1, metavar="N", help="calls before them (default: 1)"
     )
     parser.add_argument(
-        "--figure", type=Path, metavar="FIGURE", help="draw time and busbw over size, .pdf and .png"
+        "--figure",
+        type=picture_files,
+        metavar="FIGURE",
+        help="draw time and busbw over size, .pdf and .png",
     )
     json_option(parser, "print JSON")
 
@@ -75,7 +78,6 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     """Measure and print; 1 if a value was wrong. Raises UserError and RunError."""
     import_schemas()
-    from testbed.cli.program_output import check_picture
     from testbed.steps import quiet_console
     from testbed.sweeps.collective_perf import Setting, check, crossovers, measure, sizes_of
 
@@ -83,8 +85,6 @@ def call(options: Namespace) -> int:
     given = {name: value for name, value in vars(options).items() if name in names}
     setting = Setting(**given | {"rate": options.rate or RATES[options.runtime]})
     sizes = sizes_of(options.sizes)
-    if options.figure is not None:
-        check_picture(options.figure)
     systems = [name.strip() for name in options.system.split(",")]
     check(setting, systems)
     points: list[Point] = []

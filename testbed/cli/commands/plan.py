@@ -15,6 +15,7 @@ from testbed.cli.shared import (
     import_schemas,
     is_results,
     json_option,
+    picture_file,
     positive,
     print_json,
     refuse_network,
@@ -69,7 +70,7 @@ def arguments(parser: Parser) -> None:
     )
     json_option(parser, "print one plan as JSON")
     parser.add_argument(
-        "--picture", type=Path, metavar="FILE", help="draw the plans as .pdf, .png or .svg"
+        "--picture", type=picture_file, metavar="FILE", help="draw the plans as .pdf, .png or .svg"
     )
 
 
@@ -100,8 +101,6 @@ def call(options: Namespace) -> int:
     picture = options.picture
     if options.json and len(names) > 1:
         raise UserError("--json prints one plan; name one planner")
-    if picture is not None and picture.suffix not in (".pdf", ".png", ".svg"):
-        raise UserError(f"--picture {picture}: allowed: a file that ends in .pdf, .png or .svg")
     try:
         plans = [
             make_plan(network, jobs, name, options.seed, options.paths, **told) for name in names
@@ -170,7 +169,7 @@ def _draw(network: Network, plans: Sequence[Plan], path: Path) -> None:
     from testbed.analysis.style import plot_style
     from testbed.cli import plan_picture
 
-    with rc_context(plot_style.RC):
+    with rc_context(plot_style.rc()):
         figure = plan_picture.draw(network, plans)
         try:
             write(figure, path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from testbed.cli.shared import Parser, import_schemas, json_option, positive
+from testbed.cli.shared import Parser, import_schemas, json_option, picture_files, positive
 from testbed.errors import UserError
 
 
@@ -25,7 +25,7 @@ def arguments(parser: Parser) -> None:
     )
     parser.add_argument(
         "--draw",
-        type=Path,
+        type=picture_files,
         metavar="FIGURE",
         help="draw the errors of the number formats, as .pdf and .png",
     )
@@ -36,7 +36,7 @@ def call(options: Namespace) -> int:
     """Print the contents of a recording, and draw its numbers with `--draw`. Raises UserError."""
     import_schemas()
     from testbed.cli import program_tables
-    from testbed.cli.program_output import check_picture, show_tables
+    from testbed.cli.program_output import show_tables
     from testbed.cli.recording_tables import draw_numbers, tables
     from testbed.traffic import chakra
     from testbed.traffic.recording import load_recording
@@ -49,12 +49,10 @@ def call(options: Namespace) -> int:
         show_tables("recording", program_tables.title(program), found, options.json)
         return 0
     recording = load_recording(options.recording)
-    if options.draw is not None:
-        check_picture(options.draw)
-        if not recording.has_values:
-            raise UserError(
-                f"{options.recording}: this recording has no values, so there is nothing to draw"
-            )
+    if options.draw is not None and not recording.has_values:
+        raise UserError(
+            f"{options.recording}: this recording has no values, so there is nothing to draw"
+        )
     trace = recording.trace()
     title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
     found = tables(recording, trace, options.fixed_scale, options.values)

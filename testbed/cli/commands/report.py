@@ -21,7 +21,7 @@ def arguments(parser: Parser) -> None:
         "--column",
         type=int,
         choices=(1, 2),
-        help="figures as wide as one or two columns of a paper (3.5 or 7.1 inches)",
+        help="figures as wide as one or two columns of a paper (3.5 or 7.2 inches)",
     )
     details_options(parser)
     chosen = parser.add_mutually_exclusive_group()
@@ -36,13 +36,13 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     with no_blas_threads():
         from testbed.analysis.report import perfetto_command, report_command, report_json
-        from testbed.analysis.style.plot_style import as_wide_as
+        from testbed.analysis.style.plot_style import COLUMN, PAGE, as_wide_as
 
     if options.perfetto:
         return perfetto_command(options.results)
     if options.json:
         return report_json(options.results)
 
-    with as_wide_as(options.column):
+    with as_wide_as({1: COLUMN, 2: PAGE}.get(options.column)):
         report_command(options.results, shown=shown(options))
     return 0

@@ -12,6 +12,7 @@ from testbed.cli.shared import (
     factor,
     import_schemas,
     json_option,
+    picture_files,
     positive,
     refuse_changes,
 )
@@ -53,7 +54,10 @@ def arguments(parser: Parser) -> None:
         "--rate", metavar="RATE", help="of each rank's link (default: 100 Gbit/s), likewise"
     )
     parser.add_argument(
-        "--figure", type=Path, metavar="FIGURE", help="draw a rank's graph over time, .pdf and .png"
+        "--figure",
+        type=picture_files,
+        metavar="FIGURE",
+        help="draw a rank's graph over time, .pdf and .png",
     )
     parser.add_argument(
         "--rank", type=int, default=0, metavar="R", help="whose graph is drawn (default: 0)"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+from testbed.analysis.style.plot_style import job_color
 from testbed.cli import plan_picture
 from testbed.cli.main import main
 from testbed.routing.network import Switch
 from testbed.routing.plan import from_json
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
-from testbed.setup.plan_input import of_file
+from testbed.setup.plan_input import of_file, read
 from testbed.sweeps.planner_scenarios import SCENARIOS, draw
 from tests.support.paths import GRID_EXAMPLE
 from tests.support.plan_networks import example
@@ -105,6 +106,19 @@ def test_jobs_that_share_a_host_are_noted(tmp_path, capsys) -> None:
     assert note in capsys.readouterr().out
 
 
+TWO_JOBS = """
+name: two
+runtime: virtual
+topology: {kind: two_level, tors: 3, hosts: 4}
+links: {bandwidth: 10 Gbit/s}
+system: grid
+memory: {aggregators: 64}
+jobs:
+  - {name: alpha, model: resnet50, workers: 4, iterations: 1, scale: 0.001}
+  - {name: a-job-of-a-long-name, model: vgg16, workers: 4, iterations: 1, scale: 0.001}
+"""
+
+
 def texts(figure, panel):
     return [text.get_text() for text in figure.axes[panel].texts]
 
@@ -116,9 +130,45 @@ def test_a_picture_shows_loads_and_rates() -> None:
     titles = [axes.get_title() for axes in figure.axes[:3]]
     assert titles[1] == "nearest: 2.4375 Gbit/s, LP bound 3"
     none, nearest, links = (texts(figure, panel) for panel in range(3))
-    assert {"S1", "W4", "PS", "1 / 3", "3 / 3", "9 / 9", "1.5"} <= set(none)
-    assert nearest.count("2.4375") == 4 and "6.75 / 9" in nearest
+    assert {"S1\n0 / 9", "W4\n1", "PS\n9 / 9", "1 / 3", "3 / 3", "W7\n1.5"} <= set(none)
+    assert sum("2.4375" in text for text in nearest) == 4 and "S3\n6.75 / 9" in nearest
     assert links.count("3 / 3") == 3
+
+
+def boxes(figure, texts):
+    return [(text.get_text(), text.get_window_extent()) for text in texts]
+
+
+def test_no_text_of_a_picture_is_cut_or_covered(tmp_path) -> None:
+    """Two jobs, whose hosts have names longer than their marks; one panel is the narrowest."""
+    file = tmp_path / "two.yaml"
+    file.write_text(TWO_JOBS)
+    (network, jobs), _, _ = read(file)
+    figure = plan_picture.draw(network, [make_plan(network, jobs, "nearest")])
+    figure.draw_without_rendering()
+    panel = figure.axes[0]
+    shown = boxes(figure, [panel.title, figure._supxlabel, *panel.texts])
+    for text, box in shown:
+        inside = box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y0 >= 0
+        assert inside and box.y1 <= figure.bbox.y1, text
+    names = [each for each in shown if "\n" in each[0]]
+    marks = [
+        panel.transData.transform((line.get_xdata()[0], line.get_ydata()[0]))
+        for line in panel.lines
+    ]
+    for text, box in names:
+        assert not any(box.contains(x, y) for x, y in marks), text
+
+
+def test_jobs_of_a_picture_have_their_colours(tmp_path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(TWO_JOBS)
+    (network, jobs), _, _ = read(file)
+    figure = plan_picture.draw(network, [make_plan(network, jobs, "nearest")])
+    servers = [line for line in figure.axes[0].lines if line.get_marker() == "D"]
+    assert [line.get_color() for line in servers] == [job_color(0), job_color(1)]
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["alpha", "a-job-of-a-long-name", "its PS"]
 
 
 def test_a_picture_of_a_large_network_has_no_hosts() -> None:
