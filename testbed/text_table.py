@@ -7,8 +7,10 @@ testbed/analysis/tables/report_tables.py for a CSV file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from rich import box
@@ -24,6 +26,7 @@ from rich.console import (
 from rich.measure import Measurement
 
 _ANY_WIDTH = 10_000  # wider than any table
+_QUANTITY = re.compile(r"(?P<number>-?\d[\d .]*?)(?P<unit>| [^\d .].*)")
 TRUSTED = 3  # samples from which an interval is shown: Student's t of two says nothing
 
 
@@ -102,10 +105,25 @@ class Table:
 
     def cells(self, row: Row) -> list[str]:
         """The texts of a row, one per column."""
-        return [
-            _text(value, row.show or column.show)
-            for column, value in zip(self.columns, self._values(row), strict=True)
-        ]
+        values = self._values(row)
+        if row.show is not None:
+            show = row.show
+            if hasattr(show, "common"):
+                show = show.common(_magnitudes(values))
+            return [_text(value, show) for value in values]
+        return [_text(value, show) for value, show in zip(values, self._shows, strict=True)]
+
+    @cached_property
+    def _shows(self) -> list[Callable[[Any], str]]:
+        """What shows the values of each column: quantities in one unit."""
+        found = []
+        for place, column in enumerate(self.columns):
+            show = column.show
+            if hasattr(show, "common"):
+                rows = [row for row in self.rows if row.show is None]
+                show = show.common(_magnitudes(self._values(row)[place] for row in rows))
+            found.append(show)
+        return found
 
     def sort_keys(self, row: Row) -> list[float | str]:
         """Keys by which a page sorts a row, one per column: the number, else the text of the
@@ -145,6 +163,13 @@ def _datum(value: Value, cell: str) -> bool | float | str | None:
     return None if cell in ("", "-") else cell
 
 
+def _magnitudes(values: Iterable[Value]) -> Iterator[Any]:
+    """The numbers by which a unit is chosen."""
+    for value in values:
+        if not isinstance(value, str | Labelled):
+            yield value.mean if isinstance(value, Estimate | Spread) else value
+
+
 def without_zeros(table: Table) -> Table:
     """The table without the rows whose numbers are all 0. Rows of totals, and rows without any
     number, stay."""
@@ -176,10 +201,22 @@ def _text(value: Value, show: Callable[[Any], str]) -> str:
     if not isinstance(value, Estimate):
         return show(value)
     mean, half = value.mean, value.shown_half_width
-    spread = ""
-    if mean and half > 1e-9 * abs(mean):
-        spread = f" ±{100 * half / abs(mean):.1f} %"
-    return f"{value.prefix}{show(mean)}{spread}"
+    shown = show(mean)
+    found = _QUANTITY.fullmatch(shown)
+    if found and mean and half > 1e-9 * abs(mean):
+        shown = f"{found['number']} ± {_like(found['number'], show(half))}{found['unit']}"
+    return f"{value.prefix}{shown}"
+
+
+def _like(number: str, half: str) -> str:
+    """Half an interval with as many decimals as the number that it belongs to, if that says
+    anything."""
+    found = _QUANTITY.fullmatch(half)
+    assert found is not None, f"{half} is no number"
+    decimals = len(number.partition(".")[2])
+    value = float(found["number"].replace(" ", ""))
+    rounded = f"{value:,.{decimals}f}".replace(",", " ")
+    return rounded if float(rounded.replace(" ", "")) else found["number"]
 
 
 def printed(table: Table) -> RenderableType:

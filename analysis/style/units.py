@@ -1,14 +1,21 @@
-"""Quantities as people read them: three significant digits and a unit; "-" for what is unknown."""
+"""Quantities as people read them: three significant digits and a unit, gaps for the thousands; "-"
+for what is unknown.
+
+A quantity alone has the unit in which it is short. Those of a column have one unit, so that they
+can be compared at a glance (`Quantity.common`, which testbed/text_table.py calls).
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TypeGuard
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeGuard
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 _RATES = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 UNKNOWN = "-"
+_MOST = 10_000  # of a unit; what is more takes the next one
 
 
 def _known(value: float | None) -> TypeGuard[float]:
@@ -16,46 +23,75 @@ def _known(value: float | None) -> TypeGuard[float]:
 
 
 def significant(value: float) -> str:
-    """Three significant digits, or all digits before the point."""
+    """Three significant digits, or all digits before the point, with gaps for the thousands."""
     if value == 0:
         return "0"
-    value = float(f"{value:.2e}")  # 0.9996 has as many digits as 1.00
+    value = float(f"{value:.2e}") if abs(value) < 1000 else value  # 0.9996 has as many as 1.00
     digits = 2 - math.floor(math.log10(abs(value)))
-    return f"{value:.{max(digits, 0)}f}"
+    return f"{value:,.{max(digits, 0)}f}".replace(",", " ")
 
 
-def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:
-    for size, unit in units:
+class Quantity:
+    """Shows values of a base unit: 1234567 -> "1.23 ms"."""
+
+    def __init__(self, units: Sequence[tuple[float, str]]) -> None:
+        """units: (base units, name) of each, from the largest."""
+        self._units = units
+
+    def __call__(self, value: float | None) -> str:
+        """The value in the unit in which it is short."""
+        if not _known(value):
+            return UNKNOWN
         # 0.9995 of a unit would print as "1000" of the next smaller one
-        if abs(value) >= 0.9995 * size or size == 1.0:
-            return f"{significant(value / size)} {unit}"
-    raise AssertionError("the last unit takes everything")
+        return self._in(self._fitting(float(value), 0.9995), float(value))
+
+    def common(self, values: Iterable[Any]) -> Callable[[Any], str]:
+        """Shows all of these values in one unit: that in which the smallest is short, unless the
+        largest would be long in it."""
+        known = [abs(float(each)) for each in values if _known(each) and each]
+        unit = self._fitting(min(known, default=0.0), 0.9995)
+        for larger in reversed(self._units):
+            if larger[0] > unit[0] and max(known, default=0.0) >= _MOST * unit[0]:
+                unit = larger
+        return lambda value: self._in(unit, float(value)) if _known(value) else UNKNOWN
+
+    def unit(self, largest: float) -> tuple[float, str]:
+        """(base units per unit, its name) for an axis that reaches to `largest`."""
+        return self._fitting(largest, 1.0)
+
+    def _fitting(self, value: float, share: float) -> tuple[float, str]:
+        fits = (each for each in self._units if abs(value) >= share * each[0])
+        return next(fits, self._units[-1])
+
+    def _in(self, unit: tuple[float, str], value: float) -> str:
+        return f"{significant(value / unit[0])} {unit[1]}"
 
 
-def time(ns: float | None) -> str:
-    """1234567 -> "1.23 ms"."""
-    return _scaled(float(ns), _TIMES) if _known(ns) else UNKNOWN
+class Spread(Quantity):
+    """The same of a mean between the least and the most: "50.0 (45.0 .. 55.0) ms"."""
+
+    def __call__(self, value: Any) -> str:
+        return self.common([value.mean])(value)
+
+    def common(self, values: Iterable[Any]) -> Callable[[Any], str]:
+        show = super().common(values)
+
+        def shown(value: Any) -> str:
+            if not all(map(_known, (value.mean, value.low, value.high))):
+                return UNKNOWN
+            middle, unit = show(value.mean).rsplit(" ", 1)
+            least, most = (show(each).rsplit(" ", 1)[0] for each in (value.low, value.high))
+            return f"{middle} ({least} .. {most}) {unit}"
+
+        return shown
 
 
-def times(mean: float | None, low: float | None, high: float | None) -> str:
-    """Three times in ns with one unit: "50.0 (45.0 .. 55.0) ms"."""
-    if not (_known(mean) and _known(low) and _known(high)):
-        return UNKNOWN
-    scale, unit = time_unit(float(mean))
-    middle, least, most = (significant(float(value) / scale) for value in (mean, low, high))
-    return f"{middle} ({least} .. {most}) {unit}"
-
-
-def size(value: float | None) -> str:
-    """12345678 -> "12.3 MB" (powers of 1000, as link rates are)."""
-    return _scaled(float(value), _BYTES) if _known(value) else UNKNOWN
-
-
-def rate(value: float | None) -> str:
-    """A rate as text, such as 9.63 Mbit/s."""
-    if not _known(value):
-        return UNKNOWN
-    return _scaled(float(value), _RATES) if value else "0"
+time = Quantity(_TIMES)  # of ns
+spread = Spread(_TIMES)
+size = Quantity(_BYTES)  # powers of 1000, as link rates are
+rate = Quantity(_RATES)
+time_unit = time.unit
+size_unit = size.unit
 
 
 def share(value: float | None) -> str:
@@ -76,16 +112,3 @@ def number(value: float | None) -> str:
 def ratio(value: float | None) -> str:
     """1.4 -> "1.400"."""
     return f"{float(value):.3f}" if _known(value) else UNKNOWN
-
-
-def time_unit(longest_ns: float) -> tuple[float, str]:
-    """(ns per unit, its name) for an axis that reaches to `longest_ns`."""
-    for scale, unit in _TIMES:
-        if longest_ns >= scale:
-            return scale, unit
-    return _TIMES[-1]
-
-
-def size_unit(largest: float) -> tuple[float, str]:
-    """(bytes per unit, its name) for an axis that reaches to `largest` bytes."""
-    return next((each for each in _BYTES if largest >= each[0]), _BYTES[-1])

@@ -62,7 +62,7 @@ JOBS = (
     IN_SWITCH,
     _time("jct_ns", "JCT"),
     _time("waiting_ns", "of that\nwaiting"),
-    Column("iteration_ns", "iteration\n(min .. max)", lambda spread: units.times(*spread), "ns"),
+    Column("iteration_ns", "iteration\n(min .. max)", units.spread, "ns"),
 )
 LENGTH = (
     _words("length", "length"),

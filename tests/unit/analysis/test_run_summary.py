@@ -8,6 +8,7 @@ from testbed.analysis.data.run_summary import interval, iteration_times, spans, 
 from testbed.analysis.style import units
 from testbed.analysis.tables.report_tables import comparable
 from testbed.results import Writer, read
+from testbed.text_table import Column, Estimate, Row, Spread, Table
 from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
 
 
@@ -368,7 +369,9 @@ def test_interval():
         (units.time(61e9), "61.0 s"),
         (units.time(None), "-"),
         (units.time(pd.NA), "-"),
-        (units.times(50e6, 45e6, 55.25e6), "50.0 (45.0 .. 55.2) ms"),
+        (units.spread(Spread(50e6, 45e6, 55.25e6)), "50.0 (45.0 .. 55.2) ms"),
+        (units.spread(Spread(50e6, None, 55.25e6)), "-"),
+        (units.significant(12_345), "12 345"),
         (units.size(12_345_678), "12.3 MB"),
         (units.share(0.1234), "12.3 %"),
         (units.number(1_234_567), "1 234 567"),
@@ -379,3 +382,33 @@ def test_interval():
 )
 def test_quantities_as_people_read_them(text, expected):
     assert text == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ((287.5e6, 1.2e9, None), ["288 ms", "1 200 ms", "-"]),
+        ((9.8e6, 21.4e6, 0), ["9.80 ms", "21.4 ms", "0 ms"]),
+        ((3e6, 40e9), ["0.00300 s", "40.0 s"]),  # 40 000 ms would be long
+        ((), []),
+    ],
+)
+def test_a_column_has_one_unit(values, texts):
+    show = units.time.common(values)
+    assert [show(value) for value in values] == texts
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(8.19e9, 51.2e6, 3), "8.19 ± 0.05 s"),
+        (Estimate(8.19e9, 1e6, 3), "8.19 ± 0.00100 s"),  # no interval of nothing
+        (Estimate(8e6, 17.2e6, 3), "8.00 ± 17.20 ms"),  # wider than the mean, and not 215.1 %
+        (Estimate(8e6, 17.2e6, 2), "8.00 ms"),  # of two repetitions there is none
+        (Estimate(1.2e9, 35e6, 5, "mean "), "mean 1.20 ± 0.04 s"),
+        (Estimate(float("nan"), float("nan"), 0), "-"),
+    ],
+)
+def test_an_interval_has_the_unit_of_its_mean(estimate, text):
+    table = Table("t", "", [Column("x", "x", units.time)], [Row([estimate])])
+    assert table.cells(table.rows[0]) == [text]
