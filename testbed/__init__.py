@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from testbed.api.drawing import figure as figure
+    from testbed.api.drawing import style as style
     from testbed.api.experiments import Experiment as Experiment
     from testbed.api.experiments import load as load
     from testbed.api.parts import Background as Background
@@ -53,6 +54,7 @@ _NAMES = {
     "sweep": "api.running",
     "read": "api.results",
     "figure": "api.drawing",
+    "style": "api.drawing",
     "report": "collective.report",
     "Experiment": "api.experiments",
     "Job": "api.parts",

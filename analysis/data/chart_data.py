@@ -7,7 +7,7 @@ of one kind only have their dataclasses beside the function that prepares them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,8 +15,11 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis.data.run_summary import estimate
+from testbed.analysis.style import units
 from testbed.analysis.style.plot_style import PlotStyle
 from testbed.text_table import Estimate
+
+SPARSE = 200  # samples
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,21 @@ class BarChart:
     groups: tuple[str, ...]
     series: tuple[BarSeries, ...]
 
+    @property
+    def interval(self) -> str:
+        """See `interval_name`."""
+        return interval_name(bar.estimate for each in self.series for bar in each.bars)
+
+
+def interval_name(estimates: Iterable[Estimate]) -> str:
+    """What the intervals of a chart's estimates are, with the number of samples; "" where none is
+    shown."""
+    counts = [each.count for each in estimates if each.shown_half_width > 0]
+    if not counts:
+        return ""
+    low, high = min(counts), max(counts)
+    return f"95 % confidence interval, n = {low}{f' to {high}' if high > low else ''}"
+
 
 def bar_series(
     style: PlotStyle, samples: Mapping[str, pd.Series], scale: float = 1.0, job: int | None = None
@@ -73,14 +91,36 @@ class Area:
 
 @dataclass(frozen=True)
 class AreaChart:
-    """Areas over time, from the lowest to the highest. `time_ns`: int64[samples], the beginning of
-    each step; `samples`: their number before they were thinned."""
+    """Areas over time, from the lowest to the highest. `time_ns`: int64[steps], the time of each
+    sample, or of the first of those that were thinned to one mean; `samples`: their number before;
+    `every_ns`: the time between two of them."""
 
     title: str
     capacity: int
     time_ns: np.ndarray
     areas: tuple[Area, ...]
     samples: int
+    every_ns: float
+
+    @property
+    def sparse(self) -> bool:
+        """True for so few samples that each is drawn as a bar, with gaps: of what was between them
+        nothing is known."""
+        return self.samples <= SPARSE
+
+    @property
+    def bar_ns(self) -> float:
+        """The width of such a bar: of most, nothing lies on the next one."""
+        steps = np.diff(self.time_ns)
+        return 0.6 * float(np.quantile(steps, 0.05)) if len(steps) else 1.0
+
+    @property
+    def note(self) -> str:
+        """How many samples there are, and what was done to them."""
+        count, every = units.number(self.samples), units.time(self.every_ns)
+        shown = len(self.time_ns)
+        means = f", drawn as {units.number(shown)} means" if shown < self.samples else ""
+        return f"{count} samples, one every {every}{means}"
 
 
 def thin(frame: pd.DataFrame, most: int) -> pd.DataFrame:

@@ -92,8 +92,8 @@ def ps_bytes_by_job(per_job: pd.DataFrame) -> BarChart | None:
     scale, unit = units.size_unit(float(known[columns].max().max()))
     jobs = {str(rows["name"].iloc[0]): rows for _, rows in known.groupby("job")}
     styles = (
-        PlotStyle("to the PS", plot_style.BLUE, "o", ""),
-        PlotStyle("from the PS", plot_style.ORANGE, "o", "///"),
+        PlotStyle("to the PS", plot_style.DIRECTIONS[0], "o", ""),
+        PlotStyle("from the PS", plot_style.DIRECTIONS[1], "o", "///"),
     )
     series = [
         bar_series(style, {name: rows[column] for name, rows in jobs.items()}, scale)

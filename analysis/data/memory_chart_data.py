@@ -96,6 +96,7 @@ def aggregators_by_state(results: Results, switch: str | None, most: int) -> Are
             Area("free", plot_style.FREE, "", capacity - filling - held),
         ),
         len(used),
+        _every_ns(used),
     )
 
 
@@ -124,7 +125,13 @@ def aggregators_by_job(results: Results, switch: str, most: int) -> AreaChart | 
         areas.append(Area(f"{others.shape[1]} others", plot_style.EDGE, "", heights))
     capacity = int(rows["capacity"].max())
     title = f"{switch}: aggregators in use by job"
-    return AreaChart(title, capacity, thinned.index.to_numpy(), tuple(areas), len(used))
+    time_ns = thinned.index.to_numpy()
+    return AreaChart(title, capacity, time_ns, tuple(areas), len(used), _every_ns(used))
+
+
+def _every_ns(samples: pd.DataFrame) -> float:
+    """The usual time between two samples, by their index."""
+    return float(np.median(np.diff(samples.index.to_numpy()))) if len(samples) > 1 else 0.0
 
 
 def event_increments(results: Results, switch: str) -> pd.DataFrame:

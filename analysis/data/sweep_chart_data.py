@@ -6,12 +6,16 @@ without the varied key has the same value everywhere.
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from testbed.analysis.data.chart_data import BarChart, bar_series
+from testbed.analysis.data.chart_data import BarChart, bar_series, interval_name
 from testbed.analysis.data.run_summary import estimate
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.style import units
@@ -130,6 +134,19 @@ class SweepPanel:
         return 1.15 * small[-1] if len(small) < len(means) else None
 
     @property
+    def interval(self) -> str:
+        """What the intervals are; "" where none is shown."""
+        if self.bars is not None:
+            return self.bars.interval
+        return interval_name(point for line in self.lines for point in line.points)
+
+    @property
+    def names(self) -> list[str]:
+        """The series, in the order in which they are drawn."""
+        found = [each.style for each in (self.bars.series if self.bars else self.lines)]
+        return [style.title for style in found]
+
+    @property
     def label(self) -> str:
         """The title with the unit."""
         return f"{self.title} ({self.unit})" if self.unit else self.title
@@ -145,17 +162,38 @@ def with_links(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(ps_link_bytes=frame["ps_link_bytes_in"] + frame["ps_link_bytes_out"])
 
 
-def panels(sweep: Sweep, frame: pd.DataFrame) -> list[SweepPanel]:
-    """The panels of the measures that were measured, from left to right. `frame`: of `frame` in
-    sweep_data.py, not empty."""
-    frame = with_links(frame)
+def panels(
+    sweep: Sweep, frame: pd.DataFrame, labels: Mapping[str, str] | None = None
+) -> list[SweepPanel]:
+    """The panels of the measures that were measured, from left to right. Bars are sorted by the
+    first of them. `frame`: of `frame` in sweep_data.py, not empty. `labels`: other names of series,
+    and other titles of measures (names as in MEASURES)."""
+    frame, labels = with_links(frame), labels or {}
     styles = series_styles(list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True))))
     axis = _axis(sweep)
+    measured = [each for each in chosen(sweep) if frame[each.column].notna().any()]
+    if axis is None and measured:
+        means = frame.groupby("series")[measured[0].column].mean()
+        styles = {
+            name: styles[name] for name in sorted(styles, key=lambda name: _last(means[name]))
+        }
+    styles = {name: replace(style, title=labels.get(name, name)) for name, style in styles.items()}
+    titles = {each.column: labels[name] for name, each in MEASURES.items() if name in labels}
     return [
-        _panel(sweep, frame, measure, styles, axis)
-        for measure in chosen(sweep)
-        if frame[measure.column].notna().any()
+        _panel(
+            sweep,
+            frame,
+            replace(each, title=titles.get(each.column, each.title)),
+            styles,
+            axis,
+        )
+        for each in measured
     ]
+
+
+def _last(value: float) -> float:
+    """A key by which the unknown comes last."""
+    return np.inf if np.isnan(value) else float(value)
 
 
 def _panel(
@@ -173,8 +211,9 @@ def _panel(
     }
     bars, lines = None, []
     if axis is None:
-        series = [bar_series(style, {name: values[name]}) for name, style in styles.items()]
-        bars = BarChart(f"{title} ({unit})" if unit else title, unit, tuple(styles), tuple(series))
+        series = [bar_series(style, {style.title: values[name]}) for name, style in styles.items()]
+        groups = tuple(style.title for style in styles.values())
+        bars = BarChart(f"{title} ({unit})" if unit else title, unit, groups, tuple(series))
     else:
         places = dict(zip(sorted(_axis_labels(sweep)), axis.ticks, strict=True))
         lines = [_line(style, values[name], places, axis) for name, style in styles.items()]
@@ -183,7 +222,9 @@ def _panel(
     most = {"time": RANGE, "": RATIO_RANGE if measure.ratio else np.inf}.get(measure.unit, np.inf)
     wide = axis is not None and _range(frame, measure.column) >= most
     missing = {
-        name: f"no {measure.lacks}" for name, each in values.items() if not each.notna().any()
+        styles[name].title: f"no {measure.lacks}"
+        for name, each in values.items()
+        if not each.notna().any()
     }
     return SweepPanel(
         measure.column, title, unit, wide, measure.ratio, missing, bars, tuple(lines), axis
@@ -228,10 +269,29 @@ def _axis(sweep: Sweep) -> Axis | None:
     label = (sweep.figure.x_label if sweep.figure else "") or sweep.axis
     if sweep.named_axis:
         return Axis(label, words, False, named=True)
+    label, words = _with_one_unit(label, words)
     if numbers[0] == 0 and positive and positive[-1] >= RANGE * positive[0]:
         return Axis(label, {float(n): words[number] for n, number in enumerate(numbers)}, False)
-    logarithmic = numbers[0] > 0 and numbers[-1] >= RANGE * numbers[0]
+    wide = numbers[-1] >= RANGE * numbers[0]
+    logarithmic = numbers[0] > 0 and (wide or _powers_of_two(numbers))
     return Axis(label, {number: words[number] for number in numbers}, logarithmic)
+
+
+def _powers_of_two(numbers: Sequence[float]) -> bool:
+    """True for three numbers or more of which each is the one before times 2, 4, 8, ..."""
+    ratios = [b / a for a, b in itertools.pairwise(numbers)]
+    return len(ratios) > 1 and all(ratio >= 2 and math.log2(ratio) % 1 == 0 for ratio in ratios)
+
+
+def _with_one_unit(label: str, words: dict[float, str]) -> tuple[str, dict[float, str]]:
+    """The unit that all values have is said once, by the label."""
+    parts = {number: re.fullmatch(r"([\d.]+) (\S+)", text) for number, text in words.items()}
+    units = {part[2] if part else "" for part in parts.values()}
+    if len(units) > 1 or "" in units:
+        return label, words
+    (unit,) = units
+    said = label if f"({unit})" in label else f"{label} ({unit})"
+    return said, {number: part[1] for number, part in parts.items() if part}
 
 
 def _range(frame: pd.DataFrame, column: str) -> float:

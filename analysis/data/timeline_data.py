@@ -1,7 +1,7 @@
 """The chart of what each worker did when: forward, backward, communication, waiting for gradients.
 
-A worker has two lanes: computing (forward and backward steps, and between them the time that it
-stood still) and communicating. A step of a layer is too short to be seen in a long run, so
+A worker has two lanes: computing (forward and backward steps, and between and after them the time
+that it stood still) and communicating. A step of a layer is too short to be seen in a long run, so
 neighbouring pieces of the same kind become one until the chart has few enough marks (`merged`).
 Where that would join several iterations, a chart paints the lanes instead (`painted`).
 """
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis.data.chart_data import limit_per_owner
-from testbed.analysis.data.run_summary import job_names
+from testbed.analysis.data.run_summary import first_repetition, job_names
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -56,19 +56,11 @@ def worker_rows(results: Results) -> WorkerRows:
     return WorkerRows(repetition, tuple(shown), tuple(labels), len(workers))
 
 
-def iteration_spans(results: Results, rows: WorkerRows) -> pd.DataFrame:
-    """Columns row, iteration, start_ns, compute_end_ns, first_sent_ns, end_ns (float64) of each
-    iteration, by row and iteration. Computing is from the first layer's forward step to the last
-    backward step; communicating from the first fragment that leaves (the end of computing where
-    that is not known) to the last result that arrives."""
-    keys = ["row", "iteration"]
-    tensors = _of_rows(results.tensors, rows)
-    sent = tensors.groupby(keys, as_index=False)["first_sent_ns"].min()
-    spans = _of_rows(results.iterations, rows).merge(sent, on=keys, how="left")
-    times = ["start_ns", "compute_end_ns", "first_sent_ns", "end_ns"]
-    spans = spans.sort_values(keys, ignore_index=True)[keys + times]
-    spans = spans.astype(dict.fromkeys(times, "float64"))
-    return spans.fillna({"first_sent_ns": spans["compute_end_ns"]})
+def end_ns(results: Results) -> float:
+    """Where the time axes of a run end: the last time of its first repetition."""
+    tables = ((results.iterations, "end_ns"), (results.memory, "time_ns"))
+    ends = [first_repetition(table)[column].max() for table, column in tables if len(table)]
+    return max((float(end) for end in ends if not pd.isna(end)), default=0.0)
 
 
 def _of_rows(table: pd.DataFrame, rows: WorkerRows) -> pd.DataFrame:
@@ -107,8 +99,10 @@ def worker_phases(results: Results, rows: WorkerRows) -> pd.DataFrame:
         _span(tensors, "communication", "first_sent_ns", "done_ns"),
         *_computing(iterations, tensors),
     ]
-    computing = pd.concat(parts[1:])
-    parts.append(_gaps(computing))
+    # Past its last backward step a worker waits for what is still missing of the sums.
+    last = iterations.loc[iterations.groupby("row")["iteration"].idxmax()]
+    ends = _span(last, "waiting", "end_ns", "end_ns")
+    parts.append(_gaps(pd.concat([*parts[1:], ends])))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -140,7 +134,8 @@ def _span(table: pd.DataFrame, phase: str, start: str, end: str) -> pd.DataFrame
 
 
 def _gaps(computing: pd.DataFrame) -> pd.DataFrame:
-    """Times in which a worker stood still between two of its compute steps."""
+    """Times in which a worker stood still between two of its compute steps. A piece without length
+    ends the last one."""
     rows = computing.sort_values(["row", "start"])
     until = rows.groupby("row")["end"].cummax().groupby(rows["row"]).shift(1)
     waited = rows.assign(phase="waiting", end=rows["start"], start=until)

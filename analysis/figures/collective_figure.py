@@ -28,7 +28,7 @@ class Line:
 
 def draw(path: Path, title: str, lines: Sequence[Line]) -> list[Path]:
     """Writes `path` as PNG and PDF; returns both. Dotted lines are bounds."""
-    with rc_context(plot_style.RC):
+    with rc_context(plot_style.rc()):
         figure = new_figure(plot_style.PAGE, 2.6)
         left, right = figure.subplots(1, 2)
         for line in lines:

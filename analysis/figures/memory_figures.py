@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from testbed.analysis.data import memory_chart_data
 from testbed.analysis.data.chart_data import AreaChart
 from testbed.analysis.data.run_summary import estimate, first_repetition, summary
+from testbed.analysis.data.timeline_data import end_ns
 from testbed.analysis.figures.figure_files import hatch_color, new_figure, which_repetition
 from testbed.analysis.style import plot_style, units
 
@@ -65,23 +66,27 @@ def occupancy(results: Results) -> Figure:
     switches = list(dict.fromkeys(samples["switch"]))
     figure = new_figure(plot_style.PAGE, 0.5 + 2.5 * len(switches))
     panels = figure.subplots(2 * len(switches), 1, sharex=True, squeeze=False)[:, 0]
-    scale, unit = units.time_unit(float(samples["time_ns"].max()))
+    last_ns = end_ns(results)
+    scale, unit = units.time_unit(last_ns)
     for number, switch in enumerate(switches):
         states = memory_chart_data.aggregators_by_state(results, switch, _SAMPLES)
         owners = memory_chart_data.aggregators_by_job(results, switch, _SAMPLES)
-        time = states.time_ns / scale
         for axes, chart in zip(panels[2 * number :], (states, owners), strict=False):
             axes.set_title(f"{switch}: aggregators in use by job", loc="left")
             if chart is not None:
                 _areas(axes, chart, scale)
                 axes.set_title(chart.title, loc="left")
                 axes.legend(
-                    loc="center left", bbox_to_anchor=(1.0, 0.5), reverse=True, handlelength=1.2
+                    loc="lower right",
+                    bbox_to_anchor=(1.0, 1.0),
+                    ncols=min(len(chart.areas), 5),
+                    handlelength=1.2,
+                    borderaxespad=0.1,
                 )
             _pool_axis(axes, states.capacity)
             axes.set_ylabel("aggregators")
-            axes.set_xlim(time.min(), max(time.max(), time.min() + 1e-9))
-    panels[-1].set_xlabel(f"time ({unit}){which_repetition(results, repetition)}")
+            axes.set_xlim(0, max(last_ns / scale, 1e-9))
+    panels[-1].set_xlabel(f"time ({unit}){which_repetition(results, repetition)}; {states.note}")
     return figure
 
 
@@ -115,20 +120,20 @@ def occupancies(runs: Sequence[tuple[str, Results]]) -> Figure:
 
 
 def _areas(axes: Axes, chart: AreaChart, scale: float) -> None:
-    """Stacked areas over time. `scale`: ns per unit of the time axis."""
-    bottom = np.zeros(len(chart.time_ns))
+    """Stacked areas over time; of few samples bars. `scale`: ns per unit of the time axis."""
+    time, bottom = chart.time_ns / scale, np.zeros(len(chart.time_ns))
     for area in chart.areas:
-        axes.fill_between(
-            chart.time_ns / scale,
-            bottom,
-            bottom + area.heights,
-            step="post",
-            facecolor=area.color,
-            hatch=area.hatch,
-            edgecolor=hatch_color(area.color) if area.hatch else "none",
-            linewidth=0,
-            label=area.title,
-        )
+        look: dict[str, Any] = {
+            "facecolor": area.color,
+            "hatch": area.hatch,
+            "edgecolor": hatch_color(area.color) if area.hatch else "none",
+            "linewidth": 0,
+            "label": area.title,
+        }
+        if chart.sparse:
+            axes.bar(time, area.heights, chart.bar_ns / scale, bottom, **look)
+        else:
+            axes.fill_between(time, bottom, bottom + area.heights, step="post", **look)
         bottom = bottom + area.heights
 
 

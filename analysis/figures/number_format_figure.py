@@ -29,7 +29,7 @@ def draw(
 ) -> list[Path]:
     """Writes `path` as PNG and PDF; returns both. `others`: errors of formats without a fixed
     scale, by their titles."""
-    with rc_context(plot_style.RC):
+    with rc_context(plot_style.rc()):
         figure = new_figure(plot_style.PAGE, 2.6)
         left, right = figure.subplots(1, 2)
         scales = [each.steps for each in fixed]

@@ -34,7 +34,7 @@ def draw(path: Path, title: str, lanes: Mapping[str, Sequence[Span]]) -> list[Pa
     scale, unit = units.time_unit(last_ns)
     count = sum(map(len, lanes.values()))
     kinds = list(dict.fromkeys(kind for spans in lanes.values() for kind, _, _ in spans))
-    with rc_context(plot_style.RC):
+    with rc_context(plot_style.rc()):
         figure = new_figure(plot_style.PAGE, 0.9 + 0.3 * len(lanes))
         axes = figure.add_subplot()
         for row, spans in enumerate(lanes.values()):

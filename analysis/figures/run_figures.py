@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from matplotlib import rc_context
 from testbed.analysis.data.job_chart_data import jct_by_run
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures.departure_figure import departures
-from testbed.analysis.figures.figure_files import mark, new_figure, save
+from testbed.analysis.figures.figure_files import align, beside, mark, new_figure, save
 from testbed.analysis.figures.memory_figures import memory_shares, occupancy
 from testbed.analysis.figures.timeline_figure import timeline
 from testbed.analysis.style import plot_style, units
@@ -27,6 +28,7 @@ from testbed.results import Results, ResultsError, hand_over
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+OVER_TIME = ("occupancy", "iterations")  # figures over a run's time
 _JOBS = 24  # jobs that get bars of their own
 _LABELS = 40  # bars that get their value printed above
 
@@ -44,9 +46,12 @@ def draw(runs: Sequence[Results], folder: Path) -> list[Path]:
     folder.mkdir(exist_ok=True)
     hand_over(folder)
     paths: list[Path] = []
-    with rc_context(plot_style.RC):
-        for name, figure in _figures(runs):
+    with rc_context(plot_style.rc()):
+        figures = dict(_figures(runs))
+        for figure in figures.values():
             _mark(figure, runs)
+        align([figure for name, figure in figures.items() if name in OVER_TIME])
+        for name, figure in figures.items():
             paths += save(figure, folder / name)
     return paths
 
@@ -80,21 +85,22 @@ def jct(runs: Sequence[Results], styles: Sequence[PlotStyle] | None = None) -> F
     for number, series in enumerate(chart.series):
         offset = (number - (len(runs) - 1) / 2) * width
         style = series.style
-        for bar in series.bars:
-            place = groups.index(bar.group) + offset
-            mean, half = bar.estimate.mean, bar.estimate.half_width
-            axes.bar(
-                place,
-                mean,
-                width=0.92 * width,
-                color=style.color,
-                hatch=style.hatch,
-                edgecolor="white" if style.hatch else style.color,
-                linewidth=0,
-                yerr=None if np.isnan(half) else half,
-                error_kw={"elinewidth": 0.8, "capsize": 2},
-                label=style.title if bar is series.bars[0] else None,
-            )
+        places = [groups.index(bar.group) + offset for bar in series.bars]
+        means = [bar.estimate.mean for bar in series.bars]
+        halves = [bar.estimate.half_width for bar in series.bars]
+        axes.bar(
+            places,
+            means,
+            width=0.92 * width,
+            color=style.color,
+            hatch=style.hatch,
+            edgecolor="white" if style.hatch else style.color,
+            linewidth=0,
+            yerr=None if np.isnan(halves).all() else halves,
+            error_kw={"elinewidth": 0.8, "capsize": 2},
+            label=style.title,
+        )
+        for place, bar, mean, half in zip(places, series.bars, means, halves, strict=True):
             if len(bar.samples) > 1:
                 spread = np.linspace(-0.2, 0.2, len(bar.samples)) * width
                 axes.plot(place + spread, bar.samples, style.marker, ms=2, color="black")
@@ -106,17 +112,12 @@ def jct(runs: Sequence[Results], styles: Sequence[PlotStyle] | None = None) -> F
                 xytext=(0, 1.5),
                 textcoords="offset points",
                 ha="center",
-                fontsize=6,
+                fontsize="small",
             )
     if len(groups) > 1:
         axes.axvline(len(groups) - 1.5, color=plot_style.GREY, linewidth=0.6, linestyle=":")
-    crowded = max(map(len, groups)) * len(groups) > 14 * figure.get_figwidth()
-    axes.set_xticks(
-        range(len(groups)),
-        groups,
-        rotation=30 if crowded else 0,
-        ha="right" if crowded else "center",
-    )
+    room = max(5, int(14 * figure.get_figwidth() / len(groups)))
+    axes.set_xticks(range(len(groups)), [fill(name, room) for name in groups])
     axes.tick_params(axis="x", length=0)
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
@@ -125,6 +126,7 @@ def jct(runs: Sequence[Results], styles: Sequence[PlotStyle] | None = None) -> F
         figure.legend(loc="outside upper center", ncols=min(len(runs), 4))
     else:
         axes.set_title(styles[0].title, loc="left")
+    beside(figure, chart.interval)
     return figure
 
 

@@ -6,7 +6,7 @@ knows nothing of the varied key is a dashed line.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from testbed.analysis.data.sweep_chart_data import (
 )
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.figures import memory_figures, run_figures
-from testbed.analysis.figures.figure_files import mark, new_figure, save
+from testbed.analysis.figures.figure_files import beside, mark, new_figure, save
 from testbed.analysis.figures.map_figure import maps_figure
 from testbed.analysis.figures.reported_figure import reported_figure
 from testbed.analysis.style import plot_style, units
@@ -41,14 +41,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-# In the order of plot_style.HATCHES. The lengths are in line widths: drawn, blank, drawn, ...
+# By PlotStyle.line. The lengths are in line widths: drawn, blank, drawn, ...
 _LINES: tuple[Any, ...] = (
     "-", "--", ":", "-.", (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (6, 1, 2, 1)),
 )  # fmt: skip
 _RATIOS = (0.1, 0.2, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100)
-_NOTE = "#555555"
+_NOTE = plot_style.SOFT
 _TITLE = 27  # letters that fit above one of many panels
 _GAP_PT = 4  # between titles
+_LETTERS = 14  # of a legend, on an inch
 _NAME = 54  # characters of a line beside horizontal bars
 _IN_A_ROW = 4  # panels; in one column of a paper 2
 _BARS = 6  # more are drawn horizontal, with their names beside them
@@ -62,7 +63,7 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
     hand_over(folder)
     paths: list[Path] = []
     declared = sweep.figure
-    with rc_context(plot_style.RC):
+    with rc_context(plot_style.rc()):
         drawn = [(sweep.name if declared else "measures", measures(sweep, frame))]
         if sweep.axis is None and declared is None:
             done = [(point, point.results) for point in sweep.points if point.results]
@@ -102,62 +103,128 @@ def _with_memory(sweep: Sweep) -> list[tuple[str, Results]]:
     return found
 
 
-def measures(sweep: Sweep, frame: pd.DataFrame) -> Figure:
+def measures(
+    sweep: Sweep,
+    frame: pd.DataFrame,
+    labels: Mapping[str, str] | None = None,
+    into: Sequence[Axes] = (),
+) -> Figure:
     """The measures that the sweep's figure declares, or the usual ones, as far as they were
-    measured, in rows of panels; or its maps. `frame`: see `draw`."""
+    measured, in rows of panels; or its maps. `frame`: see `draw`. `labels`: see `panels`. `into`:
+    axes for the measures, one each, instead of a figure of their own."""
     if sweep.figure is not None and sweep.figure.rows:
         return maps_figure(maps(sweep, frame), sweep.figure.x_label or sweep.figure.x)
-    shown = panels(sweep, frame)
-    names = [fill(name, _NAME) for name in dict.fromkeys(frame["series"])]
-    count = len(names)
+    shown = panels(sweep, frame, labels)
+    names = [fill(name, _NAME) for name in shown[0].names]
+    horizontal = sweep.axis is None and len(names) > _BARS
+    if into:
+        for axes, panel in zip(into, shown, strict=True):
+            _draw_panel(axes, panel, horizontal)
+            (axes.set_xlabel if horizontal else axes.set_ylabel)(
+                f"{panel.label}\n{panel.interval}" if panel.interval else panel.label
+            )
+            if horizontal:
+                _names(axes, names)
+            elif len(names) > 1:
+                axes.legend(*_legend([axes], panel.names))
+        found = into[0].get_figure(root=True)
+        assert found is not None, "axes have a figure"
+        return found
+    figure, all_axes = _grid(shown, names, horizontal)
+    titles: list[Text] = []
+    in_a_row = 2 if in_one_column() else _IN_A_ROW
+    narrow = not horizontal and (min(len(shown), in_a_row) > 2 or in_one_column())
+    for number, (axes, panel) in enumerate(zip(all_axes, shown, strict=True)):
+        letter = f"({chr(ord('a') + number)}) " if len(shown) > 1 else ""
+        title = f"{letter}{panel.label}".strip()
+        titles.append(axes.set_title(fill(title, _TITLE) if narrow else title, loc="left"))
+        _draw_panel(axes, panel, horizontal)
+    beside(figure, next((each.interval for each in shown if each.interval), ""))
+    if horizontal:
+        _names(all_axes[0], names)
+        _break_titles(figure, titles, in_a_row)
+    else:
+        shapes, said = _legend(all_axes, shown[0].names)
+        fit = int(_LETTERS * figure.get_figwidth() / (6 + max(map(len, said))))
+        columns = max(1, min(len(said), in_a_row, fit))
+        figure.legend(shapes, said, loc="outside upper center", ncols=columns)
+    if shown[0].axis is not None:
+        _clear_ticks(figure, all_axes, shown[0].axis)
+    return figure
+
+
+def _legend(all_axes: Sequence[Axes], names: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """Shapes and names of the series, in their order. A system without a parameter server is
+    missing in the panels about one."""
+    drawn: dict[str, Any] = {}
+    for axes in all_axes:
+        handles, texts = axes.get_legend_handles_labels()
+        drawn |= dict(zip(texts, handles, strict=True))
+    shown = [name for name in names if name in drawn]
+    return [drawn[name] for name in shown], shown
+
+
+def _grid(
+    shown: Sequence[SweepPanel], names: Sequence[str], horizontal: bool
+) -> tuple[Figure, Sequence[Axes]]:
+    """A figure with axes for the panels."""
     lines = max((1 + name.count("\n") for name in names), default=1)
-    horizontal = sweep.axis is None and count > _BARS
     in_a_row = 2 if in_one_column() else _IN_A_ROW
     columns = min(len(shown), in_a_row)
     rows = -(-len(shown) // in_a_row)
     figure = new_figure(
         min(plot_style.PAGE, plot_style.PAGE * columns / 4 + (1.8 if horizontal else 0.6)),
-        rows * (0.8 + max(0.17, 0.14 * lines) * count if horizontal else 2.4),
+        rows * (0.8 + max(0.17, 0.14 * lines) * len(names) if horizontal else 2.4),
     )
     grid = figure.subplots(rows, columns, sharey=horizontal, squeeze=False).ravel()
-    all_axes, unused = grid[: len(shown)], grid[len(shown) :]
-    for axes in unused:
+    for axes in grid[len(shown) :]:
         axes.remove()
-    titles: list[Text] = []
-    for number, (axes, panel) in enumerate(zip(all_axes, shown, strict=True)):
-        letter = f"({chr(ord('a') + number)}) " if len(shown) > 1 else ""
-        narrow = not horizontal and (columns > 2 or in_one_column())
-        titles.append(_style_axes(axes, panel, letter, many=narrow, horizontal=horizontal))
-        if panel.bars is not None:
-            _bars(axes, panel, panel.bars, horizontal)
-        if panel.axis is not None:
-            for line in panel.lines:
-                _line(axes, line, joined=not panel.axis.named)
-            _x_axis(axes, panel.axis)
-            _say_what_is_missing(axes, panel)
-        _value_axis(axes, panel, horizontal)
-    if horizontal:
-        all_axes[0].set_yticks(range(count), names)
-        all_axes[0].set_ylim(count - 0.4, -0.6)
-        _break_titles(figure, titles, in_a_row)
-    else:
-        # A system without a parameter server is missing in the panels about one.
-        drawn: dict[str, Any] = {}
-        for axes in figure.axes:
-            handles, labels = axes.get_legend_handles_labels()
-            drawn |= dict(zip(labels, handles, strict=True))
-        labels = [title for title in dict.fromkeys(frame["series"]) if title in drawn]
-        shapes = [drawn[label] for label in labels]
-        figure.legend(shapes, labels, loc="outside upper center", ncols=min(len(labels), in_a_row))
-    return figure
+    return figure, list(grid[: len(shown)])
 
 
-def _style_axes(axes: Axes, panel: SweepPanel, letter: str, many: bool, horizontal: bool) -> Text:
-    """A panel's title. `letter`: by which a text names it; `many`: whether it is broken here."""
-    title = f"{letter}{panel.title} {f'({panel.unit})' if panel.unit else ''}".strip()
+def _draw_panel(axes: Axes, panel: SweepPanel, horizontal: bool) -> None:
+    """A measure, without its title and its legend."""
     if panel.ratio:  # all others are compared with this one
         (axes.axvline if horizontal else axes.axhline)(1, color=_NOTE, linewidth=0.6, zorder=0)
-    return axes.set_title(fill(title, _TITLE) if many else title, loc="left")
+    if panel.bars is not None:
+        _bars(axes, panel, panel.bars, horizontal)
+    if panel.axis is not None:
+        for line in panel.lines:
+            _line(axes, line, joined=not panel.axis.named)
+        _x_axis(axes, panel.axis)
+        _say_what_is_missing(axes, panel)
+    _value_axis(axes, panel, horizontal)
+
+
+def _names(axes: Axes, names: Sequence[str]) -> None:
+    """The names beside lying bars."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _clear_ticks(figure: Figure, all_axes: Sequence[Axes], axis: Axis) -> None:
+    """Upright labels of ticks that would touch: names are broken, and of numbers some are left
+    out."""
+    figure.draw_without_rendering()
+    for axes in all_axes:
+        shown = axes.get_xticklabels()
+        boxes = [label.get_window_extent() for label in shown]
+        if axis.named:
+            widest = max((box.width for box in boxes), default=0)
+            room = axes.bbox.width / max(len(shown), 1)
+            if widest > room:
+                letters = max(map(len, axis.ticks.values()))
+                texts = [fill(each, max(4, int(letters * room / widest))) for each in
+                         axis.ticks.values()]  # fmt: skip
+                axes.set_xticks(list(axis.ticks), texts)
+            continue
+        kept, texts = -np.inf, list(axis.ticks.values())
+        for place, box in enumerate(boxes):
+            if box.x0 < kept + _GAP_PT * figure.dpi / 72 / 2:
+                texts[place] = ""
+            else:
+                kept = box.x1
+        axes.set_xticks(list(axis.ticks), texts)
 
 
 def _break_titles(figure: Figure, titles: Sequence[Text], in_a_row: int) -> None:
@@ -195,12 +262,12 @@ def _say_what_is_missing(axes: Axes, panel: SweepPanel) -> None:
     for series, reason in panel.missing.items():
         reasons.setdefault(reason, []).append(series)
     text = "\n".join(f"{reason}: {', '.join(names)}" for reason, names in reasons.items())
-    axes.text(0.02, 0.02, text, transform=axes.transAxes, fontsize=6, color=_NOTE)
+    axes.text(0.02, 0.02, text, transform=axes.transAxes, fontsize="small", color=_NOTE)
 
 
 def _line(axes: Axes, line: Line, joined: bool) -> None:
     style = line.style
-    drawn = _LINES[plot_style.HATCHES.index(style.hatch) % len(_LINES)] if joined else "none"
+    drawn = _LINES[style.line % len(_LINES)] if joined else "none"
     if line.constant is not None:
         axes.axhline(line.constant, color=style.color, linestyle=(0, (5, 2)), label=style.title)
     if np.isfinite(line.means).any():
@@ -261,7 +328,7 @@ def _beside(
     """A few letters behind the end of a bar, or `inside` before it on white; `standing`: turned, as
     words need it over a standing bar."""
     offset = -2 if inside else 2
-    look: dict[str, Any] = {"fontsize": 6, "textcoords": "offset points"}
+    look: dict[str, Any] = {"fontsize": "small", "textcoords": "offset points"}
     if inside:
         look["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
     if horizontal:
@@ -278,7 +345,7 @@ def _x_axis(axes: Axes, axis: Axis) -> None:
     """Ticks at the values that were asked for."""
     if axis.logarithmic:
         axes.set_xscale("log")
-    axes.set_xticks(list(axis.ticks), list(axis.ticks.values()), rotation=45, ha="right")
+    axes.set_xticks(list(axis.ticks), list(axis.ticks.values()))
     axes.minorticks_off()
     axes.set_xlabel(axis.label)
 

@@ -12,6 +12,14 @@ from testbed.analysis.style import units
 LABELLED = 24  # bars that get their value printed
 
 
+def _reach(bars: BarChart) -> float:
+    """Where the longest bar ends, with its interval."""
+    found = [bar.estimate for series in bars.series for bar in series.bars]
+    halves = (each.shown_half_width if each.shown_half_width > 0 else 0.0 for each in found)
+    ends = (each.mean + half for each, half in zip(found, halves, strict=True))
+    return max(ends, default=0.0) or 1.0
+
+
 def bar_chart(
     name: str,
     title: str,
@@ -58,7 +66,9 @@ def bar_chart(
                 "width": 4,
             }
             # A label beside the bar would lie on the interval.
-            trace |= {"textposition": "inside", "insidetextanchor": "start"} if labelled else {}
+            if labelled:
+                trace |= {"textposition": "inside", "insidetextanchor": "start"}
+                trace |= parts.ink_on(style.color)
         if series.job is not None:
             trace["meta"] = {"job": series.job}
         traces.append(trace)
@@ -73,5 +83,7 @@ def bar_chart(
             "autorange": "reversed",
         },
     )
+    if labelled:
+        layout["xaxis"]["range"] = [0, 1.32 * _reach(bars)]  # room for the numbers
     rows = max(sum(len(series.bars) for series in bars.series), len(bars.groups))
     return Chart(name, title, {"data": traces, "layout": layout}, text, note, 130 + 26 * rows)

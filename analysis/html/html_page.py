@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -20,6 +20,7 @@ from testbed.results import ResultsError, hand_over
 from testbed.text_table import Table
 
 FORMAT = 1  # of the data inside the file
+LONG = 60  # rows: a longer table scrolls in itself
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,18 @@ class Listing:
     kind: str = field(default="listing", init=False)
 
 
-Block = Chart | Multiples | TableView | Paragraph | Figures | Listing
+@dataclass(frozen=True)
+class Choice:
+    """Options of which one is shown: (title, blocks). `label` stands before the picker; choices of
+    one `name` are made together."""
+
+    name: str
+    label: str
+    options: Sequence[tuple[str, Sequence[Block]]]
+    kind: str = field(default="choice", init=False)
+
+
+Block = Chart | Multiples | TableView | Paragraph | Figures | Listing | Choice
 
 
 @dataclass(frozen=True)
@@ -126,13 +138,19 @@ class Page:
 
     @property
     def charts(self) -> list[Chart]:
-        found: list[Chart] = []
-        for block in (block for section in self.sections for block in section.blocks):
-            if isinstance(block, Multiples):
-                found += block.charts
-            elif isinstance(block, Chart):
-                found.append(block)
-        return found
+        return [chart for section in self.sections for chart in charts(section.blocks)]
+
+
+def charts(blocks: Sequence[Block]) -> Iterator[Chart]:
+    """All charts in blocks."""
+    for block in blocks:
+        if isinstance(block, Chart):
+            yield block
+        elif isinstance(block, Multiples):
+            yield from block.charts
+        elif isinstance(block, Choice):
+            for _, some in block.options:
+                yield from charts(some)
 
 
 def write(page: Page, path: Path) -> Path:
@@ -154,7 +172,9 @@ def render(page: Page) -> str:
         page=page,
         over_time=any(chart.over_time for chart in page.charts),
         css=style_sheet(),
+        shared=shared_script(),
         script=_file("page.js"),
+        long=LONG,
         plotly=plotly_script() if charts else "",
         charts=script_json({"format": FORMAT, "charts": charts}),
     )
@@ -194,6 +214,11 @@ def _template() -> Any:
 def style_sheet() -> str:
     """The look of a page, as CSS."""
     return _file("page.css")
+
+
+def shared_script() -> str:
+    """What the scripts of all pages share, as JavaScript."""
+    return _file("shared.js")
 
 
 @functools.cache

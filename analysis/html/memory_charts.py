@@ -32,8 +32,8 @@ def by_state(results: Results, switch: str, steps: int = SAMPLES) -> Chart:
     """Filling, held and free aggregators as areas of at most `steps`, with a mark wherever
     aggregators were preempted."""
     areas = memory_chart_data.aggregators_by_state(results, switch, steps)
-    text = "Areas over time: aggregators filling, held and free."
-    chart = _area_chart(f"states-{switch}", areas, "states", text, 280, steps)
+    text = "aggregators filling, held and free."
+    chart = _area_chart(f"states-{switch}", areas, "states", text, 280)
     counts = memory_chart_data.preemptions(results, switch, min(MARKS, steps))
     if len(counts):
         chart.spec["data"].append(
@@ -55,42 +55,50 @@ def by_job(results: Results, switch: str, steps: int = SAMPLES) -> Chart | None:
     """Aggregators in use as areas of at most `steps`, by the job that owns them; None where jobs
     are not told apart."""
     areas = memory_chart_data.aggregators_by_job(results, switch, steps)
-    text = "Areas over time: aggregators in use by each job."
-    return _area_chart(f"owners-{switch}", areas, "jobs", text, 240, steps) if areas else None
+    text = "aggregators in use by each job."
+    return _area_chart(f"owners-{switch}", areas, "jobs", text, 240) if areas else None
 
 
-def _area_chart(
-    name: str, chart: AreaChart, stack: str, text: str, height: int, steps: int
-) -> Chart:
-    """Stacked areas over time, in at most `steps`. `stack` names them for Plotly."""
+def _area_chart(name: str, chart: AreaChart, stack: str, text: str, height: int) -> Chart:
+    """Stacked areas over time, or a stacked bar for each of few samples. `stack` names them for
+    Plotly."""
     time = parts.seconds(chart.time_ns)
+    width = parts.numbers([chart.bar_ns / 1e9])[0]
     traces: list[parts.Trace] = []
     for area in chart.areas:
+        look: parts.Trace = {
+            "type": "scatter",
+            "mode": "lines",
+            "stackgroup": stack,
+            **parts.area_fill(area.color, area.hatch),
+        }
+        if chart.sparse:
+            marker = parts.bar_marker(area.color, area.hatch)
+            look = {"type": "bar", "width": width, "marker": marker}
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
+            look
+            | {
                 "name": area.title,
-                "stackgroup": stack,
                 "x": time,
                 "y": parts.numbers(area.heights),
-                **parts.area_fill(area.color, area.hatch),
                 "hovertemplate": f"{area.title}: %{{y}}<extra></extra>",
             }
         )
         if area.job is not None:
             traces[-1]["meta"] = {"job": area.job}
     layout = parts.layout(
+        barmode="stack",
         xaxis=parts.time_axis(time[-1], rangemode="tozero"),
         yaxis={"text": "aggregators", "range": [0, 1.09 * chart.capacity]},
         hovermode="x unified",
     )
+    kind = "Bars at the times of samples" if chart.sparse else "Areas over time"
     return Chart(
         name,
         chart.title,
         {"data": traces, "layout": layout},
-        text,
-        parts.thinned_note(chart.samples, steps, "samples"),
+        f"{kind}: {text}",
+        f"{chart.note}.",
         height,
         over_time=True,
     )
@@ -112,13 +120,23 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
     trace: parts.Trace = {
         "type": "heatmap",
         "x": parts.seconds(pool.time_ns),
-        "y": pool.first.tolist(),
+        "y": [*pool.first.tolist(), pool.capacity],  # edges
         "z": [parts.numbers(row, 4) for row in pool.used],
         "zmin": 0,
         "zmax": 100,
-        "colorscale": [[0, "#f7f7f7"], [0.5, plot_style.SKY], [1, "#08306b"]],
-        "colorbar": {"title": {"text": "in use (%)"}, "thickness": 12},
-        "hovertemplate": f"from aggregator %{{y}} on, at %{{x}}: %{{z}} % in use{held}"
+        "colorscale": [[0, "#f7f7f7"], [1, "#1a1a1a"]],
+        # Above the map, whose right edge is that of the other charts.
+        "colorbar": {
+            "title": {"text": "in use (%)", "side": "top"},
+            "orientation": "h",
+            "thickness": 10,
+            "len": 0.45,
+            "x": 0,
+            "xanchor": "left",
+            "y": 1.0,
+            "yanchor": "bottom",
+        },
+        "hovertemplate": f"around aggregator %{{y}}, at %{{x}}: %{{z}} % in use{held}"
         "<extra></extra>",
     }
     if held:
@@ -126,7 +144,7 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
     layout = parts.layout(
         xaxis=parts.time_axis(trace["x"][-1]),
         yaxis={"text": "aggregator"},
-        margin={"l": 60, "r": 16, "t": 44, "b": 48},  # room for the tools above the map
+        margin={"l": 60, "r": 16, "t": 78, "b": 48},  # room for the tools above the map
     )
     return Chart(
         name=f"pool-{switch}",
@@ -135,7 +153,7 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
         text="Heat map: places in the pool from bottom to top, time from left to right; darker:"
         " more aggregators in use.",
         note=note,
-        height=300,
+        height=330,
         over_time=True,
     )
 
@@ -147,7 +165,6 @@ def events(results: Results, switch: str, steps: int = RATES) -> Chart | None:
     if found is None:
         return None
     time = parts.seconds(found.time_ns)
-    colors = plot_style.JOB_COLORS
     traces = []
     for number, (event, rates) in enumerate(found.rates.items()):
         title = event.replace("_", " ")
@@ -159,8 +176,8 @@ def events(results: Results, switch: str, steps: int = RATES) -> Chart | None:
                 "x": time,
                 "y": parts.numbers(rates, 4),
                 "line": {
-                    "color": colors[number % len(colors)],
-                    "dash": parts.dash(number // len(colors) + number % 2),
+                    "color": plot_style.event_color(event),
+                    "dash": parts.dash(number),
                     "shape": "hvh",
                     "width": 1.5,
                 },

@@ -7,26 +7,20 @@ marker or a dash repeats what a colour says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from testbed.analysis.style import plot_style
 
+if TYPE_CHECKING:
+    from testbed.analysis.html.html_page import Chart
+
 Trace = dict[str, Any]
 
 # From matplotlib's names in style/plot_style.py and testbed/systems to Plotly's.
-_PATTERNS = {
-    "": "",
-    "///": "/",
-    "...": ".",
-    "\\\\\\": "\\",
-    "xxx": "x",
-    "---": "-",
-    "ooo": ".",
-    "+++": "+",
-}
+_PATTERNS = {stroke: stroke for stroke in "/.\\x-+|"} | {"o": ".", "O": "."}
 _SYMBOLS = {
     "o": "circle",
     "s": "square",
@@ -46,6 +40,7 @@ _DASHES = (
     "solid", "dash", "dot", "dashdot", "longdash", "8px,2px,2px,2px,2px,2px", "2px,8px",
     "longdashdot",
 )  # fmt: skip
+LETTER = 7.5  # pixels, of a label beside an axis
 DIGITS = 6  # significant, of numbers in charts
 
 
@@ -90,6 +85,17 @@ def time_axis(last: float | None, **settings: Any) -> dict[str, Any]:
     return {"text": "time", "ticksuffix": "s" if short else " s"} | formats | settings
 
 
+def align(charts: Iterable[Chart], end_ns: float) -> None:
+    """Gives charts over a run's time the same left and right edge, and the same end."""
+    over_time = [chart.spec["layout"] for chart in charts if chart.over_time]
+    labels = [text for layout in over_time for text in layout["yaxis"].get("ticktext", ())]
+    left = max(60, 20 + round(LETTER * max(map(len, labels), default=0)))
+    for layout in over_time:
+        layout["xaxis"]["range"] = [0, max(end_ns, 1.0) / 1e9]
+        layout["yaxis"]["automargin"] = False
+        layout["margin"] = layout["margin"] | {"l": left}
+
+
 def numbers(values: Iterable[Any], digits: int = DIGITS) -> list[float | int | None]:
     """Values as short as `digits` significant digits allow; null where unknown."""
     column = pd.Series(values).astype("float64").to_numpy()
@@ -118,6 +124,16 @@ def bar_marker(color: str, hatch: str = "") -> dict[str, Any]:
     return marker
 
 
+def ink_on(color: str) -> dict[str, Any]:
+    """The font of a text inside a bar. On greys, which a dark page turns around, the browser
+    chooses."""
+    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
+    if max(red, green, blue) - min(red, green, blue) <= 8:
+        return {}
+    light = 0.3 * red + 0.59 * green + 0.11 * blue > 140
+    return {"insidetextfont": {"color": "#2a1a10" if light else "#fffbe8"}}
+
+
 def area_fill(color: str, hatch: str = "") -> dict[str, Any]:
     """Settings of a stacked area."""
     fill: dict[str, Any] = {"fillcolor": color, "line": {"width": 0, "shape": "hv"}}
@@ -135,7 +151,7 @@ def area_fill(color: str, hatch: str = "") -> dict[str, Any]:
 
 def pattern(hatch: str) -> str:
     """Plotly's pattern for one of matplotlib's hatches, "" for none."""
-    return _PATTERNS.get(hatch[:3], "/" if hatch else "")
+    return _PATTERNS.get(hatch[:1], "/" if hatch else "")
 
 
 def symbol(marker: str) -> str:

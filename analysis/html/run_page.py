@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pandas as pd
 from testbed.analysis.data import explanations
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import Frames, jobs_left_out, longest_jobs, summary
+from testbed.analysis.data.timeline_data import end_ns
 from testbed.analysis.html import (
     departure_charts,
     job_charts,
@@ -19,6 +21,7 @@ from testbed.analysis.html import (
     topology_chart,
 )
 from testbed.analysis.html import html_page as page
+from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style, units
 from testbed.analysis.tables import report_tables as tables
@@ -58,6 +61,7 @@ def run_page(results: Results) -> page.Page:
     if len(results.table("fidelity")):
         sections.append(_fidelity(results))
     sections += _origin(results)
+    parts.align([chart for each in sections for chart in page.charts(each.blocks)], end_ns(results))
     jobs = results.jobs.drop_duplicates("job")
     return page.Page(
         title=results.name,
@@ -181,13 +185,17 @@ def _memory(results: Results, frames: Frames) -> page.Section:
                 f"Charts of the {len(shown)} switches (of {count}) that aggregated most."
             )
         )
-    for switch in shown:
-        blocks += _present(
-            memory_charts.by_state(results, switch),
-            memory_charts.by_job(results, switch),
-            memory_charts.heat_map(results, switch),
-        )
+    makers = (memory_charts.by_state, memory_charts.by_job, memory_charts.heat_map)
+    blocks.append(
+        _by_switch(shown, lambda switch: _present(*(make(results, switch) for make in makers)))
+    )
     return page.Section("memory", "Switch memory", blocks)
+
+
+def _by_switch(switches: list[str], make: Callable[[str], list[page.Block]]) -> page.Choice:
+    """Blocks of one of the switches at a time; of all sections the same one is shown."""
+    options = [(switch, blocks) for switch in switches if (blocks := make(switch))]
+    return page.Choice("switch", "Switch", options)
 
 
 def _traffic(results: Results, frames: Frames) -> page.Section:
@@ -206,15 +214,12 @@ def _traffic(results: Results, frames: Frames) -> page.Section:
 
 
 def _events(results: Results, frames: Frames) -> page.Section:
-    over_time = [
-        memory_charts.events(results, switch) for switch in memory_charts.switches(results)
-    ]
-    return page.Section(
-        "events",
-        "Switch events",
-        _present(*over_time, page.TableView(tables.events(frames), filtered=True)),
-        folded=True,
+    over_time = _by_switch(
+        memory_charts.switches(results),
+        lambda switch: _present(memory_charts.events(results, switch)),
     )
+    table = page.TableView(tables.events(frames), filtered=True)
+    return page.Section("events", "Switch events", [over_time, table], folded=True)
 
 
 def _fidelity(results: Results) -> page.Section:

@@ -19,7 +19,6 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html import small_multiples
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE
-from testbed.analysis.style.plot_style import HATCHES
 from testbed.analysis.style.units import significant
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
@@ -141,7 +140,7 @@ def _line(rank: int, line: Line, axis: Axis, unit: str) -> parts.Trace:
         "name": title,
         "x": parts.numbers(line.x[known], 12),
         "y": parts.numbers(line.means[known]),
-        "line": {"color": color, "dash": parts.dash(HATCHES.index(line.style.hatch)), "width": 2},
+        "line": {"color": color, "dash": parts.dash(line.style.line), "width": 2},
         "marker": {"symbol": parts.symbol(line.style.marker), "size": 9},
         "hovertext": [
             f"{title}, {words}: {significant(mean)} {unit}".strip()

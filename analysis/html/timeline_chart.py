@@ -24,6 +24,7 @@ from testbed.analysis.data.timeline_data import (
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart
 from testbed.analysis.style import plot_style
+from testbed.analysis.style.plot_style import PlotStyle
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -31,14 +32,8 @@ if TYPE_CHECKING:
 MARKS = 3000
 COLUMNS = 1000  # of a painted lane
 
-# phase: colour, hatch, top of its lane, lane's height, title
-PHASE_STYLES = {
-    "forward": (plot_style.SKY, "", -0.44, 0.44, "forward"),
-    "backward": (plot_style.BLUE, "", -0.44, 0.44, "backward"),
-    "compute": (plot_style.BLUE, "", -0.44, 0.44, "forward and backward"),
-    "waiting": (plot_style.FREE, "///", -0.44, 0.44, "waiting for gradients"),
-    "communication": (plot_style.ORANGE, "...", 0.02, 0.34, "communication"),
-}
+# phase: top of its lane, lane's height
+_LANES = dict.fromkeys(PHASES, (-0.44, 0.44)) | {"communication": (0.02, 0.34)}
 
 
 def timeline(results: Results, marks: int = MARKS, columns: int = COLUMNS) -> Chart:
@@ -50,10 +45,8 @@ def timeline(results: Results, marks: int = MARKS, columns: int = COLUMNS) -> Ch
     count = len(rows.workers)
     paint = len(single) > marks
     last = float(pieces["end"].max()) / 1e9 if len(pieces) else None
-    traces = _bars(single, rows)
-    if paint:
-        traces = [*_legend(set(pieces["phase"])), *_painted_lanes(pieces, rows, columns)]
-    traces += _faults(results, rows)
+    drawn = _painted_lanes(pieces, rows, columns) if paint else _bars(single, rows)
+    traces = [*_legend(set(pieces["phase"])), *drawn, *_faults(results, rows)]
     notes = []
     if rows.total > count:
         notes.append(f"{count} of {rows.total} workers are shown, some of every job.")
@@ -90,30 +83,31 @@ def _bars(pieces: pd.DataFrame, rows: WorkerRows) -> list[parts.Trace]:
     """A bar for each piece: a trace per phase and job."""
     traces = []
     job_of_row = rows.jobs
-    for phase, (color, hatch, top, height, title) in PHASE_STYLES.items():
+    for phase, (top, height) in _LANES.items():
         of_phase = pieces[pieces["phase"] == phase]
         jobs = of_phase["row"].map(lambda row: job_of_row[row])
-        for number, (job, some) in enumerate(of_phase.groupby(jobs)):
+        for job, some in of_phase.groupby(jobs):
+            style = plot_style.phase_style(phase, int(job))
             traces.append(
                 {
                     "type": "bar",
                     "orientation": "h",
-                    "name": title,
+                    "name": style.title,
                     "legendgroup": phase,
-                    "showlegend": number == 0,
-                    "meta": {"job": int(job)},
+                    "showlegend": False,
+                    "meta": {"job": int(job), "phase": phase},
                     "base": parts.seconds(some["start"]),
                     "x": parts.seconds(some["end"] - some["start"]),
                     "y": some["row"].tolist(),
                     "offset": top,
                     "width": height,
-                    "marker": _fill(color, hatch, phase),
+                    "marker": _fill(style, phase),
                     "customdata": [
                         [rows.labels[row], int(iteration)]
                         for row, iteration in zip(some["row"], some["iteration"], strict=True)
                     ],
                     "hovertemplate": "%{customdata[0]}, iteration %{customdata[1]}<br>"
-                    + title
+                    + style.title
                     + " from %{base:.4~s}s for %{x:.4~s}s<extra></extra>",
                 }
             )
@@ -121,17 +115,18 @@ def _bars(pieces: pd.DataFrame, rows: WorkerRows) -> list[parts.Trace]:
 
 
 def _legend(phases: set[str]) -> list[parts.Trace]:
-    """The legend of colours: bars without any place."""
+    """The legend of phases: grey bars without any place, since each job has its own colour."""
     return [
         {
             "type": "bar",
             "orientation": "h",
-            "name": title,
+            "name": plot_style.phase_style(phase).title,
+            "legendgroup": phase,
             "x": [None],
             "y": [None],
-            "marker": parts.bar_marker(color),
+            "marker": _fill(plot_style.phase_style(phase), phase),
         }
-        for phase, (color, _, _, _, title) in PHASE_STYLES.items()
+        for phase in PHASES
         if phase in phases
     ]
 
@@ -141,14 +136,14 @@ def _painted_lanes(pieces: pd.DataFrame, rows: WorkerRows, columns: int) -> list
     computing, communicating = painted(pieces, len(rows.workers), columns)
     edges = np.arange(columns + 1) * float(pieces["end"].max()) / columns / 1e9
     share = 1 / len(PHASES)
-    scale = [
-        [number * share + step * share, PHASE_STYLES[phase][0]]
-        for number, phase in enumerate(PHASES)
-        for step in (0, 1)
-    ]
     nothing: list[int | None] = [None] * columns
     traces: list[parts.Trace] = []
     for job in dict.fromkeys(rows.jobs):
+        scale = [
+            [number * share + step * share, plot_style.phase_style(phase, job).color]
+            for number, phase in enumerate(PHASES)
+            for step in (0, 1)
+        ]
         bounds: list[float] = []
         cells: list[list[int | None]] = []
         for row in (number for number, of_row in enumerate(rows.jobs) if of_row == job):
@@ -210,7 +205,7 @@ def _fault_bars(own: pd.DataFrame) -> list[parts.Trace]:
             "hovertext": some["words"].tolist(),
             "hovertemplate": "%{hovertext}<extra></extra>",
         }
-        marker = parts.bar_marker(plot_style.VERMILION, "xxx")
+        marker = parts.bar_marker(plot_style.FAULT, "xxx")
         bar: parts.Trace = {
             "type": "bar",
             "orientation": "h",
@@ -223,7 +218,7 @@ def _fault_bars(own: pd.DataFrame) -> list[parts.Trace]:
             "mode": "markers",
             "x": parts.seconds(some["begun_ns"]),
         }
-        mark["marker"] = {"symbol": "x", "size": 7, "color": plot_style.VERMILION}
+        mark["marker"] = {"symbol": "x", "size": 7, "color": plot_style.FAULT}
         traces.append(common | mark | {"showlegend": False})
     return traces
 
@@ -242,7 +237,7 @@ def _fault_lines(faults: pd.DataFrame, rows: int) -> list[parts.Trace]:
             "showlegend": False,
             "x": lines,
             "y": [-0.5, rows - 0.5, None] * len(began),
-            "line": {"color": plot_style.VERMILION, "dash": "dot", "width": 1},
+            "line": {"color": plot_style.FAULT, "dash": "dot", "width": 1},
             "hoverinfo": "skip",
         },
         common
@@ -250,15 +245,15 @@ def _fault_lines(faults: pd.DataFrame, rows: int) -> list[parts.Trace]:
             "mode": "markers",
             "x": began,
             "y": [-0.5] * len(began),
-            "marker": {"symbol": "x", "size": 9, "color": plot_style.VERMILION},
+            "marker": {"symbol": "x", "size": 9, "color": plot_style.FAULT},
             "hovertext": words,
             "hovertemplate": "%{hovertext}, at %{x:.4f} s<extra></extra>",
         },
     ]
 
 
-def _fill(color: str, hatch: str, phase: str) -> dict:
-    marker = parts.bar_marker(color, hatch)
+def _fill(style: PlotStyle, phase: str) -> dict:
+    marker = parts.bar_marker(style.color, style.hatch)
     if phase == "waiting":
         marker["pattern"]["fgcolor"] = plot_style.GREY
     return marker

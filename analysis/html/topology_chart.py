@@ -21,10 +21,10 @@ HOVERED = 16  # jobs that are listed for a switch
 LABELS = 48  # nodes of one level that get their name written
 # Load up to this share of the link's rate: colour, width, dash.
 _LOADS = (
-    (0.10, "#9ecae1", 1.5, "solid", "below 10 %"),
-    (0.50, plot_style.SKY, 2.5, "solid", "10 to 50 %"),
-    (0.80, plot_style.BLUE, 4.0, "solid", "50 to 80 %"),
-    (9e9, plot_style.VERMILION, 5.0, "dash", "above 80 %"),
+    (0.10, "#C0C0C0", 1.5, "solid", "below 10 %"),
+    (0.50, "#9C9C9C", 2.5, "solid", "10 to 50 %"),
+    (0.80, "#707070", 4.0, "solid", "50 to 80 %"),
+    (9e9, "#2E2E2E", 5.0, "dash", "above 80 %"),
 )
 _UNKNOWN = (plot_style.GREY, 1.5, "dot", "unlimited or not known")
 
@@ -189,7 +189,7 @@ def _hosts(
             "marker": {
                 "symbol": "star-square" if server else "circle",
                 "size": 15 if server else 12,
-                "color": plot_style.BLUE if job is None else plot_style.job_color(int(job)),
+                "color": "#888888" if job is None else plot_style.job_color(int(job)),
                 "line": {"color": "#222", "width": 1.5 if server else 0.5},
             },
             "hovertext": hovers,

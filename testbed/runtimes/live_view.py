@@ -326,8 +326,8 @@ class Progress:
         return Group(*parts)
 
     def state(self, elapsed_ns: int) -> dict[str, Any]:
-        """The same for a page: {"headline", "tables": [{"name", "columns", "rows", "ended" (rows of
-        jobs that are over)}]}, all of them texts."""
+        """The same for a page: {"headline", "elapsed_ns", "tables": [{"name", "columns", "rows",
+        "ended" (rows of jobs that are over)}]}, all in the tables texts."""
         jobs = self._order()[:PAGE_ROWS]
         tables: list[dict[str, Any]] = [
             {
@@ -347,7 +347,8 @@ class Progress:
             tables.append(
                 {"name": "switches", "columns": SWITCH_COLUMNS, "rows": rows, "ended": []}
             )
-        return {"headline": self._headline(elapsed_ns), "tables": tables}
+        headline = self._headline(elapsed_ns)
+        return {"headline": headline, "elapsed_ns": elapsed_ns, "tables": tables}
 
     def _headline(self, elapsed_ns: int) -> str:
         words = [self._title, duration(elapsed_ns), *([self.remark] if self.remark else [])]

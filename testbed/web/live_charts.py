@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from testbed.analysis.html import html_page, measure_charts, memory_charts, topology_chart
+from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.dataplane import SnapshotHistory
@@ -70,11 +71,16 @@ class LiveCharts:
         for name, values in said["times"].items():
             self._times[key][name][first : first + len(values)] = values
 
+    @property
+    def elapsed_ns(self) -> int:
+        """The time of the run that the charts show."""
+        return self._elapsed_ns
+
     def changed(self) -> dict[str, dict[str, Any]]:
         """The charts that are not as they were when this was asked last, by name: Plotly's data and
         layout, and what else the page says of a chart."""
         found = {}
-        for section, chart in self._charts():
+        for section, option, chart in self._charts():
             text = html_page.script_json(chart.spec)
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
             if self._digests.get(chart.name) == digest:
@@ -83,6 +89,7 @@ class LiveCharts:
             found[chart.name] = {
                 **chart.spec,
                 "section": section,
+                "option": option,
                 "title": chart.title,
                 "text": chart.text,
                 "note": chart.note,
@@ -91,13 +98,14 @@ class LiveCharts:
             }
         return found
 
-    def _charts(self) -> list[tuple[str, Chart]]:
+    def _charts(self) -> list[tuple[str, str, Chart]]:
+        """(section, switch, chart): the switch, if it is one's, of which a reader picks one."""
         results = self.results()
-        found: list[tuple[str, Chart]] = []
+        found: list[tuple[str, str, Chart]] = []
         if loads := self._loads(results):
-            found.append((NETWORK, loads))
+            found.append((NETWORK, "", loads))
         if len(results.iterations):
-            found.append((TIME, timeline(results)))
+            found.append((TIME, "", timeline(results)))
         makers: list[Callable[[Results, str], Chart | None]] = [
             *(memory_charts.by_state, memory_charts.by_job, memory_charts.heat_map),
         ]
@@ -105,9 +113,10 @@ class LiveCharts:
             for switch in memory_charts.switches(results):
                 for make in makers:
                     if chart := make(results, switch):
-                        found.append((MEMORY, chart))
+                        found.append((MEMORY, switch, chart))
         if len(results.measures):
-            found += [(MEASURES, chart) for chart in measure_charts.measures(results)]
+            found += [(MEASURES, "", chart) for chart in measure_charts.measures(results)]
+        parts.align([chart for _, _, chart in found], self._elapsed_ns)
         return found
 
     def results(self) -> Results:

@@ -56,18 +56,23 @@ def main(connection: Connection, listening: socket.socket) -> None:
             stale = True
         elif kind == "end":
             if stale and server.readers:
-                server.publish("charts", charts.changed())
+                _publish_charts(server, charts)
                 stale = False
             _publish_end(server, content, opened["stay"])
         # Behind with what the run says, or nobody looks: later.
         looked_at = server.readers > 0
         if stale and looked_at and not connection.poll(0) and time.monotonic() >= next_s:
             began_s = time.monotonic()
-            server.publish("charts", charts.changed())
+            _publish_charts(server, charts)
             drawn_s = time.monotonic() - began_s
             next_s = time.monotonic() + max(DRAW_S, drawn_s / DRAWING_SHARE)
             stale = False
     server.close(LAST_S)
+
+
+def _publish_charts(server: PageServer, charts: LiveCharts) -> None:
+    server.publish("charts", charts.changed())
+    server.publish("drawn", {"elapsed_ns": charts.elapsed_ns})
 
 
 def _publish_end(server: PageServer, content: dict[str, Any], stay: bool) -> None:

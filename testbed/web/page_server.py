@@ -50,11 +50,13 @@ class PageServer:
 
     def publish(self, kind: str, content: dict[str, Any]) -> None:
         """Tell all readers, and later ones: "begin" (a repetition: charts are gone), "state",
-        "charts" (those that have changed, by name), "end"."""
+        "charts" (those that have changed, by name), "drawn" (up to when they show the run),
+        "end"."""
         with self._changed:
             if kind == "begin":
                 self._charts = {}
-                self._latest.pop("charts", None)
+                for gone in ("charts", "drawn"):
+                    self._latest.pop(gone, None)
             if kind == "charts":
                 self._charts |= content
                 content = self._charts
@@ -211,6 +213,7 @@ def whole_page() -> bytes:
     text = environment.get_template("live.html.j2").render(
         css=html_page.style_sheet(),
         plotly=html_page.plotly_script(),
+        shared=html_page.shared_script(),
         script=templates.joinpath("live.js").read_text(encoding="utf-8"),
     )
     return text.encode()

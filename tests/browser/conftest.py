@@ -57,9 +57,10 @@ def chromium():
 class View:
     """A page of the browser, and what went wrong in it."""
 
-    def __init__(self, chromium) -> None:
+    def __init__(self, chromium, width: int = 1200, scheme: str = "light") -> None:
         self.troubles: list[str] = []
-        self.page = page = chromium.new_page(viewport={"width": 1200, "height": 900})
+        size = {"width": width, "height": 900}
+        self.page = page = chromium.new_page(viewport=size, color_scheme=scheme)
         page.set_default_timeout(120_000)
         page.on("console", lambda message: self.troubles.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.troubles.append(str(error)))
@@ -76,7 +77,7 @@ class View:
         self.page.evaluate(opened)
         self.page.wait_for_function(
             "Number(document.documentElement.dataset.drawn)"
-            " === document.querySelectorAll('.chart').length"
+            " === document.querySelectorAll('.chart:not([hidden] *)').length"
         )
 
     def keep_picture(self, name: str) -> None:
@@ -85,6 +86,12 @@ class View:
         self.page.screenshot(path=picture, full_page=True)
         hand_over(PICTURES)
         hand_over(picture)
+
+
+@pytest.fixture
+def new_view(chromium):
+    """Makes a `View` of a width, in a colour scheme; the test closes it."""
+    return lambda width, scheme: View(chromium, width, scheme)
 
 
 @pytest.fixture

@@ -61,11 +61,12 @@ def test_every_chart_has_its_marks(shared_view, run):
     # Six hosts and a switch, and a point on each of the six links.
     assert marks["topology"]["points"] == 6 + 1 + 6 and marks["topology"]["texts"] == 7
     passes = sum(map(len, ITERATIONS.values()))
-    waits = passes + sum(len(spans) - 1 for spans in ITERATIONS.values())
-    assert marks["timeline"]["bars"] == 2 * passes + passes + passes + waits
-    # Filling, held and free; two preemptions.
-    assert marks["states-s1"]["areas"] == 3 and marks["states-s1"]["points"] == 2
-    assert marks["owners-s1"]["areas"] == 2
+    waits = 2 * passes  # between the layers of a forward pass, and after the backward pass
+    legend = 4  # bars without a place
+    assert marks["timeline"]["bars"] == 2 * passes + passes + passes + waits + legend
+    # Filling, held and free at 11 times; two preemptions.
+    assert marks["states-s1"]["bars"] == 33 and marks["states-s1"]["points"] == 2
+    assert marks["owners-s1"]["bars"] == 22
     assert marks["pool-s1"]["images"] == 1
     assert marks["events-s1"]["lines"] == 1
 

@@ -41,12 +41,13 @@ def test_a_run_is_seen_growing_and_ending(chromium, tmp_path):
         run.snapshots.add("s1", 5 * MS, snapshot(3, 2))
         live.draw(10 * MS, run.ports())
         until(page, f"({shown}).includes('pool-s1')")
-        marks = "document.querySelectorAll('#chart-timeline .barlayer .point path').length"
-        until(page, f"{marks} === 3")  # forward, backward, communication
+        bars = "document.getElementById('chart-timeline').data.filter((each) => each.base)"
+        marks = f"{bars}.reduce((count, each) => count + each.x.length, 0)"
+        until(page, f"{marks} === 4")  # forward, backward, wait, communication
         assert page.locator("#memory .chart").count() == 3
         run.iterate(1)
         live.draw(20 * MS, run.ports())
-        until(page, f"{marks} > 3")
+        until(page, f"{marks} > 4")
         page.screenshot(path=tmp_path / "live.png", full_page=True)
         live.end("Finished.", tmp_path / "report.html")
         until(page, "document.documentElement.dataset.ended === 'yes'")
@@ -54,3 +55,31 @@ def test_a_run_is_seen_growing_and_ending(chromium, tmp_path):
     page.close()
     assert not troubles
     assert all(url.startswith((live.address, "data:", "blob:")) for url in asked)
+
+
+def test_charts_that_lag_say_so_and_one_switch_is_picked(chromium):
+    page = chromium.new_page(viewport={"width": 420, "height": 900}, color_scheme="dark")
+    page.set_default_timeout(120_000)
+    run = FakeRun()
+    with LivePage() as live:
+        live.begin(JOBS, run.sources())
+        live.show(state("now", 10 * MS))
+        run.iterate(0)
+        for switch in ("s1", "s2"):
+            run.snapshots.add(switch, 5 * MS, snapshot(3, 2))
+        live.draw(10 * MS, run.ports())
+        page.goto(live.address)
+        until(page, "(document.documentElement.dataset.charts || '').includes('pool-s2')")
+        assert page.locator("#lag").inner_text() == ""
+        live.show(state("later", 25 * MS))
+        until(page, "document.getElementById('lag').textContent !== ''")
+        said = "Charts lag: they show the run up to 10.0 ms, 15.0 ms ago."
+        assert page.locator("#lag").inner_text() == said
+        assert page.evaluate("document.documentElement.scrollWidth") == 420
+        shown = page.locator("#memory figure:visible h3")
+        assert [text.split(":")[0] for text in shown.all_inner_texts()] == ["s1"] * 3
+        page.locator("#memory select").select_option("s2")
+        assert [text.split(":")[0] for text in shown.all_inner_texts()] == ["s2"] * 3
+        drawn = "document.querySelectorAll('#chart-states-s2 .main-svg').length"
+        until(page, f"{drawn} > 0")
+    page.close()

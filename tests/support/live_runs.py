@@ -101,7 +101,7 @@ class FakeRun:
         )
 
 
-def state(words: str) -> dict[str, Any]:
+def state(words: str, elapsed_ns: int = 0) -> dict[str, Any]:
     """State of the view."""
     jobs = {"name": "jobs", "columns": ["job", "iteration"], "rows": [["small <b>", "1/3"]]}
-    return {"headline": words, "tables": [jobs | {"ended": []}]}
+    return {"headline": words, "elapsed_ns": elapsed_ns, "tables": [jobs | {"ended": []}]}

@@ -8,16 +8,38 @@
   const page = document.documentElement.dataset; // how far it is, for tests that wait for it
   page.drawn = "0";
 
+  const themed = (name) => {
+    const { data, layout } = charts[name];
+    return shared.themed({ data, layout });
+  };
+  const shown = (data, hidden) =>
+    data.map((trace) => (hidden.has(jobOf(trace)) ? { ...trace, visible: false } : trace));
+
+  // In other colours, with the jobs and the zoom that are chosen.
+  function redraw() {
+    for (const [name, element] of drawn) {
+      const { data, layout } = themed(name);
+      const { width, xaxis } = element.layout;
+      const zoomed = xaxis && xaxis.range && !xaxis.autorange && { range: [...xaxis.range] };
+      Plotly.react(
+        element,
+        shown(data, hiddenJobs()),
+        { ...layout, width, autosize: true, xaxis: { ...layout.xaxis, ...zoomed } },
+        config,
+      );
+    }
+  }
+
   async function draw(name) {
     const element = document.getElementById(`chart-${name}`);
     if (drawn.has(name)) return;
     const hidden = hiddenJobs();
-    const { data, layout, overTime } = charts[name];
+    const { data, layout, overTime } = { ...charts[name], ...themed(name) };
     const range = overTime && chosenRange();
     drawn.set(name, element);
     await Plotly.newPlot(
       element,
-      data.map((trace) => (hidden.has(jobOf(trace)) ? { ...trace, visible: false } : trace)),
+      shown(data, hidden),
       { ...layout, autosize: true, xaxis: { ...layout.xaxis, ...(range && { range }) } },
       config,
     );
@@ -26,9 +48,9 @@
   }
 
   // A chart is drawn when it comes near the window, and the others one by one while the browser has
-  // nothing else to do: so a page of many charts is open at once, and paper has them all. Folded
-  // sections have no width yet: their charts wait until they are opened.
-  const visible = (name) => !document.getElementById(`chart-${name}`).closest("details:not([open])");
+  // nothing else to do: so a page of many charts is open at once, and paper has them all. What is
+  // folded or not picked has no width yet: its charts wait until it is shown.
+  const visible = (name) => !shared.isHidden(document.getElementById(`chart-${name}`));
   const near = new Set(); // names of charts near the window that are still to be drawn
   let drawing = false;
   const whenIdle = window.requestIdleCallback || ((call) => setTimeout(call, 50));
@@ -183,7 +205,14 @@
         words.length ? `${left} of ${rows.length} rows` : "";
     });
 
-  // -- folded sections, paper
+  // -- colours, pickers, folded sections, paper
+
+  shared.onScheme(redraw); // before paper takes its width below
+  for (const select of document.querySelectorAll("select[data-choice]"))
+    select.addEventListener("change", () => {
+      shared.pick(select.dataset.choice, select.value);
+      drawNext();
+    });
 
   for (const details of document.querySelectorAll("details"))
     details.addEventListener("toggle", drawNext);

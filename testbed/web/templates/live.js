@@ -31,7 +31,10 @@
       head.append(cell);
     }
     made.createTBody();
-    document.getElementById("now").append(made);
+    const around = document.createElement("div");
+    around.className = "scroll";
+    around.append(made);
+    document.getElementById("now").append(around);
     return made;
   }
 
@@ -50,7 +53,31 @@
 
   // -- charts: the report's
 
-  function figure(name, { section }) {
+  // A section's charts of several switches: one of them is shown, the others wait.
+  function picker(place, option) {
+    const select = place.querySelector("select");
+    if (select) {
+      if (![...select.options].some(({ value }) => value === option)) select.add(new Option(option));
+      select.parentElement.hidden = select.options.length < 2;
+      return select;
+    }
+    const label = document.createElement("label");
+    label.className = "pick";
+    label.append("Switch ");
+    const made = document.createElement("select");
+    made.dataset.choice = "switch";
+    made.add(new Option(option));
+    made.addEventListener("change", () => {
+      shared.pick("switch", made.value);
+      for (const name of drawn.keys()) later(() => paint(name));
+    });
+    label.append(made);
+    label.hidden = true;
+    place.append(label);
+    return made;
+  }
+
+  function figure(name, { section, option }) {
     const made = document.createElement("figure");
     const title = document.createElement("h3");
     title.id = `title-${name}`;
@@ -62,20 +89,37 @@
     made.append(title, chart, document.createElement("figcaption"));
     const place = document.getElementById(section);
     place.hidden = false;
+    if (option) {
+      made.dataset.optionOf = "switch";
+      made.dataset.option = option;
+      made.hidden = picker(place, option).value !== option;
+    }
     place.append(made);
     drawn.set(name, chart);
     return chart;
   }
 
-  // What a reader has chosen stays: zooms by `uirevision`, lines that were switched off as well.
-  async function draw(name, { data, layout, title, text, note, height, section }) {
-    const chart = drawn.get(name) || figure(name, { section });
-    chart.style.height = `${height}px`;
-    chart.parentElement.querySelector("h3").textContent = title;
-    chart.parentElement.querySelector("figcaption").textContent = `${text} ${note}`;
-    const kept = { ...layout, height, autosize: true, uirevision: "same" };
-    await Plotly.react(chart, data, kept, config);
+  const told = new Map(); // name -> the chart as it was told last
+
+  async function draw(name, chart) {
+    const { title, text, note, height } = chart;
+    const element = drawn.get(name) || figure(name, chart);
+    element.style.height = `${height}px`;
+    element.parentElement.querySelector("h3").textContent = title;
+    element.parentElement.querySelector("figcaption").textContent = `${text} ${note}`;
+    told.set(name, chart);
+    await paint(name);
     page.charts = [...drawn.keys()].join(" ");
+  }
+
+  // What a reader has chosen stays: zooms by `uirevision`, lines that were switched off as well.
+  async function paint(name) {
+    const element = drawn.get(name);
+    if (!element || shared.isHidden(element)) return; // painted when it is picked
+    const { data, layout, height } = told.get(name);
+    const themed = shared.themed({ data, layout });
+    const kept = { ...themed.layout, height, autosize: true, uirevision: "same" };
+    await Plotly.react(element, themed.data, kept, config);
   }
 
   let queue = Promise.resolve();
@@ -89,7 +133,28 @@
       chart.parentElement.remove();
     }
     drawn.clear();
+    told.clear();
+    for (const label of document.querySelectorAll("label.pick")) label.remove();
     page.charts = "";
+  }
+
+  shared.onScheme(() => {
+    for (const name of drawn.keys()) later(() => paint(name));
+  });
+
+  // -- how far the charts are behind the tables
+
+  let reached = 0; // by the run, in ns
+  let shown = null;
+
+  const words = (ns) => (ns < 1e9 ? `${(ns / 1e6).toPrecision(3)} ms` : `${(ns / 1e9).toFixed(1)} s`);
+
+  function sayLag() {
+    const behind = reached - shown;
+    document.getElementById("lag").textContent =
+      shown === null || behind <= 0.05 * reached
+        ? ""
+        : `Charts lag: they show the run up to ${words(shown)}, ${words(behind)} ago.`;
   }
 
   // -- the stream
@@ -98,13 +163,22 @@
   const on = (kind, call) =>
     stream.addEventListener(kind, ({ data }) => later(() => call(JSON.parse(data))));
 
-  on("begin", forget);
-  on("state", ({ headline, tables }) => {
+  on("begin", () => {
+    forget();
+    shown = null;
+  });
+  on("drawn", ({ elapsed_ns }) => {
+    shown = elapsed_ns;
+    sayLag();
+  });
+  on("state", ({ headline, tables, elapsed_ns }) => {
+    reached = elapsed_ns;
+    sayLag();
     document.getElementById("headline").textContent = headline;
     document.title = headline;
     say("The run goes on.", "");
     const now = tables.map(({ name }) => name).join(" ");
-    if (now !== names) for (const old of document.querySelectorAll("#now table")) old.remove();
+    if (now !== names) for (const old of document.querySelectorAll("#now .scroll")) old.remove();
     names = now;
     tables.forEach(fill);
     page.states = String(Number(page.states || 0) + 1);

@@ -1,20 +1,29 @@
 """Figures of runs: their bars, areas, titles and marks."""
 
 import errno
+import json
 
 import pytest
-from matplotlib.collections import FillBetweenPolyCollection, PolyCollection
+from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from PIL import Image
 
 from testbed.analysis.data import job_chart_data
+from testbed.analysis.data.chart_data import SPARSE
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures import figure_files
 from testbed.analysis.figures import run_figures as figures
+from testbed.analysis.html import timeline_chart
+from testbed.analysis.style import plot_style
 from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
 from testbed.errors import shortage
 from testbed.results import Writer, read
+from testbed.results.counters import DEPARTURES
+from testbed.systems import SYSTEMS
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
+
+MS = 1_000_000
 
 
 def test_jct_has_one_bar_per_run_and_job_and_average(tmp_path):
@@ -32,8 +41,9 @@ def test_jct_has_one_bar_per_run_and_job_and_average(tmp_path):
 def test_jct_of_repetitions_has_intervals_and_a_dot_each(tmp_path):
     axes = figures.jct([read(write_run(tmp_path, stretches=(1.2, 1.25, 1.3)))]).axes[0]
     assert [bar.get_height() for bar in axes.patches] == pytest.approx([125, 75, 100])
-    assert sum(isinstance(each, ErrorbarContainer) for each in axes.containers) == 3
-    dots = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    (errors,) = (each for each in axes.containers if isinstance(each, ErrorbarContainer))
+    assert len(errors.lines[2][0].get_segments()) == 3
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
     assert sorted(dots[0].get_ydata()) == pytest.approx([120, 125, 130])
 
 
@@ -64,34 +74,120 @@ def test_packets_at_the_servers_have_a_bar_per_job(tmp_path):
     assert job_chart_data.ps_packets_by_job(jobs.assign(ps_packets_per_fragment=None)) is None
 
 
-def test_occupancy_stacks_states_and_jobs_up_to_the_pool(tmp_path):
-    states, owners = figures.occupancy(read(write_run(tmp_path, stretches=(1.0, 2.0)))).axes
+def test_few_samples_of_memory_are_bars_with_gaps(tmp_path):
+    """At 11 times of 100 ms something was known, and nothing between them."""
+    figure = figures.occupancy(read(write_run(tmp_path, stretches=(1.0, 2.0))))
+    states, owners = figure.axes
     for axes, labels in ((states, ["filling", "held", "free"]), (owners, ["big", "small"])):
-        areas = [each for each in axes.collections if isinstance(each, FillBetweenPolyCollection)]
-        assert [area.get_label() for area in areas] == labels
-        assert axes.get_ylim() == (0, 8)
-    top = states.collections[-1].get_paths()[0].vertices
-    assert top[:, 1].max() == 8
-    # at 30..40 ms: 2 + 3 filling, 1 held
-    filling, held = (area.get_paths()[0].vertices for area in states.collections[:2])
-    assert filling[:, 1].max() == 5 and held[:, 1].max() == 6
-    assert "repetition 0" in owners.get_xlabel()
+        assert [each.get_label() for each in axes.containers] == labels
+        assert axes.get_ylim() == (0, 8) and axes.get_xlim() == (0, 100)
+        assert all(len(each) == 11 and each[0].get_width() == 6 for each in axes.containers)
+    filling, held, free = states.containers
+    # at 30 ms: 2 + 3 filling, 1 held
+    assert [bar.get_height() for bar in (filling[3], held[3], free[3])] == [5, 1, 2]
+    assert owners.get_xlabel() == "time (ms), repetition 0; 11 samples, one every 10.0 ms"
 
 
-def test_the_timeline_has_every_iteration_of_every_worker(tmp_path):
-    axes = figures.timeline(read(write_run(tmp_path))).axes[0]
+def test_many_samples_of_memory_are_areas(tmp_path):
+    memory = [
+        {"switch": "s1", "time_ns": time, "job": None, "occupied": 3, "held": 1, "capacity": 8}
+        for time in range(SPARSE + 1)
+    ]
+    with Writer.create(tmp_path, "long", "", ENVIRONMENT) as writer:
+        writer.write("jobs", tables()["jobs"], repetition=0)
+        writer.write("memory", memory, repetition=0)
+        writer.finish()
+    states, _ = figures.occupancy(read(writer.folder)).axes
+    areas = [each for each in states.collections if isinstance(each, FillBetweenPolyCollection)]
+    assert [area.get_label() for area in areas] == ["filling", "held", "free"]
+    assert not states.containers
+
+
+def test_the_timeline_has_the_pieces_of_the_page(tmp_path):
+    """What one calls waiting, the other does not call computing."""
+    results = read(write_run(tmp_path))
+    axes = figures.timeline(results).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "big w0",
         "big w1",
         "small w0",
         "small w1",
     ]
-    bars = [path for each in axes.collections for path in each.get_paths()]
-    assert all(isinstance(each, PolyCollection) for each in axes.collections)
-    assert len(bars) == 2 * (2 + 2 + 3 + 3)
-    spans = sorted((bar.vertices[:, 0].min(), bar.vertices[:, 0].max()) for bar in bars)
-    # first iteration of big w0: compute 0..30 ms, communication from its rear tensor's start at 15
-    assert (0, 30) in spans and (15, 50) in spans
+    drawn = sorted(
+        (each.get_label(), *(round(1e6 * x) for x in (times.min(), times.max())))
+        for each in axes.collections
+        for times in (path.vertices[:, 0] for path in each.get_paths())
+    )
+    spec = timeline_chart.timeline(results).spec["data"]
+    on_page = sorted(
+        (trace["meta"]["phase"], round(1e9 * begin), round(1e9 * (begin + length)))
+        for trace in spec
+        if "base" in trace
+        for begin, length in zip(trace["base"], trace["x"], strict=True)
+    )
+    assert drawn == on_page and len(drawn) > 30
+    # big w0 waits after its first and after its last backward step.
+    assert {("waiting", 30 * MS, 45 * MS), ("waiting", 80 * MS, 100 * MS)} <= set(drawn)
+
+
+def test_axes_over_a_run_s_time_are_aligned(tmp_path, monkeypatch):
+    saved = {}
+    monkeypatch.setattr(
+        figures, "save", lambda figure, path: saved.update({path.name: figure}) or []
+    )
+    figures.draw([read(write_run(tmp_path))], tmp_path / "out")
+    axes = [each for name in figures.OVER_TIME for each in saved[name].axes]
+    assert len(axes) == 3
+    places = [each.get_position() for each in axes]
+    assert len({(round(box.x0, 9), round(box.x1, 9)) for box in places}) == 1
+    assert {each.get_xlim() for each in axes} == {(0, 100)}
+
+
+def test_the_interval_is_named_where_there_is_one(tmp_path):
+    several = figures.jct([read(write_run(tmp_path, stretches=(1.0, 1.1, 1.2)))])
+    assert several.get_supxlabel() == "error bars: 95 % confidence interval, n = 3"
+    assert figures.jct([read(write_run(tmp_path))]).get_supxlabel() == ""
+
+
+def test_a_png_says_its_numbers(tmp_path):
+    figures.draw([read(write_run(tmp_path))], tmp_path / "out")
+    said = {}
+    for name in ("jct", "occupancy"):
+        with Image.open(tmp_path / "out" / f"{name}.png") as image:
+            said[name] = json.loads(image.text["Description"])
+    (jct,) = said["jct"]
+    assert [value for _, value in jct["series"]["ESA"]] == pytest.approx([100, 60, 80])
+    states, _ = said["occupancy"]
+    heights = [value for _, value in states["series"]["filling"]]
+    assert heights == [2, 2, 5, 5, 5, 5, 5, 5, 2, 2, 0]
+
+
+def test_an_area_says_its_mean():
+    figure = figure_files.new_figure(3, 2)
+    axes = figure.add_subplot()
+    axes.fill_between([0, 1, 2], [1, 1, 1], [2, 5, 9], step="post", label="filling")
+    (said,) = figure_files.numbers(figure)
+    assert said["series"] == {"filling": [("mean", pytest.approx((1 + 4) / 2))]}
+
+
+def test_a_colour_has_one_meaning():
+    """Of what a run's report shows, and of what compares systems; a hatch is not enough."""
+    phases = [
+        plot_style.phase_style(phase, job).color
+        for phase in ("forward", "backward", "communication")
+        for job in range(8)
+    ]
+    jobs = [job_color(job) for job in range(8)]
+    causes = {
+        plot_style.cause_style(cause).color
+        for cause in DEPARTURES
+        if not cause.endswith("elsewhere")  # the same, with a hatch
+    }
+    states = [plot_style.FILLING, plot_style.PARTIAL, plot_style.HELD, plot_style.FREE]
+    of_run = [*set(phases) | set(jobs), *causes, *states, *plot_style.DIRECTIONS, plot_style.FAULT]
+    assert len(of_run) == len(set(of_run))
+    systems = [system.color for system in SYSTEMS.values()]
+    assert not set(systems) & {*jobs, *phases, *states, plot_style.FAULT}
 
 
 def test_memory_shares_fill_each_bar(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import shutil
 from dataclasses import replace
@@ -18,7 +19,7 @@ from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.run_summary import LENGTHS
 from testbed.analysis.figures import memory_figures, sweep_figures
 from testbed.analysis.report import report_command
-from testbed.analysis.style.plot_style import HATCHES, as_wide_as, series_styles
+from testbed.analysis.style.plot_style import COLUMN, LINES, PAGE, as_wide_as, series_styles
 from testbed.experiment.figure import Figure
 from testbed.results import SWEEP_FILE
 from testbed.results.schema import FIGURE_MEASURES
@@ -167,13 +168,80 @@ def test_a_variant_looks_the_same_in_every_figure():
     assert here["ATP (gap 0)"] == there["ATP (gap 0)"]
     assert len({style.hatch for style in there.values()}) == 4
     many = [(f"ESA (window {n})", "esa") for n in range(12)]
-    assert {style.hatch for style in series_styles(many).values()} == set(HATCHES)
+    assert len({style.hatch for style in series_styles(many).values()}) == 12
+    assert {style.line for style in series_styles(many).values()} == set(range(LINES))
 
 
-@pytest.mark.parametrize(("columns", "inches"), [(1, 3.5), (2, 7.1)])
-def test_figures_fit_the_columns_of_a_paper(drawn, tmp_path, columns, inches):
+def test_a_hatch_has_a_stroke_for_each_option():
+    both = "ATP (gap 0, release on_completion)"
+    named = ["ATP", "ATP (gap 0)", "ATP (release on_completion)", both]
+    plain, gap, release, mixed = series_styles([(name, "atp") for name in named]).values()
+    assert plain.hatch == ""
+    assert set(gap.hatch) == {"/"} and set(release.hatch) == {"."}
+    assert mixed.hatch == gap.hatch + release.hatch
+
+
+def _varied(drawn, key, x_label, values):
+    """A sweep of one system over a key: (text, number) of each point. All have the same run."""
+    sweep, _ = drawn
+    first = sweep.points[0]
+    points = [
+        replace(
+            first,
+            key=f"point{place}",
+            values={"system": first.values["system"], key: sweeps.Value(*value)},
+        )
+        for place, value in enumerate(values)
+    ]
+    declared = replace(sweep.figure, x=key, x_label=x_label)
+    made = replace(sweep, keys=("system", key), points=tuple(points), figure=declared)
+    return sweep_figures.measures(made, sweeps.frame(made))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "logarithmic"),
+    [
+        ((16, 32, 64, 128), True),
+        ((2, 4, 16), True),
+        ((2, 4), False),
+        ((2, 4, 6), False),
+        ((1, 10, 30), True),  # far apart
+    ],
+)
+def test_powers_of_two_stand_on_a_logarithmic_axis(drawn, numbers, logarithmic):
+    values = [(str(number), float(number)) for number in numbers]
+    axes = _varied(drawn, "memory.aggregators", "", values).axes[0]
+    assert (axes.get_xscale() == "log") == logarithmic
+    assert {label.get_rotation() for label in axes.get_xticklabels()} == {0}
+    assert [label.get_text() for label in axes.get_xticklabels()] == [text for text, _ in values]
+
+
+def test_crowded_ticks_stay_upright_and_do_not_touch(drawn):
+    values = [(f"{number} Gbit/s", number * 1e9) for number in range(1000, 1040)]
+    figure = _varied(drawn, "links.bandwidth", "rate", values)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    assert axes.get_xlabel() == "rate (Gbit/s)"  # said once
+    shown = [label for label in axes.get_xticklabels() if label.get_text()]
+    assert 2 < len(shown) < 40 and shown[0].get_text() == "1000"
+    boxes = [label.get_window_extent() for label in shown]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
+def test_bars_are_in_the_order_of_their_first_measure(folder):
+    sweep, frame = _as_bars(folder)
+    (first, *others) = sweep_chart_data.panels(sweep, frame.iloc[::-1])
+    means = [series.bars[0].estimate.mean for series in first.bars.series]
+    assert means == sorted(means)
+    assert all(panel.names == first.names for panel in others)
+    assert sweep_figures.measures(sweep, frame).get_supxlabel().endswith("interval, n = 3")
+
+
+@pytest.mark.parametrize(("inches"), [COLUMN, PAGE])
+def test_figures_fit_the_columns_of_a_paper(drawn, tmp_path, inches):
     sweep, frame = drawn
-    with as_wide_as(columns):
+    assert (COLUMN, PAGE) == (3.5, 7.2)
+    with as_wide_as(inches):
         assert sweep_figures.measures(sweep, frame).get_figwidth() == inches
         sweep_figures.draw(sweep, frame, tmp_path / "figures")
     with Image.open(tmp_path / "figures" / "drawn.png") as image:
@@ -250,7 +318,7 @@ def test_a_zero_stands_at_its_rank_on_a_wide_axis(folder):
     sweep = sweeps.read_sweep(folder)
     axes = sweep_figures.measures(sweep, sweeps.frame(sweep)).axes[0]
     assert list(axes.get_xticks()) == [0, 1, 2]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0 %", "0.01 %", "1 %"]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0", "0.01", "1"]
     assert list(axes.containers[0].lines[0].get_xdata()) == [0, 2]
 
 
@@ -281,7 +349,8 @@ def test_occupancy_has_a_panel_for_each_point(drawn):
     for axes, (title, _) in zip(used, runs, strict=True):
         above, below = axes.get_title(loc="left").splitlines()
         assert above == title and below.endswith("absorbed / s / aggregator")
-        assert [area.get_label() for area in axes.collections] == ["filling", "held", "free"]
+        bars = [container.get_label() for container in axes.containers]
+        assert bars == ["filling", "held", "free"]
 
 
 @pytest.mark.slow

@@ -76,6 +76,7 @@ def test_a_reader_hears_of_tables_charts_and_the_end(tmp_path):
     assert found["state"]["headline"] == "a run, 15 ms"
     names = {"topology", "timeline", "states-s1", "owners-s1", "pool-s1"}
     assert set(found["charts"]) == names
+    assert found["drawn"] == {"elapsed_ns": 15 * MS}
     assert found["end"] == {
         "how": "Finished.",
         "report": str(tmp_path / "report.html"),
@@ -97,7 +98,7 @@ def test_charts_grow_and_only_those_that_changed_are_told():
     LivePage.draw(page, 15 * MS, run.ports())
     charts.add(page.said["draw"])
     first = charts.changed()
-    bars = [trace for trace in first["timeline"]["data"] if trace["type"] == "bar"]
+    bars = [trace for trace in first["timeline"]["data"] if "base" in trace]
     # Forward and backward pass of each iteration, the wait between, and the first one's exchange.
     assert sum(len(trace["x"]) for trace in bars) == 6
     assert not charts.changed()
