@@ -136,6 +136,7 @@ _PLUGIN = Elsewhere(
     "tests/switch/packages/test_plugins.py::test_its_experiment_runs_and_every_value_is_right"
 )
 _TORCH = Elsewhere("tests/unit/traffic/test_generate.py::test_generated_equals_shipped")
+_SLURM = Elsewhere("tests/switch/sweeps/test_slurm_jobs.py::test_a_sweep_runs_as_jobs_and_goes_on")
 _DASK = Elsewhere(
     "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
 )
@@ -423,6 +424,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"pip install '?\./p4engine.*", _WHEEL),
     (r"pip install distributed", _DASK),
     (r"RUN sweep \S+ --dask \S+ --results \S+", _DASK),
+    (r"pip install submitit", _SLURM),
+    (
+        r"RUN mine\.yaml -v",
+        Elsewhere("tests/switch/cli/test_main.py::test_a_log_has_the_steps_and_in_detail_more"),
+    ),
+    (r"RUN sweep \S+ runtime=virtual --slurm \S+ --results \S+", _SLURM),
     (
         r"RUN sweep \S+ --points \S+ --results \S+",
         Elsewhere(
