@@ -203,7 +203,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/packages/test_plugins.py::test_the_version_lists_what_was_found"),
     ),
     (r"RUN (FILE|\S+\.yaml)( --pcap \S+)+", _CAPTURE),
-    (r"RUN trace results/first-2\* --slowest 1|RUN report results/first-2\* --details", _TOUR),
+    (r"RUN trace results/second-2\* --slowest 1|RUN report results/second-2\* --details", _TOUR),
     (
         r"RUN report results/<run> --perfetto",
         Elsewhere(
