@@ -220,7 +220,7 @@ def tint(color: str, white: float) -> str:
 
 def cause_style(cause: str) -> PlotStyle:
     """The style of a cause of packets to a PS (testbed.results.counters.DEPARTURES)."""
-    color = _CAUSE_COLORS[cause.removesuffix(_ELSEWHERE)]
+    color = _CAUSE_COLORS.get(cause.removesuffix(_ELSEWHERE), _NO_JOB)
     hatch = "///" if cause.endswith(_ELSEWHERE) else ""
     return PlotStyle(cause.replace("_", " "), color, "o", hatch)
 

@@ -424,6 +424,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"pip install '?\./p4engine.*", _WHEEL),
     (r"pip install distributed", _DASK),
     (r"RUN sweep \S+ --dask \S+ --results \S+", _DASK),
+    (
+        r"MODULE testbed\.traffic\.measure \w+ > \S+\.csv",
+        Elsewhere("tests/unit/traffic/test_measure.py::test_without_a_gpu_nothing_is_measured"),
+    ),
     (r"pip install submitit", _SLURM),
     (
         r"RUN mine\.yaml -v",

@@ -249,7 +249,9 @@ def test_a_long_timeline_shows_some_workers_of_every_job(tmp_path):
 def test_a_figure_is_drawn_once_for_each_file_and_looks_as_savefig_draws_it(tmp_path, monkeypatch):
     results = read(write_run(tmp_path))
     figure = figures.jct([results])
-    figure.savefig(tmp_path / "before.png", metadata={"Software": None})
+    said = json.dumps(figure_files.numbers(figure))
+    metadata = {"Software": None, "Description": said}
+    figure.savefig(tmp_path / "before.png", metadata=metadata)
     drawn, draw = [], Figure.draw
 
     def counted(self, renderer):
