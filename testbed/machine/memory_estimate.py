@@ -31,6 +31,7 @@ TIMES_BYTES = 250  # of a worker's iteration and tensor: its times, and the row 
 # a fragment's values three times over.
 MACHINE_BYTES = 256 << 10
 FRAGMENT_BYTES = 256
+LARGEST_FIXED = 4096  # fragments beyond which each more takes the same memory
 GIB = 1 << 30
 
 MachineBytes = Callable[["HostSpec"], int]
@@ -39,7 +40,7 @@ MachineBytes = Callable[["HostSpec"], int]
 def estimate_bytes(setup: Setup, machine_bytes: MachineBytes | None = None) -> int:
     """Estimate of the most memory that a run takes. machine_bytes: the bytes of each machine; by
     default small ones are made and measured."""
-    from testbed.setup.host_specs import job_specs
+    from testbed.setup.host_specs import with_members
 
     size_of = machine_bytes or _machine_bytes
 
@@ -48,7 +49,9 @@ def estimate_bytes(setup: Setup, machine_bytes: MachineBytes | None = None) -> i
     for number, job in enumerate(setup.listed):
         kind = job.model, job.command, job.scale, job.workers, job.iterations
         if kind not in found:
-            found[kind] = _job_bytes(job_specs(setup, _placed(setup, number)), size_of)
+            specs = with_members(setup, _placed(setup, number))
+            roles = [role for spec in specs for role in (spec, *spec.members)]
+            found[kind] = _job_bytes(roles, size_of)
         each.append(found[kind])
     if setup.platform.arrivals:  # not all of them at a time
         each = sorted(each)[-setup.platform.memory_parts :]
@@ -71,26 +74,30 @@ def _placed(setup: Setup, number: int) -> JobSetup:
     return start_job(setup, number, job.started(0, Placement.of(hosts, job.workers)), 0)
 
 
-def _job_bytes(specs: list[HostSpec], machine_bytes: MachineBytes) -> int:
-    """The memory of the machines of a job, and of their packets on the way."""
-    first, last = specs[0], specs[-1]
-    job, options = first.job, first.options
-    workers = [spec for spec in specs if spec.is_worker]
-    total = len(workers) * machine_bytes(first)
-    if not last.is_worker:
-        total += (len(specs) - len(workers)) * machine_bytes(last)
-    frame = max(FRAME_ROOM_BYTES, FRAME_COPIES * frame_bytes(job.values, job.bitmap_width))
-    total += len(workers) * options.window * frame
-    if job.program:
-        return total + len(workers) * PROGRAM_BYTES
-    return total + len(workers) * job.iterations * len(job.tensors) * TIMES_BYTES
+def _job_bytes(roles: list[HostSpec], machine_bytes: MachineBytes) -> int:
+    """The memory of the machines of a job's roles, and of their packets on the way."""
+    found: dict[tuple, int] = {}  # by kind: those of a communicator are alike
+    total = 0
+    for spec in roles:
+        job = spec.job
+        kind = job.number, spec.role
+        if kind not in found:
+            found[kind] = machine_bytes(spec)
+            if spec.is_worker:
+                frame = frame_bytes(job.values, job.bitmap_width)
+                found[kind] += spec.options.window * max(FRAME_ROOM_BYTES, FRAME_COPIES * frame)
+                times = job.iterations * len(job.tensors) * TIMES_BYTES
+                found[kind] += PROGRAM_BYTES if job.program else times
+        total += found[kind]
+    return total
 
 
 def _machine_bytes(spec: HostSpec) -> int:
     job = spec.job
     tensors = len(job.tensors)
-    one, two = (_bytes_with(spec, count) for count in (1, 2))
-    fragments = one + (two - one) * (job.fragments - tensors) // tensors
+    some = 1 + LARGEST_FIXED // tensors
+    few, more = (_bytes_with(spec, count) for count in (some, 2 * some))
+    fragments = few + (more - few) * (job.fragments - some * tensors) // (some * tensors)
     return fragments + _slot_bytes(spec) + _recorded_bytes(spec)
 
 

@@ -28,10 +28,10 @@ MILLION = 1_000_000
 
 def host_specs(setup: Setup) -> list[HostSpec]:
     """The specifications of all hosts: of each job the workers in order, then its servers."""
-    return [spec for job in setup.jobs.values() for spec in _with_members(setup, job)]
+    return [spec for job in setup.jobs.values() for spec in with_members(setup, job)]
 
 
-def _with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
+def with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
     """A job's hosts, each with its roles in the communicators of groups of the job's ranks; last
     those of parameter servers that only groups use."""
     specs = job_specs(setup, job)
@@ -90,7 +90,7 @@ def host_kinds(setup: Setup) -> list[HostSpec]:
         if source in seen:
             continue
         seen.add(source)
-        for spec in _with_members(setup, job):
+        for spec in with_members(setup, job):
             for role in (spec, *spec.members):
                 carries = role.program is not None and role.program.partners is not None
                 kind = role.role, type(role.options), role.is_worker and source, carries

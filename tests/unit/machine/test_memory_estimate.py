@@ -147,3 +147,32 @@ def test_jobs_that_come_and_go_count_as_many_as_run_at_once():
         return memory.estimate_bytes(set_up(load_text(text + arrivals))) - memory.BASE_BYTES
 
     assert extra(2) == 2 * extra(1)
+
+
+RANKS = """
+name: ranks
+runtime: virtual
+topology: {kind: star, hosts: 3}
+links: {bandwidth: 100 Gbit/s}
+system: %s
+%s
+values_per_packet: 256
+jobs:
+  - model: {transformer: llama2-7b, sequence: 4096, global_batch: 2, gpu: h100}
+    parallel: {dp: 2, sharding: zero1}
+    workers: 2
+    iterations: 1
+    scale: 0.05
+"""
+
+
+@pytest.mark.parametrize("system", ["esa", "switchml", "ring"])
+def test_the_machines_of_groups_of_ranks_count(system):
+    """A program of ranks has next to nothing in the machines of its hosts' own roles."""
+    setup = set_up(load_text(RANKS % (system, memory_line(system, 1024))))
+    specs = host_specs(setup)
+    own = sum(counted(new_machine(spec)) for spec in specs)
+    made = own + sum(counted(new_machine(role)) for spec in specs for role in spec.members)
+    assert own < made // 10
+    guessed = memory.estimate_bytes(setup) - memory.BASE_BYTES
+    assert made <= guessed <= 1.15 * made + (24 << 20)
