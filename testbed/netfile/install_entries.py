@@ -45,6 +45,8 @@ def install(name: str, settings: SwitchSettings, client: Any) -> None:
             group_number = FIRST_OF_SESSIONS + clone.session
             _call(where, client.multicast_group, group_number, members)
             _call(where, client.mirror_session, clone.session, None, group_number, length)
+    for number, port in enumerate(settings.loopback):
+        _call(f"switches.{name}.loopback[{number}]", client.port_loopback, port)
     commands = Commands(client)
     for number, line in enumerate(settings.commands):
         _call(f"switches.{name}.commands[{number}]", commands.run, line)

@@ -165,6 +165,11 @@ class SwitchSettings(Section):
     priority_queues: Annotated[int, Whole(1, 256)] = Field(
         default=1, description="Egress queues of each port, one per `priority` of packets."
     )
+    loopback: tuple[Annotated[int, Whole(0, LARGEST_PORT)], ...] = Field(
+        default=(),
+        description="Ports whose packets come back into ingress; of programs for tna. They need no"
+        " link.",
+    )
     p4runtime: Annotated[int, Whole(1, 65535)] | None = Field(
         default=None, description="Serve P4Runtime at this port of 127.0.0.1."
     )

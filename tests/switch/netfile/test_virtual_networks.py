@@ -590,3 +590,20 @@ def test_a_rate_that_no_gap_divides_is_exact(tmp_path):
     )
     _, found = run_text(tmp_path, star(MARKING, 2, more))
     assert flow(found, "a")["sent"] == 37_500 and flow(found, "b")["sent"] == 70_000
+
+
+def test_what_leaves_a_port_in_loopback_mode_comes_back(tmp_path):
+    more = (
+        "virtual: {duration: 10 us}\n"
+        "flows: [{name: f, from: h1, to: h2, packet_rate: 1e6, size: 100 B}]\n"
+    )
+    text = star(str(DATA / "l3_tna.p4"), 2, more, params=", mac: '08:00:00:00:00:%02d'")
+    text = text.replace("params: {port: 2,", "params: {port: 9,")
+    _, found = run_text(tmp_path, text)
+    assert [row["cause"] for row in found["drops"]] == ["port does not exist"]
+    looped = text.replace("      entries:", "      loopback: [9]\n      entries:")
+    _, found = run_text(tmp_path, looped)
+    [drops] = found["drops"]  # without end, until it is stopped
+    assert drops["cause"] == "too many passes" and drops["packets"] == 10
+    with pytest.raises(UserError, match=r"s1.loopback\[0\]: loopback mode of port 9, which only"):
+        built(tmp_path, star(MARKING, 2, switch="loopback: [9]"))
