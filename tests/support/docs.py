@@ -333,6 +333,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         ),
     ),
     (
+        r"PYTHON examples/published/make_network\.py .+|RUN switchml\.yaml",
+        Elsewhere(
+            "tests/switch/netfile/test_published.py::test_the_printed_file_is_a_sound_network_file"
+        ),
+    ),
+    (
         r"RUN examples/incast/incast\.yaml( --json --no-report| --pcap s1:3)?",
         Elsewhere(
             "tests/switch/netfile/test_virtual_networks.py"
