@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from testbed.analysis.data.sweep_data import Sweep
 
 FILE = ".drawn.json"  # in the sweep's folder
+POINT_PAGES = ("report.html", "report.txt")
 
 
 def drawn(sweep: Sweep, frame: pd.DataFrame) -> list[Path]:
@@ -55,15 +56,17 @@ def _note(sweep: Sweep, frame: pd.DataFrame, paths: Iterable[Path]) -> dict[str,
 
 
 def _made_from(sweep: Sweep, frame: pd.DataFrame) -> str:
-    """A hash of all that figures and page depend on: the points and their runs (whose content stays
-    as it is once they have ended), their numbers, the width of figures, and the code."""
+    """A hash of all that figures and page depend on: the points, their runs (whose content stays as
+    it is once they have ended) and these runs' pages, their numbers, the width of figures, and the
+    code."""
     content = [_code(), repr(plot_style.width_of(0.0)), sweep.name, repr(sweep.keys)]
     content += [repr(sweep.figure), repr(sweep.axis), frame.to_csv(index=False)]
     for point in sweep.points:
         content += [point.key, point.system, repr(point.values)]
         if (results := point.results) is not None:
             told = (results.state, results.fidelity, results.reasons, results.notice)
-            content.append(f"{results.folder.name} {told!r}")
+            pages = [(results.folder / name).exists() for name in POINT_PAGES]  # it has links to
+            content.append(f"{results.folder.name} {told!r} {pages}")
     return hashlib.sha256("\0".join(content).encode()).hexdigest()
 
 
