@@ -127,11 +127,12 @@ class PythonHost:
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
     def results(self) -> dict[str, Any]:
-        """What the class tells at the end, as JSON can say it. Raises RunError."""
+        """What the class tells at the end. Raises RunError, also for what JSON cannot say."""
         if not hasattr(self._object, "results"):
             return {}
         try:
-            found: dict[str, Any] = json.loads(json.dumps(dict(self._object.results())))
+            found = dict(self._object.results())
+            json.dumps(found)
             return found
         except Exception as error:
             raise RunError(f"{self._title}: results: {place_of(error)}") from None

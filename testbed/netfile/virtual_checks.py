@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from testbed.netfile.virtual_plan import given
 from testbed.netfile.virtual_run import VirtualRun, read
 from testbed.netfile.virtual_schema import CONDITIONS, condition
 
-COLUMNS = {
+COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "throughput": ("throughput_bps", units.rate),
     "loss": ("loss", units.share),
     "least": ("min_ns", units.time),

@@ -376,6 +376,13 @@ def test_an_error_of_a_class_names_its_place(tmp_path, body, words):
         run_text(tmp_path, with_class(tmp_path, body))
 
 
+def test_results_that_are_no_json_are_an_error(tmp_path):
+    body = "        self.seen = 0\n    def results(self):\n        return {'hosts': {1, 2}}\n"
+    run, _ = run_text(tmp_path, with_class(tmp_path, body))
+    with pytest.raises(RunError, match="host h1, host.py:Own: results: .*set is not JSON"):
+        run.network.classes["h1"].results()
+
+
 def test_a_frame_that_outgrows_its_room_is_an_error(tmp_path):
     text = LINE.replace("duration: 200 us", "duration: 10 us, longest_frame: 1250 B")
     (tmp_path / "collector.py").write_text(COLLECTOR)
