@@ -167,10 +167,11 @@ def strangers(job: Job) -> list[tuple[str, Packet]]:
 
 @LAB.check(10, "Without losses every sum is right, for every order of the workers")
 def lossless(t: Bench) -> None:
-    for case, job in (
-        ("the first fragment has number 0", start(t, first=0)),
-        ("the first fragment has another number", start(t)),
+    for case, first in (
+        ("the first fragment has number 0", 0),
+        ("the first fragment has another number", None),
     ):
+        job = start(t, first=first)  # on a network one switch takes the place of the other
         for t.case, packet in strangers(job):
             job.switch.expect(job.ports[0], packet, {}, "this is no gradient of the job's")
         t.case = case
