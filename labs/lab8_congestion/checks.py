@@ -21,7 +21,7 @@ LAB = Lab(
     defines={"VALUES": VALUES},
 )
 HOSTS = (6, 7, SERVER_PORT)
-SLOW_BPS = 50_000  # a packet takes 15 ms: on a network, too, all come before the second leaves
+SLOW_BPS = 20_000  # a packet takes 38 ms: on a network, too, all come before the second leaves
 
 
 def draw_threshold(t: Bench) -> int:
