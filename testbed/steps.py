@@ -98,8 +98,9 @@ def step(console: Console | None, text: str | Callable[[], str]) -> Iterator[Non
         with _shown(console, text):
             yield
     finally:
-        said = text if isinstance(text, str) else text()
-        _log.info("%s: %.3f s", said, time.monotonic() - began)
+        if _log.isEnabledFor(logging.INFO):
+            said = text if isinstance(text, str) else text()
+            _log.info("%s: %.3f s", said, time.monotonic() - began)
 
 
 @contextlib.contextmanager

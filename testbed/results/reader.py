@@ -238,12 +238,15 @@ def _rows(table: Table, path: Path) -> pa.Table:
     import pyarrow.compute as compute
     import pyarrow.parquet as parquet
 
-    texts = [column.name for column in table.columns if column.dtype == "string"]
+    texts = {column.name for column in table.columns if column.dtype == "string"}
     try:
         with opened(path, MAX_TABLE_BYTES) as file:
+            metadata = parquet.read_metadata(file)
+            _require_small(path, _least_bytes(metadata))
+            file.seek(0)
             # One file, no data set: not `read_table`, which imports the data set machinery.
-            stored = parquet.ParquetFile(file, read_dictionary=texts)
-            _require_small(path, _least_bytes(stored.metadata))
+            here = sorted(texts.intersection(metadata.schema.names))
+            stored = parquet.ParquetFile(file, metadata=metadata, read_dictionary=here)
             rows = stored.read()
         for number, column in enumerate(rows.columns):
             if not pa.types.is_dictionary(column.type):

@@ -140,6 +140,7 @@ _SLURM = Elsewhere("tests/switch/sweeps/test_slurm_jobs.py::test_a_sweep_runs_as
 _DASK = Elsewhere(
     "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
 )
+_LAB_MUTANTS = Elsewhere("tests/unit/labs/test_lab_mutants.py::test_a_campaign_goes_on")
 _CHAOS = Elsewhere("tests/network/emulate/test_chaos.py::test_an_event_breaks_no_invariant")
 _BENCH = Elsewhere("tests/network/alone/test_bench.py::test_runs")
 _BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
@@ -364,6 +365,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (r"p4c-bm2-ss .+", _BMV2),
     (r"MODULE tests\.bmv2.*", _BMV2),
+    (r"MODULE tests\.support\.mutants\.labs \d+ --results \S+", _LAB_MUTANTS),
     (r"MODULE tests\.support\.chaos( --\w+ \S+)+", _CHAOS),
     (
         r"MODULE tests\.support\.broken_files \d+ --seed \d+( --guided)?",

@@ -209,6 +209,19 @@ def test_units_stand_in_the_files(tmp_path):
     assert not schema.field("host").nullable
 
 
+def test_columns_that_were_added_since_are_null(tmp_path):
+    """Results of an earlier version are read: numbers and words."""
+    folder = write_run(tmp_path)
+    path = folder / "tables" / "jobs.parquet"
+    stored = parquet.read_table(path)
+    parquet.write_table(stored.drop_columns(["fallback", "gpu", "batch"]), path)
+    jobs = read(folder).jobs
+    assert jobs[["fallback", "gpu", "batch"]].isna().all(axis=None)
+    parquet.write_table(stored.drop_columns(["name"]), path)
+    with pytest.raises(UserError, match="has no column name: it is from another version"):
+        _ = read(folder).jobs
+
+
 def test_a_table_for_which_there_is_no_memory_is_not_damaged(tmp_path, monkeypatch):
     results = read(write_run(tmp_path))
 
