@@ -17,7 +17,7 @@ def test_the_first_sentence_says_what_in_network_aggregation_is():
         assert word in " ".join(sentence.split())
 
 
-@pytest.mark.parametrize("system", ["ESA", "ATP", "SwitchML", "GRID"])
+@pytest.mark.parametrize("system", ["ESA", "ATP", "A2TP", "SwitchML", "GRID", "tree"])
 def test_each_system_has_its_paper_by_title(system):
     (row,) = re.findall(rf"^\| {system} \| (.*) \|$", FIRST, re.MULTILINE)
     for title, address in re.findall(r"\[(.*?)\]\((.*?)\)", row):
