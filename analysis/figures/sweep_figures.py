@@ -145,9 +145,10 @@ def measures(
         _break_titles(figure, titles, in_a_row)
     else:
         shapes, said = _legend(all_axes, shown[0].names)
-        fit = int(_LETTERS * figure.get_figwidth() / (6 + max(map(len, said))))
-        columns = max(1, min(len(said), in_a_row, fit))
-        figure.legend(shapes, said, loc="outside upper center", ncols=columns)
+        if said:  # a single series has no name: nothing but the axis is varied
+            fit = int(_LETTERS * figure.get_figwidth() / (6 + max(map(len, said))))
+            columns = max(1, min(len(said), in_a_row, fit))
+            figure.legend(shapes, said, loc="outside upper center", ncols=columns)
     if shown[0].axis is not None:
         _clear_ticks(figure, all_axes, shown[0].axis)
     return figure

@@ -200,7 +200,8 @@ def _counted(texts: list[str]) -> str:
 
 def system_titles(points: Iterable[Point]) -> dict[str, str]:
     """The name of each varied value of the key `system` in a legend, by what `shown` gives for it:
-    without the options that all values of the same system have in common."""
+    without the options that all values of the same system have in common; and without those of the
+    first one that some of them share, if the others name another value."""
     variants: dict[str, dict[str, dict]] = {}
     for point in points:
         value = point.values.get("system")
@@ -215,8 +216,19 @@ def system_titles(points: Iterable[Point]) -> dict[str, str]:
             for key, part in options.items()
             if key == "name" or any(each.get(key) != part for each in same.values())
         }
+        first, *others = same.values()
+        usual = {
+            key: part
+            for key, part in first.items()
+            if key != "name"
+            and all(key in each for each in others)
+            and any(each[key] == part for each in others)
+        }
         for text, options in same.items():
-            titles[text] = shown({key: part for key, part in options.items() if key in kept})
+            said = {
+                key: part for key, part in options.items() if key in kept and usual.get(key) != part
+            }
+            titles[text] = shown(said)
     return titles
 
 

@@ -88,13 +88,15 @@ class Platform:
         return self.directions[index]
 
     def of_algorithm(self, name: str) -> Platform:
-        """The same network with an algorithm of hosts as its system; "": as it is."""
+        """The same network with an algorithm of hosts as its system; "": as it is. Hosts pass on
+        sums of some workers, which have no room in 16 bits."""
         if not name:
             return self
         system = SYSTEMS[name]
         options = system.option_model(name=name)
+        scheme = self.algorithms[name]
         return replace(
-            self, system=system, scheme=self.algorithms[name], options=options, aggregators=0
+            self, system=system, scheme=scheme, options=options, aggregators=0, value_bits=32
         )
 
     @property

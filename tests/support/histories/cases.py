@@ -150,7 +150,9 @@ def patient(system: str) -> dict[str, object]:
     An aggregator that ages may lose a sum that is merely late. GRID's published reaction to a
     collision may let two workers wait for each other's aggregators, until a timer ends it
     (docs/grid-switches.md); the safe one may not."""
-    pool = {"reminder": "true", "max_age": "none"} if system in ("esa", "atp", "grid") else {}
+    pool = (
+        {"reminder": "true", "max_age": "none"} if system in ("esa", "atp", "a2tp", "grid") else {}
+    )
     safe = {"collision": "server"} if system == "grid" else {}
     return {"timeout": "20 s", **pool, **safe}
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.experiment import Experiment, load_text
+from testbed.systems import SYSTEMS as SYSTEM_ENTRIES
 from tests.support.experiments import setup_of
 from tests.support.matrix import first_of
 from tests.support.ranks import Ranks, text
@@ -52,7 +53,7 @@ def test_all_groups_of_a_mesh_are_exact_under_losses(system, tmp_path):
     assert job["exact"] and job["retransmissions"] > 0
     for rank in range(8):
         rows = [row for row in tables["collectives"] if row["worker"] == rank]
-        assert {row["route"] for row in rows} == {"system"}
+        assert {row["route"] for row in rows} == {SYSTEM_ENTRIES[system].algorithm or "system"}
         tensor = f"{rank - rank % 2} {rank - rank % 2 + 1}"
         data = " ".join(str(each) for each in range(rank % 2, 8, 2))
         found = {(row["communicator"], row["collective"], row["dtype"]): row for row in rows}
@@ -65,7 +66,9 @@ def test_all_groups_of_a_mesh_are_exact_under_losses(system, tmp_path):
             (data, "broadcast", ""): (3, 2331),
             ("all", "barrier", ""): (3, 0),
         }
-        assert all(row["time_ns"] > 0 for row in rows)
+        # Where hosts add up, one that only gives has nothing to wait for.
+        gives = {"reduce", "broadcast"} if SYSTEM_ENTRIES[system].algorithm else set()
+        assert all(row["time_ns"] > 0 or row["collective"] in gives for row in rows)
 
 
 SHARES = {  # of the bytes of an array, that a rank of four sends and gets

@@ -340,6 +340,15 @@ def test_values_are_in_their_units_and_far_apart_on_a_logarithmic_axis(drawn):
     assert jct.logarithmic
 
 
+def test_a_single_series_needs_no_legend(drawn):
+    """Only a number is varied, so the series has no name."""
+    sweep, frame = drawn
+    points = [replace(p, values={"jobs": p.values["jobs"]}) for p in sweep.points[:2]]
+    alone = replace(sweep, points=tuple(points), keys=("jobs",), figure=None)
+    figure = sweep_figures.measures(alone, sweeps.frame(alone))
+    assert not figure.legends and figure.axes[0].lines
+
+
 def test_occupancy_has_a_panel_for_each_point(drawn):
     sweep, _ = drawn
     runs = [(point.series(), point.results) for point in sweep.points if point.finished]

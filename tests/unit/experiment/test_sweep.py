@@ -11,7 +11,9 @@ from testbed.cli.commands.show import show_command
 from testbed.errors import UserError
 from testbed.experiment import load
 from testbed.experiment.sweep import is_sweep, load_sweep, number_of, shown, system_titles
+from testbed.systems import SYSTEMS
 from tests.support.experiments import BASE
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -196,6 +198,32 @@ def test_lists_of_jobs_are_counted_in_words_and_as_a_number():
     assert shown([1, 1, 1, 1]) == "[4 x 1]" and shown([1, 2, 1]) == "[1, 2, 1]"
     assert number_of([job, job, {"model": "gpt2"}]) == 3
     assert number_of([1, 2]) is None and number_of([]) is None
+
+
+def test_legends_leave_out_what_the_first_variant_shares_with_others(sweep_of):
+    """Where all name the option: `against: ESA` is then the first one."""
+    sweep = sweep_of(
+        "system:\n  - {name: esa, order: front}\n  - {name: esa, order: front, window: 64}\n"
+        "  - {name: esa, order: fifo}\n  - {name: atp, window: 64}\n  - {name: atp, window: 128}"
+    )
+    assert list(system_titles(sweep.points).values()) == [
+        "esa",
+        "esa (window 64)",
+        "esa (order fifo)",
+        "atp (window 64)",
+        "atp (window 128)",
+    ]
+
+
+def test_the_figures_of_the_docs_compare_with_a_series_that_they_have():
+    for path in sorted((ROOT / "experiments" / "figures").glob("*.yaml")):
+        sweep = load_sweep(path)
+        if "jct_ratio" in sweep.figure.panels:
+            names = {
+                SYSTEMS[text.split()[0]].title + text.removeprefix(text.split()[0])
+                for text in system_titles(sweep.points).values()
+            }
+            assert sweep.figure.against in names, path.name
 
 
 def test_legends_leave_out_what_all_variants_of_a_system_share(sweep_of):
