@@ -34,7 +34,7 @@ MISTAKES = [
         "exponents of large numbers alone",
         "gradients are mostly below 1, and their exponents negative",
         (("np.clip(exponent, NO_VALUE, 127)", "np.clip(exponent, 0, 127)"),),
-        frozenset({"exact", "packed", "feedback", "equal"}),
+        frozenset({"exact", "packed", "feedback", "equal", "outlier"}),
     ),
     Mistake(
         "fields without a sign",
