@@ -209,7 +209,7 @@ def test_sums_are_right_beside_a_job_that_replays(tmp_path):
 
 GROUP_SYSTEMS = ["esa"] + [
     pytest.param(name, marks=pytest.mark.slow)
-    for name in ("atp", "switchml", "{name: tree, mode: quotas}", "grid", "ps", "ring")
+    for name in ("atp", "switchml", "tree, mode: quotas", "grid", "ps", "ring")
 ]
 
 
