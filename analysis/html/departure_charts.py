@@ -52,17 +52,7 @@ def causes(results: Results) -> Chart | None:
             "showgrid": False,
             "autorange": "reversed",
         },
-        shapes=[
-            {
-                "type": "line",
-                "x0": 1,
-                "x1": 1,
-                "y0": 0,
-                "y1": 1,
-                "yref": "paper",
-                "line": {"color": "#222", "width": 1, "dash": "dot"},
-            }
-        ],
+        shapes=[parts.vertical_line(1)],
     )
     left_out = jobs_left_out(results.jobs)
     return Chart(

@@ -39,17 +39,7 @@ def ps_packets(per_job: pd.DataFrame) -> Chart | None:
         units.ratio,
         _note(per_job),
     )
-    chart.spec["layout"]["shapes"] = [
-        {
-            "type": "line",
-            "x0": 1,
-            "x1": 1,
-            "y0": 0,
-            "y1": 1,
-            "yref": "paper",
-            "line": {"color": "#222", "width": 1, "dash": "dot"},
-        }
-    ]
+    chart.spec["layout"]["shapes"] = [parts.vertical_line(1)]
     return chart
 
 

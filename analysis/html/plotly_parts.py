@@ -96,6 +96,12 @@ def align(charts: Iterable[Chart], end_ns: float) -> None:
         layout["margin"] = layout["margin"] | {"l": left}
 
 
+def vertical_line(x: float) -> dict[str, Any]:
+    """A dotted line over the whole height, at the value to compare with."""
+    line = {"color": "#222", "width": 1, "dash": "dot"}
+    return {"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": line}
+
+
 def numbers(values: Iterable[Any], digits: int = DIGITS) -> list[float | int | None]:
     """Values as short as `digits` significant digits allow; null where unknown."""
     column = pd.Series(values).astype("float64").to_numpy()

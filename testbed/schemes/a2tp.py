@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
-from testbed.protocols.host_spec import HostSpec
 from testbed.schemes.atp import Atp
 
 
 class A2tp(Atp):
     """A2TP."""
 
-    def machine(self, spec: HostSpec) -> Any:
+    def hosts(self) -> ModuleType:
         from testbed.protocols import a2tp
-        from testbed.workload import fixed_point, servers, worker
 
-        if spec.is_worker:
-            made = a2tp.new_worker(spec, *fixed_point.or_gradients(spec))
-            return worker.worker_machine(made, spec)
-        return servers.pool_machine(a2tp.new_server(spec))
+        return a2tp
 
 
 SCHEME = A2tp()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
@@ -30,13 +31,19 @@ class Atp(PoolScheme):
         return self.pool_options(setup, job, options.index, positions=positions)
 
     def machine(self, spec: HostSpec) -> Any:
-        from testbed.protocols import atp
         from testbed.workload import fixed_point, servers, worker
 
+        hosts = self.hosts()
         if spec.is_worker:
-            made = atp.new_worker(spec, *fixed_point.or_gradients(spec))
+            made = hosts.new_worker(spec, *fixed_point.or_gradients(spec))
             return worker.worker_machine(made, spec)
-        return servers.pool_machine(atp.new_server(spec))
+        return servers.pool_machine(hosts.new_server(spec))
+
+    def hosts(self) -> ModuleType:
+        """The protocol of workers and servers."""
+        from testbed.protocols import atp
+
+        return atp
 
 
 SCHEME = Atp()
