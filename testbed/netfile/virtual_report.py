@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from testbed.analysis.html import html_page as page
+from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.style import plot_style, units
 from testbed.netfile.virtual_checks import Outcome
-from testbed.netfile.virtual_results import printed, save
-from testbed.text_table import Table
+from testbed.netfile.virtual_results import printed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 Rows = list[dict[str, Any]]
 MOST_LINES = 8  # in a figure; those with the most
-HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
-<style>body{{font:15px sans-serif;max-width:60em;margin:2em auto;padding:0 1em}}
-table{{border-collapse:collapse;margin:1em 0}}td,th{{padding:.2em .7em;text-align:right}}
-th{{border-bottom:1px solid #999}}td:first-child,th:first-child{{text-align:left}}
-img{{max-width:100%}}</style><h1>{title}</h1>
-"""
+
+
+class Lines(NamedTuple):
+    """Series over time: `values` by name, in the order of `times_ns`."""
+
+    name: str
+    title: str
+    unit: str
+    times_ns: list[int]
+    values: dict[str, list[Any]]
 
 
 def write_report(
@@ -34,37 +38,33 @@ def write_report(
 
     from testbed.analysis.figures.figure_files import save as save_figure
 
-    pictures = []
+    drawn = [each for each in (_queues(run), _throughput(tables["throughput"])) if each.values]
     with matplotlib.rc_context(plot_style.RC):
-        drawn = {"queues": _queues(run), "throughput": _throughput(tables["throughput"])}
-        for name, figure in drawn.items():
-            if figure is not None:
-                pictures.append(save_figure(figure, folder / f"{name}.png")[0].name)
-    title = html.escape(run.network.plan.name)
-    parts = [HEAD.format(title=title)]
-    if outcomes:
-        items = "".join(
-            f"<li>{'ok' if each.holds else '<b>FAILED</b>'}: {html.escape(each.what)}"
-            f" (found {html.escape(each.found)})</li>"
-            for each in outcomes
+        for each in drawn:
+            save_figure(_figure(each), folder / f"{each.name}.png")
+    page.write(_page(run, tables, outcomes, drawn), folder / "report.html")
+
+
+def _page(
+    run: VirtualRun, tables: dict[str, Rows], outcomes: list[Outcome], drawn: list[Lines]
+) -> page.Page:
+    checks = [
+        page.Paragraph(
+            f"{'ok' if each.holds else 'FAILED'}: {each.what} (found {each.found})",
+            "good" if each.holds else "bad",
         )
-        parts.append(f"<ul>{items}</ul>")
-    parts += [_table(table) for table in printed(run, tables)]
-    parts += [f'<p><img src="{name}" alt="{name[:-4]} over time"></p>' for name in pictures]
-    save(folder / "report.html", "\n".join(parts) + "\n")
-
-
-def _table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(each.heading)}</th>" for each in table.columns)
-    rows = [
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in table.cells(row)) + "</tr>"
-        for row in table.rows
+        for each in outcomes
     ]
-    title = html.escape(table.title)
-    return f"<h2>{title}</h2><table><tr>{head}</tr>{''.join(rows)}</table>"
+    sections = [page.Section("checks", "Checks", checks)] if checks else []
+    if drawn:
+        charts = [_chart(each) for each in drawn]
+        sections.append(page.Section("time", "Over time", charts))
+    for table in printed(run, tables):
+        sections.append(page.Section(table.name, table.title, [page.TableView(table)]))
+    return page.Page(run.network.plan.name, "A network in virtual time", sections)
 
 
-def _queues(run: VirtualRun) -> Figure | None:
+def _queues(run: VirtualRun) -> Lines:
     """Packets that wait, of the fullest ports."""
     looks = run.looks
     found = {key: depths for key, depths in looks.queues.items() if any(depths)}
@@ -73,10 +73,10 @@ def _queues(run: VirtualRun) -> Figure | None:
     for switch, port, direction in chosen:
         ahead = "" if direction == "egress" else "to "
         series[f"{ahead}{switch}-p{port}"] = found[switch, port, direction]
-    return _lines(looks.times_ns, series, "packets in the queue") if series else None
+    return Lines("queues", "Packets in the queue", "", list(looks.times_ns), series)
 
 
-def _throughput(rows: Rows) -> Figure | None:
+def _throughput(rows: Rows) -> Lines:
     """What arrives, of the fastest flows."""
     found: dict[str, list[float]] = {}
     times: dict[int, None] = {}
@@ -85,20 +85,51 @@ def _throughput(rows: Rows) -> Figure | None:
         times[row["time_ns"]] = None
     chosen = sorted(found, key=lambda name: (-sum(found[name]), name))[:MOST_LINES]
     series = {name: found[name] for name in chosen}
-    return _lines(list(times), series, "throughput, Gbit/s") if series else None
+    return Lines("throughput", "Throughput", "Gbit/s", list(times), series)
 
 
-def _lines(times_ns: list[int], series: dict[str, list[Any]], label: str) -> Figure:
+def _label(lines: Lines) -> str:
+    return f"{lines.title}, {lines.unit}" if lines.unit else lines.title
+
+
+def _color(number: int) -> str:
+    return plot_style.JOB_COLORS[number % len(plot_style.JOB_COLORS)]
+
+
+def _figure(lines: Lines) -> Figure:
     from testbed.analysis.figures.figure_files import new_figure
 
     figure = new_figure(plot_style.PAGE, 2.6)
     axes = figure.subplots()
-    scale, unit = units.time_unit(times_ns[-1])
-    for number, (name, values) in enumerate(series.items()):
-        color = plot_style.JOB_COLORS[number % len(plot_style.JOB_COLORS)]
-        axes.plot([each / scale for each in times_ns], values, color=color, label=name, lw=0.8)
+    scale, unit = units.time_unit(lines.times_ns[-1])
+    times = [each / scale for each in lines.times_ns]
+    for number, (name, values) in enumerate(lines.values.items()):
+        axes.plot(times, values, color=_color(number), label=name, lw=0.8)
     axes.set_xlabel(f"time, {unit}")
-    axes.set_ylabel(label)
+    axes.set_ylabel(_label(lines))
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper right")
     return figure
+
+
+def _chart(lines: Lines) -> page.Chart:
+    times = parts.seconds(lines.times_ns)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name,
+            "x": times,
+            "y": parts.numbers(values),
+            "line": {"color": _color(number), "width": 1.5},
+        }
+        for number, (name, values) in enumerate(lines.values.items())
+    ]
+    layout = parts.layout(
+        xaxis=parts.time_axis(times[-1]),
+        yaxis={"text": _label(lines), "rangemode": "tozero"},
+        showlegend=True,
+    )
+    text = f"A line for each of the {len(traces)} with the most."
+    spec = {"data": traces, "layout": layout}
+    return page.Chart(lines.name, lines.title, spec, text, over_time=True)
