@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.errors import RunError, UserError
+from testbed.labs.classes import commands as classes
 from testbed.labs.grader.course import Course, read_course
 from testbed.labs.grader.grade import Outcome, grade
 from testbed.labs.grader.lab import find_lab, lab_names
@@ -93,6 +94,8 @@ def _parser() -> argparse.ArgumentParser:
     many.add_argument("--course", type=Path, metavar="FILE", help=rules)
     _add_seed(many)
     many.add_argument("--jobs", type=int, default=1, help="submissions at a time (default 1)")
+
+    classes.add_parser(commands)
 
     ranks = commands.add_parser("league", help="a table of submissions by score")
     ranks.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
@@ -200,6 +203,11 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
         raise UserError(f"--jobs {arguments.jobs}: at least one submission at a time")
     lab = find_lab(arguments.lab) if arguments.lab else None
     course = read_course(arguments.course) if arguments.course else Course()
+    if course.for_a_class:
+        raise UserError(
+            f"{arguments.course}: {course.for_a_class}: this needs the list of the students; make a"
+            " class (python -m labs class new), or leave it out"
+        )
     found = submissions(arguments.folder, lab)
     unknown = {each[1].name for each in found if not course.includes(each[1])}
     if unknown:
@@ -333,6 +341,7 @@ COMMANDS = {
     "start": _start,
     "grade": _grade,
     "mark": _mark,
+    "class": classes.run,
     "league": _league,
     "pairs": _pairs,
     "jplag": _jplag,

@@ -1,15 +1,18 @@
 """A course in one file: which labs it has, what they count, and until when they can be handed in.
 
     secret: secret.txt            # class secret of hidden seeds; a path beside this file
-    late: {percent_per_day: 10, days: 3}
+    late: {percent_per_day: 10, days: 3, free: 2}
     labs:
       lab1_forwarding: {points: 10, deadline: 2026-11-30 23:59}
-      lab2_aggregation: {points: 15, deadline: 2026-12-14 23:59}
+      lab2_aggregation: {points: 12, questions: 3, deadline: 2026-12-14 23:59}
 
-The tests of a lab have 80 points. `points` is what they count for in the course. Times are local.
-What is handed in after the deadline loses `percent_per_day` for each day that has begun, and all
-points after `days`. Without `late`, lateness is told and costs nothing. A submission was handed in
-when the newest of its files was last written.
+The tests of a lab have 80 points, its questions 20. `points` and `questions` are what they count
+for in the course; without `questions`, a quarter of the tests. Times are local. What is handed in
+after the deadline loses `percent_per_day` for each day that has begun, and all points after `days`.
+Each student has `free` late days for all labs together that cost nothing. Without `late`, lateness
+is told and costs nothing. A submission was handed in when the newest of its files was last written.
+
+Questions and free days need the list of the students (labs/classes).
 """
 
 from __future__ import annotations
@@ -26,14 +29,17 @@ from testbed.labs.grader.lab import Lab, find_lab
 from testbed.labs.grader.seeds import read_secret
 
 DAY_S = 86400
+QUESTION_POINTS = 20.0  # of a lab
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings of one lab. `points`: for all tests; None: as many as they have."""
+    """The settings of one lab. `points`: for all tests; None: as many as they have. `questions`:
+    for all questions; None: in proportion to the tests."""
 
     points: float | None = None
     deadline: datetime | None = None
+    questions: float | None = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,15 @@ class Course:
     secret: bytes = b""
     percent_per_day: float = 0.0
     days: float = math.inf
+    free_days: int = 0
+
+    @property
+    def for_a_class(self) -> str:
+        """A setting that needs the list of the students; "": there is none."""
+        if self.free_days:
+            return "late: free"
+        named = (name for name, rules in self.labs.items() if rules.questions is not None)
+        return next((f"{name}: questions" for name in named), "")
 
     def includes(self, lab: Lab) -> bool:
         return not self.labs or lab.name in self.labs
@@ -53,19 +68,39 @@ class Course:
         rules = self.labs.get(lab.name, Rules())
         return lab.points if rules.points is None else rules.points
 
+    def most_questions(self, lab: Lab) -> float:
+        """Points of a lab whose questions are all answered well."""
+        points = self.labs.get(lab.name, Rules()).questions
+        in_proportion = self.most(lab) / lab.points * QUESTION_POINTS if lab.points else 0.0
+        return in_proportion if points is None else points
+
+    def deadline(self, lab: Lab) -> datetime | None:
+        return self.labs.get(lab.name, Rules()).deadline
+
     def late_days(self, lab: Lab, folder: Path) -> int:
         """Days that have begun after the deadline; 0: in time."""
-        deadline = self.labs.get(lab.name, Rules()).deadline
-        times = [p.stat().st_mtime for n in lab.hand_in if (p := folder / n).is_file()]
-        if deadline is None or not times:
-            return 0
-        return max(0, math.ceil((max(times) - deadline.timestamp()) / DAY_S))
+        return days_late(handed_in_at(lab, folder), self.deadline(lab))
 
-    def points(self, lab: Lab, tests: float, late_days: int) -> float:
-        """The points of a submission, from those of its tests."""
+    def points(self, lab: Lab, tests: float, late_days: int, questions: float = 0.0) -> float:
+        """The points of a submission, from those of its tests and of its questions."""
         kept = 0.0 if late_days > self.days else 1 - self.percent_per_day / 100 * late_days
         share = tests / lab.points if lab.points else 0.0
-        return round(share * self.most(lab) * max(0.0, kept), 2)
+        both = share * self.most(lab) + questions / QUESTION_POINTS * self.most_questions(lab)
+        return round(both * max(0.0, kept), 2)
+
+
+def handed_in_at(lab: Lab, folder: Path) -> float | None:
+    """When the newest file of a submission was last written, in seconds since 1970; None: there is
+    none of its files."""
+    times = [p.stat().st_mtime for n in lab.hand_in if (p := folder / n).is_file()]
+    return max(times, default=None)
+
+
+def days_late(handed_in: float | None, deadline: datetime | None) -> int:
+    """Days that have begun after the deadline; 0: in time."""
+    if deadline is None or handed_in is None:
+        return 0
+    return max(0, math.ceil((handed_in - deadline.timestamp()) / DAY_S))
 
 
 def read_course(path: Path) -> Course:
@@ -80,7 +115,7 @@ def read_course(path: Path) -> Course:
         raise UserError(f"{path}: this is no YAML: {' '.join(str(error).split())}") from None
     _keys(path, "the file", data, {"secret", "late", "labs"})
     late = data.get("late", {})
-    _keys(path, "late", late, {"percent_per_day", "days"})
+    _keys(path, "late", late, {"percent_per_day", "days", "free"})
     labs = data.get("labs", {})
     if not isinstance(labs, dict):
         raise UserError(f"{path}: labs: here are keys of labs, such as lab2_aggregation")
@@ -98,16 +133,17 @@ def read_course(path: Path) -> Course:
         secret,
         _number(path, "late: percent_per_day", late.get("percent_per_day", 0)),
         _number(path, "late: days", late.get("days", math.inf)),
+        int(_number(path, "late: free", late.get("free", 0))),
     )
 
 
 def _rules(path: Path, name: str, row: Any) -> Rules:
-    _keys(path, name, row, {"points", "deadline"})
-    points = row.get("points")
-    return Rules(
-        None if points is None else _number(path, f"{name}: points", points),
-        _time(path, f"{name}: deadline", row.get("deadline")),
+    _keys(path, name, row, {"points", "deadline", "questions"})
+    points, questions = (
+        None if row.get(key) is None else _number(path, f"{name}: {key}", row[key])
+        for key in ("points", "questions")
     )
+    return Rules(points, _time(path, f"{name}: deadline", row.get("deadline")), questions)
 
 
 def _keys(path: Path, where: str, row: Any, known: set[str]) -> None:

@@ -56,7 +56,7 @@ def _below(folder: Path, lab: Lab | None) -> Iterator[Submission]:
             continue
         for name in lab_names():
             path = folder / student / name
-            if _is_folder(path):
+            if is_folder(path):
                 yield student, find_lab(name), path
 
 
@@ -69,12 +69,13 @@ def not_marked(folder: Path, lab: Lab | None) -> list[tuple[str, str]]:
         elif entry.is_dir(follow_symlinks=False) and lab is None:
             links = [n for n in lab_names() if (folder / entry.name / n).is_symlink()]
             made += [(entry.name, f"{n} is a link, which is not followed") for n in links]
-            if not links and not any(_is_folder(folder / entry.name / n) for n in lab_names()):
+            if not links and not any(is_folder(folder / entry.name / n) for n in lab_names()):
                 made.append((entry.name, "there is no lab in the student's folder"))
     return made
 
 
-def _is_folder(path: Path) -> bool:
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder, and no link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
@@ -144,13 +145,10 @@ def mark(
     for student, why in others:
         writer.writerow([plain(student), *[""] * (len(COLUMNS) - 2), f"not marked: {why}"])
 
-    def one(task: Submission) -> Grade:
-        made = _graded(task, seed)
-        return made if made.judged else _graded(task, seed)  # the machine may be less busy now
-
     marks = []
     with ThreadPoolExecutor(jobs) as pool:
-        for (student, lab, folder), made in zip(found, pool.map(one, found), strict=True):
+        grades = pool.map(lambda task: graded(task, seed), found)
+        for (student, lab, folder), made in zip(found, grades, strict=True):
             late = course.late_days(lab, folder)
             points = course.points(lab, made.points, late) if made.judged else None
             each = Mark(student, lab, points, course.most(lab), late, made)
@@ -189,8 +187,14 @@ def write_jplag(found: Sequence[Submission], folder: Path) -> None:
             (base / name).write_bytes(data)
 
 
+def graded(task: Submission, seed: Seed) -> Grade:
+    """A grade, also where the grader itself has a fault; with a second try where the machine was
+    too busy."""
+    made = _graded(task, seed)
+    return made if made.judged else _graded(task, seed)
+
+
 def _graded(task: Submission, seed: Seed) -> Grade:
-    """A grade, also where the grader itself has a fault."""
     student, lab, folder = task
     try:
         return grade(lab, folder, replace(seed, student=student))

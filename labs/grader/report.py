@@ -19,6 +19,7 @@ MARKS = {
     "not run": ("not run", "yellow"),
     "not judged": ("not judged", "yellow"),
 }
+WARNINGS = 10  # of the compiler that are shown
 RUN_AGAIN = "Not judged, run again: this machine was too busy for some tests. No points are lost."
 
 
@@ -58,7 +59,7 @@ def printable(text: str) -> str:
 
 def show_end(console: Console, grade: Grade) -> None:
     """Remarks on all checks, and the points."""
-    for text in grade.warnings[:10]:
+    for text in grade.warnings[:WARNINGS]:
         console.print(Text(printable(text), "yellow"), soft_wrap=True)
     if grade.problem:
         console.print(Text(printable(grade.problem), "red"), soft_wrap=True)
@@ -78,19 +79,11 @@ def gradescope(grade: Grade) -> dict[str, Any]:
             text = printable(grade.problem) or "not run"
         if outcome.played:
             text = f"{outcome.played}\n{text}".strip()
+        check, passed = outcome.check, outcome.status == "pass"
         tests.append(
-            {
-                "number": str(number),
-                "name": outcome.check.title,
-                "score": outcome.points,
-                "max_score": outcome.check.points,
-                "status": "passed" if outcome.status == "pass" else "failed",
-                "output_format": "text",
-                "output": text,
-                "visibility": "visible",
-            }
+            gradescope_test(number, check.title, outcome.points, check.points, passed, text)
         )
-    head = ["" if grade.judged else RUN_AGAIN, grade.problem, *grade.warnings[:10]]
+    head = ["" if grade.judged else RUN_AGAIN, grade.problem, *grade.warnings[:WARNINGS]]
     head = [printable(text) for text in head]
     made: dict[str, Any] = {
         "score": grade.points,
@@ -103,6 +96,22 @@ def gradescope(grade: Grade) -> dict[str, Any]:
         for each in (made, *tests):
             del each["score"]
     return made
+
+
+def gradescope_test(
+    number: int, name: str, score: float, most: float, passed: bool, output: str
+) -> dict[str, Any]:
+    """A test of the results file."""
+    return {
+        "number": str(number),
+        "name": name,
+        "score": score,
+        "max_score": most,
+        "status": "passed" if passed else "failed",
+        "output_format": "text",
+        "output": output,
+        "visibility": "visible",
+    }
 
 
 def not_graded(text: str) -> dict[str, Any]:
