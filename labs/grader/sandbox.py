@@ -132,7 +132,8 @@ def command(kind: str, work: Path, packages: Sequence[str], info: int) -> list[s
     made += ["--chdir", str(SUBMISSION), "--remount-ro", "/", "--clearenv"]
     for name, value in _environment(kind).items():
         made += ["--setenv", name, value]
-    return [*made, "--", _executable(), "-I", "-S", "-B", "-u"]
+    # Not -I, which hides the environment, too: what is in it is ours. The caller sets sys.path.
+    return [*made, "--", _executable(), "-s", "-S", "-B", "-u"]
 
 
 def _parents(operations: Sequence[str]) -> list[str]:
@@ -158,7 +159,8 @@ def _environment(kind: str) -> dict[str, str]:
     if kind == "compile":
         return {**made, "TMPDIR": str(SUBMISSION / "cache")}
     threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-    return {**made, **dict.fromkeys(threads, "1")}
+    # Sets have the same order each time; see inside/chance.py.
+    return {**made, **dict.fromkeys(threads, "1"), "PYTHONHASHSEED": "0"}
 
 
 @functools.cache

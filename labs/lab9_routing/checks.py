@@ -7,22 +7,13 @@ A kit for students does not have it, and values their plans with their own `rate
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from testbed.labs.grader.bench import Bench, Failure, Python
 from testbed.labs.grader.lab import Lab
-from testbed.labs.lab9_routing.networks import (
-    LEAF_SPINES,
-    MESHES,
-    Network,
-    any_network,
-    check_plan,
-    leaf_spine,
-    mesh,
-    triangle,
-)
+from testbed.labs.lab9_routing.networks import SETS, Network, Rated, check_plan, triangle
 
 LAB = Lab(
     title="Gradient routing",
@@ -77,12 +68,12 @@ def told(network: Network, plan: Any, text: str) -> list[str]:
     return [f"bottleneck: {text}", f"network: {network}", f"plan: {plan}"]
 
 
-def reached(t: Bench, networks: Iterable[tuple[Network, float]]) -> None:
+def reached(t: Bench, rated: Iterable[Rated]) -> None:
     """The planner finds plans as good as the best ones, which are given with the networks. Its
     share of the points is what it gains on average over the better baseline, of what can be gained.
     Raises Failure, with the bottleneck of its worst plan."""
     p, shares, worst = t.python(), [], None
-    for network, best in networks:
+    for network, best in rated:
         plan, (got, text) = checked(p, "plan", network)
         floor = min(best, plain(p, network))
         gained = 1.0 if got >= best * NEARLY else max(0.0, got - floor) / max(best - floor, 1e-9)
@@ -110,11 +101,12 @@ def plain(p: Python, network: Network) -> float:
     return max(worth(p, network, each)[0] for each in plans)
 
 
-def shuffled(t: Bench, kinds: Sequence, times: int) -> list:
-    """Each kind so many times, in any order."""
-    made = list(kinds) * times
-    t.random.shuffle(made)
-    return made
+def networks(t: Bench, name: str) -> list[Rated]:
+    """The networks of a test, by their name in SETS. The teacher's are always the same ones, with
+    other names and in another scale, so that a mark does not depend on which ones are drawn. In a
+    kit for students they are drawn."""
+    judge = LAB.judge()
+    return SETS[name](t.random) if judge is None else judge.networks(t.random, name)
 
 
 @LAB.check(15, "The rate of a plan is right")
@@ -122,7 +114,7 @@ def rates(t: Bench) -> None:
     p, judge = t.python(), LAB.judge()
     cases: Iterable = json.loads(PRACTICE.read_text())
     if judge is not None:
-        cases = judge.cases(t.random, 8)
+        cases = judge.hidden_cases(t.random)
     for t.case, network, plan, want, text in cases:
         got = float(p.function("rate", network, plan))
         if not abs(got - want) <= 1e-6 * want:
@@ -136,8 +128,7 @@ def baseline(
     """True if a baseline's workers all have the node that is `right`; and the known rate."""
     p = t.python()
     example = triangle(t.random)
-    some = [mesh(t.random)[0], leaf_spine(t.random)[0], any_network(t.random)]
-    for network in (example, *some):
+    for network in (example, *(network for network, _ in networks(t, "baselines"))):
         plan, (got, _) = checked(p, name, network)
         for worker in network["workers"]:
             node, path = plan["workers"][worker]
@@ -166,7 +157,7 @@ def nearest(t: Bench) -> None:
 @LAB.check(10, "The planner's plans can be run on any network")
 def valid(t: Bench) -> None:
     p = t.python()
-    for network in (mesh(t.random)[0], any_network(t.random), any_network(t.random)):
+    for network, _ in networks(t, "valid"):
         plan, _ = checked(p, "plan", network)
         if set(plan["workers"]) != set(network["workers"]):
             text = "a plan has exactly the network's workers"
@@ -175,12 +166,12 @@ def valid(t: Bench) -> None:
 
 @LAB.check(15, "In a mesh of switches every worker sends at its link's rate", limit_s=45)
 def on_mesh(t: Bench) -> None:
-    reached(t, (mesh(t.random, kind) for kind in shuffled(t, MESHES, 6)))
+    reached(t, networks(t, "meshes"))
 
 
 @LAB.check(10, "In a leaf-spine every worker sends at its link's rate", limit_s=45)
 def on_leaf_spine(t: Bench) -> None:
-    reached(t, (leaf_spine(t.random, kind) for kind in shuffled(t, LEAF_SPINES, 4)))
+    reached(t, networks(t, "leaf_spines"))
 
 
 @LAB.check(10, "The planner is never worse than nearest switch or no aggregation")
@@ -188,12 +179,12 @@ def never_worse(t: Bench) -> None:
     """The share of the points: how much of the better baseline's rate the plans have on average, at
     most all of it. Nothing where the baselines are the plans."""
     p, shares, worst = t.python(), [], None
-    meshes = [mesh(t.random, kind)[0] for kind in MESHES]
-    better = 0
-    for network in (*meshes, *(any_network(t.random) for _ in range(8))):
+    better = meshes = 0
+    for network, best in networks(t, "both"):
         plan, (got, text) = checked(p, "plan", network)
         floor = plain(p, network)
-        better += got > floor / NEARLY and network in meshes
+        better += got > floor / NEARLY and best > 0
+        meshes += best > 0
         shares.append(1.0 if got >= floor * NEARLY else got / floor)
         if worst is None or shares[-1] < worst[0]:
             worst = (shares[-1], network, plan, got, floor, text)
@@ -203,7 +194,7 @@ def never_worse(t: Bench) -> None:
         why = "the plans are no better than the baselines on meshes, where they can be"
         raise Failure(why, details=told(network, plan, text), case=why)
     t.share = sum(shares) / len(shares)
-    t.note(f"better than both on {better} of {len(meshes)} meshes")
+    t.note(f"better than both on {better} of {meshes} meshes")
     if share < 1:
         why = f"the plan allows {got:.4g}, a baseline {floor:.4g}"
         case = "some plans are worse than a baseline"

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 from typing import Any
 
 from testbed.labs.grader.bench import Failure
 
 Network = dict[str, Any]
+Rated = tuple[Network, float]
+"""A network, and the rate of its best plan; 0: not known."""
 
 
 def triangle(rng: random.Random) -> Network:
@@ -101,6 +104,19 @@ def any_network(rng: random.Random) -> Network:
     homes = [rng.choice(names) for _ in range(rng.randrange(5, 10))]
     switches = {name: float(rng.randrange(4, 16)) for name in names}
     return _named(rng, links, homes, switches, ingress)
+
+
+# The networks of each test, from a source of randomness.
+SETS: dict[str, Callable[[random.Random], list[Rated]]] = {
+    "baselines": lambda rng: [mesh(rng), leaf_spine(rng), (any_network(rng), 0.0)],
+    "valid": lambda rng: [mesh(rng), *((any_network(rng), 0.0) for _ in range(2))],
+    "meshes": lambda rng: [mesh(rng, kind) for kind in MESHES * 6],
+    "leaf_spines": lambda rng: [leaf_spine(rng, kind) for kind in LEAF_SPINES * 4],
+    "both": lambda rng: [
+        *(mesh(rng, kind) for kind in MESHES),
+        *((any_network(rng), 0.0) for _ in range(8)),
+    ],
+}
 
 
 def _named(

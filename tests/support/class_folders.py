@@ -65,5 +65,7 @@ class Grader:
         outcomes = []
         for check in lab.checks:
             status = "not judged" if busy else "fail" if check.name in lost else "pass"
-            outcomes.append(Outcome(check, status, [f"why {check.name}"] if check.name in lost else []))
+            outcomes.append(
+                Outcome(check, status, [f"why {check.name}"] if check.name in lost else [])
+            )
         return Grade(lab, outcomes)

@@ -21,7 +21,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from . import channel, clock, walls
+from . import chance, channel, clock, walls
 
 PACKETS_AT_ONCE = 4096  # that a switch may send in answer to one packet
 TRACE_LINES = 2000
@@ -275,5 +275,6 @@ def main(kind: str, folder: str, limits: str, modules: str, start: str, descript
     sys.argv[:] = [""]
     if kind == "python":
         clock.install()
+        chance.install()
     serve(Worker(Path(folder), packets), requests, replies)
     os._exit(0)  # no student's code at the end of the process

@@ -158,6 +158,21 @@ def test_the_clocks_of_a_submission_are_its_processor_time(python):
             assert abs(clock - sleep - computing) < 0.01
 
 
+def test_a_submissions_coins_fall_the_same_way_each_time(python):
+    """Also those that nobody can predict elsewhere, and the order of sets."""
+    text = (
+        "import os, random, secrets, uuid\n"
+        "import numpy\n"
+        "def toss():\n"
+        "    own = [random.random(), random.SystemRandom().random(), secrets.randbits(40)]\n"
+        "    own += [numpy.random.random(), numpy.random.default_rng().random()]\n"
+        "    own += [os.urandom(4).hex(), os.getrandom(4).hex(), str(uuid.uuid4())]\n"
+        "    return own + ['-'.join({str(n) for n in range(20)})]\n"
+    )
+    one, other = (python(text).call("function", "toss", []) for _ in range(2))
+    assert one == other and len(set(map(str, one))) == len(one)
+
+
 def test_only_processor_time_counts(python):
     each = python("def loop():\n    while True: pass\n")
     with pytest.raises(BoxDied, match=r"stopped after 0\.2 s of computing"):

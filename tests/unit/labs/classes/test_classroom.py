@@ -1,4 +1,4 @@
-"""A class from the roster to the marks: who has handed in what, points, and what is graded again."""
+"""A class from the roster to the marks: who has handed in what, and what is graded again."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def test_nothing_has_no_points_after_the_deadline_and_no_mark_before(folder, gra
     hand_in(folder, "ada", "2")
     main(["class", "mark", str(folder)])
     before, after = _marks(folder, datetime(2026, 11, 1)), _marks(folder)
-    assert before["bob", LAB].points is None and before["bob", LAB].remarks == ("not handed in yet",)
+    assert before["bob", LAB].points is None and before["bob", LAB].remarks == (
+        "not handed in yet",
+    )
     assert after["bob", LAB].points == 0 and after["bob", LAB].remarks == ("nothing handed in",)
     assert after["bob", "lab7_numbers"].points is None
     (folder / "course.yaml").write_text("secret: secret.txt\nlabs: {2: {}, 7: {}}")

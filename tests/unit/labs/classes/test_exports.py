@@ -56,7 +56,7 @@ def folder(tmp_path, monkeypatch):
     made = write_class(tmp_path / "class")
     for student, lab in (("ada", "2"), ("bob", "2"), ("ada", "7")):
         hand_in(made, student, lab)
-    text = "student,lab,q1,q2,q3,q4,comment\nada,2,5,5,5,5,\"good; very, good\"\n"
+    text = 'student,lab,q1,q2,q3,q4,comment\nada,2,5,5,5,5,"good; very, good"\n'
     (made / "questions.csv").write_text(text)
     (made / "course.yaml").write_text(
         (made / "course.yaml").read_text().replace("2026-11-30", "2098-11-30")
@@ -173,7 +173,13 @@ def test_a_new_table_for_moodle(folder):
 @pytest.mark.parametrize(
     "platform, text, old, new, told",
     [
-        ("canvas", CANVAS, ",20,60", ",100,60", ":3: lab2_aggregation has 100 points there, and 20"),
+        (
+            "canvas",
+            CANVAS,
+            ",20,60",
+            ",100,60",
+            ":3: lab2_aggregation has 100 points there, and 20",
+        ),
         ("canvas", CANVAS, "1817,eve,", "1817,ada,", ":6: this is eve and ada of the roster"),
         ("canvas", CANVAS, "Exam (502)", "lab2 (2)", ":1: several columns are about lab2_aggreg"),
         ("canvas", MOODLE, "", "", ":1: this is no table of canvas"),
