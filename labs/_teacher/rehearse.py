@@ -3,7 +3,8 @@ with another class secret, and compare.
 
     python -m testbed.labs._teacher.rehearse --students 30 --load 40
 
-The class has solutions, skeletons, typical mistakes and cheats, one submission per student. Marks
+The class has solutions, skeletons, typical mistakes and cheats, one submission per student
+(tests/support/rehearsal.py adds solutions with a change somewhere). Marks
 depend on processor time and hidden seeds alone, so both times they have to be equal. With another
 secret, and so with other numbers, they may differ by MOST points. Exit code 0: all is so; 1: it is
 not; 3: something was not judged.
@@ -37,6 +38,10 @@ MOST = 2.0  # points that may depend on the numbers drawn
 LOOP = "import os\nwhile os.getppid() == {}:\n    sum(range(1000000))"
 
 
+Submission = tuple[str, Callable[[Path], object]]
+"""The lab's name, and a function that writes the submission to a new folder."""
+
+
 @contextmanager
 def load(count: int, nice: int = 0) -> Iterator[None]:
     """So many busy programs beside, which end with the block, or with this process."""
@@ -49,11 +54,18 @@ def load(count: int, nice: int = 0) -> Iterator[None]:
         yield
 
 
-def write_class(folder: Path, students: int, labs: Sequence[str], seed: int = 0) -> None:
-    """Submissions of so many students in `folder`, in the layout that `mark` takes."""
+def write_class(
+    folder: Path,
+    students: int,
+    labs: Sequence[str],
+    seed: int = 0,
+    more: Callable[[str], list[Submission]] = lambda lab: [],
+) -> None:
+    """Submissions of so many students in `folder`, in the layout that `mark` takes, drawn by
+    `seed`. `more`: gives further ones of a lab."""
     rows = []
     for lab in labs:
-        found = _submissions(lab)
+        found = [*_submissions(lab), *more(lab)]
         random.Random(seed).shuffle(found)
         rows.append(found)
     mixed = [each for row in itertools.zip_longest(*rows) for each in row if each is not None]
@@ -64,8 +76,7 @@ def write_class(folder: Path, students: int, labs: Sequence[str], seed: int = 0)
         write(target)
 
 
-def _submissions(lab: str) -> list[tuple[str, Callable[[Path], object]]]:
-    """The lab's name, and a function that writes the submission to a new folder; of each."""
+def _submissions(lab: str) -> list[Submission]:
     plain = [solution(lab), find_lab(lab).folder / "skeleton"]
     made: list[Callable[[Path], object]] = [partial(shutil.copytree, path) for path in plain]
     made += [partial(write_mistake, lab, mistake) for mistake in mistakes(lab)]
@@ -97,19 +108,23 @@ def differences(
     return made
 
 
-def main(words: list[str] | None = None) -> int:
+def main(
+    words: list[str] | None = None, more: Callable[[str], list[Submission]] = lambda lab: []
+) -> int:
+    """The command; `more` as of `write_class`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--students", type=int, default=30)
     parser.add_argument("--load", type=int, default=40, help="busy programs the second time")
     parser.add_argument("--nice", type=int, default=0, help="niceness of these programs")
     parser.add_argument("--jobs", type=int, default=1, help="submissions at a time")
     parser.add_argument("--no-other-secret", action="store_true", help="mark it only twice")
+    parser.add_argument("--draw", type=int, default=0, help="another class, by a number")
     parser.add_argument("--lab", action="append", default=[], help="only this; can be repeated")
     arguments = parser.parse_args(words)
     labs = [find_lab(name).name for name in arguments.lab] or lab_names()
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o755)
-        write_class(Path(name), arguments.students, labs)
+        write_class(Path(name), arguments.students, labs, arguments.draw, more)
         rounds, seconds = [], []
         times = [(0, SECRET), (arguments.load, SECRET)]
         times += [] if arguments.no_other_secret else [(0, OTHER)]

@@ -116,13 +116,15 @@ def _write(own: Class, console: Console) -> int:
         why = own.found[mark.student.student, mark.lab.name].why
         if why and (why != NOTHING or mark.points is not None):
             _say(console, f"{mark.student.student}, {mark.lab.name}: {'; '.join(mark.remarks)}")
-    for key, grading in own.gradings.items():
-        if key in own.found and grading.labs != labs_version():
-            _say(
-                console,
-                f"{key[0]}, {key[1]}: graded by {grading.labs}, and this is {labs_version()};"
-                " to grade it anew: class again",
-            )
+    others = [
+        g.labs for k, g in own.gradings.items() if k in own.found and g.labs != labs_version()
+    ]
+    if others:
+        _say(
+            console,
+            f"{len(others)} results are from other versions of the labs ({', '.join(set(others))});"
+            f" this is {labs_version()}; to grade anew: python -m labs class again {own.folder}",
+        )
     _say(console, f"{own.results / 'marks.csv'}, {own.results / 'feedback'}")
     return 3 if any(m.grading is not None and not m.grading.judged for m in marks) else 0
 
@@ -211,6 +213,9 @@ def _log(path: Path, rows: Sequence[Sequence[str]]) -> None:
 def _similar(arguments: argparse.Namespace, console: Console) -> int:
     if not 0 <= arguments.least <= 1:
         raise UserError(f"--least {arguments.least:g}: a share is from 0 to 1")
+    for other in arguments.also:
+        if not other.is_dir():
+            raise UserError(f"--also {other}: no such folder")
     own, listed = _read(arguments), []
     everybody = own.wanted([], arguments.lab)
     for lab in {each.lab.name: each.lab for each in everybody}.values():

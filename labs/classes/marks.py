@@ -137,8 +137,8 @@ def _with_tests(mark: Mark, overrides: Overrides, why: str) -> Mark:
     if changed and mark.grading is None:
         first = next(iter(changed.values()))
         raise UserError(
-            f"{first.where}: test: {why or 'this submission is not graded'}; without a test's name"
-            " the points are the mark"
+            f"{first.where}: test: {why or 'not graded yet'}; without a test's name the points are"
+            " the mark"
         )
     mark = replace(mark, overrides=changed)
     if mark.grading is None or any(t.status == "not judged" for t in _open(mark)):

@@ -84,7 +84,7 @@ class Sheet:
 
     def cell(self, cells: Sequence[str], column: str) -> str:
         """The cell of a row in a column; "" where the file has no such column."""
-        return cells[self.header.index(column)] if column in self.header else ""
+        return cells[self.header.index(column)] if column and column in self.header else ""
 
     def name(self, cells: Sequence[str]) -> str:
         """The name of a row's student, "last, first" if the file tells both."""

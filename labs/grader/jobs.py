@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
+from scapy.utils import checksum
 
 from testbed.labs.grader.bench import Bench, numbers, total
 from testbed.labs.grader.packets import GRADIENT, REMINDER, RESULT, Agg, agg
 
 PARTIAL, COLLISION, RESEND = 1, 2, 4
+PROTOCOL_UDP = 17
 VALUES, SLOTS = 8, 8
 PORTS = tuple(range(1, 13))
 AT_AGG = 14 + 20 + 8  # bytes before the header
+AT_ADDRESSES, AT_UDP, AT_UDP_SUM = 14 + 12, 14 + 20, 14 + 20 + 6
 HEADER = struct.Struct("!BBBBIHHI")  # of Agg
 
 
@@ -102,12 +105,28 @@ class Job:
         return _patched(_result(self), row)
 
     def plain_reminder(self, number: int, slot: int) -> bytes:
-        """The frame of a reminder."""
-        return _patched(_reminder(self), (REMINDER, 0, self.number, 0, number, slot, 0, 0))
+        """The frame of a reminder, with its UDP checksum, which does not fit what the switch puts
+        in."""
+        made = _patched(_reminder(self), (REMINDER, 0, self.number, 0, number, slot, 0, 0))
+        plain = made[:AT_UDP_SUM] + bytes(2) + made[AT_UDP_SUM + 2 :]
+        return made[:AT_UDP_SUM] + udp_sum(plain).to_bytes(2, "big") + made[AT_UDP_SUM + 2 :]
 
 
 def _patched(frame: bytes, row: tuple[int, ...]) -> bytes:
     return frame[:AT_AGG] + HEADER.pack(*row) + frame[AT_AGG + HEADER.size :]
+
+
+def udp_sum(data: bytes) -> int:
+    """The UDP checksum of a frame (RFC 768), computed with the one that is in it: 0 if that one is
+    right."""
+    udp = data[AT_UDP:]
+    head = data[AT_ADDRESSES:AT_UDP] + bytes((0, PROTOCOL_UDP)) + len(udp).to_bytes(2, "big")
+    return int(checksum(head + udp))
+
+
+def udp_sum_fits(data: bytes) -> bool:
+    """A host takes the frame: its UDP checksum is right, or 0, which means none."""
+    return data[AT_UDP_SUM : AT_UDP_SUM + 2] == bytes(2) or udp_sum(data) == 0
 
 
 @functools.cache

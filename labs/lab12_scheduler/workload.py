@@ -14,14 +14,23 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from testbed.labs.grader.bench import PACKET_GAP_NS, Failure, Switch
-from testbed.labs.grader.jobs import AT_AGG, HEADER, SLOTS, VALUES, Job, header
+from testbed.labs.grader.jobs import (
+    AT_AGG,
+    AT_UDP,
+    HEADER,
+    SLOTS,
+    VALUES,
+    Job,
+    header,
+    udp_sum_fits,
+)
 from testbed.labs.grader.packets import GRADIENT, NOTHING, REMINDER, RESULT, wrapped
 
 JOBS, FRAGMENTS = 3, 32
 PS_PACKETS = 1  # that a PS takes in, in a tick
 PATIENCE = 10  # ticks until a reminder
 MOST_TICKS = 600
-AT_IP, AT_UDP = 14, 34
+AT_IP = 14
 AT_VALUES = AT_AGG + HEADER.size
 ROW = struct.Struct(f"!{VALUES}i")
 
@@ -214,6 +223,9 @@ class _Run:
         short = len(data) < AT_VALUES + ROW.size or not lengths_fit(data)
         if owner != job.number or not 0 <= number < FRAGMENTS or short:
             text = "a PS gets a packet that is not for it"
+            raise Failure(text, got=[(job.server, data)], case=text)
+        if not udp_sum_fits(data):
+            text = "a PS gets a packet with a wrong UDP checksum, which it cannot take"
             raise Failure(text, got=[(job.server, data)], case=text)
         seen, sums = state.sums.get(number, (0, [0] * VALUES))
         if not bitmap or bitmap & ~job.everyone or seen & bitmap:

@@ -140,6 +140,26 @@ _SLURM = Elsewhere("tests/switch/sweeps/test_slurm_jobs.py::test_a_sweep_runs_as
 _DASK = Elsewhere(
     "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
 )
+_CLASS = Elsewhere(
+    "tests/unit/labs/classes/test_classroom.py"
+    "::test_everybody_in_the_roster_has_a_row_in_every_lab"
+)
+_CLASS_AGAIN = Elsewhere(
+    "tests/unit/labs/classes/test_classroom.py::test_a_grading_again_shows_old_against_new"
+)
+_CLASS_SIMILAR = Elsewhere(
+    "tests/unit/labs/classes/test_similar.py::test_a_class_has_a_table_of_its_pairs"
+)
+_CLASS_TABLES = Elsewhere(
+    "tests/unit/labs/classes/test_exports.py::test_a_class_begins_with_a_table_of_a_platform"
+)
+_CLASS_EXPORT = Elsewhere(
+    "tests/unit/labs/classes/test_exports.py::test_canvas_own_gradebook_is_filled"
+)
+_CLASS_SCOPE = Elsewhere(
+    "tests/unit/labs/classes/test_exports.py"
+    "::test_gradescope_gets_a_roster_and_autograders_that_hand_out_the_marks"
+)
 _LAB_MUTANTS = Elsewhere("tests/unit/labs/test_lab_mutants.py::test_a_campaign_goes_on")
 _CHAOS = Elsewhere("tests/network/emulate/test_chaos.py::test_an_event_breaks_no_invariant")
 _BENCH = Elsewhere("tests/network/alone/test_bench.py::test_runs")
@@ -390,6 +410,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         r"MODULE labs grade \d+ \S+ --secret \S+ --student \S+ --json \S+",
         Elsewhere("tests/switch/labs/test_commands.py::test_gradescope_gets_a_score_per_test"),
     ),
+    (r"MODULE labs class new \S+ --from \S+", _CLASS_TABLES),
+    (r"MODULE labs class mark \S+ --jobs \d+", _CLASS),
+    (r"MODULE labs class again \S+ --student \S+ --lab \d+ --test \S+ --compare", _CLASS_AGAIN),
+    (r"MODULE labs class similar \S+ --also \S+", _CLASS_SIMILAR),
+    (r"MODULE labs class export \S+ (canvas|moodle) \S+ --into \S+", _CLASS_EXPORT),
+    (r"MODULE labs class export \S+ gradescope \S+", _CLASS_SCOPE),
     (
         r"MODULE labs league \S+ --secret \S+",
         Elsewhere("tests/switch/labs/test_commands.py::test_a_league_orders_by_score"),
@@ -403,7 +429,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/labs/test_commands.py::test_a_kit_for_an_autograder_is_whole"),
     ),
     (
-        r"MODULE testbed\.labs\._teacher\.rehearse .+",
+        r"MODULE (testbed\.labs\._teacher\.rehearse|tests\.support\.rehearsal) .+",
         Elsewhere(
             "tests/switch/labs/test_judgement.py::test_a_class_has_the_same_marks_on_a_busy_machine"
         ),

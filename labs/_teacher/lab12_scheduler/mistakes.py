@@ -34,6 +34,12 @@ MISTAKES = [
         _SPEED | {"exact"},
     ),
     Mistake(
+        "a reminder's checksum is kept",
+        "the answer has values that the reminder has not, and its UDP checksum does not fit them",
+        (("        hdr.udp.checksum = 0;\n", ""),),
+        _SPEED | {"exact"},
+    ),
+    Mistake(
         "reminders know one place",
         "a sum in the second place is never handed out",
         (

@@ -73,14 +73,19 @@ class Noticed(Exception):
 def judge(lab: str, change: Change, order: Sequence[str] = ()) -> tuple[str, str]:
     """The end of a mutant, and the check that it has lost. `order`: names of checks to try
     first."""
-    text = change.apply((ROOT / change.file).read_text())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "submission"
-        shutil.copytree(solution(lab), folder, ignore=shutil.ignore_patterns("__pycache__"))
         if change.file == TESTED:
-            return _tested(text, folder / "tests.stf", Path(name))
-        (folder / Path(change.file).name).write_text(text)
+            text = change.apply((ROOT / change.file).read_text())
+            return _tested(text, solution(lab) / "tests.stf", Path(name))
+        write(lab, change, folder)
         return _graded(lab, folder, change, order)
+
+
+def write(lab: str, change: Change, folder: Path) -> None:
+    """Write the changed solution to a new folder."""
+    shutil.copytree(solution(lab), folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / Path(change.file).name).write_text(change.apply((ROOT / change.file).read_text()))
 
 
 def _graded(lab: str, folder: Path, change: Change, order: Sequence[str]) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from testbed.labs.grader.lab import find_lab, lab_names
 from testbed.labs.grader.mark import Mark, mark, submissions
 from testbed.labs.grader.seeds import Seed
 from tests.support.hostile_submission import NO_SANDBOX
+from tests.support.rehearsal import changed_solutions
 
 pytestmark = NO_SANDBOX
 QUANTISE = (solution("lab7_numbers") / "quantise.py").read_text()
@@ -243,7 +244,7 @@ FAST = [n for n in lab_names() if n not in ("lab9_routing", "lab12_scheduler", "
 def test_a_class_marked_twice_has_the_same_marks_and_nearly_with_other_numbers(
     students, labs, tmp_path
 ):
-    write_class(tmp_path, students, labs)
+    write_class(tmp_path, students, labs, more=changed_solutions)
     one, again, other = marked(tmp_path), marked(tmp_path), marked(tmp_path, secret=OTHER)
     assert differences(one, again) == []
     assert differences(one, other, MOST) == []

@@ -135,6 +135,7 @@ def test_a_submission_of_nobody_and_of_no_lab_are_errors(folder, capsys):
         (["mark", "class", "--lab", "5"], "--lab 5: class/course.yaml has no lab5_sharing"),
         (["mark", "class", "--jobs", "0"], "--jobs 0: at least one"),
         (["again", "class", "--test", "sums"], "--test: say which lab's test"),
+        (["similar", "class", "--also", "nowhere"], "--also nowhere: no such folder"),
         (["similar", "class", "--least", "2"], "--least 2: a share is from 0 to 1"),
         (["export", "class", "canvas", "new.csv"], "class: no lab has marks"),
         (["export", "class", "canvas", "class"], "class exists already; name one"),
