@@ -116,9 +116,8 @@ def _write(own: Class, console: Console) -> int:
         why = own.found[mark.student.student, mark.lab.name].why
         if why and (why != NOTHING or mark.points is not None):
             _say(console, f"{mark.student.student}, {mark.lab.name}: {'; '.join(mark.remarks)}")
-    others = [
-        g.labs for k, g in own.gradings.items() if k in own.found and g.labs != labs_version()
-    ]
+    kept = [own.gradings[key].labs for key in own.found if key in own.gradings]
+    others = [labs for labs in kept if labs != labs_version()]
     if others:
         _say(
             console,
