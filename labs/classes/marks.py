@@ -176,9 +176,11 @@ def _with_points(
     if by_hand is not None:
         remarks = [f"by hand: {by_hand.reason}", *([why] if why else [])]
         return replace(mark, points=by_hand.points, remarks=tuple(remarks))
+    answers = mark.answers.total if mark.answers else 0.0
     if why:
         none = why if closed or why != NOTHING else OPEN
-        return replace(mark, points=0.0 if closed else None, remarks=(none,))
+        points = course.points(mark.lab, 0.0, 0, answers) if closed else None
+        return replace(mark, points=points, remarks=(none,))
     if mark.grading is not None and mark.grading.problem:
         remarks.append(" ".join(mark.grading.problem.split()))
     if mark.tests is None:
@@ -187,7 +189,6 @@ def _with_points(
     if asked and (mark.answers is None or mark.answers.missing):
         unread = "all" if mark.answers is None else ", ".join(mark.answers.missing)
         remarks.append(f"questions not read yet: {unread}")
-    answers = mark.answers.total if mark.answers else 0.0
     points = course.points(mark.lab, mark.tests, mark.late_days - mark.free_days, answers)
     return replace(mark, points=points, remarks=tuple(remarks))
 

@@ -76,6 +76,7 @@ OF_FOLDERS = {
     "testbed/config": ("tests/unit/config", "tests/unit/experiment"),
     "testbed/experiment": ("tests/unit/experiment", "tests/unit/config"),
     "analysis/data": ("tests/unit/analysis", "tests/switch/api"),
+    "labs/classes": ("tests/unit/labs/classes",),
     "labs/grader": ("tests/unit/labs", "tests/switch/labs"),
 }
 # Of the engine's compiler, with folders below.

@@ -67,6 +67,9 @@ def test_nothing_has_no_points_after_the_deadline_and_no_mark_before(folder, gra
     marks = _marks(folder)
     assert marks["bob", LAB].points == 0, "without a deadline: when others have handed in"
     assert marks["bob", "lab7_numbers"].points is None
+    (folder / "questions.csv").write_text("student,lab,q1,q2,q3,q4\nbob,2,5,,,\n")
+    marks = _marks(folder)
+    assert marks["bob", LAB].points == 5 and marks["bob", LAB].of == 100, "answers alone"
 
 
 def test_questions_count_beside_the_tests(folder, grader):
