@@ -102,9 +102,9 @@ def plain(p: Python, network: Network) -> float:
 
 
 def networks(t: Bench, name: str) -> list[Rated]:
-    """The networks of a test, by their name in SETS. The teacher's are always the same ones, with
-    other names and in another scale, so that a mark does not depend on which ones are drawn. In a
-    kit for students they are drawn."""
+    """The networks of a test, by their name in SETS. The teacher's are always the same ones, in
+    another scale, so that a mark does not depend on which ones are drawn. In a kit for students
+    they are drawn."""
     judge = LAB.judge()
     return SETS[name](t.random) if judge is None else judge.networks(t.random, name)
 

@@ -1,9 +1,10 @@
 """Values of plans for lab 9, and the networks that plans are for: the part of the grader that would
 be the solution of a task.
 
-The networks are the same for all students and terms. What is drawn of them, names and a scale, is
-drawn so that it makes no difference for a planner: the order of names stays, and so do all ratios
-of capacities. So two markings of a planner differ only by what it does itself by names or clocks.
+The networks are the same for all students and terms, down to their names, since a planner may well
+choose by a name where others are as good. Only the scale of their capacities is drawn, in powers of
+two, so that all sums and ratios stay exact. So two markings of a planner differ only by its clocks.
+Another text HIDDEN makes other networks.
 
 A kit for students does not have it. There, `rate` is tested with the plans of practice.json, which
 `python -m testbed.labs._teacher.lab9_routing.judge` prints, and other plans are valued with the
@@ -32,7 +33,7 @@ from testbed.labs.lab9_routing.networks import (
 
 PRACTICE_SEED, PRACTICE = 20260901, 3
 HIDDEN = "the networks that lab 9 is judged with"
-SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # powers of two: sums and ratios stay exact
+SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)
 ANYWHERE = 8
 
 
@@ -133,48 +134,28 @@ def _some_plan(rng: random.Random, network: Network) -> dict[str, Any]:
 
 
 def networks(rng: random.Random, name: str) -> list[Rated]:
-    """The networks of a test (SETS of the lab), with names and a scale from `rng`."""
+    """The networks of a test (SETS of the lab), in a scale from `rng`."""
     made = []
     for network, best in SETS[name](random.Random(f"{HIDDEN}: {name}")):
-        names, scale = _names(rng, network), rng.choice(SCALES)
-        made.append((_renamed(network, names, scale), best * scale))
+        scale = rng.choice(SCALES)
+        made.append((_scaled(network, scale), best * scale))
     return made
 
 
 def hidden_cases(rng: random.Random) -> Iterator[tuple[str, Network, dict, float, str]]:
-    """`cases` that are always the same, with names and a scale from `rng`."""
+    """`cases` that are always the same, in a scale from `rng`."""
     for case, network, plan, *_ in cases(random.Random(f"{HIDDEN}: rates"), ANYWHERE):
-        names, scale = _names(rng, network), rng.choice(SCALES)
-        changed, renamed = _renamed(network, names, scale), _plan_renamed(plan, names)
-        yield case, changed, renamed, *bottleneck(changed, renamed)
+        changed = _scaled(network, rng.choice(SCALES))
+        yield case, changed, plan, *bottleneck(changed, plan)
 
 
-def _names(rng: random.Random, network: Network) -> dict[str, str]:
-    """Other names, which sort as those of the network do."""
-    old = sorted([*network["switches"], *network["workers"], network["ps"]])
-    new = sorted(rng.sample([f"n{k:02}" for k in range(100)], len(old)))
-    return dict(zip(old, new, strict=True))
-
-
-def _renamed(network: Network, names: dict[str, str], scale: float) -> Network:
-    """The network with other names, and capacities times `scale`."""
+def _scaled(network: Network, scale: float) -> Network:
+    """The network with all capacities times `scale`."""
     return {
-        "links": [[names[a], names[b], gbit * scale] for a, b, gbit in network["links"]],
-        "switches": {names[s]: gbit * scale for s, gbit in network["switches"].items()},
-        "workers": [names[w] for w in network["workers"]],
-        "ps": names[network["ps"]],
+        **network,
+        "links": [[a, b, gbit * scale] for a, b, gbit in network["links"]],
+        "switches": {name: gbit * scale for name, gbit in network["switches"].items()},
         "ps_ingress": network["ps_ingress"] * scale,
-    }
-
-
-def _plan_renamed(plan: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """A plan with other names."""
-    return {
-        "workers": {
-            names[w]: [names[n], [names[x] for x in path]]
-            for w, (n, path) in plan["workers"].items()
-        },
-        "aggregates": {names[s]: [names[x] for x in p] for s, p in plan["aggregates"].items()},
     }
 
 

@@ -180,7 +180,7 @@ def test_late_points_end_after_the_last_day(course):
     "text, told",
     [
         ("labs: {lab99: {}}", "there is no lab 'lab99'"),
-        ("labs: {2: {pionts: 3}}", "there is no key 'pionts' (there are: deadline, points)"),
+        ("labs: {2: {pionts: 3}}", "there is no key 'pionts' (there are: deadline, points, q"),
         ("labs: {2: {points: many}}", "2: points: 'many' is no number from 0 on"),
         ("labs: {2: {deadline: soon}}", "'soon' is no time such as 2026-11-30 23:59"),
         ("late: 3", "late: keys are expected here"),
