@@ -167,8 +167,8 @@ class SwitchSettings(Section):
     )
     loopback: tuple[Annotated[int, Whole(0, LARGEST_PORT)], ...] = Field(
         default=(),
-        description="Ports whose packets come back into ingress; of programs for tna. They need no"
-        " link.",
+        description="Ports whose packets come back into ingress; of programs for tna or t2na. They"
+        " need no link.",
     )
     p4runtime: Annotated[int, Whole(1, 65535)] | None = Field(
         default=None, description="Serve P4Runtime at this port of 127.0.0.1."
@@ -208,7 +208,7 @@ class Net(Section):
     defines: Values = Field(default={}, description="Preprocessor constants of the programs.")
     architecture: PlainText | None = Field(
         default=None,
-        description="What the programs are for, v1model or tna; it is found without, too.",
+        description="What the programs are for, v1model, tna or t2na; it is found without, too.",
     )
     hosts: dict[str, Host] = Field(description="Hosts by name.")
     switches: dict[str, SwitchSettings] = Field(description="Switches by name.")

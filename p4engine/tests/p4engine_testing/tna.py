@@ -1,4 +1,5 @@
-"""Small programs for TNA: a frame to put fragments into, and the cases of data/tna.txt."""
+"""Small programs for TNA and T2NA: a frame to put fragments into, and the cases of data/tna.txt and
+data/t2na.txt."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from p4engine_testing import DATA
 FRAME = """
 %(first)s
 #include <core.p4>
-#include <tna.p4>
+#include <%(architecture)s.p4>
 header h_t { bit<8> op; bit<8> a; bit<16> b; bit<32> c; }
 %(top)s
 struct headers_t { %(headers)s h_t h; }
@@ -65,6 +66,7 @@ Pipeline(MyIngressParser(), MyIngress(), MyIngressDeparser(),
 """
 DEFAULTS = {
     "first": "",
+    "architecture": "tna",
     "top": "",
     "headers": "",
     "metadata": "",
@@ -116,9 +118,10 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """The cases of data/tna.txt, whose head says how they are written."""
+    """The cases of data/tna.txt, whose head says how they are written, and of data/t2na.txt."""
     result = []
-    for block in (DATA / "tna.txt").read_text().split("\n== ")[1:]:
+    texts = [(DATA / name).read_text() for name in ("tna.txt", "t2na.txt")]
+    for block in (block for text in texts for block in text.split("\n== ")[1:]):
         name, *lines = block.splitlines()
         parts: dict[str, list[str]] = {}
         steps: list[Step] = []

@@ -109,6 +109,23 @@ def test_a_trace_shows_both_gresses(tmp_path):
     assert text.index("ingress deparser") < text.index("egress MyEgress: to port 1")
 
 
+def test_p4info_names_the_generation_and_has_filters_as_registers(tmp_path):
+    p4info = pytest.importorskip("p4engine.p4runtime.p4info").p4info
+    (tmp_path / "program.p4").write_text(
+        source(
+            architecture="t2na",
+            locals="Wred<bit<16>, bit<8>>(16, 1, 0) early;",
+            apply="hdr.h.a = early.execute(hdr.h.b, hdr.h.a);",
+        )
+    )
+    info = p4info(tmp_path / "program.p4")
+    assert info.pkg_info.arch == "t2na"
+    names = {register.preamble.name.split(".")[-1]: register.size for register in info.registers}
+    assert names == dict.fromkeys(
+        ("value", "time_ns", "time_constant_ns", "min", "max", "probability"), 16
+    )
+
+
 def test_p4info_of_a_program(tmp_path):
     p4info = pytest.importorskip("p4engine.p4runtime.p4info").p4info
     (tmp_path / "program.p4").write_text(
@@ -153,6 +170,22 @@ def test_fit_counts_a_register_action_once(tmp_path):
     assert report.problems == ()
     [array] = report.arrays
     assert [access.kind for access in array.accesses] == ["read and write"]
+
+
+def test_fit_takes_every_program(tmp_path):
+    (tmp_path / "read.p4").write_text(
+        source(
+            locals="Register<bit<32>, bit<8>>(16) counts;",
+            apply="hdr.h.c = counts.read(hdr.h.a) + 1; if (hdr.h.c == 3) { hdr.h.b = 5; }",
+        )
+    )
+    [array] = analyse(tmp_path / "read.p4").arrays
+    assert [access.kind for access in array.accesses] == ["read"]
+    for case in cases():
+        if not case.error:
+            (tmp_path / "program.p4").write_text(source(**case.parts))
+            found = analyse(tmp_path / "program.p4").problems
+            assert {problem.limit for problem in found} <= {"accesses"}, case.name
 
 
 def test_fit_looks_at_every_pipeline(tmp_path):
@@ -211,7 +244,7 @@ def test_ports_in_loopback_mode(tmp_path):
     switch.port_loopback(130, False)
     assert programs.send(switch, bytes([1, 0, 0, 0, 0, 0, 0, 0]), port=3, now_ns=2 * 10**9) == []
     v1model = programs.switch(tmp_path)
-    with pytest.raises(ControlError, match="which only programs for tna have"):
+    with pytest.raises(ControlError, match="which only programs for tna and t2na have"):
         v1model.port_loopback(1)
 
 

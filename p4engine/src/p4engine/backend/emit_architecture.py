@@ -53,6 +53,9 @@ class ArchitectureEmitter(Protocol):
     def selector_hash(self, table: TableInstance, keys: Fields) -> str:
         """C expression of the hash that chooses a member of the table's action selector."""
 
+    def alive(self, table: TableInstance) -> str:
+        """C of which members of the table's selector are there (p4_alive); empty: all are."""
+
     def pipeline(self) -> list[str]:
         """The C functions of the stages."""
 

@@ -58,8 +58,8 @@ class ExternEmitter:
             known = ", ".join(n for n in self._functions if n.startswith(f"{call.extern.name}."))
             raise self.context.fatal(
                 call.place,
-                f"{name} is not a method of core.p4 or {self._source}"
-                + (f". This switch has {known}" if known else ""),
+                f"{name} is not supported"
+                + (f"; of {self._source}, this switch has {known}" if known else ""),
             )
         return self._write(call, name)
 

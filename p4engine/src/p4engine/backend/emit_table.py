@@ -53,8 +53,10 @@ class TableEmitter:
             body.append(f"if (!{hit}) {entry} = I->tables[{table.number}].default_entry;")
             if table.profile is not None:
                 hashed = self._selector_hash(table, texts)
+                alive = self.architecture.alive(table)
+                how = f"_alive(I, {alive}" if alive else "(I"
                 body.append(
-                    f"{entry} = p4_resolve(I, &I->tables[{table.number}], {entry}, &{hit}, "
+                    f"{entry} = p4_resolve{how}, &I->tables[{table.number}], {entry}, &{hit}, "
                     f"{hashed});"
                 )
             body.append(f"{run} = {entry}->action;")

@@ -216,13 +216,19 @@ class Calls(Expressions):
         array = self._instance(info.receiver)
         arguments = [v for _, v in info.arguments]
         name = info.decl.name
-        if isinstance(array, ExternInstance) and "apply" in array.bodies:
+        if isinstance(array, ExternInstance) and "apply" in array.bodies and name == "execute":
             return self._register_action(array, info, place)
         if not isinstance(array, ExternInstance) or array.kind.startswith("direct"):
             for value in arguments:  # a direct meter's result comes with the table's entry
                 if value is not None and name == "read":
                     self._store(value, {(): self._undefined(value.type)}, place)
             return {}
+        if array.kind == "register" and name == "read" and info.type != VOID:
+            if not arguments or arguments[0] is None:  # a parameter of the control plane
+                return self._computed(info, place)
+            access = self._access(array, "read", arguments[0], place)
+            access.result = self.graph.make("read", access.number, (), info.type, place)
+            return {(): access.result}
         if array.kind == "register" and name == "read":
             target, index = arguments
             assert index is not None

@@ -21,9 +21,9 @@ from p4engine.frontend.types import BOOL, Bits, BlockType, Composite, Type, unde
 
 FOLDER = Path(__file__).parents[1] / "architectures"
 PACKAGES = {
-    "V1Switch": "v1model",
-    "Switch": "tna",
-}  # the package of `main`, and the folder of its architecture
+    "V1Switch": ("v1model",),
+    "Switch": ("t2na", "tna"),
+}  # the package of `main`, and the folders of the architectures that have it
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,11 @@ class Architecture(ABC):
     match_kinds: ClassVar[Mapping[str, str]] = {}
     more_of_packet: ClassVar[str] = ""
     offset_in_packet: ClassVar[str] = "(size_t)({start} - P->base.data)"
+
+    def declared(self, checker: Checker) -> bool:
+        """True if the declarations are of this architecture, and not of another one with the same
+        package."""
+        return True
 
     @abstractmethod
     def check(self, checker: Checker, diagnostics: Diagnostics) -> None:
@@ -135,12 +140,13 @@ def architecture_of(checker: Checker, diagnostics: Diagnostics) -> Architecture:
     assert isinstance(main.type, BlockType)
     package = main.type.decl.name
     if package not in PACKAGES:
-        known = ", ".join(f"{name} (package {of})" for of, name in PACKAGES.items())
+        known = ", ".join(f"{' and '.join(names)} (package {of})" for of, names in PACKAGES.items())
         raise diagnostics.fatal(
             main.place,
             f"the architecture of package {package} is not supported; this compiler is for {known}",
         )
-    return named(PACKAGES[package])
+    found = map(named, PACKAGES[package])
+    return next(architecture for architecture in found if architecture.declared(checker))
 
 
 def named(name: str) -> Architecture:

@@ -58,6 +58,15 @@ static inline uint32_t p4_append_payload(p4_packet *packet, uint8_t *out, uint32
 uint32_t p4_meter_run(const p4_meter *m, uint64_t index, uint32_t bytes, uint64_t now_ns);
 uint32_t p4_direct_meter_run(p4_table *t, const p4_entry *e, uint32_t bytes, uint64_t now_ns);
 const p4_entry *p4_resolve(p4_instance *I, p4_table *t, const p4_entry *e, uint8_t *hit, uint64_t hash);
+/* Members of groups that are there: the cell of member i of group g, `group` * g + i, is not 0. Those beyond the cells are. */
+typedef struct p4_alive {
+    const uint8_t *cells;
+    uint64_t stride, count;
+    uint32_t group; /* cells */
+    int fair;       /* 1: all choose among those that are there; 0: only who has chosen one that is not */
+} p4_alive;
+const p4_entry *p4_resolve_alive(p4_instance *I, const p4_alive *alive, p4_table *t, const p4_entry *e, uint8_t *hit,
+                                 uint64_t hash);
 bool p4_value_set_match(const p4_value_set *set, const uint64_t *value);
 void p4_failed(p4_instance *I, p4_packet *packet, const char *text);
 void p4_log(p4_instance *I, const p4_packet *packet, const char *format, const uint64_t *words,

@@ -1,4 +1,5 @@
 /* Action profiles and selectors: members, groups, and what an entry that points to one runs. */
+#include "p4gen.h"
 #include "p4rt_entry.h"
 
 #include <stdlib.h>
@@ -7,20 +8,46 @@ static p4_profile *profile_of(p4_instance *I, uint32_t number) {
     return number < I->program->profile_count ? &I->profiles[number] : NULL;
 }
 
-const p4_entry *p4_resolve(p4_instance *I, p4_table *t, const p4_entry *e, uint8_t *hit, uint64_t hash) {
+static int is_alive(const p4_alive *alive, uint32_t group, uint32_t i) {
+    uint64_t cell = (uint64_t)group * alive->group + i;
+    return cell >= alive->count || alive->cells[cell * alive->stride];
+}
+
+/* The number of the member that the hash chooses from a group that is not empty; UINT32_MAX: none is there. */
+static uint32_t choose(const p4_group *g, uint32_t group, uint64_t hash, const p4_alive *alive) {
+    uint32_t first = hash % g->count, there = 0;
+    if (!alive || (!alive->fair && is_alive(alive, group, first))) return g->members[first];
+    for (uint32_t i = 0; i < g->count; i++) there += is_alive(alive, group, i);
+    if (!there) return UINT32_MAX;
+    uint32_t left = (alive->fair ? hash : hash / g->count) % there, i = 0;
+    while (!is_alive(alive, group, i) || left--) i++;
+    return g->members[i];
+}
+
+static const p4_entry *resolve(p4_instance *I, p4_table *t, const p4_entry *e, uint8_t *hit, uint64_t hash,
+                               const p4_alive *alive) {
     p4_profile *p = &I->profiles[t->desc->profile];
     for (int attempt = 0; attempt < 2; attempt++) {
         uint32_t number = e->number;
         if (e->target == 0) return e;
         if (e->target == 2) {
             p4_group *g = number < p->group_room ? &p->groups[number] : NULL;
-            number = g && g->count ? g->members[hash % g->count] : UINT32_MAX;
+            number = g && g->count ? choose(g, number, hash, alive) : UINT32_MAX;
         }
         if (number < p->member_room && p->members[number]) return p->members[number];
         *hit = 0; /* an empty group: as if nothing had matched */
         e = t->default_entry;
     }
     return e;
+}
+
+const p4_entry *p4_resolve(p4_instance *I, p4_table *t, const p4_entry *e, uint8_t *hit, uint64_t hash) {
+    return resolve(I, t, e, hit, hash, NULL);
+}
+
+const p4_entry *p4_resolve_alive(p4_instance *I, const p4_alive *alive, p4_table *t, const p4_entry *e, uint8_t *hit,
+                                 uint64_t hash) {
+    return resolve(I, t, e, hit, hash, alive);
 }
 
 int64_t p4_profile_add_member(p4_instance *I, uint32_t profile, uint32_t action, const uint64_t *params) {

@@ -284,7 +284,7 @@ class Manager:
 
         It needs no link. Raises ControlError where the architecture has no such ports.
         """
-        what = f"loopback mode of port {port}, which only programs for tna have"
+        what = f"loopback mode of port {port}, which only programs for tna and t2na have"
         self._check(self.lib.tm_port_loop_set(self._tm, port, int(bool(on))), what)
 
     def queue_rate(

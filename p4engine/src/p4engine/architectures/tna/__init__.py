@@ -1,9 +1,9 @@
-"""TNA, the architecture of the first Tofino."""
+"""TNA, the architecture of the first Tofino, and what that of the second has in common with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from p4engine.architectures.tna.declarations import (
     BLOCKS,
@@ -14,11 +14,13 @@ from p4engine.architectures.tna.declarations import (
     pipelines,
     pipes_of,
 )
+from p4engine.architectures.tna.filters import add_registers
 from p4engine.frontend import ast
 from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics
 from p4engine.frontend.types import Bits, Composite, Type, underlying
 from p4engine.middle.architecture import Architecture, BlockArgument, ExternShape, StageTrace
+from p4engine.middle.instantiate import ExternInstance
 
 WIDTHS = (1, 8, 16, 32, 64)  # of what one access to a register can work on
 STD, REQ = "P->base.std.", "P->base.req."
@@ -40,10 +42,14 @@ class Tna(Architecture):
         "Meter": ExternShape("meter", ("size", "type")),
         "DirectMeter": ExternShape("direct_meter", ("type",)),
         "ActionProfile": ExternShape("action_profile", ("size",)),
-        "ActionSelector": ExternShape("action_selector", ("hash",)),
+        "ActionSelector": ExternShape("action_selector", ("hash", "mode")),
+        "SelectorAction": ExternShape("SelectorAction", ("sel",)),
         "Hash": ExternShape("Hash", ("algo",)),
         "CRCPolynomial": ExternShape("CRCPolynomial", ("coeff",)),
         "Random": ExternShape("Random"),
+        "MathUnit": ExternShape("MathUnit"),
+        "Lpf": ExternShape("Lpf", ("size",)),
+        "Wred": ExternShape("Wred", ("size", "drop_value", "no_drop_value")),
         "Checksum": ExternShape("Checksum"),
         "ParserCounter": ExternShape("ParserCounter"),
         "ParserPriority": ExternShape("ParserPriority"),
@@ -53,6 +59,9 @@ class Tna(Architecture):
         "Atcam": ExternShape("Atcam"),
         "Alpm": ExternShape("Alpm"),
     }
+    # What programs can name and the engine does not do: fields of intrinsic metadata.
+    undone: ClassVar[frozenset[str]] = frozenset()
+    port_metadata_bits: ClassVar[int] = 64
     controls = {"ingress": "ig", "egress": "eg"}
     match_kinds = {"atcam_partition_index": "exact"}
     more_of_packet = "if (!tna_more(&P->base, &p, &end, {size})) "
@@ -84,14 +93,14 @@ class Tna(Architecture):
     }
 
     def check(self, checker: Checker, diagnostics: Diagnostics) -> None:
-        check_architecture(checker, diagnostics)
+        check_architecture(checker, diagnostics, self.undone)
 
     def blocks(self, checker: Checker, diagnostics: Diagnostics) -> Sequence[BlockArgument]:
         made = []
         found = pipelines(checker, diagnostics)
         for number, (pipe, construction) in enumerate(found):
             prefix = f"{pipe}." if len(found) > 1 else ""
-            given = [value for _, value in construction.arguments]
+            given = [value for _, value in construction.arguments if value is not None]
             for (name, _), value in zip(BLOCKS, given, strict=True):
                 made.append(BlockArgument(name + (f"_{number}" if number else ""), value, prefix))
         return made
@@ -116,6 +125,18 @@ class Tna(Architecture):
             made.arguments["size"] = made.size * pipes_of(instances.checker)
         if made.type.decl.name == "RegisterParam":
             made.arguments["size"] = 1
+        if made.arguments.get("true_egress_accounting"):
+            instances.diagnostics.error(made.place, "true_egress_accounting is not supported")
+        if made.kind in ("Lpf", "Wred"):
+            add_registers(made, instances, pipes_of(instances.checker))
+        selector = made.arguments.get("sel")
+        if isinstance(selector, ExternInstance):
+            made.arguments["reg"] = selector.arguments.get("reg")
+        register = made.arguments.get("reg")
+        if made.kind == "action_selector" and isinstance(register, ExternInstance):
+            register.arguments["initial_value"] = (
+                1  # members are there until a bit says they are not
+            )
         if made.kind == "direct_register":
             problem = self.register_problem(made.type.arguments[0])
             if problem is not None:
@@ -127,7 +148,7 @@ class Tna(Architecture):
 
     def add(self, instances: Any) -> None:
         check_actions(instances)
-        add_port_metadata(instances)
+        add_port_metadata(instances, self.port_metadata_bits)
 
     def digest(self, call: ast.ExternCall) -> ast.Expr | None:
         is_digest = isinstance(call, ast.MethodCall) and call.extern.name == "Digest"
@@ -142,7 +163,7 @@ class Tna(Architecture):
     def emitter(self, parts: Any) -> Any:
         from p4engine.architectures.tna.pipeline import PipelineEmitter
 
-        return PipelineEmitter(parts)
+        return PipelineEmitter(parts, self.port_metadata_bits)
 
 
 ARCHITECTURE = Tna()

@@ -16,6 +16,7 @@ from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.diagnostics import Place
 from p4engine.middle.instantiate import BlockInstance, ExternInstance, Member
 
+ACCESSES = ("read", "write", "execute", "clear")  # methods of registers and of their actions
 GRESSES = {"i": ("ip", "ig", "id"), "e": ("ep", "eg", "ed")}
 
 
@@ -168,7 +169,7 @@ class _Counter:
             made = self._instance(call.receiver)
             if isinstance(made, ExternInstance):
                 target = made.arguments.get("reg", made)
-                if target is self.register and call.decl.name in ("read", "write", "execute"):
+                if target is self.register and call.decl.name in ACCESSES:
                     total = _then(total, Found((1, 1), 1, place))
         elif isinstance(call, ast.FunctionCall):
             total = _then(total, _returned(self._sequence(call.decl.statements)))

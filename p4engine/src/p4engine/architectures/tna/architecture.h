@@ -1,4 +1,4 @@
-/* The metadata and the requests of TNA.
+/* The metadata and the requests of TNA, and of T2NA (t2na/architecture.h).
  *
  * Life of a packet (P = program functions, the rest is passes.h):
  *
@@ -18,11 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef TOFINO
+#define TOFINO 1 /* the generation */
+#endif
+
 #define P4_LOOPS 1 /* whether ports can be in loopback mode */
 #define P4_UNIT_NS(tm) 1 /* of timestamps */
 #define P4_STATE(program) sizeof(p4_packet) /* bytes of a packet's state that stay between ingress and egress */
 #define TNA_NO_PORT 511                     /* ucast_egress_port that the program has not set */
-#define TNA_CPU_PORT 192
+#define TNA_CPU_PORT (TOFINO == 2 ? 0 : 192)
 #define TNA_LONGEST_MIRROR 64 /* bytes of a mirror header */
 #define TNA_PIECES 2
 
@@ -51,6 +55,7 @@ typedef struct p4_std {
     uint8_t drop_ctl;
     uint8_t bypass_egress;
     uint8_t copy_to_cpu;
+    uint8_t mirror_leaving; /* mirror_io_select (T2NA) */
     uint8_t resubmit_flag;
     uint8_t rejected;       /* the parser did not accept, and the program does not look at parser_err */
     uint64_t ingress_time, egress_time; /* 48 bits, ns */

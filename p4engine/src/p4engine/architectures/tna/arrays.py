@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from p4engine.architectures.tna.accesses import Accesses
 from p4engine.architectures.tna.declarations import pipes_of
@@ -10,12 +10,12 @@ from p4engine.backend.c_text import zero
 from p4engine.backend.emit_architecture import Parts
 from p4engine.backend.emit_expr import has_effect
 from p4engine.frontend import ast
-from p4engine.frontend.diagnostics import Place
-from p4engine.frontend.types import VOID, Bits, Composite, Type, underlying, width_of
+from p4engine.frontend.types import VOID, Bits, Composite, underlying, width_of
 from p4engine.middle.instantiate import ExternInstance
 
 COLOURS = (0, 1, 3)  # green, yellow and red, where the program names no others
 RED = 3  # MeterColor_t.RED
+GROUP_SIZE = 120  # of selectors that are not told how many members a group has
 
 
 class ArrayEmitter:
@@ -29,25 +29,33 @@ class ArrayEmitter:
         self.functions: dict[str, Callable[..., str | None]] = {
             "Register.read": self._read,
             "Register.write": self._write,
-            "RegisterAction.execute": self._execute,
+            "Register.clear": self._clear,
             "RegisterParam.read": self._parameter,
-            "DirectRegisterAction.execute": self._execute_direct,
+            "SelectorAction.execute": self._execute_selector,
             "DirectRegister.read": self._read_direct,
             "Counter.count": self._count,
             "DirectCounter.count": self._count_direct,
             "Meter.execute": self._meter,
             "DirectMeter.execute": self._direct_meter,
         }
+        for results in ("", "2", "3", "4"):
+            self.functions |= {
+                f"RegisterAction{results}.execute": self._execute,
+                f"RegisterAction{results}.predicate": self._predicate,
+                f"DirectRegisterAction{results}.execute": self._execute_direct,
+                f"DirectRegisterAction{results}.predicate": self._predicate,
+            }
 
     # ---- registers ----
 
-    def _index(self, index: ast.Expr) -> str:
+    def index(self, index: ast.Expr) -> str:
+        """C of an index that can be written several times."""
         text = self.expressions.small(index)
         if has_effect(index) or "(" in text:
             return self.context.temp_c("uint64_t", text)
         return text
 
-    def _cell(self, register: ExternInstance, at: str) -> tuple[str, str]:
+    def cell(self, register: ExternInstance, at: str) -> tuple[str, str]:
         """(C lvalue of an element, C condition that there is such an element)."""
         group, member, _, _, _ = self.context.records.access[register.number]
         self.context.used_records.add(group)
@@ -92,29 +100,46 @@ class ArrayEmitter:
 
     def _read(self, call: ast.MethodCall, index: ast.Expr) -> str:
         register = self.context.extern(call)
-        at = self._index(index)
+        at = self.index(index)
         self.accesses.check(register, call.place)
-        return self._load(register, *self._cell(register, at))
+        return self._load(register, *self.cell(register, at))
 
     def _write(self, call: ast.MethodCall, index: ast.Expr, value: ast.Expr) -> str:
         register = self.context.extern(call)
         type_ = register.type.arguments[0]
-        at = self._index(index)
+        at = self.index(index)
         text = self.composites.stable(self.expressions.value(value), type_)
         self.accesses.check(register, call.place)
-        cell, inside = self._cell(register, at)
+        cell, inside = self.cell(register, at)
         self.context.out.append(f"if ({inside}) {cell} = {self._packed(register, text)};")
         return text
 
-    def _execute(self, call: ast.MethodCall, index: ast.Expr) -> str | None:
+    def _clear(self, call: ast.MethodCall, value: ast.Expr, busy: ast.Expr | None = None) -> None:
+        """All elements at once; so nobody sees that the register is busy."""
+        register = self.context.extern(call)
+        type_ = register.type.arguments[0]
+        text = self.composites.stable(self.expressions.value(value), type_)
+        self.accesses.check(register, call.place)
+        size, at = register.size // self.pipes, self.context.fresh("i")
+        with self.context.capture() as made:
+            cell, _ = self.cell(register, at)
+            made.append(f"{cell} = {self._packed(register, text)};")
+        loop = f"for (uint64_t {at} = 0; {at} < {size}; {at}++)"
+        self.context.out.append(f"{loop} {{ {' '.join(made)} }}")
+
+    def _execute(
+        self, call: ast.MethodCall, index: ast.Expr | None = None, *more: ast.Expr
+    ) -> str | None:
         """One read-modify-write. Beyond the register's end nothing is changed, and the action sees
         0."""
         action = self.context.extern(call)
         register = action.arguments["reg"]
         assert isinstance(register, ExternInstance)
-        at = self._index(index)
+        if index is None:
+            raise self.context.fatal(call.place, "execute needs an index")
+        at = self.index(index)
         self.accesses.check(register, call.place)
-        return self._run(call, action, register, *self._cell(register, at))
+        return self._run(call, action, register, *self.cell(register, at), more)
 
     def _run(
         self,
@@ -123,19 +148,20 @@ class ArrayEmitter:
         register: ExternInstance,
         cell: str,
         inside: str,
+        more: Sequence[ast.Expr] = (),
     ) -> str | None:
-        """The action on the element that is the C lvalue `cell`, if `inside`."""
+        """The action on the element that is the C lvalue `cell`, if `inside`; `more` are where its
+        results go that stand behind the one returned."""
         context = self.context
         apply = action.bodies["apply"]
         value = self._load(register, cell, inside)
         result = None if call.type == VOID else context.temp(call.type, zero(call.type))
-        parameters = apply.parameters
-        types = (register.type.arguments[0], call.type)
+        types = (register.type.arguments[0], call.type, *(each.type for each in more))
+        others = [context.temp(each.type, zero(each.type)) for each in more]
+        texts = (value, result or "", *others)
         arguments: ast.Bound = [
-            (parameter, self._variable(call.place, parameter.name, type_, text))
-            for parameter, type_, text in zip(
-                parameters, types, (value, result or ""), strict=False
-            )
+            (parameter, context.variable(call.place, parameter.name, type_, text))
+            for parameter, type_, text in zip(apply.parameters, types, texts, strict=False)
         ]
         body = apply.statements
 
@@ -145,11 +171,58 @@ class ArrayEmitter:
         self.inline.body(arguments, write)
         packed = self._packed(register, value)
         context.out.append(f"if ({inside}) {cell} = {packed};")
+        for target, text in zip(more, others, strict=True):
+            self.left.store(target, text)
         return result
+
+    def _predicate(self, call: ast.MethodCall, *conditions: ast.Expr | None) -> str:
+        """One bit of four (or of 16): the one whose number has a bit for each condition that
+        holds."""
+        if not isinstance(call.receiver, ast.Name) or call.receiver.name != "this":
+            raise self.context.fatal(
+                call.place, "predicate is for an action's own method: this.predicate(...)"
+            )
+        width, bits = width_of(call.type) or 0, 1 << len(call.decl.parameters)
+        if not isinstance(underlying(call.type), Bits) or width < bits:
+            raise self.context.fatal(call.place, f"predicate gives {bits} bits, not {call.type}")
+        given = [(i, e) for i, e in enumerate(conditions) if e is not None]
+        texts = self.expressions.in_order([e for _, e in given])
+        number = " | ".join(
+            f"(uint32_t)!!({t}) << {i}" for (i, _), t in zip(given, texts, strict=True)
+        )
+        return self.context.temp(call.type, f"1u << ({number or '0'})")
+
+    def _execute_selector(self, call: ast.MethodCall, index: ast.Expr | None = None) -> str | None:
+        """On the bit of a member of a selector's groups."""
+        action = self.context.extern(call)
+        register = action.arguments["reg"]
+        if not isinstance(register, ExternInstance):
+            raise self.context.fatal(
+                action.place, f"the selector of {action.name} must be made with a Register"
+            )
+        if index is None:
+            raise self.context.fatal(call.place, "SelectorAction.execute needs an index here")
+        at = self.index(index)
+        self.accesses.check(register, call.place)
+        return self._run(call, action, register, *self.cell(register, at))
+
+    def alive(self, selector: ExternInstance) -> str:
+        """C of which members of a selector's groups are there (p4_alive); empty: all are."""
+        register = selector.arguments.get("reg")
+        if not isinstance(register, ExternInstance):
+            return ""
+        cell, _ = self.cell(register, "0")
+        group = self.context.records.access[register.number][0]
+        most, mode = selector.arguments.get("max_group_size"), selector.arguments["mode"]
+        assert isinstance(mode, ast.Symbol)
+        return (
+            f"&(p4_alive){{ &{cell}, sizeof *R{group}, {register.size // self.pipes},"
+            f" {most if isinstance(most, int) else GROUP_SIZE}, {int(mode.name == 'FAIR')} }}"
+        )
 
     def _parameter(self, call: ast.MethodCall) -> str:
         register = self.context.extern(call)
-        return self._load(register, *self._cell(register, "0"))
+        return self._load(register, *self.cell(register, "0"))
 
     def _direct_cell(self, call: ast.MethodCall) -> str:
         """The C lvalue of the number of the entry whose action is written."""
@@ -160,17 +233,14 @@ class ArrayEmitter:
             )
         return f"(*p4_direct_number(&I->tables[{applied.table}], {applied.entry}))"
 
-    def _execute_direct(self, call: ast.MethodCall) -> str | None:
+    def _execute_direct(self, call: ast.MethodCall, *more: ast.Expr) -> str | None:
         action = self.context.extern(call)
         register = action.arguments["reg"]
         assert isinstance(register, ExternInstance)
-        return self._run(call, action, register, self._direct_cell(call), "1")
+        return self._run(call, action, register, self._direct_cell(call), "1", more)
 
     def _read_direct(self, call: ast.MethodCall) -> str:
         return self._load(self.context.extern(call), self._direct_cell(call), "1")
-
-    def _variable(self, place: Place, name: str, type_: Type, text: str) -> ast.Name:
-        return self.context.variable(place, name, type_, text)
 
     # ---- counters and meters ----
 

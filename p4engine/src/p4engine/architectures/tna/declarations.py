@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from p4engine.frontend import ast
 from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.checker.checker import Checker
@@ -66,8 +68,9 @@ PARSER_ERRORS = {
 }
 
 
-def check_architecture(checker: Checker, diagnostics: Diagnostics) -> None:
-    """Report where the program's architecture is not the one that the engine implements."""
+def check_architecture(checker: Checker, diagnostics: Diagnostics, undone: Collection[str]) -> None:
+    """Report where the program's architecture is not the one that the engine implements, and uses
+    of the fields of intrinsic metadata that it does not: `undone`."""
     for name in dict.fromkeys((*INGRESS, *EGRESS)):
         if not isinstance(intrinsic(checker, name), Composite):
             diagnostics.error(checker.main.place, f"tna.p4 must declare {name}")
@@ -79,25 +82,51 @@ def check_architecture(checker: Checker, diagnostics: Diagnostics) -> None:
             checker.main.place, f"TNA_PIPES is {pipes_of(checker)}; it must be 1, 2 or 4"
         )
     for name, pipe in pipelines(checker, diagnostics):
-        kinds = [
-            type(value.type.decl)
+        decls = [
+            value.type.decl
             for _, value in pipe.arguments
             if value is not None and isinstance(value.type, BlockType)
         ]
+        kinds = [type(decl) for decl in decls]
+        if len(kinds) > len(BLOCKS):
+            raise diagnostics.fatal(
+                pipe.place, f"'{name}' has a ghost thread, which is not supported"
+            )
         if kinds != [kind for _, kind in BLOCKS]:
             raise diagnostics.fatal(
                 pipe.place, f"'{name}' does not have the six blocks of tna.p4's Pipeline"
             )
+        for decl, (block, _) in zip(decls, BLOCKS, strict=True):
+            known = len(INTRINSIC[block]) + (2 if block in ("ig", "eg") else 3)
+            if len(decl.parameters) > known:
+                more = decl.parameters[known]
+                diagnostics.error(more.place, f"'{more.name}' is not supported: {more.type}")
+    for declared in checker.globals.names.values() if undone else ():
+        if isinstance(declared, ast.Parser | ast.Control):
+            _report(declared, undone, diagnostics)
 
 
-def add_port_metadata(instances: Instances) -> None:
+def _report(node: ast.Node, undone: Collection[str], diagnostics: Diagnostics) -> None:
+    """Report each use of a field that is not there."""
+    todo: list[ast.Node] = [node]
+    while todo:
+        each = todo.pop()
+        todo += children(each)
+        of_deparser = isinstance(each, ast.Member) and str(each.base.type).endswith(
+            "gress_intrinsic_metadata_for_deparser_t"
+        )
+        if of_deparser and isinstance(each, ast.Member) and each.name in undone:
+            diagnostics.error(each.place, f"{each.name} is not supported")
+
+
+def add_port_metadata(instances: Instances, bits: int) -> None:
     """Where the program unpacks port metadata, the control plane has them as a register."""
     found = [b for b in instances.blocks.values() if calls(b.decl, "port_metadata_unpack")]
     decl = instances.checker.globals.find("Register")
     if not found or not isinstance(decl, ast.ExternObject):
         return
     known = instances.externs.setdefault("register", [])
-    type_ = ExternType(decl, (Bits(64), Bits(9)))
+    type_ = ExternType(decl, (Bits(bits), Bits(9)))
     size: dict[str, Value] = {"size": PORTS}
     made = ExternInstance("register", PORT_METADATA, type_, size, len(known), found[0].decl.place)
     known.append(made)
@@ -105,9 +134,9 @@ def add_port_metadata(instances: Instances) -> None:
 
 def check_actions(instances: Instances) -> None:
     """Report register actions that execute one: an access to a register is all that one does."""
-    for kind in ("RegisterAction", "DirectRegisterAction"):
+    for kind in ("RegisterAction", "DirectRegisterAction", "SelectorAction"):
         for action in instances.externs.get(kind, []):
-            if any(calls(body, "execute") for body in action.bodies.values()):
+            if any(calls(body, "execute", "MathUnit") for body in action.bodies.values()):
                 instances.diagnostics.error(
                     action.place, f"{action.name} can execute nothing in its own method"
                 )
@@ -119,14 +148,17 @@ def port_metadata(instances: Instances) -> ExternInstance | None:
     return next((each for each in known if each.name == PORT_METADATA), None)
 
 
-def calls(node: ast.Node, function: str) -> bool:
-    """True if the program text below `node` calls an extern function of that name."""
+def calls(node: ast.Node, function: str, besides: str = "") -> bool:
+    """True if the program text below `node` calls an extern function or a method of that name, one
+    of `besides` aside."""
     todo: list[ast.Node] = [node]
     while todo:
         each = todo.pop()
         made = each.call if isinstance(each, ast.Call) else None
         if isinstance(made, ast.ExternCall) and made.decl.name == function:
-            return True
+            of = made.extern.name if isinstance(made, ast.MethodCall) else ""
+            if not besides or of != besides:
+                return True
         todo += children(each)
     return False
 

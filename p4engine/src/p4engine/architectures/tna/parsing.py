@@ -14,9 +14,10 @@ class ParsingEmitter:
     """Externs with a variable for each instance in each gress. `functions` has their C by their P4
     names."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, port_metadata_bits: int) -> None:
         self.context, self.expressions, self.fields = parts.context, parts.expressions, parts.fields
         self.packets, self.left = parts.packets, parts.left
+        self.port_metadata_bits = port_metadata_bits
         self._deposits: list[str] = []  # C statements for the end of the parser
         self.functions: dict[str, Callable[..., str | None]] = {
             "Checksum.add": self._add,
@@ -115,7 +116,8 @@ class ParsingEmitter:
         turn = self.context.temp_c("uint32_t", f"({rotate}) & 7")
         out = self.context.out
         out.append(f"{number} = ({number} >> {turn} | {number} << (8 - {turn})) & 255;")
-        out.append(f"{number} &= (2u << ({kept})) - 1;")
+        as_mask = width_of(call.decl.parameters[3].type) == 8  # else the highest bit that is kept
+        out.append(f"{number} &= {kept if as_mask else f'(2u << ({kept})) - 1'};")
         error = self.context.parser_error("CounterRange")
         out.append(f"if ({number} > {largest}) {{ {error} }}")
         out.append(f"{counter} = (int8_t)({number} + {add});")
@@ -140,10 +142,12 @@ class ParsingEmitter:
     # ---- port metadata ----
 
     def _port_metadata(self, call: ast.ExternCall, packet: ast.Expr) -> str:
-        if (width_of(call.type) or 0) > 64:
-            raise self.context.fatal(call.place, "port metadata have 64 bits")
+        bits = self.port_metadata_bits
+        if (width_of(call.type) or 0) > bits:
+            raise self.context.fatal(call.place, f"port metadata have {bits} bits")
         name = self.packets.lookahead(call.type)
-        error = self.context.too_short("8")
-        self.context.out.append(f"if (end - p < 8) {{ {error} }}")
-        self.context.out.append("p += 8;")
+        size = bits // 8
+        error = self.context.too_short(str(size))
+        self.context.out.append(f"if (end - p < {size}) {{ {error} }}")
+        self.context.out.append(f"p += {size};")
         return name

@@ -1,4 +1,4 @@
-/* What happens to a packet in TNA: ingress, what its deparser asks for, the traffic manager's copies, egress. */
+/* What happens to a packet in TNA and T2NA: ingress, what its deparser asks for, the traffic manager's copies, egress. */
 #ifndef PASSES_H
 #define PASSES_H
 
@@ -42,10 +42,10 @@ int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
 }
 
 /* A copy of a packet, which is in two pieces, goes to the mirror session that the program has named. */
-static void mirror(tm_switch *tm, const p4_packet *packet, const uint8_t *data, uint32_t length) {
+static void mirror(tm_switch *tm, const p4_packet *packet, p4_piece first, p4_piece second) {
     uint32_t session = packet->req.mirror_session, header = packet->req.mirror_length;
     if (!tm_session_exists(tm, session)) return;
-    uint32_t total = header + length, limit = tm->sessions[session].length;
+    uint32_t total = header + first.length + second.length, limit = tm->sessions[session].length;
     queued_packet *q = tm_packet_new(tm);
     if (!q) return;
     q->bytes = tm_frame_new(tm, total);
@@ -53,19 +53,27 @@ static void mirror(tm_switch *tm, const p4_packet *packet, const uint8_t *data, 
         tm_packet_free(tm, q);
         return;
     }
-    memcpy(q->bytes->data, packet->req.mirror_header, header);
-    if (length) memcpy(q->bytes->data + header, data, length);
+    uint8_t *out = q->bytes->data;
+    memcpy(out, packet->req.mirror_header, header);
+    if (first.length) memcpy(out + header, first.data, first.length);
+    if (second.length) memcpy(out + header + first.length, second.data, second.length);
     if (limit && total > limit) total = limit;
     memset(&q->packet, 0, sizeof q->packet);
     q->packet.std.ingress_port = packet->std.ingress_port;
     q->packet.std.tm = tm;
     q->packet.now_ns = tm->now;
-    q->packet.data = q->bytes->data;
+    q->packet.data = out;
     q->packet.length = q->packet.std.head = total;
     q->kind = FOR_EGRESS;
     q->session = session;
     tm->stats.clones++;
     tm_push_pending(tm, q);
+}
+
+/* Whether the program wants a copy; the first Tofino mirrors what has come to ingress and what leaves egress. */
+static int mirrors(const p4_packet *packet) { return packet->req.mirror && !(packet->std.drop_ctl & 4); }
+static int mirrors_leaving(const p4_packet *packet, int egress) {
+    return TOFINO == 2 ? packet->std.mirror_leaving : egress;
 }
 
 static uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_t capacity) {
@@ -75,7 +83,12 @@ static uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_
     }
     packet->req.mirror = 0;
     uint32_t length = tm->program->deparse(tm->instance, packet, out, capacity);
-    if (length <= capacity && packet->req.mirror && !(packet->std.drop_ctl & 4)) mirror(tm, packet, out, length);
+    if (length <= capacity && mirrors(packet)) {
+        if (mirrors_leaving(packet, 1))
+            mirror(tm, packet, (p4_piece){out, length}, (p4_piece){0});
+        else
+            mirror(tm, packet, packet->std.next[0], packet->std.next[1]); /* as egress() has put them there */
+    }
     return length;
 }
 
@@ -152,8 +165,12 @@ static void ingress(tm_switch *tm, p4_packet *packet) {
         if (packet->req.failed) good = 0;
         tm->stats.failed += packet->req.failed;
         tm->stats.ingress_drops += packet->std.rejected && !packet->req.failed;
-        if (good && packet->req.mirror && !(packet->std.drop_ctl & 4))
-            mirror(tm, packet, packet->data, packet->length);
+        if (good && mirrors(packet)) {
+            if (mirrors_leaving(packet, 0))
+                mirror(tm, packet, (p4_piece){head, length}, (p4_piece){packet->payload, packet->payload_length});
+            else
+                mirror(tm, packet, (p4_piece){packet->data, packet->length}, (p4_piece){0});
+        }
         int again = good && packet->req.resubmit && !packet->std.resubmit_flag && !(packet->std.drop_ctl & 1);
         if (again) {
             uint64_t data = packet->req.resubmit_data;
@@ -191,8 +208,11 @@ static void tm_pass(tm_switch *tm, queued_packet *q) {
 
 /* ---- from a queue to the outside ---- */
 
-/* Ports 68 to 71 of each pipe have no cable. What leaves there comes back into ingress. */
-static int recirculates(uint32_t number) { return (number & 127) >= 68 && (number & 127) <= 71; }
+/* Ports 68 to 71 of each pipe have no cable, of the second Tofino port 6. What leaves there comes back into ingress. */
+static int recirculates(uint32_t number) {
+    uint32_t port = number & 127;
+    return TOFINO == 2 ? port == 6 : port >= 68 && port <= 71;
+}
 
 static void recirculate(tm_switch *tm, uint32_t number, p4_packet *packet) {
     queued_packet *q = tm_packet_new(tm);

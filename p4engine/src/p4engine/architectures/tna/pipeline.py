@@ -13,6 +13,8 @@ from p4engine.architectures.tna.declarations import (
     intrinsic,
     port_metadata,
 )
+from p4engine.architectures.tna.filters import FilterEmitter
+from p4engine.architectures.tna.math_units import MathEmitter
 from p4engine.architectures.tna.parsing import ParsingEmitter
 from p4engine.architectures.tna.requests import RequestEmitter
 from p4engine.backend.emit_architecture import Functions, Parts
@@ -60,7 +62,8 @@ FOR_TM = {
     "level2_exclusion_id": "exclusion",
     "rid": "rid",
 }
-PORT_METADATA_BYTES = 8
+FOR_DEPARSER = {"drop_ctl": "drop_ctl", "mirror_io_select": "mirror_leaving"}
+WORD = 8  # bytes of resubmit data
 
 
 def member_of(name: str) -> str:
@@ -69,13 +72,14 @@ def member_of(name: str) -> str:
 
 
 class PipelineEmitter:
-    """The C of a program for Switch."""
+    """The C of a program for Switch. Port metadata have `port_metadata_bits`."""
 
     counts_hits = False
-    c_headers = ("tna.h",)
+    c_headers = ("../tna/tna.h",)
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, port_metadata_bits: int) -> None:
         self.parts, self.context = parts, parts.context
+        self.port_metadata_bits = port_metadata_bits
         self.blocks = parts.context.instances.blocks
         self.pipes = len(self.blocks) // len(INTRINSIC)
         self.headers: list[Type] = []
@@ -87,9 +91,12 @@ class PipelineEmitter:
                 self.metadata.append(parameters[2].type)
         self.accesses = Accesses(parts.context)
         self.arithmetic = ArithmeticEmitter(parts)
-        self.parsing = ParsingEmitter(parts)
+        self.parsing = ParsingEmitter(parts, port_metadata_bits)
+        self.arrays = ArrayEmitter(parts, self.accesses)
         self.functions: Functions = {
-            **ArrayEmitter(parts, self.accesses).functions,
+            **self.arrays.functions,
+            **FilterEmitter(parts, self.arrays).functions,
+            **MathEmitter(parts).functions,
             **self.arithmetic.functions,
             **self.parsing.functions,
             **RequestEmitter(parts).functions,
@@ -109,6 +116,10 @@ class PipelineEmitter:
         for text, type_ in keys:
             leaves += self.parts.composites.leaves(text, type_)
         return self.arithmetic.hash(chosen, leaves, 32, table.decl.place)
+
+    def alive(self, table: TableInstance) -> str:
+        assert table.profile is not None
+        return self.arrays.alive(table.profile)
 
     # ---- the packet's state ----
 
@@ -219,7 +230,7 @@ class PipelineEmitter:
         assert isinstance(decl, ast.Parser)
         front = "ingress_intrinsic_metadata_t" if name == "ip" else "egress_intrinsic_metadata_t"
         fields = INGRESS_FIELDS if name == "ip" else EGRESS_FIELDS
-        behind = PORT_METADATA_BYTES if name == "ip" else 0
+        behind = self.port_metadata_bits // 8 if name == "ip" else 0
         first = self._begins_with(decl, front)
         self._first = (first, fields) if first is not None else None
         if first is None:
@@ -228,8 +239,7 @@ class PipelineEmitter:
             prefix, size = f"uint8_t prefix[{behind or 1}];", behind
         if name == "ip":
             struct, source = "ingress_intrinsic_metadata_from_parser_t", f"{STD}ingress_time"
-            prefix += f"\n{self._port_metadata()}"
-            prefix += f"\np4_store64(prefix + {size - PORT_METADATA_BYTES}, {STD}word);"
+            prefix += f"\n{self._port_metadata(size - behind)}"
             prefix += f"\n{STD}next[0] = (p4_piece){{P->base.data, P->base.length}};"
             prefix += f"\n{STD}pieces = 1;"
         else:
@@ -261,17 +271,23 @@ class PipelineEmitter:
         head += "(p4_instance *restrict I, phv *restrict P)"
         return self.parts.stages.function(head, "\n".join(lines))
 
-    def _port_metadata(self) -> str:
-        """C that takes the port's metadata from their register; resubmit data stay."""
-        register = port_metadata(self.context.instances)
+    def _port_metadata(self, at: int) -> str:
+        """C that stores at byte `at` what stands there: the port's metadata, from their register,
+        or the resubmit data of a packet that has come again."""
+        register, width = port_metadata(self.context.instances), self.port_metadata_bits
+        made = f"p4_store64(prefix + {at}, {STD}word);"
+        if width > 8 * WORD:
+            made += f" memset(prefix + {at + WORD}, 0, {width // 8 - WORD});"
         if register is None:
-            return ""
+            return made
         group, member, _, _, _ = self.context.records.access[register.number]
         self.context.used_records.add(group)
         port = f"{STD}ingress_port"
+        cell = f"R{group}[{port}].{member}"
+        stores, _ = self.parts.fields.stores([(cell, Bits(width))], "at")
         return (
-            f"if (!{STD}resubmit_flag && {port} < {register.size})"
-            f" {STD}word = R{group}[{port}].{member};"
+            f"{made} if (!{STD}resubmit_flag && {port} < {register.size})"
+            f" {{ uint8_t *const at = prefix + {at}; {' '.join(stores)} }}"
         )
 
     def _control(self, name: str, number: int) -> str:
@@ -284,9 +300,10 @@ class PipelineEmitter:
                 if text is not None:
                     lines.append(f"{STD}{place} = {text};")
         struct = f"{'in' if name == 'ig' else 'e'}gress_intrinsic_metadata_for_deparser_t"
-        text = self._member(base, struct, "drop_ctl")
-        if text is not None:
-            lines.append(f"{STD}drop_ctl = {text};")
+        for field, place in FOR_DEPARSER.items():
+            text = self._member(base, struct, field)
+            if text is not None:
+                lines.append(f"{STD}{place} = {text};")
         stage = self._stage(name, number, "\n".join(lines))
         head = f"static inline void run_{_named(name, number)}"
         head += "(p4_instance *restrict I, phv *restrict P)"

@@ -54,6 +54,18 @@ uint64_t tna_crc(uint32_t width, uint64_t polynomial, int reversed, uint64_t ini
 uint64_t tna_xor(uint32_t bytes, const uint8_t *data, uint64_t n);      /* of words of so many bytes */
 uint64_t tna_identity(uint32_t width, const uint8_t *data, uint64_t n); /* the last bits of the data */
 
+/* A math unit's value for x, by its table of 16 bytes (math_units.py). */
+uint32_t tna_math(const uint8_t *table, int invert, int shift, int scale, uint32_t x);
+
+/* Filters (filters.py). A sample moves `value`, which is in units of 2^-32, by the time since `time_ns`: towards the
+ * sample, with the time constant `gain` or, downwards, `decay`; or with `rate` to the sum of samples that decays with `gain`.
+ * Returns the new value. */
+uint64_t tna_filter(uint64_t *value, uint64_t *time_ns, uint64_t now_ns, uint32_t sample, uint64_t gain, uint64_t decay,
+                    int rate);
+/* Whether to drop at a queue that is `value` long (in units of 2^-32): never up to `min`, always above `max` (unless that
+ * is 0), and in between with a probability that rises up to so many millionths. */
+int tna_early_drop(p4_instance *I, uint64_t value, uint32_t min, uint32_t max, uint32_t probability);
+
 /* Sums of 16-bit words in ones' complement, not complemented. */
 uint32_t tna_sum(uint32_t sum, const uint8_t *data, uint64_t n);
 static inline uint16_t tna_fold(uint32_t sum) {

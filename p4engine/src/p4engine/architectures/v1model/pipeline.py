@@ -35,6 +35,9 @@ class PipelineEmitter:
 
     # ---- stages ----
 
+    def alive(self, table: TableInstance) -> str:
+        return ""
+
     def _stage(self, name: str, bindings: list[str]) -> str:
         return self.parts.stages.stage(name, self.blocks[name], bindings)
 

@@ -302,7 +302,10 @@ def _abstract_methods(c: Checker, d: ast.Instance) -> None:
             c.scope.names["this"] = d
             c.check_declaration(inner)
         _same_signature(c, inner, method, bindings)
-    for name in wanted:
+    needed = [
+        m.name for m in wanted.values() if not any(a.name == "optional" for a in m.annotations)
+    ]
+    for name in needed:
         c.error(d.place, f"'{d.name}' must give the abstract method {name} of {made.name} a body")
 
 

@@ -19,7 +19,7 @@ from p4engine.frontend.preprocessor.macros import MAX_TOKENS, Macro, MacroExpand
 
 # core.p4, and behind it the folders of the architectures with a file of declarations each.
 BUILTIN_INCLUDE = Path(__file__).parents[2] / "architectures"
-BUILTIN_FOLDERS = (BUILTIN_INCLUDE, *sorted(p.parent for p in BUILTIN_INCLUDE.glob("*/*.p4")))
+BUILTIN_FOLDERS = (BUILTIN_INCLUDE, *sorted({p.parent for p in BUILTIN_INCLUDE.glob("*/*.p4")}))
 MAX_INCLUDE_DEPTH = 64
 
 

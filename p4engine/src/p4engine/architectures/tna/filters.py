@@ -1,0 +1,105 @@
+"""Low-pass filters and random early detection (`Lpf`, `Wred`) of TNA to C.
+
+A filter has a value for each index, which samples move. What the control plane sets of it, and the
+value itself, are registers behind the filter's name (`filter.gain_ns`), one element per index; so
+every command for registers is one for filters, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from p4engine.architectures.tna.arrays import ArrayEmitter
+from p4engine.backend.c_text import mask
+from p4engine.backend.emit_architecture import Parts
+from p4engine.frontend import ast
+from p4engine.frontend.types import Bits, ExternType, Type, underlying, width_of
+from p4engine.middle.instantiate import ExternInstance, Instances
+
+# Registers with their widths. Times are in ns; the value is in units of 2^-32.
+VALUE = {"value": 64, "time_ns": 64}
+SETTINGS = {
+    "Lpf": {"gain_ns": 64, "decay_ns": 64, "rate": 8, "scale_down": 8},
+    "Wred": {"time_constant_ns": 64, "min": 32, "max": 32, "probability": 32},
+}
+PROBABILITY = 1_000_000  # of `probability`: always
+
+
+def add_registers(made: ExternInstance, instances: Instances, pipes: int) -> None:
+    """Make the registers of a filter."""
+    decl = instances.checker.globals.find("Register")
+    assert isinstance(decl, ast.ExternObject)
+    known = instances.externs.setdefault("register", [])
+    for name, width in {**VALUE, **SETTINGS[made.type.decl.name]}.items():
+        type_ = ExternType(decl, (Bits(width), Bits(32)))
+        register = ExternInstance(
+            "register",
+            f"{made.name}.{name}",
+            type_,
+            {"size": made.size * pipes},
+            len(known),
+            made.place,
+        )
+        known.append(register)
+        made.arguments[name] = register
+
+
+class FilterEmitter:
+    """`functions` has the externs' C by their P4 names."""
+
+    def __init__(self, parts: Parts, arrays: ArrayEmitter) -> None:
+        self.context, self.expressions, self.arrays = parts.context, parts.expressions, arrays
+        self.functions: dict[str, Callable[..., str | None]] = {
+            "Lpf.execute": self._low_pass,
+            "Wred.execute": self._early_drop,
+        }
+
+    def _low_pass(self, call: ast.MethodCall, sample: ast.Expr, index: ast.Expr) -> str:
+        _, cells, inside, value = self._filtered(
+            call, sample, index, ("gain_ns", "decay_ns", "rate")
+        )
+        width = self._width(call, call.type)
+        text = f"{value} >> 32 >> ({cells['scale_down']} & 31)"
+        return self.context.temp(call.type, f"{inside} ? ({text}) & {mask(width)} : 0")
+
+    def _early_drop(self, call: ast.MethodCall, sample: ast.Expr, index: ast.Expr) -> str:
+        made, cells, inside, value = self._filtered(
+            call, sample, index, ("time_constant_ns", "time_constant_ns", "0")
+        )
+        drop, keep = (made.arguments[name] for name in ("drop_value", "no_drop_value"))
+        text = (
+            f"{inside} && tna_early_drop(I, {value}, {cells['min']}, {cells['max']},"
+            f" {cells['probability']})"
+        )
+        return self.context.temp(call.type, f"{text} ? {drop} : {keep}")
+
+    def _filtered(
+        self, call: ast.MethodCall, sample: ast.Expr, index: ast.Expr, how: tuple[str, str, str]
+    ) -> tuple[ExternInstance, dict[str, str], str, str]:
+        """Write a sample's arrival; returns the filter, C lvalues of its registers' elements, a C
+        condition that there are such, and the C variable with the value."""
+        context, made = self.context, self.context.extern(call)
+        self._width(call, sample.type)
+        x = context.temp_c("uint32_t", self.expressions.small(sample))
+        at = self.arrays.index(index)
+        cells, inside = {}, "1"
+        for name in (*VALUE, *SETTINGS[made.type.decl.name]):
+            register = made.arguments[name]
+            assert isinstance(register, ExternInstance)
+            cells[name], inside = self.arrays.cell(register, at)
+        gain, decay, rate = (cells.get(name, name) for name in how)
+        run = (
+            f"tna_filter(&{cells['value']}, &{cells['time_ns']}, P->base.now_ns, {x}, {gain},"
+            f" {decay}, {rate})"
+        )
+        value = context.temp_c("uint64_t", f"{inside} ? {run} : 0")
+        return made, cells, inside, value
+
+    def _width(self, call: ast.MethodCall, type_: Type) -> int:
+        under = underlying(type_)
+        width = width_of(under) or 0
+        if not isinstance(under, Bits) or under.signed or width > 32:
+            raise self.context.fatal(
+                call.place, f"{call.extern.name} takes unsigned numbers up to 32 bits"
+            )
+        return width
