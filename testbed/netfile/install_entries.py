@@ -47,6 +47,8 @@ def install(name: str, settings: SwitchSettings, client: Any) -> None:
             _call(where, client.mirror_session, clone.session, None, group_number, length)
     for number, port in enumerate(settings.loopback):
         _call(f"switches.{name}.loopback[{number}]", client.port_loopback, port)
+    if settings.deflection is not None:
+        _call(f"switches.{name}.deflection", client.deflection_port, settings.deflection)
     commands = Commands(client)
     for number, line in enumerate(settings.commands):
         _call(f"switches.{name}.commands[{number}]", commands.run, line)

@@ -170,6 +170,11 @@ class SwitchSettings(Section):
         description="Ports whose packets come back into ingress; of programs for tna or t2na. They"
         " need no link.",
     )
+    deflection: Annotated[int, Whole(0, LARGEST_PORT)] | None = Field(
+        default=None,
+        description="The port for packets that ask for deflect_on_drop and find their queue full;"
+        " of programs for tna or t2na.",
+    )
     p4runtime: Annotated[int, Whole(1, 65535)] | None = Field(
         default=None, description="Serve P4Runtime at this port of 127.0.0.1."
     )

@@ -248,9 +248,68 @@ def test_ports_in_loopback_mode(tmp_path):
         v1model.port_loopback(1)
 
 
-def build(folder, **parts: str) -> Switch:
+def test_deflection_of_what_a_queue_has_no_room_for(tmp_path):
+    """Of five packets one leaves, two wait, and of the others that which asks is deflected."""
+    parts = {
+        "apply": "ig_tm.deflect_on_drop = hdr.h.a[0:0];",
+        "egress": "hdr.h.b = 15w0 ++ eg_intr.deflection_flag;"
+        " hdr.h.c = 23w0 ++ eg_intr.egress_port;",
+    }
+    for queues in (1, 4):
+        switch = build(tmp_path, queues, **parts)
+        switch.port_shape(1, "egress", rate_bps=64_000, queue_packets=2)
+        for deflect in (0, 1, 0, 0, 1):
+            switch.receive(0, bytes([9, deflect, 0, 0, 0, 0, 0, 0]), 0)
+        left = [(port, bytes(data)) for _, port, data in switch.run()]
+        assert [(port, data[1], data[3], data[7]) for port, data in left] == [
+            (1, 0, 0, 1),
+            (1, 1, 0, 1),
+            (1, 0, 0, 1),
+        ], "without a port for them"
+        switch.deflection_port(3)
+        now = switch.now_ns() + 10**9
+        for deflect in (0, 1, 0, 0, 1):
+            switch.receive(0, bytes([9, deflect, 0, 0, 0, 0, 0, 0]), now)
+        left = [(port, bytes(data)) for _, port, data in switch.run()]
+        assert sorted((port, data[1], data[3], data[7]) for port, data in left) == [
+            (1, 0, 0, 1),
+            (1, 0, 0, 1),
+            (1, 1, 0, 1),
+            (3, 1, 1, 3),
+        ]
+        assert sum(row["queue_drops"] for row in switch.port_stats()) == 2 + 1
+        switch.deflection_port(None)
+    v1model = programs.switch(tmp_path)
+    with pytest.raises(ControlError, match="deflection to port 1, which only programs for tna"):
+        v1model.deflection_port(1)
+
+
+def test_multicast_copies_are_deflected_one_by_one(tmp_path):
+    switch = build(
+        tmp_path,
+        apply="ig_tm.ucast_egress_port = 511; ig_tm.mcast_grp_a = 7; ig_tm.deflect_on_drop = 1;",
+        egress="hdr.h.b = 15w0 ++ eg_intr.deflection_flag; hdr.h.c = 23w0 ++ eg_intr.egress_port;",
+    )
+    switch.multicast_group(7, [(1, 0), (2, 0)])
+    switch.port_shape(1, "egress", rate_bps=64_000, queue_packets=0)
+    switch.deflection_port(3)
+    for number in range(2):
+        switch.receive(0, bytes([number, 0, 0, 0, 0, 0, 0, 0]), 0)
+    left = [(port, data[0], data[3]) for _, port, data in switch.run()]
+    assert sorted(left) == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (3, 1, 1)]
+
+
+def test_the_port_of_the_cpu(tmp_path):
+    switch = build(tmp_path, apply="ig_tm.copy_to_cpu = 1; ig_tm.ucast_egress_port = 511;")
+    switch.cpu_copies(5)
+    assert programs.send(switch, bytes([1, 2, 3, 4, 5, 6, 7, 8])) == [(5, bytes(range(1, 9)))]
+    with pytest.raises(ControlError, match="port 511 for the CPU"):
+        switch.cpu_copies(511)
+
+
+def build(folder, queues: int = 4, **parts: str) -> Switch:
     (folder / "program.p4").write_text(source(**parts))
-    return Switch(compile_program(folder / "program.p4"), ports=range(8), priority_queues=4)
+    return Switch(compile_program(folder / "program.p4"), ports=range(8), priority_queues=queues)
 
 
 def test_a_session_shortens_its_copies(tmp_path):

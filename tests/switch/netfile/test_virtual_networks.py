@@ -599,6 +599,31 @@ def test_a_rate_that_no_gap_divides_is_exact(tmp_path):
     assert flow(found, "a")["sent"] == 37_500 and flow(found, "b")["sent"] == 70_000
 
 
+def test_what_a_queue_has_no_room_for_is_deflected(tmp_path):
+    """Half of what a sender sends fits through the other one's link; the rest goes to a third."""
+    more = (
+        "virtual: {duration: 10 us}\n"
+        "flows: [{name: f, from: h1, to: h2, rate: 100 Gbit/s, size: 125 B}]\n"
+    )
+    program = tmp_path / "deflecting.p4"
+    text = (DATA / "l3_tna.p4").read_text()
+    program.write_text(text.replace("= port;", "= port; manager.deflect_on_drop = 1;"))
+    text = star(str(program), 3, more, params=", mac: '08:00:00:00:00:%02d'")
+    text = text.replace(
+        "[h2, s1-p2], bandwidth: 100 Gbit/s, delay: 1 us, queue: 100000",
+        "[h2, s1-p2], bandwidth: 50 Gbit/s, delay: 1 us, queue: 10",
+    )
+    _, found = run_text(tmp_path, text)
+    assert [row["cause"] for row in found["drops"]] == ["queue full (egress)"]
+    deflecting = text.replace("      entries:", "      deflection: 3\n      entries:")
+    _, found = run_text(tmp_path, deflecting)
+    assert found["drops"] == []
+    received = {row["host"]: row["received"] for row in found["flows"]}
+    assert received == {"h2": 510, "h3": 490}
+    with pytest.raises(UserError, match="s1.deflection: deflection to port 3, which only"):
+        built(tmp_path, star(MARKING, 2, switch="deflection: 3"))
+
+
 def test_what_leaves_a_port_in_loopback_mode_comes_back(tmp_path):
     more = (
         "virtual: {duration: 10 us}\n"

@@ -126,9 +126,10 @@ class TableEmitter:
             call = node.call if isinstance(node, ast.Call) else None
             if not isinstance(call, ast.MethodCall) or call.decl.name != "read":
                 continue
+            if self.context.find_instance(call.receiver) is not table.meter:
+                continue
             target = call.arguments[0][1]
-            same = self.context.find_instance(call.receiver) is table.meter
-            if same and target is not None and self.context.is_path(target):
+            if target is not None and self.context.is_path(target):
                 return target if id(root(target)[0]) in own else None
         return None
 

@@ -75,6 +75,8 @@ class Architecture(ABC):
     stages: ClassVar[Mapping[str, StageTrace]]
     arrival: ClassVar[tuple[str, ...]]
     match_kinds: ClassVar[Mapping[str, str]] = {}
+    # Extern objects that say how a chip would implement a table, and mean nothing here.
+    table_hints: ClassVar[frozenset[str]] = frozenset()
     more_of_packet: ClassVar[str] = ""
     offset_in_packet: ClassVar[str] = "(size_t)({start} - P->base.data)"
 

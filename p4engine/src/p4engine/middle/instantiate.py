@@ -444,6 +444,8 @@ class Instances:
             value = decl.properties[prop].value
             extern = self._property_extern(block, decl.properties[prop])
             kind = extern.kind if extern is not None else "something else"
+            if kind in self.architecture.table_hints:
+                continue
             allowed = {
                 "implementation": ("action_profile", "action_selector"),
                 "counters": ("direct_counter",),

@@ -28,7 +28,7 @@ class NetworkSwitch(Switch):
         compiled: the program, see `compile_program`.
         interfaces: port number -> interface name in this process's network namespace; each is up.
         seed, timestamp_unit_ns, priority_queues: as for `Switch`.
-        cpu_port: a port without an interface, for packets of controllers.
+        cpu_port: a port without an interface, for packets of controllers (and copies to the CPU).
         options: of `PacketLoop`.
 
     P4 timestamps count from the moment of construction.
@@ -56,6 +56,8 @@ class NetworkSwitch(Switch):
             epoch_ns=lib.io_now(),
             priority_queues=priority_queues,
         )
+        if cpu_port is not None:
+            self.cpu_copies(cpu_port)
         self._loop = PacketLoop(self.lib, self.address, interfaces, cpu_port=cpu_port, **options)
 
     @property

@@ -145,6 +145,10 @@ P4_EXPORT int tm_port_up_set(tm_switch *, uint32_t port, int up);
 /* A port in loopback mode: what leaves it comes back into ingress, whether it has a link or not. TM_BAD_VALUE: the
  * architecture has none. */
 P4_EXPORT int tm_port_loop_set(tm_switch *, uint32_t port, int loops);
+/* The port for packets that want to be deflected where their queue is full; -1: none. TM_BAD_VALUE: the architecture has
+ * no such packets. */
+P4_EXPORT int tm_deflection_set(tm_switch *, int32_t port);
+P4_EXPORT int tm_cpu_port_set(tm_switch *, uint32_t port); /* for copies to the CPU, if programs can ask for such */
 P4_EXPORT int64_t tm_port_queue(tm_switch *, uint32_t port, uint32_t direction); /* packets waiting now */
 /* Of one egress queue, or of all queues of the port (TM_ALL_QUEUES). */
 P4_EXPORT int tm_queue_depth(tm_switch *, uint32_t port, uint32_t priority, uint64_t packets);

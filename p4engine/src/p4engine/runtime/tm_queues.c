@@ -102,6 +102,15 @@ static void leave(tm_switch *tm, uint32_t number, port *p, priority_queue *q, p4
     q->seen.bytes += link->bytes - bytes;
 }
 
+/* A packet for which a queue has no room goes to the port for deflection instead, once; 0: it does not. */
+static int deflected(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
+    if (!P4_DEFLECTS(packet) || tm->deflection < 0 || (uint32_t)tm->deflection == number) return 0;
+    P4_DEFLECT(packet, 1);
+    tm_to_port(tm, (uint32_t)tm->deflection, packet, keep);
+    if (keep) P4_DEFLECT(packet, 0);
+    return 1;
+}
+
 static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int keep) {
     tm_link *link = &p->link[TM_EGRESS];
     if (packet->std.priority >= tm->queue_count) {
@@ -122,6 +131,7 @@ static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
     }
     if (q->seen.queue >= q->seen.queue_packets ||
         q->waiting_bytes + packet->length > link->shape.queue_bytes) {
+        if (deflected(tm, number, packet, keep)) return;
         link->counters.queue_drops++;
         q->seen.queue_drops++;
         return;
@@ -175,6 +185,7 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
     }
     if (p->waiting >= link->shape.queue_packets ||
         p->waiting_bytes + packet->length > link->shape.queue_bytes) {
+        if (deflected(tm, number, packet, keep)) return;
         link->counters.queue_drops++;
         return;
     }

@@ -15,6 +15,8 @@ tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t 
     tm->instant = TM_INSTANT;
     tm->unit_ns = unit_ns;
     tm->queue_count = 1;
+    tm->deflection = -1;
+    tm->cpu_port = P4_CPU_PORT;
     tm->packet_room = program->packet_size;
     tm->scratch = aligned_alloc(64, program->packet_size);
     tm->spare = aligned_alloc(64, program->packet_size);
@@ -188,6 +190,19 @@ int tm_port_loop_set(tm_switch *tm, uint32_t number, int loops) {
     if (number >= TM_PORTS) return TM_NO_SUCH_PORT;
     if (!P4_LOOPS) return TM_BAD_VALUE;
     tm->loops[number] = loops != 0;
+    return TM_OK;
+}
+
+int tm_deflection_set(tm_switch *tm, int32_t number) {
+    if (number < -1 || number >= TM_PORTS) return TM_NO_SUCH_PORT;
+    if (!P4_LOOPS) return TM_BAD_VALUE;
+    tm->deflection = number;
+    return TM_OK;
+}
+
+int tm_cpu_port_set(tm_switch *tm, uint32_t number) {
+    if (number >= TM_PORTS) return TM_NO_SUCH_PORT;
+    tm->cpu_port = number;
     return TM_OK;
 }
 

@@ -104,6 +104,8 @@ struct tm_switch {
     slab *slabs; /* the one in use first */
     group **groups;
     struct { int32_t port, group; uint32_t length; } *sessions;
+    int32_t deflection;      /* the port for packets for which a queue has no room, -1: none */
+    uint32_t cpu_port;       /* for copies to the CPU, where the architecture has such */
     uint8_t loops[TM_PORTS]; /* 1: the port is in loopback mode */
     tm_output *outputs; /* the built-in sink */
     uint8_t *bytes;

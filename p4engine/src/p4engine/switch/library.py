@@ -83,6 +83,8 @@ MANAGER_CALLS = (
     "port_shape_get",
     "port_up",
     "port_loopback",
+    "deflection_port",
+    "cpu_copies",
     "queue_rate",
     "queue_depth",
     "queue_stats",

@@ -287,6 +287,18 @@ class Manager:
         what = f"loopback mode of port {port}, which only programs for tna and t2na have"
         self._check(self.lib.tm_port_loop_set(self._tm, port, int(bool(on))), what)
 
+    def deflection_port(self, port: int | None) -> None:
+        """The port for packets that ask for deflect_on_drop and find their queue full; None: they
+        are dropped, as at first. Raises ControlError where the architecture has no such packets."""
+        what = f"deflection to port {port}, which only programs for tna and t2na have"
+        number = -1 if port is None else port
+        self._check(self.lib.tm_deflection_set(self._tm, number), what)
+
+    def cpu_copies(self, port: int) -> None:
+        """The port for copies to the CPU, which programs for tna (at first 192) and t2na (0) can
+        ask for. Raises ControlError for a port beyond 510."""
+        self._check(self.lib.tm_cpu_port_set(self._tm, port), f"port {port} for the CPU")
+
     def queue_rate(
         self, packets_per_second: int, port: int | None = None, priority: int | None = None
     ) -> None:

@@ -129,6 +129,8 @@ def declare(lib: ctypes.CDLL) -> None:
         "tm_port_counters": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(Counters)]),
         "tm_port_up_set": (c_int, [c_void_p, c_uint32, c_int]),
         "tm_port_loop_set": (c_int, [c_void_p, c_uint32, c_int]),
+        "tm_deflection_set": (c_int, [c_void_p, c_int]),
+        "tm_cpu_port_set": (c_int, [c_void_p, c_uint32]),
         "tm_port_queue": (c_int64, [c_void_p, c_uint32, c_uint32]),
         "tm_queue_depth": (c_int, [c_void_p, c_uint32, c_uint32, c_uint64]),
         "tm_queue_rate": (c_int, [c_void_p, c_uint32, c_uint32, c_uint64]),

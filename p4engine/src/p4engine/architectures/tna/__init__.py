@@ -64,6 +64,7 @@ class Tna(Architecture):
     port_metadata_bits: ClassVar[int] = 64
     controls = {"ingress": "ig", "egress": "eg"}
     match_kinds = {"atcam_partition_index": "exact"}
+    table_hints = frozenset({"Atcam", "Alpm"})
     more_of_packet = "if (!tna_more(&P->base, &p, &end, {size})) "
     offset_in_packet = "(size_t)({start} - first)"
     no_match_is_error = True

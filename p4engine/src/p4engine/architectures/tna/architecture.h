@@ -23,10 +23,13 @@
 #endif
 
 #define P4_LOOPS 1 /* whether ports can be in loopback mode */
+#define P4_CPU_PORT (TOFINO == 2 ? 0 : 192) /* at first */
+/* Whether a packet goes to the port for deflection where its queue is full; that it does, or (0) asks to again. */
+#define P4_DEFLECTS(packet) (packet)->std.deflect
+#define P4_DEFLECT(packet, on) ((packet)->std.deflect = !(on), (packet)->std.deflected = (on))
 #define P4_UNIT_NS(tm) 1 /* of timestamps */
 #define P4_STATE(program) sizeof(p4_packet) /* bytes of a packet's state that stay between ingress and egress */
 #define TNA_NO_PORT 511                     /* ucast_egress_port that the program has not set */
-#define TNA_CPU_PORT (TOFINO == 2 ? 0 : 192)
 #define TNA_LONGEST_MIRROR 64 /* bytes of a mirror header */
 #define TNA_PIECES 2
 
@@ -56,6 +59,8 @@ typedef struct p4_std {
     uint8_t bypass_egress;
     uint8_t copy_to_cpu;
     uint8_t mirror_leaving; /* mirror_io_select (T2NA) */
+    uint8_t deflect;        /* deflect_on_drop */
+    uint8_t deflected;      /* deflection_flag */
     uint8_t resubmit_flag;
     uint8_t rejected;       /* the parser did not accept, and the program does not look at parser_err */
     uint64_t ingress_time, egress_time; /* 48 bits, ns */

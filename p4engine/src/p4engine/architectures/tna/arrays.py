@@ -33,6 +33,7 @@ class ArrayEmitter:
             "RegisterParam.read": self._parameter,
             "SelectorAction.execute": self._execute_selector,
             "DirectRegister.read": self._read_direct,
+            "DirectRegister.write": self._write_direct,
             "Counter.count": self._count,
             "DirectCounter.count": self._count_direct,
             "Meter.execute": self._meter,
@@ -241,6 +242,13 @@ class ArrayEmitter:
 
     def _read_direct(self, call: ast.MethodCall) -> str:
         return self._load(self.context.extern(call), self._direct_cell(call), "1")
+
+    def _write_direct(self, call: ast.MethodCall, value: ast.Expr) -> str:
+        register, cell = self.context.extern(call), self._direct_cell(call)
+        type_ = register.type.arguments[0]
+        text = self.composites.stable(self.expressions.value(value), type_)
+        self.context.out.append(f"{cell} = {self._packed(register, text)};")
+        return text
 
     # ---- counters and meters ----
 

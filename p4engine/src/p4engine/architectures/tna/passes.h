@@ -126,7 +126,7 @@ static void leave(tm_switch *tm, p4_packet *packet) {
     if (!stays && std->mcast_grp_b) copies += multicast(tm, std->mcast_grp_b, packet);
     if (std->copy_to_cpu && !(std->drop_ctl & 2)) {
         copies++;
-        tm_to_port(tm, TNA_CPU_PORT, packet, unicast);
+        tm_to_port(tm, tm->cpu_port, packet, unicast);
     }
     if (unicast)
         tm_to_port(tm, port, packet, 0);

@@ -48,6 +48,7 @@ EGRESS_FIELDS = {
     "egress_rid": f"{STD}egress_rid",
     "egress_rid_first": f"{STD}rid_first",
     "egress_qid": f"{STD}qid",
+    "deflection_flag": f"{STD}deflected",
     "pkt_length": "P->base.length",
 }
 # Where the traffic manager finds what ingress leaves for it.
@@ -56,6 +57,7 @@ FOR_TM = {
     "bypass_egress": "bypass_egress",
     "qid": "priority",
     "copy_to_cpu": "copy_to_cpu",
+    "deflect_on_drop": "deflect",
     "mcast_grp_a": "mcast_grp_a",
     "mcast_grp_b": "mcast_grp_b",
     "level1_exclusion_id": "node_exclusion",

@@ -25,6 +25,9 @@
 
 #define P4_FURTHER_METADATA 4
 #define P4_LOOPS 0 /* whether ports can be in loopback mode */
+#define P4_CPU_PORT 0 /* nothing asks for copies */
+#define P4_DEFLECTS(packet) 0 /* whether a packet goes to the port for deflection where its queue is full */
+#define P4_DEFLECT(packet, on) /* it does, or (0) it does as it asks to again */
 #define P4_UNIT_NS(tm) (tm)->unit_ns /* of timestamps */
 #define P4_STATE(program) (program)->packet_size /* bytes of a packet's state that stay between ingress and egress */
 
