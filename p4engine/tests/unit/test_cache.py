@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import shutil
 import subprocess
 import sys
 
@@ -43,6 +44,14 @@ def test_what_was_compiled_is_found_without_its_source(tmp_path):
     )
     compiled.so_path.unlink()
     assert compiled_before(compiled.so_path) is None
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
+def test_clang_compiles_a_program_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "clang")
+    monkeypatch.setenv("P4ENGINE_CFLAGS", "-O0")
+    (tmp_path / "program.p4").write_text(source())
+    assert not compile_program(tmp_path / "program.p4", cache=tmp_path / "cache").cached
 
 
 @pytest.mark.parametrize("damage", damage.WAYS)

@@ -32,6 +32,7 @@ FLAGS = [
     "-fno-plt",
     "-w",
 ]
+GCC_ONLY = ("-fallow-store-data-races",)
 
 
 @dataclass(frozen=True)
@@ -75,16 +76,18 @@ def _cpu() -> str:
     return os.uname().machine
 
 
-def _flags() -> list[str]:
+def _flags(compiler: str) -> list[str]:
     machine = os.uname().machine
     flags = [f for f in FLAGS if machine == "x86_64" or not f.startswith("-mprefer")]
+    if "clang" in os.path.realpath(compiler):
+        flags = [f for f in flags if f not in GCC_ONLY]
     return flags + os.environ.get("P4ENGINE_CFLAGS", "").split()
 
 
 def find_target() -> Target:
     """The C compiler and the flags for this machine. Raises P4Error if there is no compiler."""
     compiler, version = _compiler()
-    flags = _flags()
+    flags = _flags(compiler)
     files = sorted([*RUNTIME.iterdir(), *ARCHITECTURES.glob("*/*.[ch]")])
     states = tuple((path, path.stat().st_mtime_ns, path.stat().st_size) for path in files)
     of_sources = _digest_of_files(states)

@@ -287,25 +287,16 @@ class ArrayEmitter:
         text = f"(uint8_t)({number} == 0 ? {given[0]} : {number} == 1 ? {given[1]} : {given[2]})"
         return self.context.temp_c("uint8_t", text)
 
-    def _meter(
-        self,
-        call: ast.MethodCall,
-        index: ast.Expr,
-        colour: ast.Expr | None = None,
-        adjust: ast.Expr | None = None,
-    ) -> str:
+    def _meter(self, call: ast.MethodCall, index: ast.Expr, *more: ast.Expr | None) -> str:
+        colour, adjust = _colour_and_bytes(call)
         meter, at = self.context.extern(call), self.expressions.small(index)
         run = (
             f"p4_meter_run(&I->meters[{meter.number}], {at}, {self._bytes(adjust)}, P->base.now_ns)"
         )
         return self._colour(meter, run, colour)
 
-    def _direct_meter(
-        self,
-        call: ast.MethodCall,
-        colour: ast.Expr | None = None,
-        adjust: ast.Expr | None = None,
-    ) -> str:
+    def _direct_meter(self, call: ast.MethodCall, *more: ast.Expr | None) -> str:
+        colour, adjust = _colour_and_bytes(call)
         applied = self.context.applied
         if applied is None:
             raise self.context.fatal(
@@ -316,3 +307,9 @@ class ArrayEmitter:
             f"p4_direct_meter_run({table}, {applied.entry}, {self._bytes(adjust)}, P->base.now_ns)"
         )
         return self._colour(self.context.extern(call), f"{applied.hit} ? {run} : 0", colour)
+
+
+def _colour_and_bytes(call: ast.MethodCall) -> tuple[ast.Expr | None, ast.Expr | None]:
+    """What a call of a meter says of the colour that came, and of bytes to leave out."""
+    given = {parameter.name: value for parameter, value in call.arguments}
+    return given.get("color"), given.get("adjust_byte_count")

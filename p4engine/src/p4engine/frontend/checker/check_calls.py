@@ -23,6 +23,7 @@ from p4engine.frontend.diagnostics import Place, did_you_mean
 from p4engine.frontend.parser.parse_annotations import string_value
 from p4engine.frontend.types import (
     BOOL,
+    DONT_CARE,
     INT,
     UNKNOWN,
     VOID,
@@ -385,6 +386,12 @@ def _function(
 ) -> Type:
     """A call of a function, or of a method of `receiver`, which is of the type `extern`."""
     fitting = [d for d in candidates if accepts(d.parameters, e.arguments)]
+    bindings: dict[Type, Type] = {}
+    if extern is not None:
+        outer = [p.type for p in extern.decl.type_parameters]
+        bindings = dict(zip(outer, extern.arguments, strict=False))
+    if len(fitting) > 1:  # what the number of arguments does not tell, their types may
+        fitting = [d for d in fitting if _has_types(c, d, e.arguments, bindings)] or fitting
     decl = fitting[0] if fitting else candidates[-1]
     what = f"{'function' if receiver is None else 'method'} {decl.name}"
     if len(fitting) > 1:
@@ -392,10 +399,6 @@ def _function(
     bound = bind(c, e.place, decl.parameters, e.arguments, what)
     if bound is None:
         return _give_up(c, e)
-    bindings: dict[Type, Type] = {}
-    if extern is not None:
-        outer = [p.type for p in extern.decl.type_parameters]
-        bindings = dict(zip(outer, extern.arguments, strict=False))
     variables = [p.type for p in decl.type_parameters]
     if e.type_arguments:
         if len(e.type_arguments) != len(variables):
@@ -460,6 +463,25 @@ def _function(
             subject = bindings[variables[0]] if variables else UNKNOWN
             _packet_method(c, e, decl.name, subject, bound)
     return result
+
+
+def _has_types(
+    c: Checker, decl: ast.Function, arguments: list[ast.Argument], bindings: dict[Type, Type]
+) -> bool:
+    """Have the arguments the types of the parameters, as far as these are known?"""
+    by_name = {p.name: p for p in decl.parameters}
+    for argument, parameter in zip(arguments, decl.parameters, strict=False):
+        if argument.name:
+            parameter = by_name[argument.name]
+        if argument.value is None:
+            continue
+        if argument.value.type is ast.UNCHECKED:
+            c.check(argument.value)
+        have, want = argument.value.type, substitute(parameter.type, bindings)
+        is_number = have == INT and isinstance(want, Bits)
+        if not (is_number or has_variable(want) or want == DONT_CARE or same_type(have, want)):
+            return False
+    return True
 
 
 def _known_arguments(c: Checker, bound: ast.Bound) -> bool:
