@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data.run_summary import estimate
-from testbed.analysis.style import units
 from testbed.analysis.style.plot_style import PlotStyle
 from testbed.text_table import Estimate
 

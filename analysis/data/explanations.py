@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data.run_summary import ratio_interval, summary
-from testbed.analysis.style import units
 
 if TYPE_CHECKING:
     from testbed.analysis.data.run_summary import Frames

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data.chart_data import BarChart, BarSeries, bar_series
 from testbed.analysis.data.run_summary import (
     interval,
@@ -16,7 +17,7 @@ from testbed.analysis.data.run_summary import (
     job_names,
     longest_jobs,
 )
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 from testbed.analysis.style.plot_style import PlotStyle
 
 if TYPE_CHECKING:

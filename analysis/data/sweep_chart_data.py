@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data.chart_data import BarChart, bar_series, interval_name
 from testbed.analysis.data.run_summary import estimate
 from testbed.analysis.data.sweep_data import Sweep
-from testbed.analysis.style import units
 from testbed.analysis.style.plot_style import PlotStyle, series_styles
 from testbed.text_table import Estimate
 

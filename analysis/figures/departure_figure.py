@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from testbed import units
 from testbed.analysis.data import departure_data
 from testbed.analysis.data.run_summary import job_names
 from testbed.analysis.figures.figure_files import new_figure
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,9 +10,10 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import LogNorm
 
+from testbed import units
 from testbed.analysis.data.map_data import Cell, Map
 from testbed.analysis.figures.figure_files import new_figure
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,9 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.patches import Patch
 
+from testbed import units
 from testbed.analysis.figures.figure_files import new_figure, save
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 
 Span = tuple[str, float, float]  # kind of node, begin and end in ns
 _BARS = 4000  # beyond that, bars of a vector figure become an image inside it

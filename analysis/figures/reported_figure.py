@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from testbed import units
 from testbed.analysis.figures.figure_files import new_figure
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import rc_context
 
+from testbed import units
 from testbed.analysis.data.job_chart_data import jct_by_run
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures.departure_figure import departures
 from testbed.analysis.figures.figure_files import align, beside, mark, new_figure, save
 from testbed.analysis.figures.memory_figures import memory_shares, occupancy
 from testbed.analysis.figures.timeline_figure import timeline
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 from testbed.analysis.style.plot_style import PlotStyle
 from testbed.results import Results, ResultsError, hand_over
 

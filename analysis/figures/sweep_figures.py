@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 
+from testbed import units
 from testbed.analysis.data.chart_data import Bar, BarChart
 from testbed.analysis.data.map_data import maps
 from testbed.analysis.data.reported_data import reported
@@ -31,7 +32,7 @@ from testbed.analysis.figures import memory_figures, run_figures
 from testbed.analysis.figures.figure_files import beside, mark, new_figure, save
 from testbed.analysis.figures.map_figure import maps_figure
 from testbed.analysis.figures.reported_figure import reported_figure
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 from testbed.analysis.style.plot_style import PlotStyle, in_one_column, series_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.results import Results, hand_over

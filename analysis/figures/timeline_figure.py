@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.patches import Patch
 
+from testbed import units
 from testbed.analysis.data.timeline_data import (
     PHASES,
     end_ns,
@@ -15,7 +16,7 @@ from testbed.analysis.data.timeline_data import (
     worker_rows,
 )
 from testbed.analysis.figures.figure_files import new_figure, note, which_repetition
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

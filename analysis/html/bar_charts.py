@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from testbed import units
 from testbed.analysis.data.chart_data import BarChart
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart
-from testbed.analysis.style import units
 
 LABELLED = 24  # bars that get their value printed
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from testbed import units
 from testbed.analysis.data import departure_data
 from testbed.analysis.data.run_summary import job_names, jobs_left_out, longest_jobs
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:
     from testbed.results import Results

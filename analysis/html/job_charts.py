@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data import job_chart_data
 from testbed.analysis.data.chart_data import thin
 from testbed.analysis.data.job_chart_data import IterationChart, IterationLine
@@ -11,7 +12,7 @@ from testbed.analysis.data.run_summary import jobs_left_out, longest_jobs
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.html_page import Chart
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 
 POINTS = 400  # of a job's line
 SINGLE = 400  # points of all lines together that get a marker and an interval each; more: a band

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data import explanations
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import Frames, jobs_left_out, longest_jobs, summary
@@ -23,7 +24,7 @@ from testbed.analysis.html import (
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.timeline_chart import timeline
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 from testbed.analysis.tables import report_tables as tables
 from testbed.config.data_files import read_text
 from testbed.results import SWEEP_FILE

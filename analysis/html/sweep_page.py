@@ -19,11 +19,11 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html import small_multiples
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE
-from testbed.analysis.style.units import significant
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import ResultsError
 from testbed.text_table import Column, Table
+from testbed.units import significant
 
 
 def write_sweep(sweep: Sweep, frame: pd.DataFrame) -> Path:

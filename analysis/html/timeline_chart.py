@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data.timeline_data import (
     PHASES,
     WorkerRows,
@@ -53,7 +54,7 @@ def timeline(results: Results, marks: int = MARKS, columns: int = COLUMNS) -> Ch
     if paint:
         notes.append(f"{columns} time steps, each in the colour of its longest phase.")
     elif gap_ns > 0:
-        notes.append(f"Phases of one kind less than {gap_ns / 1e6:.3g} ms apart are drawn as one.")
+        notes.append(f"Phases of one kind less than {units.time(gap_ns)} apart are drawn as one.")
     if results.jobs["repetition"].nunique() > 1:
         notes.append(f"Repetition {rows.repetition}.")
     layout = parts.layout(
@@ -189,11 +190,9 @@ def _fault_bars(own: pd.DataFrame) -> list[parts.Trace]:
         return []
     lengths = (own["ended_ns"] - own["begun_ns"]).astype("float64").fillna(0.0)
     words = [
-        f"{row.kind}: {row.target}, at {begun:.4g} s"
-        + (f", for {1e3 * length:.4g} ms" if length > 0 else "")
-        for row, begun, length in zip(
-            own.itertuples(), own["begun_ns"].astype("float64") / 1e9, lengths / 1e9, strict=True
-        )
+        f"{row.kind}: {row.target}, at {units.time(row.begun_ns)}"
+        + (f", for {units.time(length)}" if length > 0 else "")
+        for row, length in zip(own.itertuples(), lengths, strict=True)
     ]
     traces: list[parts.Trace] = []
     for job, some in own.assign(length=lengths, words=words).groupby("job"):

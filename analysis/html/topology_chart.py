@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data.run_summary import MOST_JOBS, first_repetition, job_names, longest_jobs
 from testbed.analysis.data.topology_data import links, places, switch_names, switch_work
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart, TableView
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 from testbed.analysis.tables import report_tables as tables
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.text import Text
 
+from testbed import units
 from testbed.analysis.data import departure_data
 from testbed.analysis.data.run_summary import LENGTHS, Frames, estimate, job_names
-from testbed.analysis.style import units
 from testbed.analysis.style.plot_style import differing
 from testbed.results import hand_over
 from testbed.results.counters import ENDINGS

@@ -5,32 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from testbed.config import units
+from testbed import units
 from testbed.text_table import Column, Row, Table
 from testbed.traffic.rank_counts import given, work_of
 from testbed.traffic.rank_graph import COLLECTIVES, Program
-
-
-def _count(count: int) -> str:
-    return f"{count:,}"
-
 
 _CALLS = (
     Column("group", "group", words=True),
     Column("ranks", "ranks", words=True),
     Column("operation", "operation", words=True),
     Column("dtype", "type", words=True),
-    Column("calls", "calls", _count),
-    Column("bytes", "bytes", _count, "bytes"),
+    Column("calls", "calls", units.number),
+    Column("bytes", "bytes", units.number, "bytes"),
 )
 _RANKS = (
     Column("rank", "rank"),
-    Column(
-        "compute_ns", "computation", lambda value: units.about(value, units.TIME, digits=3), "ns"
-    ),
-    Column("collectives", "collectives", _count),
-    Column("sends", "sends", _count),
-    Column("bytes", "bytes", _count, "bytes"),
+    Column("compute_ns", "computation", units.time, "ns"),
+    Column("collectives", "collectives", units.number),
+    Column("sends", "sends", units.number),
+    Column("bytes", "bytes", units.number, "bytes"),
 )
 
 

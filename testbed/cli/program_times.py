@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from testbed.cli.workload_tables import time
-from testbed.config import units
+from testbed import units
 from testbed.setup.link_loads import Sizes, TierLoad, call_ns, loads_of, sizes_of, transfer_ns
 from testbed.setup.records import Setup
 from testbed.text_table import Column, Row, Table
@@ -21,12 +20,12 @@ from testbed.traffic.transfers import is_carried
 _TIERS = (
     Column("tier", "tier", words=True),
     Column("groups", "groups", words=True),
-    Column("links", "links", "{:,}".format),
+    Column("links", "links", units.number),
     Column("way", "busiest", words=True),
-    Column("bytes", "bytes", "{:,}".format, "bytes"),
-    Column("least_ns", "least time", time, "ns"),
+    Column("bytes", "bytes", units.number, "bytes"),
+    Column("least_ns", "least time", units.time, "ns"),
 )
-_SUMMARY = (Column("what", "of", words=True), Column("ns", "at least", time, "ns"))
+_SUMMARY = (Column("what", "of", words=True), Column("ns", "at least", units.time, "ns"))
 
 
 def program_of(setup: Setup, number: int) -> Program:
@@ -136,7 +135,7 @@ def tokens_per_second(setup: Setup, number: int, program: Program, total_ns: int
     if not tokens or job.scale != 1 or compute_scale(setup, number) != 1 or not total_ns:
         return ""
     rate = tokens / (total_ns / 1e9) / len(program.ranks)
-    return f"at most {rate:,.0f} tokens/s and rank ({units.about(total_ns, units.TIME, digits=3)})"
+    return f"at most {units.number(round(rate))} tokens/s and rank ({units.time(total_ns)})"
 
 
 def tiers_of(setup: Setup, number: int) -> list[TierLoad]:

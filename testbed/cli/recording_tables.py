@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from testbed.config import units
+from testbed import units
 from testbed.experiment.program_jobs import block_fragments
 from testbed.protocols import block_float
 from testbed.protocols.given import most_steps
@@ -200,12 +200,8 @@ def _packet_rows(recording: Recording, values: int) -> Iterator[Row]:
             )
 
 
-def _time(value_ns: float) -> str:
-    return units.about(value_ns, units.TIME, digits=3)
-
-
-def _share(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def _whole(count: float) -> str:
+    return units.number(round(count))
 
 
 def _error(error: float) -> str:
@@ -214,33 +210,33 @@ def _error(error: float) -> str:
 
 _BUCKETS = (
     Column("bucket", "tensor", words=True),
-    Column("values", "values", lambda count: f"{count:,}", "values"),
-    Column("forward_ns", "forward", _time, "ns"),
-    Column("backward_ns", "backward", _time, "ns"),
-    Column("update_ns", "update", _time, "ns"),
+    Column("values", "values", units.number, "values"),
+    Column("forward_ns", "forward", units.time, "ns"),
+    Column("backward_ns", "backward", units.time, "ns"),
+    Column("update_ns", "update", units.time, "ns"),
 )
 _LAYERS = (
     Column("parameter", "parameter", words=True),
-    Column("values", "values", lambda count: f"{count:,}", "values"),
-    Column("zeros", "zeros", _share, "share"),
+    Column("values", "values", units.number, "values"),
+    Column("zeros", "zeros", units.share, "share"),
     Column("low", "from\n2^", str, "exponent"),
     Column("high", "to\n2^", str, "exponent"),
     Column("error_exponents", "error,\nblocks", _error, "share"),
     Column("error_short", "error,\n16 bits", _error, "share"),
     Column("error_fixed", "error,\nfixed", _error, "share"),
-    Column("lost", "lost,\nfixed", _share, "share"),
-    Column("overflows", "over,\nfixed", lambda count: f"{count:,}", "values"),
-    Column("floats", "floats,\nfixed", _share, "share"),
+    Column("lost", "lost,\nfixed", units.share, "share"),
+    Column("overflows", "over,\nfixed", units.number, "values"),
+    Column("floats", "floats,\nfixed", units.share, "share"),
 )
 
 
 _PACKETS = (
     Column("value_bits", "value\nbits", str, "bits"),
     Column("zeros", "zeros", words=True),
-    Column("sent_bytes", "sent\nbytes", lambda count: f"{count:,.0f}", "bytes"),
-    Column("got_bytes", "got\nbytes", lambda count: f"{count:,.0f}", "bytes"),
-    Column("sent_zeros", "zeros,\nsent", _share, "share"),
-    Column("got_zeros", "zeros,\ngot", _share, "share"),
+    Column("sent_bytes", "sent\nbytes", _whole, "bytes"),
+    Column("got_bytes", "got\nbytes", _whole, "bytes"),
+    Column("sent_zeros", "zeros,\nsent", units.share, "share"),
+    Column("got_zeros", "zeros,\ngot", units.share, "share"),
     Column("error", "error", _error, "share"),
 )
 
@@ -264,7 +260,9 @@ def tables(recording: Recording, trace: Trace, fixed_scale: int, values: int) ->
             *(each.lost * share, each.over, each.floats * share),
         )
         found.append(Row(row))
-    yield Table("parameters", f"Numbers, with a fixed scale of {fixed_scale:,}", _LAYERS, found)
+    yield Table(
+        "parameters", f"Numbers, with a fixed scale of {units.number(fixed_scale)}", _LAYERS, found
+    )
     title = f"Packets of a rank and a step, with {values} values each"
     yield Table("packets", title, _PACKETS, list(_packet_rows(recording, values)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed.config import units
+from testbed import units
 from testbed.text_table import Column, Labelled, Row, Table, Value
 from testbed.traffic.rank_counts import counts, works
 from testbed.traffic.rank_graph import Program
@@ -13,28 +13,24 @@ from testbed.traffic.rank_graph import Program
 def between(found: tuple[int, int]) -> Value:
     """A cell of the least and the most, or of one number if they are equal."""
     low, high = found
-    return low if low == high else Labelled(f"{low:,} to {high:,}", high)
-
-
-def time(value_ns: float) -> str:
-    return units.about(value_ns, units.TIME, digits=3)
+    return low if low == high else Labelled(f"{units.number(low)} to {units.number(high)}", high)
 
 
 _CALLS = (
     Column("groups", "groups", words=True),
-    Column("number", "number", "{:,}".format),
-    Column("size", "ranks\nof each", "{:,}".format),
+    Column("number", "number", units.number),
+    Column("size", "ranks\nof each", units.number),
     Column("operation", "operation", words=True),
     Column("dtype", "type", words=True),
-    Column("calls", "calls of\na group", "{:,}".format),
-    Column("bytes", "bytes that\na rank gives", "{:,}".format, "bytes"),
+    Column("calls", "calls of\na group", units.number),
+    Column("bytes", "bytes that\na rank gives", units.number, "bytes"),
 )
 _RANKS = (
     Column("ranks", "ranks", words=True),
-    Column("compute_ns", "computation", time, "ns"),
-    Column("collectives", "collectives", "{:,}".format),
-    Column("sends", "sends", "{:,}".format),
-    Column("bytes", "bytes", "{:,}".format, "bytes"),
+    Column("compute_ns", "computation", units.time, "ns"),
+    Column("collectives", "collectives", units.number),
+    Column("sends", "sends", units.number),
+    Column("bytes", "bytes", units.number, "bytes"),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.style import units
+from testbed import units
 from testbed.netfile.network_schema import Check
 from testbed.netfile.virtual_plan import given
 from testbed.netfile.virtual_run import VirtualRun, read

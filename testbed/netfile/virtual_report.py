@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from testbed import units
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
-from testbed.analysis.style import plot_style, units
+from testbed.analysis.style import plot_style
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_results import printed
 

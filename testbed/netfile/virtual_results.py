@@ -15,7 +15,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.style import units
+from testbed import units
 from testbed.errors import UserError
 from testbed.linux.ownership import hand_over
 from testbed.netfile.virtual_checks import Outcome

@@ -26,9 +26,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from p4engine.frontend.diagnostics import P4Error
 from rich.console import Console, Group
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from testbed import units
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.dataplane.memory_snapshot import Blocks
 from testbed.steps import live_area
@@ -38,11 +40,13 @@ PLAIN_STEP_NS = 3_000_000_000
 DROPS_SHARE = 0.01  # of the time may go into asking switches for their drops
 STRIP = 32  # signs
 LATELY = 16  # steps of a job's throughput
+FEWEST = 8  # signs of a strip or steps of a throughput on a narrow terminal
 PAGE_ROWS = 200  # of a table on the page
 JOB_COLUMNS = ("job", "iteration", "sending", "lately", "time")
 SWITCH_COLUMNS = ("switch", "aggregators", "filling", "held", "of", "preempted/s", "drops")
 _SHADES = " \u2591\u2592\u2593\u2588"  # from none to all
 _BARS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+_ANY_WIDTH = 10_000  # wider than any table
 _PREEMPTIONS = ("preemptions", "preemptions_held")
 _DROPS = ("queue_drops", "losses", "unmodelled_drops")
 
@@ -166,20 +170,6 @@ def sparkline(values: Sequence[float]) -> str:
     if most <= 0:
         return _BARS[0] * len(values)
     return "".join(_BARS[min(int(value / most * len(_BARS)), len(_BARS) - 1)] for value in values)
-
-
-def duration(time_ns: int) -> str:
-    """A time with its unit."""
-    if time_ns < 1_000_000_000:
-        return f"{time_ns / 1e6:.3f} ms"
-    return f"{time_ns / 1e9:.1f} s"
-
-
-def rate(bits_per_s: float) -> str:
-    """A throughput with its unit."""
-    if bits_per_s < 1e9:
-        return f"{bits_per_s / 1e6:.1f} Mbit/s"
-    return f"{bits_per_s / 1e9:.1f} Gbit/s"
 
 
 class Progress:
@@ -316,11 +306,7 @@ class Progress:
         parts: list[Text | Table] = [Text(self._headline(elapsed_ns), style="bold")]
         parts.append(self._job_table(elapsed_ns, rows))
         if called:
-            table = _table(*Called._fields)
-            for row in called[:rows]:
-                table.add_row(*_call_cells(row))
-            _count_rest(table, len(called) - rows)
-            parts.append(table)
+            parts.append(self._fitting(lambda _: _call_table(called, rows), FEWEST))
         if self._snapshots or self._drops.latest:
             parts.append(self._switch_table(rows))
         return Group(*parts)
@@ -333,17 +319,17 @@ class Progress:
             {
                 "name": "jobs",
                 "columns": JOB_COLUMNS,
-                "rows": [self._job_cells(job, elapsed_ns) for job in jobs],
+                "rows": self._job_rows(jobs, elapsed_ns),
                 "ended": [number for number, job in enumerate(jobs) if job in self._ended_ns],
             }
         ]
         if called := self._called()[:PAGE_ROWS]:
-            rows = [_call_cells(row) for row in called]
+            rows = _call_rows(called)
             tables.append(
                 {"name": "collectives", "columns": Called._fields, "rows": rows, "ended": []}
             )
         if switches := self._switch_names()[:PAGE_ROWS]:
-            rows = [[str(cell) for cell in self._switch_cells(name)] for name in switches]
+            rows = [[str(cell) for cell in self._switch_cells(name, STRIP)] for name in switches]
             tables.append(
                 {"name": "switches", "columns": SWITCH_COLUMNS, "rows": rows, "ended": []}
             )
@@ -351,7 +337,7 @@ class Progress:
         return {"headline": headline, "elapsed_ns": elapsed_ns, "tables": tables}
 
     def _headline(self, elapsed_ns: int) -> str:
-        words = [self._title, duration(elapsed_ns), *([self.remark] if self.remark else [])]
+        words = [self._title, units.time(elapsed_ns), *([self.remark] if self.remark else [])]
         return ", ".join(words)
 
     def _order(self) -> list[int]:
@@ -359,79 +345,114 @@ class Progress:
         running = [job for job in self.jobs if job not in self._ended_ns]
         return [*running, *(job for job in self.jobs if job in self._ended_ns)]
 
-    def _job_cells(self, job: int, elapsed_ns: int) -> list[str]:
-        done, whole, now_bps, time_ns = self._state(job, elapsed_ns)
+    def _job_rows(self, jobs: Sequence[int], elapsed_ns: int, lately: int = LATELY) -> list[Any]:
+        """The cells of jobs, whose rates and times have one unit each. lately: bars of a
+        sparkline."""
+        states = [self._state(job, elapsed_ns) for job in jobs]
+        rate = units.rate.common(now_bps for _, _, now_bps, _ in states)
+        time = units.time.common(time_ns for *_, time_ns in states)
         return [
-            self.jobs[job].name,
-            self._progress(job, done, whole),
-            rate(now_bps),
-            sparkline(self._rates_bps.get(job, ())),
-            duration(time_ns),
+            [
+                self.jobs[job].name,
+                self._progress(job, done, whole),
+                rate(now_bps),
+                sparkline([*self._rates_bps.get(job, ())][-lately:]),
+                time(time_ns),
+            ]
+            for job, (done, whole, now_bps, time_ns) in zip(jobs, states, strict=True)
         ]
 
     def _job_table(self, elapsed_ns: int, rows: int) -> Table:
-        table = _table(*JOB_COLUMNS)
         order = self._order()
-        for job in order[:rows]:
-            style = "dim" if job in self._ended_ns else ""
-            table.add_row(*self._job_cells(job, elapsed_ns), style=style)
-        _count_rest(table, len(order) - rows)
-        return table
+
+        def table(lately: int) -> Table:
+            made = _table(*JOB_COLUMNS)
+            shown = order[:rows]
+            for job, cells in zip(shown, self._job_rows(shown, elapsed_ns, lately), strict=True):
+                made.add_row(*cells, style="dim" if job in self._ended_ns else "")
+            _count_rest(made, len(order) - rows)
+            return made
+
+        return self._fitting(table, LATELY)
+
+    def _fitting(self, table: Callable[[int], Table], signs: int) -> Table:
+        """A table of which a column has so many signs, or fewer where the terminal is narrow. Where
+        that is not enough, words wrap."""
+        made = table(signs)
+        if (beyond := self._beyond(made)) > 0:
+            made = table(max(signs - beyond, FEWEST))
+        if self._beyond(made) > 0:
+            for column in made.columns:
+                column.no_wrap, column.overflow = False, "fold"
+        return made
+
+    def _beyond(self, table: Table) -> int:
+        """By how many letters a table is wider than the terminal."""
+        options = self._console.options.update(max_width=_ANY_WIDTH)
+        return Measurement.get(self._console, options, table).maximum - self._console.width
 
     def _switch_names(self) -> list[str]:
         return list(dict.fromkeys([*self._snapshots, *self._drops.latest]))
 
-    def _switch_cells(self, name: str) -> list[str | Text]:
+    def _switch_cells(self, name: str, width: int) -> list[str | Text]:
         snapshot = self._snapshots.get(name)
         drops = self._drops.latest.get(name)
         numbers = ["", "", "", ""]
         if snapshot is not None:
             per_s = self._preemptions_per_s.get(name, 0.0)
-            counts = (snapshot.filling, snapshot.held, snapshot.aggregators)
-            numbers = [*map(str, counts), _count(per_s)]
+            counts = (snapshot.filling, snapshot.held, snapshot.aggregators, round(per_s))
+            numbers = [*map(units.number, counts)]
         return [
             name,
-            strip(snapshot.blocks) if snapshot is not None else "",
+            strip(snapshot.blocks, width) if snapshot is not None else "",
             *numbers,
-            "" if drops is None else str(drops),
+            "" if drops is None else units.number(drops),
         ]
 
     def _switch_table(self, rows: int) -> Table:
-        table = _table(*SWITCH_COLUMNS)
-        table.columns[1].justify = "left"
         names = self._switch_names()
-        for name in names[:rows]:
-            table.add_row(*self._switch_cells(name))
-        _count_rest(table, len(names) - rows)
-        return table
+
+        def table(width: int) -> Table:
+            made = _table(*SWITCH_COLUMNS)
+            made.columns[1].justify = "left"
+            for name in names[:rows]:
+                made.add_row(*self._switch_cells(name, width))
+            _count_rest(made, len(names) - rows)
+            return made
+
+        return self._fitting(table, STRIP)
 
     def _line(self, elapsed_ns: int) -> str:
         parts = []
         for job, title in self.jobs.items():
             done, whole, now_bps, _ = self._state(job, elapsed_ns)
-            parts.append(f"{title.name} {self._progress(job, done, whole)} ({rate(now_bps)})")
+            now = units.rate(now_bps)
+            parts.append(f"{title.name} {self._progress(job, done, whole)} ({now})")
         for switch, snapshot in self._snapshots.items():
             text = f"{switch} {snapshot.filling}/{snapshot.aggregators} aggregators"
             per_s = self._preemptions_per_s.get(switch, 0.0)
-            parts.append(text + (f", {_count(per_s)} preempted/s" if per_s else ""))
+            parts.append(text + (f", {units.number(round(per_s))} preempted/s" if per_s else ""))
         drops = sum(self._drops.latest.values())
         if drops:
             parts.append(f"{drops} packets dropped")
-        head = f"{duration(elapsed_ns):>8}" + (f", {self.remark}:" if self.remark else "")
+        head = f"{units.time(elapsed_ns):>8}" + (f", {self.remark}:" if self.remark else "")
         return f"{head}  {', '.join(parts)}"
 
 
-def _call_cells(row: Called) -> list[str]:
-    return [*row[:3], str(row.groups), str(row.calls), megabytes(row.bytes)]
+def _call_table(called: Sequence[Called], rows: int) -> Table:
+    table = _table(*Called._fields)
+    for row in _call_rows(called[:rows]):
+        table.add_row(*row)
+    _count_rest(table, len(called) - rows)
+    return table
 
 
-def megabytes(size: int) -> str:
-    """A number of bytes, to a tenth of a megabyte."""
-    return f"{size / 1e6:.1f} MB"
-
-
-def _count(number: float) -> str:
-    return f"{number:.0f}" if number < 1e5 else f"{number / 1e6:.1f} M"
+def _call_rows(called: Sequence[Called]) -> list[list[str]]:
+    size = units.size.common(row.bytes for row in called)
+    return [
+        [*row[:3], units.number(row.groups), units.number(row.calls), size(row.bytes)]
+        for row in called
+    ]
 
 
 def _preempted(snapshot: MemorySnapshot | None) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from testbed import results
+from testbed import results, units
 from testbed.algorithms.bounds import busbw_factor
 from testbed.config.fields import kind_of
 from testbed.config.units import FieldError
@@ -282,6 +282,6 @@ def crossovers(points: Sequence[Point]) -> list[str]:
     found, last = [], None
     for size, best in sorted(by_size.items()):
         if best.system != last:
-            found.append(f"fastest from {size:,} B on: {best.system}")
+            found.append(f"fastest from {units.number(size)} B on: {best.system}")
             last = best.system
     return found if len({each.system for each in points if not each.chosen}) > 1 else []

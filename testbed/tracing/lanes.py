@@ -34,8 +34,9 @@ def figure(setup: Setup, fragment: Fragment, path: Path) -> Figure:
     lane is the time for which it holds the fragment."""
     from matplotlib.lines import Line2D
 
+    from testbed import units
     from testbed.analysis.figures.figure_files import new_figure
-    from testbed.analysis.style import plot_style, units
+    from testbed.analysis.style import plot_style
 
     nodes = _lanes(setup, fragment, path)
     places = {node: -number for number, node in enumerate(nodes)}

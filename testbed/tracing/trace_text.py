@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from testbed.analysis.style import units
+from testbed import units
 from testbed.results.counters import EVENTS
 from testbed.setup import Setup
 from testbed.tracing.fragments import Fragment, place_of, title_of
@@ -30,8 +30,9 @@ def lines(setup: Setup, fragment: Fragment, path: Path) -> Iterator[str]:
         late_ns = path.late_ns or 0
         yield ""
         yield f"  from its first packet to its result at the last worker: {units.time(late_ns)}"
+        time = units.time.common(wait.time_ns for wait in path.waits)
         rows = [
-            (units.time(wait.time_ns), units.share(wait.time_ns / max(late_ns, 1)), wait.what)
+            (time(wait.time_ns), units.share(wait.time_ns / max(late_ns, 1)), wait.what)
             for wait in path.waits
         ]
         yield from _columns(("time", "share", "where it waited"), rows, 2)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.html import html_page, measure_charts, memory_charts, topology_chart
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart
@@ -183,7 +184,8 @@ class LiveCharts:
         results._frames["jobs"] = jobs
         if chart is None:
             return None
-        note = f"Load: bytes from {begin_ns / 1e9:.4g} s to {end_ns / 1e9:.4g} s against the link's"
+        begin, end = units.time(begin_ns), units.time(end_ns)
+        note = f"Load: bytes from {begin} to {end} against the link's"
         return dataclasses.replace(
             chart,
             title="Topology and what its links carry now",

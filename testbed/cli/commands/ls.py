@@ -50,18 +50,20 @@ def call(options: Namespace) -> int:
         with_tag = "" if options.tag is None else f" with the tag {options.tag}"
         print(f"{folder} has no results{with_tag}")
         return 0
-    from testbed.analysis.style import units
+    from testbed import units
 
+    times = [each["jct_s"] and 1e9 * each["jct_s"] for each in described]
+    time = units.time.common(times)
     rows = [
         (
             each["name"],
             each["state"] + (", degraded" if each["fidelity"] == "degraded" else ""),
             each["system"] or "-",
-            units.time(each["jct_s"] and 1e9 * each["jct_s"]),
+            time(jct_ns),
             each["started"].replace("T", " ")[:16],
             " ".join(each["tags"]),
         )
-        for each in described
+        for each, jct_ns in zip(described, times, strict=True)
     ]
     print_columns(("name", "state", "system", "average JCT", "started", "tags"), rows)
     if len(kept) < len(listed):

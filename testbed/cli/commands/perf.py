@@ -142,11 +142,12 @@ def _print(points: Sequence[Point], crossings: Sequence[str]) -> None:
 
 def table(points: Sequence[Point]) -> Table:
     """The rows of one system, with nccl-tests' columns."""
+    from testbed import units
     from testbed.text_table import Column, Row, Table
 
     columns: tuple[Column, ...] = (
-        Column("size", "size\n(B)", "{:,}".format, "bytes"),
-        Column("count", "count\n(elements)", "{:,}".format),
+        Column("size", "size\n(B)", units.number, "bytes"),
+        Column("count", "count\n(elements)", units.number),
         Column("type", "type", words=True),
         Column("redop", "redop", words=True),
         Column("time_us", "time\n(us)", _short, "us"),
@@ -178,7 +179,7 @@ def _bandwidth(number: float) -> str:
 
 
 def _short(number: float) -> str:
-    return f"{number:,.2f}" if number < 100 else f"{number:,.1f}"
+    return (f"{number:.2f}" if number < 100 else f"{number:,.1f}").replace(",", " ")
 
 
 def _print_json(setting: Setting, points: Sequence[Point]) -> None:

@@ -147,7 +147,13 @@
   let reached = 0; // by the run, in ns
   let shown = null;
 
-  const words = (ns) => (ns < 1e9 ? `${(ns / 1e6).toPrecision(3)} ms` : `${(ns / 1e9).toFixed(1)} s`);
+  // As testbed/units.py writes times.
+  function words(ns) {
+    const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]].find(([size]) => ns >= 0.9995 * size)
+      || [1, "ns"];
+    const number = ns / size;
+    return `${number < 999.5 ? number.toPrecision(3) : Math.round(number)} ${unit}`;
+  }
 
   function sayLag() {
     const behind = reached - shown;

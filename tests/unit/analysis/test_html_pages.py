@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from bench.report import write_large
+from testbed import units
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data import timeline_data
 from testbed.analysis.data.chart_data import thin
@@ -24,7 +25,6 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.comparison_page import comparison_page
 from testbed.analysis.html.run_page import run_page
 from testbed.analysis.html.sweep_page import sweep_page
-from testbed.analysis.style import units
 from testbed.analysis.tables.report_tables import to_csv
 from testbed.results import SWEEP_FILE, Writer, read
 from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table
@@ -457,7 +457,7 @@ def test_planned_faults_are_marked_where_they_began(tmp_path):
     labels = chart.spec["layout"]["yaxis"]["ticktext"]
     assert [labels[row] for row in bar["y"]] == ["big w1"] and bar["y"] == begin["y"]
     assert (bar["base"], bar["x"]) == ([0.021], [0.009])
-    assert bar["hovertext"] == ["pause: worker 1 of job big, at 0.021 s, for 9 ms"]
+    assert bar["hovertext"] == ["pause: worker 1 of job big, at 21.0 ms, for 9.00 ms"]
     # What hits no worker is marked for all of them.
     assert mark["x"] == [0.021] and mark["hovertext"] == ["link_down: link h1 - s1"]
     assert line["x"] == [0.021, 0.021, None]

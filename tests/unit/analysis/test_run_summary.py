@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
+from testbed import units
 from testbed.analysis.data import run_summary
 from testbed.analysis.data.run_summary import interval, iteration_times, spans, summary
-from testbed.analysis.style import units
 from testbed.analysis.tables.report_tables import comparable
 from testbed.results import Writer, read
 from testbed.text_table import Column, Estimate, Row, Spread, Table

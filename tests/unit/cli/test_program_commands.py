@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed import units
 from testbed.cli.main import main
 from testbed.traffic import chakra
 from testbed.traffic.rank_graph import COMPUTE
@@ -136,7 +137,7 @@ def test_tokens_per_second_are_those_of_the_least_time_at_full_size(tmp_path, ca
     assert "4 ranks (tp 2, dp 2)" in printed
     least_ns = max(row["ns"] for row in shown(capsys, file)["least"]["rows"])
     rate = 4 * 4096 / 4 / least_ns * 1e9
-    assert f"at most {rate:,.0f} tokens/s and rank" in printed
+    assert f"at most {units.number(round(rate))} tokens/s and rank" in printed
     file.write_text(LLAMA.replace("iterations: 1", "iterations: 1\n    scale: 0.5") % "switchml")
     assert main(["workload", str(file)]) == 0
     assert "tokens/s" not in capsys.readouterr().out

@@ -80,10 +80,42 @@ def test_the_picture_has_jobs_and_switches():
         progress.tick(2 * S, {"s1": look(5, 4, 30)})
         lines = picture(progress, 2 * S)
     job = next(line for line in lines if line.startswith("job0")).split()
-    assert job == ["job0", "4/10", "20.0", "Mbit/s", sparkline([8, 20]), "2.0", "s"]
+    assert job == ["job0", "4/10", "20.0", "Mbit/s", sparkline([8, 20]), "2.00", "s"]
     switch = next(line for line in lines if line.startswith("s1"))
     assert "\u2588\u2591 \u2588" in switch
     assert switch.split()[-5:] == ["5", "4", "16", "30", "6"]
+
+
+def test_numbers_of_a_column_have_one_unit():
+    progress, hosts, _ = view(jobs=2)
+    with progress:
+        hosts.rows[:, BYTES_SENT] = 25_000, 2_500_000
+        progress.tick(S, {})
+        rows = [line.split()[2:4] for line in picture(progress, S) if line.startswith("job")]
+    assert rows[1:] == [["0.200", "Mbit/s"], ["20.0", "Mbit/s"]]
+
+
+@pytest.mark.parametrize("width", [100, 80, 60, 40])
+def test_no_word_is_cut_however_narrow_the_terminal_is(width):
+    """Strips and sparklines have fewer signs there; then words wrap."""
+    progress, hosts, _ = view(jobs=2)
+    progress._console = Console(file=io.StringIO(), force_terminal=True, width=width, height=40)
+    progress._called = lambda: [Called("gpt", "reduce_scatter", "hierarchical", 12, 12345, 10**11)]
+    blocks = of(*((64 * number, 64, 30, 10) for number in range(64)))
+    jobs, counts = np.array([[0, 2500, 1200]]), np.array([300_000])
+    with progress:
+        for second in range(1, 20):
+            hosts.rows[:, BYTES_SENT] += 10_000_000
+            snapshot = MemorySnapshot(jobs, counts * second, ("preemptions",), blocks, 4096)
+            progress.tick(second * S, {"s1": snapshot})
+        plain = Console(file=io.StringIO(), width=width)
+        plain.print(progress.picture(20 * S))
+    shown = plain.file.getvalue()
+    assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    letters = "".join(shown.split())
+    wide = ("iteration", "preempted/s", "drops", "reduce_scatter", "hierarchical", "300000")
+    assert width < 60 or all(word in letters for word in wide)
 
 
 def test_jobs_that_do_not_fit_are_counted():
@@ -100,7 +132,7 @@ def test_without_a_terminal_there_is_a_line_and_no_escape_code():
         hosts.rows[0, BYTES_SENT] = 625_000
         progress.tick(5 * S, {"s1": look(5, 4, 10)})
     assert text.getvalue() == (
-        "   5.0 s  job0 0/10 (1.0 Mbit/s), s1 5/16 aggregators, 2 preempted/s, 6 packets dropped\n"
+        "  5.00 s  job0 0/10 (1.00 Mbit/s), s1 5/16 aggregators, 2 preempted/s, 6 packets dropped\n"
     )
 
 
@@ -138,7 +170,7 @@ def test_what_programs_have_called_is_shown_beside_the_jobs():
     with console.capture() as captured:
         console.print(progress.picture(S))
     lines = [line.split() for line in captured.get().splitlines()]
-    assert ["mesh", "all_reduce", "system", "6", "1200", "48.0", "MB"] in lines
+    assert ["mesh", "all_reduce", "system", "6", "1", "200", "48.0", "MB"] in lines
     _, table = progress.state(S)["tables"]
     assert table["name"] == "collectives"
-    assert table["rows"][1] == ["mesh", "send", "gloo", "1", "7", "0.0 MB"]
+    assert table["rows"][1] == ["mesh", "send", "gloo", "1", "7", "0.00100 MB"]

@@ -2,7 +2,8 @@
 for what is unknown.
 
 A quantity alone has the unit in which it is short. Those of a column have one unit, so that they
-can be compared at a glance (`Quantity.common`, which testbed/text_table.py calls).
+can be compared at a glance (`Quantity.common`, which testbed/text_table.py calls). Quantities as
+experiment files have them are in testbed/config/units.py.
 """
 
 from __future__ import annotations
