@@ -117,9 +117,7 @@ def state(results: Results) -> page.Paragraph:
     """The trust that the run deserves, in a sentence."""
     if results.notice:
         return page.Paragraph(results.notice, "bad")
-    if results.fidelity:
-        return page.Paragraph(f"Finished; fidelity {results.fidelity}.", "good")
-    return page.Paragraph("Finished. Virtual time needs no fidelity mark.")
+    return page.Paragraph(tables.state_of(results), "good")
 
 
 def _figures(run: pd.DataFrame) -> list[tuple[str, str, str]]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 BUSIEST = 24  # links between switches that are printed
 FEW_JOBS = 12  # that the table of events has columns of
 _LONGEST = 2000  # rows of the table of fidelity
+IN_VIRTUAL_TIME = "virtual time, in which nothing can be late"
 
 
 def _yes(value: bool) -> str:
@@ -241,8 +242,8 @@ def headline(results: Results, frames: Frames) -> Text:
         text.append(f"{results.notice}\n", style="bold red" if not results.finished else "yellow")
     elif results.fidelity:
         text.append(f"fidelity: {results.fidelity}\n", style="green")
-    elif results.environment.get("runtime") == "virtual":
-        text.append("fidelity: virtual time, in which nothing can be late\n", style="green")
+    elif _is_virtual(results):
+        text.append(f"fidelity: {IN_VIRTUAL_TIME}\n", style="green")
     else:
         text.append("fidelity: not recorded\n")
     run = frames["run"]
@@ -257,6 +258,21 @@ def headline(results: Results, frames: Frames) -> Text:
         if len(run) > 1:
             text.append(f"\nrepetitions: {len(run)} (mean, and 95 % confidence interval)")
     return text
+
+
+def _is_virtual(results: Results) -> bool:
+    return bool(results.environment.get("runtime") == "virtual")
+
+
+def _fidelity_of(results: Results) -> str:
+    """The mark of a finished run in a cell; `virtual` where nothing can be late."""
+    return results.fidelity or ("virtual" if _is_virtual(results) else units.UNKNOWN)
+
+
+def state_of(results: Results) -> str:
+    """The trust that a finished run deserves, in a sentence."""
+    mark = IN_VIRTUAL_TIME if _is_virtual(results) else "not recorded"
+    return f"Finished; fidelity: {results.fidelity or mark}."
 
 
 def past_switches(results: Results) -> list[str]:
@@ -583,7 +599,7 @@ def comparison(
                 rows.append(Row([f"  JCT of {name}", *map(estimate, of_job)], units.time))
     rows[-1] = Row(rows[-1].values, rows[-1].show, section=True)
     exact = [_yes(run["exact"].all()) if len(run) else units.UNKNOWN for run in over_all]
-    marks = [r.fidelity or units.UNKNOWN if r.finished else r.state.upper() for r in runs]
+    marks = [_fidelity_of(r) if r.finished else r.state.upper() for r in runs]
     rows += [
         Row(["repetitions", *map(len, over_all)]),
         Row(["exact", *exact]),
@@ -714,7 +730,7 @@ def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> 
             rows.append(Row([*values, *unknown, units.UNKNOWN, state]))
             continue
         exact = bool(found["exact"].all())
-        fidelity = str(found["fidelity"].iloc[0] or units.UNKNOWN)
+        fidelity = _fidelity_of(point.results) if point.results else units.UNKNOWN
         if fidelity == "degraded" and point.results:
             fidelity += f": {point.results.short_reason}"
         others = dict(zip(keys, values, strict=True))

@@ -16,6 +16,7 @@ from testbed.analysis import html
 from testbed.analysis.data import sweep_data
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.report import ALL, DETAILS, after_run, brief
+from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.cli.main import main
 from testbed.results import ResultsError
@@ -89,6 +90,19 @@ def test_a_run_ends_with_what_matters_on_a_screen_of_80_columns(tmp_path, runtim
     assert "Mean JCT: " in flat and "PS packets" in flat
     if runtime == "virtual":
         assert "fidelity: virtual time, in which nothing can be late" in flat
+
+
+def test_reports_in_virtual_time_say_that_nothing_can_be_late(tmp_path):
+    runs = []
+    for stretch in (1.0, 1.1):
+        folder = write_experiment_run(tmp_path, runtime="virtual", stretch=stretch).folder
+        status = json.loads((folder / "status.json").read_text())
+        (folder / "status.json").write_text(json.dumps(status | {"fidelity": None}))
+        runs.append(read_run(folder))
+    assert f"Finished; fidelity: {tables.IN_VIRTUAL_TIME}." in html.write_run(runs[0]).read_text()
+    compared = tables.comparison(runs, [summary(run) for run in runs], plot_styles(runs))
+    (marks,) = [row.values for row in compared.rows if row.values[0] == "fidelity"]
+    assert marks == ["fidelity", "virtual", "virtual"]
 
 
 def test_of_many_jobs_the_longest_are_on_the_screen(tmp_path):
