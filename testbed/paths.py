@@ -37,16 +37,24 @@ def program_name() -> str:
     return "run.py" if Path(sys.argv[0]).name == "run.py" else "ina"
 
 
+def sudo() -> str:
+    """What a quoted command that needs root begins with: `sudo `, or nothing where the user is
+    root, as in a container."""
+    is_root = os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") == "0"
+    return "" if is_root else "sudo "
+
+
 def command_line(words: str, root: bool = False) -> str:
-    """A command line to be quoted in messages, as `ina check FILE`. root: with sudo, which resets
-    PATH. Where no `ina` of this environment is on the path, it begins as the user's own did."""
-    program = "ina"
+    """A command line to be quoted in messages, as `ina check FILE`. root: one that needs it; sudo
+    resets PATH. Where no `ina` of this environment is on the path, it begins as the user's own
+    did."""
+    program, before = "ina", sudo() if root else ""
     called = Path(sys.argv[0])
     if called.name in ("ina", "run.py"):
-        found = shutil.which("ina", path=SUDO_PATH if root else None)
+        found = shutil.which("ina", path=SUDO_PATH if before else None)
         if found is None or not os.path.samefile(found, Path(sys.prefix, "bin", "ina")):
             program = "python3 run.py" if called.name == "run.py" else str(called)
-    return f"{'sudo ' if root else ''}{program} {words}"
+    return f"{before}{program} {words}"
 
 
 def import_path(environment: Mapping[str, str] = os.environ) -> str:

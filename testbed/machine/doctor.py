@@ -27,7 +27,7 @@ from p4engine.cli.shims_command import find_real, find_shim
 from p4engine.module_start import IGNORE_FOLDER, module_command
 
 from testbed.machine import kernel_probe
-from testbed.paths import PACKAGE, command_line, module_environment
+from testbed.paths import PACKAGE, command_line, module_environment, sudo
 
 OK = "ok"
 MISSING = "missing"
@@ -154,7 +154,7 @@ def _run(*command: str, folder: Path | None = None) -> tuple[bool, str]:
 
 def _system_package(name: str) -> str:
     if shutil.which("apt-get"):
-        return f"sudo apt-get install {name}"
+        return f"{sudo()}apt-get install {name}"
     return f"install what Debian has as the package {name}"
 
 
@@ -199,12 +199,12 @@ def _compiler() -> Finding:
 
 _KERNEL_REMEDY = {
     kernel_probe.NAMESPACES: "in a container: start it with --privileged",
-    kernel_probe.VETH: "sudo modprobe veth (on the machine itself, not in a container)",
-    kernel_probe.PACKET_SOCKETS: "sudo modprobe af_packet (on the machine itself)",
+    kernel_probe.VETH: "modprobe veth (on the machine itself, not in a container)",
+    kernel_probe.PACKET_SOCKETS: "modprobe af_packet (on the machine itself)",
     kernel_probe.TRAINS: "Linux 6.2 or newer",
     kernel_probe.POLICY_ROUTING: "a kernel with CONFIG_IP_MULTIPLE_TABLES",
-    kernel_probe.HTB: "sudo modprobe sch_htb (on the machine itself)",
-    kernel_probe.NETEM: "sudo modprobe sch_netem (on the machine itself)",
+    kernel_probe.HTB: "modprobe sch_htb (on the machine itself)",
+    kernel_probe.NETEM: "modprobe sch_netem (on the machine itself)",
 }
 _OPTIONAL = {
     kernel_probe.TRAINS: "only for speed: without it packets go one by one",
@@ -237,7 +237,9 @@ def kernel_features() -> Iterator[Finding]:
         else:
             parts = (_OPTIONAL.get(feature), reasons[feature].removeprefix("Error: "))
             detail = "; ".join(part for part in parts if part)
-            yield Finding(thing, MISSING, detail, _KERNEL_REMEDY[feature], needed_by)
+            remedy = _KERNEL_REMEDY[feature]
+            remedy = f"{sudo()}{remedy}" if remedy.startswith("modprobe") else remedy
+            yield Finding(thing, MISSING, detail, remedy, needed_by)
 
 
 def _packages() -> Iterator[Finding]:
@@ -247,7 +249,7 @@ def _packages() -> Iterator[Finding]:
         lines = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         detail = f"the distribution {DISTRIBUTION} is not installed for {sys.executable}"
-        yield Finding("Python packages", MISSING, detail, "sudo ./demo", EVERY)
+        yield Finding("Python packages", MISSING, detail, f"{sudo()}./demo", EVERY)
         return
     requirements = _requirements(lines)
     problems = [finding for finding in map(_package, requirements) if finding.state != OK]
@@ -260,7 +262,7 @@ def _package(requirement: Any) -> Finding:
     thing = f"Python package {requirement.name}"
     remedy = f"{sys.executable} -m pip install '{requirement.name}{requirement.specifier}'"
     if requirement.name == ENGINE:
-        remedy = "sudo ./demo"
+        remedy = f"{sudo()}./demo"
     try:
         version = importlib.metadata.version(requirement.name)
     except importlib.metadata.PackageNotFoundError:

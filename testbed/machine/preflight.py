@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING
 from p4engine.backend.c_build import find_c_compiler
 
 from testbed.errors import UserError
+from testbed.paths import sudo
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
-
-SET_UP = "run `sudo ./demo`, which installs it"
-
 
 # Root's rights that networks need, with their numbers in the kernel.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
@@ -40,6 +38,7 @@ def require_machine() -> None:
     """Check the needs of a run on a Mininet network. Raises UserError that names all that is
     missing."""
     require_root("a run")
+    set_up = f"run `{sudo()}./demo`, which installs it"
     missing = []
     if lost := lost_capabilities():
         missing.append(
@@ -47,14 +46,14 @@ def require_machine() -> None:
             " with --privileged, or root without this limit"
         )
     if importlib.util.find_spec("mininet") is None or not shutil.which("mnexec"):
-        missing.append(f"Mininet is missing: {SET_UP}")
+        missing.append(f"Mininet is missing: {set_up}")
     if not find_c_compiler():
         missing.append(
-            f"there is no C compiler (cc), which P4 programs are compiled with: {SET_UP}"
+            f"there is no C compiler (cc), which P4 programs are compiled with: {set_up}"
         )
     for command, package in (("ip", "iproute2"), ("ifconfig", "net-tools")):
         if not shutil.which(command):
-            missing.append(f"the command `{command}` ({package}) is missing: {SET_UP}")
+            missing.append(f"the command `{command}` ({package}) is missing: {set_up}")
     if missing:
         raise UserError("\n".join(missing))
 

@@ -45,7 +45,7 @@ def reasons(
         yield f"  next: {command_line(f'trace {folder} --fragment {name}')}"
         return
     ports = " ".join(f"--pcap {each}" for each in _ports(setup, wrong))
-    yield f"  next: sudo {command_line(f'{folder}/experiment.yaml {ports}')}, then"
+    yield f"  next: {command_line(f'{folder}/experiment.yaml {ports}', root=True)}, then"
     yield f"        {command_line(f'trace RESULTS --fragment {name}')}"
 
 

@@ -87,10 +87,10 @@ def read_captures(setup: Setup, folder: FilePath) -> Captured:
                 made.files[switch, port] = list(packets(path))
     begin_ns = min((rows[0].time_ns for rows in made.files.values() if rows), default=None)
     if begin_ns is None:
+        example = f"FILE.yaml --pcap {topology.switches[0]}:1"
         raise UserError(
             f"{folder}: a run on Mininet without captures; run it again with --pcap for every port,"
-            f" such as `sudo {command_line('FILE.yaml')} --pcap {topology.switches[0]}:1`, or trace"
-            " its twin in virtual time"
+            f" such as `{command_line(example, root=True)}`, or trace its twin in virtual time"
         )
     for rows in made.files.values():
         rows[:] = sorted(

@@ -35,7 +35,8 @@ def test_a_first_file_is_sound_for_every_system(system, tmp_path, capsys):
     assert "it is there already" in capsys.readouterr().err
 
 
-def test_a_first_file_for_mininet_says_that_it_needs_root(tmp_path, capsys):
+def test_a_first_file_for_mininet_says_that_it_needs_root(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SUDO_UID", "1000")
     path = tmp_path / "mine.yaml"
     assert commands.main(["init", str(path), "--runtime", "mininet"]) == 0
     said = capsys.readouterr().out

@@ -86,6 +86,7 @@ def test_a_message_quotes_a_command_that_works(monkeypatch, tmp_path, called, li
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr(paths, "SUDO_PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("SUDO_UID", "1000")
     assert command_line("check FILE") == line
     assert command_line("check FILE", root=True) == as_root
     program, link = tmp_path / "bin" / "ina", tmp_path / "link" / "ina"
@@ -98,6 +99,14 @@ def test_a_message_quotes_a_command_that_works(monkeypatch, tmp_path, called, li
     assert command_line("check FILE", root=True) == as_root
     monkeypatch.setattr(paths, "SUDO_PATH", str(link.parent))
     assert command_line("check FILE", root=True) == "sudo ina check FILE"
+    # Root needs none, also where there is no sudo, as in a container.
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    for name in ("0", None):
+        monkeypatch.delenv("SUDO_UID")
+        if name is not None:
+            monkeypatch.setenv("SUDO_UID", name)
+        assert command_line("check FILE", root=True) == "ina check FILE"
+        monkeypatch.setenv("SUDO_UID", "1000")
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def machine(monkeypatch) -> Machine:
     monkeypatch.setattr(os, "geteuid", lambda: machine.uid)
     monkeypatch.setattr(importlib.metadata, "version", installed)
     monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("SUDO_UID", "1000")
     return machine
 
 
@@ -124,6 +125,14 @@ def test_a_missing_part_is_named_with_its_remedy(machine, lack, thing, remedy, b
     assert working() == doctor.EVERY - broken
     assert main(["doctor"]) == (2 if doctor.DEFAULT in broken else 0)
     assert f"missing  {thing}" in capsys.readouterr().out
+
+
+def test_who_is_root_needs_no_sudo(machine, monkeypatch):
+    monkeypatch.delenv("SUDO_UID")
+    for lack in ("mnexec", "veth"):
+        without(machine, lack)
+    assert finding("Mininet").remedy == "apt-get install mininet"
+    assert finding("kernel: veth").remedy.startswith("modprobe veth")
 
 
 def test_the_newer_name_of_the_p4_compiler_is_accepted(machine):

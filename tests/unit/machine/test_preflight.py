@@ -49,7 +49,7 @@ def test_all_that_is_missing_is_named_at_once(bare_machine):
         "the command `ip` (iproute2) is missing",
         "the command `ifconfig` (net-tools) is missing",
     ]
-    assert all("sudo ./demo" in line for line in lines)
+    assert all("./demo`, which" in line for line in lines)
 
 
 def test_root_comes_first(bare_machine, monkeypatch):
@@ -63,7 +63,7 @@ def test_a_run_without_mininet_is_one_message(bare_machine, capsys):
     from testbed.cli.main import main
 
     assert main(["experiments/quickstart.yaml"]) == 2
-    assert capsys.readouterr().err.startswith("error: Mininet is missing: run `sudo ./demo`")
+    assert capsys.readouterr().err.startswith("error: Mininet is missing: run `")
 
 
 def test_what_bmv2_lacks_is_named_at_once_with_what_mends_it(monkeypatch):
