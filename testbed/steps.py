@@ -6,8 +6,9 @@
 A log (`ina -v`) has every step, with the time that it took.
 
 A step that is done at once says nothing. On a terminal and in a notebook, a longer one shows a line
-that is taken away at its end; elsewhere it prints a line from time to time. Steps do not nest, and
-no live view is shown within one, since a terminal has one such line.
+that is taken away at its end, and so does a short one that follows on others that were not shown;
+elsewhere a long one prints a line from time to time. Steps do not nest, and no live view is shown
+within one, since a terminal has one such line.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from rich.live import Live
 
 _log = logging.getLogger(__name__)
 FIRST_S = 1.5  # shorter steps are not shown
+LEAST_S = 0.2  # nor those, also after others that were not
 REPEAT_S = 3.0  # lines where there is no terminal
 LIVE_S = 0.5
+
+_seen_s = time.monotonic()  # when a step was last shown; at first, when the process began
 
 
 def quiet_console() -> Console:
@@ -125,14 +129,16 @@ def _tell(console: Console, text: str | Callable[[], str], ended: threading.Even
         what = text if isinstance(text, str) else text()
         return f"{what} ({time.monotonic() - began:.0f} s)"
 
-    if ended.wait(FIRST_S):
+    if ended.wait(_patience_s(console, began)):
         return
+    _note()
     if console.is_jupyter:
         area = NotebookArea()
         area.start()
         while True:
             area.update(line())
             if ended.wait(LIVE_S):
+                _note()
                 return area.stop()
     if not console.is_terminal:
         while True:
@@ -143,4 +149,17 @@ def _tell(console: Console, text: str | Callable[[], str], ended: threading.Even
         while True:
             status.update(line())
             if ended.wait(LIVE_S):
+                _note()
                 return
+
+
+def _note() -> None:
+    global _seen_s
+    _seen_s = time.monotonic()
+
+
+def _patience_s(console: Console, began_s: float) -> float:
+    """How long a step that began then is not shown."""
+    if console.is_jupyter or console.is_terminal:
+        return max(LEAST_S, FIRST_S - (began_s - _seen_s))
+    return FIRST_S

@@ -7,7 +7,8 @@ called, so that its help and errors of usage come at once.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -133,6 +134,15 @@ def run_option(parser: Parser) -> None:
     parser.add_argument(
         "--run", metavar="NAME", help="one of several runs: the beginning of its title, or its id"
     )
+
+
+def working(text: str | Callable[[], str]) -> AbstractContextManager[None]:
+    """A step of a command, named on standard error while it takes long (testbed.steps.step)."""
+    from rich.console import Console
+
+    from testbed.steps import step
+
+    return step(Console(stderr=True), text)
 
 
 def import_schemas() -> None:

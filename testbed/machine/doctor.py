@@ -10,6 +10,7 @@ imports nothing but the standard library; even `rich` may be what is missing.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -61,12 +62,24 @@ class Finding:
 
 def doctor_command(as_json: bool = False) -> int:
     """Print all findings; 0 if the default runtime works here, else 2. Raises UserError."""
-    findings = examine()
+    with _named("trying what this machine has"):
+        findings = examine()
     if as_json:
         print(json.dumps([_data(each) for each in (*findings, *runtimes(findings))], indent=1))
     else:
         show(findings, runtimes(findings))
     return 0 if not obstacles(findings, DEFAULT) else 2
+
+
+def _named(what: str) -> contextlib.AbstractContextManager[None]:
+    """A step that names itself where it can."""
+    try:
+        from rich.console import Console
+
+        from testbed.steps import step
+    except ImportError:
+        return contextlib.nullcontext()
+    return step(Console(stderr=True), what)
 
 
 def _data(finding: Finding) -> dict[str, str]:

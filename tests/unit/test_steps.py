@@ -82,3 +82,26 @@ def test_an_error_ends_the_step():
     with pytest.raises(ValueError), steps.step(console(Shown()), "failing"):
         raise ValueError
     assert threading.active_count() <= before
+
+
+@pytest.mark.parametrize(("terminal", "waits_s"), [(True, steps.LEAST_S), (False, steps.FIRST_S)])
+def test_a_short_step_after_others_that_were_not_shown_names_itself(monkeypatch, terminal, waits_s):
+    """Each of them is short, but the terminal must not be silent for long."""
+    shown = console(Shown(), force_terminal=terminal)
+    monkeypatch.setattr(steps, "_seen_s", 100.0)
+    assert steps._patience_s(shown, 100.5) == (steps.FIRST_S - 0.5 if terminal else steps.FIRST_S)
+    assert steps._patience_s(shown, 109.0) == waits_s
+
+
+def test_a_step_that_was_shown_counts(monkeypatch):
+    monkeypatch.setattr(steps, "_seen_s", 0.0)
+    monkeypatch.setattr(steps, "LEAST_S", 0)
+    shown, asked = Shown(), threading.Event()
+
+    def text() -> str:
+        asked.set()
+        return "building"
+
+    with steps.step(console(shown, force_terminal=True), text):
+        assert asked.wait(60)
+    assert steps._seen_s > 0

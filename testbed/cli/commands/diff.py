@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.cli.shared import Parser, import_schemas, is_results, json_option, print_json
+from testbed.cli.shared import Parser, import_schemas, is_results, json_option, print_json, working
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -30,14 +30,15 @@ def call(options: Namespace) -> int:
     from testbed.results import digest
 
     paths = (options.first, options.second)
-    runs = [run_at(path) if is_results(path) else None for path in paths]
-    experiments = [
-        _resolved(path) if run is None else run.experiment
-        for path, run in zip(paths, runs, strict=True)
-    ]
-    whole = [run for run in runs if run is not None]
-    both = len(whole) == 2
-    hashes = [digest(run) if run.finished else None for run in whole] if both else []
+    with working(f"reading {paths[0]} and {paths[1]}"):
+        runs = [run_at(path) if is_results(path) else None for path in paths]
+        experiments = [
+            _resolved(path) if run is None else run.experiment
+            for path, run in zip(paths, runs, strict=True)
+        ]
+        whole = [run for run in runs if run is not None]
+        both = len(whole) == 2
+        hashes = [digest(run) if run.finished else None for run in whole] if both else []
     environments = [_environment(run) for run in whole] if both else []
     if options.json:
         data: dict[str, Any] = {"experiment": differing(experiments)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from testbed.cli.shared import Parser, factor, import_schemas, json_option, positive
+from testbed.cli.shared import Parser, factor, import_schemas, json_option, positive, working
 from testbed.errors import UserError
 
 OF_PROGRAMS = ("replicas", "stage", "scale")
@@ -55,10 +55,12 @@ def call(options: Namespace) -> int:
         raise UserError("--virtual is for topologies; take it out")
     scale = 1.0 if options.scale is None else options.scale
     source = FileSource(str(options.file), scale, options.replicas, options.stage)
-    program = stretched(source.load(), scale)
-    if not source.is_trace:
-        check(smaller(program))
+    with working(f"reading {options.file}"):
+        program = stretched(source.load(), scale)
+        if not source.is_trace:
+            check(smaller(program))
     show(program, options.json)
     if options.output is not None:
-        write(options.output, program, quiet=options.json)
+        with working(f"writing {options.output}"):
+            write(options.output, program, quiet=options.json)
     return 0

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from testbed.cli.shared import Parser, json_option, print_columns, print_json
+from testbed.cli.shared import Parser, json_option, print_columns, print_json, working
 from testbed.errors import UserError
 from testbed.paths import default_results
 
@@ -42,7 +42,10 @@ def call(options: Namespace) -> int:
 
         listed = [each for each in listed if options.tag in tags_of(each[1])]
     kept = listed[-options.last :] if options.last else listed
-    described = [_described(path, folder) for _, path in kept]
+    described: list[dict[str, Any]] = []
+    with working(lambda: f"reading results: {len(described)} of {len(kept)}"):
+        for _, path in kept:
+            described.append(_described(path, folder))
     if options.json:
         print_json(described)
         return 0

@@ -5,7 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from testbed.cli.shared import Parser, import_schemas, json_option, print_json, results_option
+from testbed.cli.shared import (
+    Parser,
+    import_schemas,
+    json_option,
+    print_json,
+    results_option,
+    working,
+)
 
 
 def arguments(parser: Parser) -> None:
@@ -24,7 +31,8 @@ def call(options: Namespace) -> int:
     import_schemas()
     from testbed.artifacts.pack import pack
 
-    made = pack(options.what, options.output, options.results)
+    with working(f"packing {options.what}"):
+        made = pack(options.what, options.output, options.results)
     if options.json:
         print_json(made)
         return 0

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import sys
 from argparse import Namespace
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.cli.shared import Parser, import_schemas, json_option, picture_files, positive
+from testbed.cli.shared import Parser, import_schemas, json_option, picture_files, positive, working
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +77,7 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     """Measure and print; 1 if a value was wrong. Raises UserError and RunError."""
     import_schemas()
+    from testbed import units
     from testbed.steps import quiet_console
     from testbed.sweeps.collective_perf import Setting, check, crossovers, measure, sizes_of
 
@@ -88,15 +88,16 @@ def call(options: Namespace) -> int:
     systems = [name.strip() for name in options.system.split(",")]
     check(setting, systems)
     points: list[Point] = []
-    for point in measure(setting, systems, sizes, quiet_console()):
-        points.append(point)
-        if sys.stderr.isatty():
-            how_far = f"{len(points)}/{len(systems) * len(sizes)}"
-            print(
-                f"\r{how_far}  {point.system}, {point.size:,} bytes\x1b[K", end="", file=sys.stderr
-            )
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
+    every = [(system, size) for system in systems for size in sizes]
+
+    def now() -> str:
+        system, size = every[min(len(points), len(every) - 1)]
+        done = f"{len(points)} of {len(every)}"
+        return f"{done} measured; now {system}, {units.number(size)} B"
+
+    with working(now):
+        for point in measure(setting, systems, sizes, quiet_console()):
+            points.append(point)
     if options.json:
         _print_json(setting, points)
     else:

@@ -19,6 +19,7 @@ from testbed.cli.shared import (
     positive,
     print_json,
     refuse_network,
+    working,
 )
 from testbed.errors import UserError
 
@@ -84,12 +85,15 @@ def call(options: Namespace) -> int:
         file = run_at(file).folder / "experiment.yaml"
     elif file.suffix in (".yaml", ".yml"):
         refuse_network(file)
-        if found := _with_trees(file):
+        with working(f"reading {file}"):
+            found = _with_trees(file)
+        if found:
             return _print_trees(found, options)
     from testbed.routing.planners import make_plan
     from testbed.setup.plan_input import read
 
-    (network, jobs), named, told = read(file)
+    with working(f"reading {file}"):
+        (network, jobs), named, told = read(file)
     given = {
         "results": options.results,
         "roundings": options.roundings,
@@ -101,10 +105,11 @@ def call(options: Namespace) -> int:
     picture = options.picture
     if options.json and len(names) > 1:
         raise UserError("--json prints one plan; name one planner")
+    plans: list[Plan] = []
     try:
-        plans = [
-            make_plan(network, jobs, name, options.seed, options.paths, **told) for name in names
-        ]
+        with working(lambda: f"planning by {names[min(len(plans), len(names) - 1)]}"):
+            for name in names:
+                plans.append(make_plan(network, jobs, name, options.seed, options.paths, **told))
     except UserError as error:
         raise UserError(f"{file}: {error}") from None
     if options.json:
@@ -119,7 +124,8 @@ def call(options: Namespace) -> int:
             for each in plan_tables(network, plan):
                 console.print(each)
     if picture is not None:
-        _draw(network, plans, picture)
+        with working(f"drawing {picture}"):
+            _draw(network, plans, picture)
     return 0
 
 

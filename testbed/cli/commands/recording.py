@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from testbed.cli.shared import Parser, import_schemas, json_option, picture_files, positive
+from testbed.cli.shared import Parser, import_schemas, json_option, picture_files, positive, working
 from testbed.errors import UserError
 
 
@@ -44,21 +44,26 @@ def call(options: Namespace) -> int:
     if chakra.is_trace(options.recording):
         if options.draw is not None:
             raise UserError(f"{options.recording}: it has no values, so there is nothing to draw")
-        program = chakra.load(options.recording)
-        found = program_tables.tables(program)
+        with working(f"reading {options.recording}"):
+            program = chakra.load(options.recording)
+            found = [*program_tables.tables(program)]
         show_tables("recording", program_tables.title(program), found, options.json)
         return 0
-    recording = load_recording(options.recording)
+    with working(f"reading {options.recording}"):
+        recording = load_recording(options.recording)
     if options.draw is not None and not recording.has_values:
         raise UserError(
             f"{options.recording}: this recording has no values, so there is nothing to draw"
         )
     trace = recording.trace()
     title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
-    found = tables(recording, trace, options.fixed_scale, options.values)
+    with working("looking at its numbers"):
+        found = [*tables(recording, trace, options.fixed_scale, options.values)]
     show_tables("recording", title, found, options.json)
     if options.draw is not None:
-        for written in draw_numbers(recording, title, options.values, options.draw):
+        with working(f"drawing {options.draw}"):
+            drawn = draw_numbers(recording, title, options.values, options.draw)
+        for written in drawn:
             if not options.json:
                 print(written)
     return 0

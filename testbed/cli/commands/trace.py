@@ -20,12 +20,12 @@ from testbed.cli.shared import (
     picture_file,
     positive,
     print_json,
+    working,
 )
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
-    from rich.console import Console
 
     from testbed.results import Results
     from testbed.setup import Setup
@@ -70,15 +70,15 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     import_schemas()
     from testbed.analysis.data.sweep_data import is_sweep, run_at
-    from testbed.steps import quiet_console
     from testbed.tracing.fragments import fragment_of
 
     if is_sweep(options.results_folder):
         raise UserError(f"{options.results_folder}: a sweep; name a point of it, SWEEP/HASH")
-    results = run_at(options.results_folder)
-    setup = _setup_of(results, options.repetition)
+    with working(f"reading {options.results_folder}"):
+        results = run_at(options.results_folder)
+        setup = _setup_of(results, options.repetition)
     named = [fragment_of(setup, text) for text in options.fragment]
-    source = _source(results, setup, quiet_console() if options.json else _console())
+    source = _source(results, setup)
     for sentence in source.warnings:
         print(f"warning: {sentence}", file=sys.stderr)
     if not named:
@@ -97,18 +97,13 @@ def call(options: Namespace) -> int:
         for number, each in enumerate(named):
             print("\n".join([*([""] if number else []), *lines(setup, each, found[each])]))
     if options.picture:
-        _draw(setup, named, found, options.picture)
+        with working(f"drawing {options.picture}"):
+            _draw(setup, named, found, options.picture)
     if not any(found[each].steps for each in named):
         raise UserError(
             "no packet of it was seen: the run did not get there, or it has no such one"
         )
     return 0
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console(stderr=True)
 
 
 def _setup_of(results: Results, repetition: int) -> Setup:
@@ -157,9 +152,7 @@ class _Source:
 class _Again(_Source):
     """A run in virtual time, made again."""
 
-    def __init__(
-        self, results: Results, setup: Setup, compiled: Compiled, console: Console
-    ) -> None:
+    def __init__(self, results: Results, setup: Setup, compiled: Compiled) -> None:
         from testbed.results.environment import checkout
 
         was = results.environment.get("commit")
@@ -167,21 +160,19 @@ class _Again(_Source):
         changed = was is not None and now is not None and was != now
         sentence = f"the run was made by commit {was}; this one may do something else"
         super().__init__(setup, [sentence] if changed else [])
-        self._results, self._compiled, self._console = results, compiled, console
+        self._results, self._compiled = results, compiled
 
     def survey(self) -> Survey:
-        from testbed.steps import step
         from testbed.tracing import rerun
 
-        with step(self._console, "running again, to find these fragments"):
+        with working("running again, to find these fragments"):
             found, _ = rerun.survey(self.setup, self._compiled)
         return found
 
     def paths(self, wanted: Sequence[Fragment]) -> tuple[dict[Fragment, FragmentPath], list[str]]:
-        from testbed.steps import step
         from testbed.tracing import rerun
 
-        with step(self._console, "running again, and watching"):
+        with working("running again, and watching"):
             until_ns = self._until_ns(wanted)
             found, error = rerun.paths(self.setup, self._compiled, wanted, until_ns)
         return found, [f"the run fails here as well: {error}"] if error else []
@@ -211,32 +202,34 @@ class _Captures(_Source):
         from testbed.tracing.replay import read_captures
 
         super().__init__(setup, [])
-        self._captured = read_captures(setup, results.folder)
+        with working("reading the captures"):
+            self._captured = read_captures(setup, results.folder)
         self._compiled = compiled
 
     def survey(self) -> Survey:
         from testbed.tracing import replay
 
-        return replay.survey(self._captured)
+        with working("looking for these fragments in the captures"):
+            return replay.survey(self._captured)
 
     def paths(self, wanted: Sequence[Fragment]) -> tuple[dict[Fragment, FragmentPath], list[str]]:
         from testbed.tracing import replay
 
-        return replay.paths(self._captured, self._compiled, wanted)
+        with working("giving the captured packets to the switches again"):
+            return replay.paths(self._captured, self._compiled, wanted)
 
 
-def _source(results: Results, setup: Setup, console: Console) -> _Source:
+def _source(results: Results, setup: Setup) -> _Source:
     from testbed.runtimes.program import prepare
-    from testbed.steps import step
 
     platform = setup.platform
     if platform.virtual is None and platform.switch == "bmv2":
         return _Captures(results, setup, None)
-    with step(console, "compiling the P4 program"):
+    with working("compiling the P4 program"):
         compiled = prepare(setup).compiled
     assert compiled is not None
     if platform.virtual is not None:
-        return _Again(results, setup, compiled, console)
+        return _Again(results, setup, compiled)
     return _Captures(results, setup, compiled)
 
 

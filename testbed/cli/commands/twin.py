@@ -19,6 +19,7 @@ from testbed.cli.shared import (
     json_option,
     print_json,
     results_option,
+    working,
     zeros_option,
 )
 from testbed.errors import UserError
@@ -146,7 +147,8 @@ def _compare(original: Results, twin: Experiment, options: Namespace) -> dict[st
 
     console = Console(stderr=True) if options.json else console_of_tables()
     folder = runtimes.carry_out(twin, options.results, (), console)
-    after_run(folder, quiet_console())
+    with working("drawing its figures and its page"):
+        after_run(folder, quiet_console())
     pair = [original, read(folder)]
     table = tables.twins(pair, [summary(each) for each in pair])
     assert table is not None, "one of them is virtual"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from argparse import Namespace
 from pathlib import Path
@@ -14,6 +15,7 @@ from testbed.cli.shared import (
     positive,
     print_json,
     results_option,
+    working,
 )
 from testbed.errors import UserError
 
@@ -50,7 +52,9 @@ def call(options: Namespace) -> int:
     path = options.file
     console = Console(stderr=True) if options.json else console_of_tables()
     try:
-        with verifying.opened(path) as (folder, manifest):
+        with contextlib.ExitStack() as stack:
+            with working(f"reading {path}"):
+                folder, manifest = stack.enter_context(verifying.opened(path))
             name = Path(manifest["name"]).name
             if not archive.harmless(name) or name != manifest["name"]:
                 raise UserError(f"{path} is no sound artifact: {manifest['name']!r} is no name")

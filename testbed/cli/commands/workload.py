@@ -15,6 +15,7 @@ from testbed.cli.shared import (
     picture_files,
     positive,
     refuse_changes,
+    working,
 )
 from testbed.errors import UserError
 
@@ -81,24 +82,30 @@ def call(options: Namespace) -> int:
     from testbed.schemes import set_up
     from testbed.traffic.rank_source import stretched
 
-    experiment = _experiment(options)
+    with working(f"reading {options.file}"):
+        experiment = _experiment(options)
     number = _job(experiment, options)
-    setup = set_up(experiment)
-    whole = program_times.program_of(setup, number)
+    with working("setting up"):
+        setup = set_up(experiment)
+        whole = program_times.program_of(setup, number)
     if not 0 <= options.rank < len(whole.ranks):
         raise UserError(f"--rank {options.rank}: the program has ranks 0 to {len(whole.ranks) - 1}")
-    program = stretched(whole, program_times.compute_scale(setup, number))
-    ideal = program_times.ideal_of(setup, number, program)
-    tiers = program_times.tiers_of(setup, number)
-    least = program_times.least_of(program, tiers, ideal)
+    with working("working out the least times"):
+        program = stretched(whole, program_times.compute_scale(setup, number))
+        ideal = program_times.ideal_of(setup, number, program)
+        tiers = program_times.tiers_of(setup, number)
+        least = program_times.least_of(program, tiers, ideal)
     tokens = program_times.tokens_per_second(setup, number, program, least.all_ns)
     show(program, options.json, program_times.tables(tiers, least), tokens)
     if options.figure is not None:
-        draw(options.figure, program, ideal, options.rank, quiet=options.json)
+        with working(f"drawing {options.figure}"):
+            draw(options.figure, program, ideal, options.rank, quiet=options.json)
     if options.perfetto is not None:
-        write_perfetto(options.perfetto, program, ideal, quiet=options.json)
+        with working(f"writing {options.perfetto}"):
+            write_perfetto(options.perfetto, program, ideal, quiet=options.json)
     if options.output is not None:
-        write(options.output, program, quiet=options.json)
+        with working(f"writing {options.output}"):
+            write(options.output, program, quiet=options.json)
     return 0
 
 
