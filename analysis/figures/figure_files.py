@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from testbed.results import hand_over
 if TYPE_CHECKING:
     from testbed.results import Results
 
+_log = logging.getLogger(__name__)
 _READ = 40  # bars of a series
 
 
@@ -162,6 +164,7 @@ def _put(drawn: io.BytesIO, path: Path) -> None:
         error.filename = str(path)  # Python names the file only where it could not be opened
         raise
     hand_over(path)
+    _log.debug("%s: %d B", path, drawn.getbuffer().nbytes)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import Any
 from testbed.results import ResultsError, hand_over
 from testbed.text_table import Table
 
+_log = logging.getLogger(__name__)
 FORMAT = 1  # of the data inside the file
 LONG = 60  # rows: a longer table scrolls in itself
 
@@ -155,8 +157,10 @@ def charts(blocks: Sequence[Block]) -> Iterator[Chart]:
 
 def write(page: Page, path: Path) -> Path:
     """Writes the file; returns its path. Raises OSError, and ResultsError without Plotly."""
-    path.write_text(render(page), encoding="utf-8")
+    text = render(page)
+    path.write_text(text, encoding="utf-8")
     hand_over(path)
+    _log.debug("%s: %d charts, %d kB", path, len(page.charts), len(text) // 1000)
     return path
 
 

@@ -13,9 +13,11 @@ from it is damaged and made again.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,7 @@ from p4engine.frontend.preprocessor.preprocess import preprocess
 from testbed.errors import UserError
 from testbed.paths import command_line
 
+_log = logging.getLogger(__name__)
 BACK_END = "p4c-bm2-ss"
 DRIVER = "p4c"
 TIMEOUT_S = 600
@@ -99,6 +102,7 @@ def compile_for_bmv2(
         kept.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as name:
         command = p4c.command(source, defines, include_dirs, Path(name))
+        began_s = time.monotonic()
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S
@@ -109,6 +113,7 @@ def compile_for_bmv2(
         # p4c has been seen to end with 0 after an error; then there is no file.
         if done.returncode != 0 or not made.exists():
             raise UserError(_error_message(p4c, source, done))
+        _log.info("%s compiled by %s: %.3f s", source, p4c.path, time.monotonic() - began_s)
         kept = _place(folder, key, made)
         os.replace(made, kept)
     prune(folder, MAX_FILES)

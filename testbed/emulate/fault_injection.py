@@ -11,6 +11,7 @@ plan has not failed, and a job without progress that has lost a process has a kn
 from __future__ import annotations
 
 import contextlib
+import logging
 import operator
 import os
 import signal
@@ -20,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from testbed import units
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.experiment.planned_faults import NEVER, affected_nodes, title
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_jobs import Fault
     from testbed.setup import Setup
 
+_log = logging.getLogger(__name__)
 TIME_SLICE_S = 0.02  # of a slowed process: it runs for a part of it and stands still for the rest
 KILL_TIMEOUT_S = 10
 
@@ -210,6 +213,7 @@ class Faults:
         if not hosts and not each.switches:
             return  # it had finished
         each.hosts, each.begun_ns = hosts, elapsed_ns
+        _log.info("begins at %s: %s", units.time(elapsed_ns), each)
         if kind != "slow" or each.fault.server is not None or each.switches:
             names = {host.spec.host for host in hosts} | set(each.switches)
             self.excused |= names
@@ -240,6 +244,7 @@ class Faults:
         self._resume(each)
         self._last_ns = time.monotonic_ns()
         each.ended_ns = self._last_ns - self._start_ns
+        _log.info("has ended at %s: %s", units.time(each.ended_ns), each)
 
     def _resume(self, each: PlannedFault) -> None:
         for turns in each.turns:

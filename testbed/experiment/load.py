@@ -7,6 +7,7 @@ several sections must agree on is checked as far as those are sound. All problem
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,13 +32,17 @@ from testbed.experiment.unknown_keys import explain, unknown
 from testbed.paths import EXPERIMENTS, command_line
 from testbed.topology import Topology
 
+_log = logging.getLogger(__name__)
+
 
 def load(path: str | Path, changes: Sequence[str] = ()) -> Experiment:
     """Read an experiment file. changes: KEY=VALUE, those of a command line. Raises UserError that
     lists everything that is wrong with it."""
     path = Path(path)
     document = read_document(path, changes)
-    return _one(document, str(path), path.absolute().parent, path.stem)
+    made = _one(document, str(path), path.absolute().parent, path.stem)
+    _log.debug("%s: experiment %s, %d jobs", path, made.name, len(made.jobs))
+    return made
 
 
 def read_document(path: Path, changes: Sequence[str] = ()) -> Document:

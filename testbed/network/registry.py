@@ -13,6 +13,7 @@ processes killed.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import shutil
@@ -22,6 +23,7 @@ from pathlib import Path
 from testbed.errors import UserError
 from testbed.linux.processes import Identity
 
+_log = logging.getLogger(__name__)
 DIRECTORY = Path("/run/ina-testbed")
 
 
@@ -153,4 +155,6 @@ def clean() -> list[str]:
         else:
             continue
         removed.append(str(path))
+    for each in removed:
+        _log.info("removed: %s", each)
     return removed

@@ -17,6 +17,7 @@ not that of the person who looks; rates are per second of it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +36,7 @@ from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.dataplane.memory_snapshot import Blocks
 from testbed.steps import live_area
 
+_log = logging.getLogger(__name__)
 LIVE_STEP_NS = 250_000_000
 PLAIN_STEP_NS = 3_000_000_000
 DROPS_SHARE = 0.01  # of the time may go into asking switches for their drops
@@ -222,6 +224,7 @@ class Progress:
     def job_ended(self, job: int, elapsed_ns: int) -> None:
         """Freeze a job's time."""
         self._ended_ns[job] = elapsed_ns
+        _log.info("job %s has ended at %s", self.jobs[job].name, units.time(elapsed_ns))
 
     def due(self, clock_ns: int) -> bool:
         """True if it is time to update the view. clock_ns: since the start, of a real clock."""

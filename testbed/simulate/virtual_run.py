@@ -8,13 +8,15 @@ fidelity marks, since nothing can be late.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from testbed import dataplane
+from testbed import dataplane, units
 from testbed.errors import RunError
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.run import Run
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from testbed.runtimes.live_view import Page
     from testbed.simulate.simulation import Simulation
 
+_log = logging.getLogger(__name__)
 LOADING = "loading the hosts' protocols, or compiling them if they are new (up to some minutes)"
 
 
@@ -90,7 +93,10 @@ def run_repetition(
             if captures:
                 captures.write(simulation.parts.next_ns)
 
+        began_s = time.monotonic()
         simulation.run(tick)
+        took_s = time.monotonic() - began_s
+        _log.info("%s of virtual time: %.3f s", units.time(simulation.now_ns), took_s)
         view.last(simulation)
     with step(console, "collecting the results"):
         tables = _tables(simulation)

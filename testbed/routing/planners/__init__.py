@@ -10,6 +10,8 @@ points (testbed/plugins.py).
 from __future__ import annotations
 
 import inspect
+import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +25,8 @@ from testbed.routing.plan import Plan
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import grid, nearest, striped, two_level, whole
 from testbed.routing.validate import check_input, check_memory, check_options
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,9 @@ def make_plan(
             " are (docs/extending.md); update the package that it comes from"
         ) from None
     order = canonical_order(network, jobs)
+    began_s = time.monotonic()
     made = order.restore(make(*order.network_and_jobs, options))
+    _log.info("planner %s, %d jobs: %.3f s", planner, len(jobs), time.monotonic() - began_s)
     check_memory(made)
     problems = violations(network, jobs, made)
     if problems:

@@ -31,6 +31,9 @@ def test_a_log_has_the_steps_and_in_detail_more(tmp_path, capsys, monkeypatch, o
     said = capsys.readouterr().err
     line = r"^ *\d+ ms  testbed\.steps: compiling the P4 program.*: \d+\.\d+ s$"
     assert re.search(line, said, re.MULTILINE)
+    assert re.search(r"live_view: job a has ended at \S+ us", said)
+    assert re.search(r"virtual_run: \S+ us of virtual time: \d+\.\d+ s$", said, re.MULTILINE)
+    assert (f"{file}: experiment small, 1 jobs" in said) == detailed
     assert ("jobs.parquet: 1 rows" in said) == detailed
     assert bool(re.search(r"install_tables: s1: \d+ table entries", said)) == detailed
     # The next command is as quiet as before.

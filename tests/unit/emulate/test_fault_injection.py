@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -83,7 +84,8 @@ class Run:
         return None if due_ns is None else (due_ns - BEGUN) / MS
 
 
-def test_a_paused_worker_stands_still_for_as_long_as_planned(monkeypatch):
+def test_a_paused_worker_stands_still_for_as_long_as_planned(monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "testbed")
     monkeypatch.setattr(time, "monotonic_ns", lambda: BEGUN + 77 * MS)
     run = Run("{at: 20 ms, fault: pause, job: a, worker: 1, for: 30 ms}")
     assert run.next_ms() == 20 and run.tick(19) == [] and run.faults.missed() != []
@@ -102,6 +104,10 @@ def test_a_paused_worker_stands_still_for_as_long_as_planned(monkeypatch):
     ]
     assert run.faults.paused_ns("h2", BEGUN + 100 * MS) == 52 * MS
     assert run.faults.paused_ns("h1", BEGUN + 100 * MS) == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        "begins at 25.0 ms: faults[0], pause worker 1 of job a",
+        "has ended at 77.0 ms: faults[0], pause worker 1 of job a",
+    ]
 
 
 def test_a_run_that_ends_meanwhile_lets_everything_go_on():
