@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import logging
 import re
 import sys
 import traceback
@@ -202,15 +203,17 @@ def _run_file(file: Path) -> Any:
 @contextmanager
 def _imports_from(file: Path | None) -> Iterator[None]:
     """While this lasts, the user's file finds the modules beside it, and no __pycache__ appears
-    that root would own."""
+    that root would own. Later loggers are what they were, also where the file imports Mininet."""
     if file is None:
         yield
         return
     wrote, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     sys.path.insert(0, str(file.parent))
+    loggers = logging.getLoggerClass()
     try:
         yield
     finally:
+        logging.setLoggerClass(loggers)
         sys.dont_write_bytecode = wrote
         if str(file.parent) in sys.path:
             sys.path.remove(str(file.parent))

@@ -40,7 +40,7 @@ def write_report(
     from testbed.analysis.figures.figure_files import save as save_figure
 
     drawn = [each for each in (_queues(run), _throughput(tables["throughput"])) if each.values]
-    with matplotlib.rc_context(plot_style.RC):
+    with matplotlib.rc_context(plot_style.rc()):
         for each in drawn:
             save_figure(_figure(each), folder / f"{each.name}.png")
     page.write(_page(run, tables, outcomes, drawn), folder / "report.html")

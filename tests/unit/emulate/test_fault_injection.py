@@ -105,8 +105,8 @@ def test_a_paused_worker_stands_still_for_as_long_as_planned(monkeypatch, caplog
     assert run.faults.paused_ns("h2", BEGUN + 100 * MS) == 52 * MS
     assert run.faults.paused_ns("h1", BEGUN + 100 * MS) == 0
     assert [record.getMessage() for record in caplog.records] == [
-        "begins at 25.0 ms: faults[0], pause worker 1 of job a",
-        "has ended at 77.0 ms: faults[0], pause worker 1 of job a",
+        "begins at 25.0 ms: faults[0], pause of worker 1 of job a",
+        "has ended at 77.0 ms: faults[0], pause of worker 1 of job a",
     ]
 
 

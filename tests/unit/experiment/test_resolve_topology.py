@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,17 @@ def test_a_topology_class_of_the_user(tmp_path: Path) -> None:
     assert "link h0-s1, speed: unknown key" in refused(
         good.replace("bandwidth=", "speed="), "class: my.py:Mine, hosts: 9"
     )
+
+
+def test_loggers_stay_what_they_were(tmp_path: Path) -> None:
+    """A file that imports Mininet makes all later ones Mininet's, which say nothing of a run."""
+    before = logging.getLoggerClass()
+    (tmp_path / "own.py").write_text(
+        "import logging\nfrom testbed.topology import star\n"
+        "logging.setLoggerClass(type('Own', (logging.Logger,), {}))\n"
+    )
+    message(changed("kind: star, hosts: 10", "class: own.py:Nothing"), tmp_path)
+    assert logging.getLoggerClass() is before
 
 
 def test_a_topology_of_mininet_is_converted(tmp_path: Path) -> None:
