@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from testbed.web.live_page import LivePage
+from tests.support import page_layout
 from tests.support.live_runs import JOBS, MS, FakeRun, snapshot, state
 
 
@@ -15,6 +16,14 @@ def until(page, expression: str) -> None:
     while not page.evaluate(expression):
         assert time.monotonic() < deadline_s, expression
         time.sleep(0.05)
+
+
+def until_sound(page, width: int, scheme: str) -> None:
+    """Wait until the charts have followed the window and its colours, and nothing is wrong."""
+    deadline_s = time.monotonic() + 60
+    while found := page_layout.faults(page, width, scheme):
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.1)
 
 
 def test_a_run_is_seen_growing_and_ending(chromium, tmp_path):
@@ -82,4 +91,8 @@ def test_charts_that_lag_say_so_and_one_switch_is_picked(chromium):
         assert [text.split(":")[0] for text in shown.all_inner_texts()] == ["s2"] * 3
         drawn = "document.querySelectorAll('#chart-states-s2 .main-svg').length"
         until(page, f"{drawn} > 0")
+        for width, scheme in ((420, "dark"), (1400, "dark"), (1400, "light"), (420, "light")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)
+            until_sound(page, width, scheme)
     page.close()

@@ -6,61 +6,27 @@ import pytest
 
 from testbed.analysis import html
 from testbed.analysis.data import sweep_data as sweeps
+from testbed.netfile.virtual_report import write_report
 from testbed.results import Writer, read
-from tests.support.synthetic_results import ENVIRONMENT, tables, write_run, write_sweep
+from tests.support import page_layout
+from tests.support.synthetic_results import (
+    ENVIRONMENT,
+    tables,
+    write_cluster,
+    write_map,
+    write_run,
+    write_sweep,
+)
+from tests.support.virtual_networks import MARKING, run_text, star
 
-SIZES = (1400, 420)
-# Texts of charts that reach out of their chart, which would cut them.
-CUT = """
-() => [...document.querySelectorAll(".chart:not([hidden] *)")].flatMap((chart) => {
-  const box = chart.getBoundingClientRect();
-  return [...chart.querySelectorAll("text")].filter((text) => {
-    const own = text.getBoundingClientRect();
-    return own.width && (own.left < box.left - 1 || own.right > box.right + 1
-      || own.top < box.top - 1 || own.bottom > box.bottom + 1);
-  }).map((text) => `${chart.id}: ${text.textContent}`);
-})
+# The colours of ticks, which are drawn again for another scheme.
+INKS = "[...document.querySelectorAll('.xtick text')].map((each) => getComputedStyle(each).fill)"
+DARK_INK = "(color) => Number(color.match(/[0-9]+/)) < 128"
+LIGHT_INK = "(color) => Number(color.match(/[0-9]+/)) >= 128"
+INCAST = """
+virtual: {duration: 100 us}
+flows: [{name: incast, from: [h1, h2], to: h3, rate: 80 Gbit/s, size: 1000 B}]
 """
-# Tables whose last row is below the edge of what shows them.
-HIDDEN_ROWS = """
-() => [...document.querySelectorAll(".scroll:not(.long)")].filter((each) => {
-  const last = each.querySelector("tbody tr:last-child");
-  return last && last.getBoundingClientRect().bottom > each.getBoundingClientRect().bottom + 1;
-}).map((each) => each.getAttribute("aria-label"))
-"""
-# Pixels between the texts of neighbouring cells, the fewest.
-GAP = """
-() => {
-  const text = (cell) => {
-    const range = document.createRange();
-    range.selectNodeContents(cell);
-    return range.getBoundingClientRect();
-  };
-  const gaps = [...document.querySelectorAll("tr")].flatMap((row) => {
-    const cells = [...row.cells].filter((cell) => cell.textContent.trim());
-    return cells.slice(1).map((cell, at) => text(cell).left - text(cells[at]).right);
-  });
-  return Math.min(...gaps);
-}
-"""
-# Contrast of each text of a chart's axes and legend with the page (WCAG 2.1), the least.
-CONTRAST = """
-() => {
-  const light = (color) => {
-    const [r, g, b] = color.match(/[0-9.]+/g).map(Number).map((part) => part / 255)
-      .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const paper = light(getComputedStyle(document.body).backgroundColor);
-  const ratio = (ink) => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
-  const texts = document.querySelectorAll(".xtick text, .ytick text, .legendtext, td, th, h2, p");
-  return Math.min(...[...texts].map((each) => {
-    const style = getComputedStyle(each);
-    return ratio(light(each.closest("svg") ? style.fill : style.color));
-  }));
-}
-"""
-PAPER = "getComputedStyle(document.body).backgroundColor"
 
 
 @pytest.fixture(scope="module")
@@ -69,29 +35,41 @@ def pages(tmp_path_factory):
     runs = [read(write_run(folder, name, system)) for name, system in (("x", "esa"), ("y", "atp"))]
     (folder / "sweep").mkdir()
     sweep = sweeps.read_sweep(write_sweep(folder / "sweep"))
+    found = sweeps.read_sweep(write_map(folder / "map"))
     return {
         "run": html.write_run(read(write_run(folder, stretches=(1.0, 1.1, 1.2)))),
+        "many-jobs": html.write_run(read(write_cluster(folder / "cluster", 60))),
         "comparison": html.write_comparison(runs, folder),
         "sweep": html.write_sweep(sweep, sweeps.frame(sweep)),
+        "map": html.write_sweep(found, sweeps.frame(found)),
+        "network": _network_page(folder / "network"),
     }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", SIZES)
-@pytest.mark.parametrize("name", ["run", "comparison", "sweep"])
-def test_nothing_is_cut_hidden_or_unreadable(new_view, pages, name, width, scheme):
-    seen = new_view(width, scheme)
+def _network_page(folder):
+    """The page of two generators that fill a queue in virtual time."""
+    folder.mkdir()
+    run, found = run_text(folder, star(MARKING, 3, INCAST))
+    write_report(folder, run, found, [])
+    return folder / "report.html"
+
+
+@pytest.mark.parametrize(
+    ("width", "schemes"), [(1400, ("light", "dark")), (420, ("dark", "light"))]
+)
+@pytest.mark.parametrize("name", ["run", "many-jobs", "comparison", "sweep", "map", "network"])
+def test_nothing_is_cut_hidden_or_unreadable(new_view, pages, name, width, schemes):
+    """In the scheme that a page is opened in, and in the other one, to which the reader changes."""
+    seen = new_view(width, schemes[0])
     seen.open(pages[name])
     try:
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-        assert seen.page.evaluate(CUT) == []
-        assert seen.page.evaluate(HIDDEN_ROWS) == []
-        assert seen.page.evaluate(GAP) >= 8
-        assert seen.page.evaluate(CONTRAST) >= 4
-        dark = seen.page.evaluate(PAPER) != "rgb(255, 255, 255)"
-        assert dark == (scheme == "dark")
+        for scheme in schemes:
+            seen.page.emulate_media(color_scheme=scheme)
+            ink = DARK_INK if scheme == "light" else LIGHT_INK
+            seen.page.wait_for_function(f"{INKS}.every({ink})")
+            assert page_layout.faults(seen.page, width, scheme) == []
     finally:
-        seen.keep_picture(f"layout-{name}-{width}-{scheme}")
+        seen.keep_picture(f"layout-{name}-{width}")
         seen.page.close()
     assert not seen.troubles
 

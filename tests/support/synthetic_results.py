@@ -22,6 +22,7 @@ import json
 from pathlib import Path
 
 from testbed.experiment import load_text
+from testbed.experiment.figure import Figure
 from testbed.results import SWEEP_FILE, Writer, read
 from testbed.results.fidelity import rows as fidelity_rows
 
@@ -274,6 +275,48 @@ def write_sweep(folder: Path) -> Path:
             stretches = (1.0, 1.1, 1.2) if key == "b" else (2.0,)
             write_run(folder / key, system=system, stretches=stretches)
     return folder
+
+
+# (model, rate, GPU) -> how long ESA, SwitchML, ring and PS take; SwitchML has failed in one place.
+MAP_TIMES = {
+    ("vgg16", "10 Gbit/s", "v100"): {"esa": 2, "switchml": 1, "ring": 3, "ps": 4},
+    ("vgg16", "100 Gbit/s", "v100"): {"esa": 2, "switchml": 2.5, "ring": 1, "ps": 4},
+    ("vgg16", "10 Gbit/s", "a100"): {"esa": 2, "ring": 2, "ps": 1.5},
+    ("vgg16", "100 Gbit/s", "a100"): {"ring": 2},
+    ("gpt2", "10 Gbit/s", "v100"): {"esa": 1, "ring": 8},
+}
+MAP_SEEDS = (1.0, 1.1, 1.3)  # all series of a seed are as much slower
+
+
+def write_map(parent: Path) -> Path:
+    """A sweep whose figure is a map over rates, models and GPUs (MAP_TIMES, each with three seeds);
+    returns its folder."""
+    points = []
+    for (model, rate, gpu), times in MAP_TIMES.items():
+        for system, stretch in times.items():
+            key = f"p{len(points)}"
+            number = float(rate.split()[0]) * 1e9
+            values = {
+                "jobs[0].model": {"text": model, "number": None},
+                "links.bandwidth": {"text": rate, "number": number},
+                "gpu": {"text": gpu, "number": None},
+                "jobs[0].compute_scale": {"text": "1", "number": 1.0},
+                "system": {"text": system, "number": None},
+            }
+            points.append({"key": key, "system": system, "values": values})
+            write_run(parent / key, system=system, stretches=[stretch * part for part in MAP_SEEDS])
+    figure = Figure(
+        claim="It pays.",
+        x="links.bandwidth",
+        x_label="rate",
+        rows=("gpu", "jobs[0].compute_scale"),
+        each="jobs[0].model",
+    )
+    keys = list(points[0]["values"])
+    described = {"format": 1, "name": "pays", "keys": keys, "points": points}
+    described["figure"] = figure.model_dump(exclude_unset=True)
+    (parent / SWEEP_FILE).write_text(json.dumps(described, default=list))
+    return parent
 
 
 def write_experiment_run(parent, runtime="mininet", stretch=1.0, finish=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import math
 
 import numpy as np
@@ -17,51 +16,13 @@ from testbed.analysis.figures import sweep_figures
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.report import report_command
 from testbed.config.problems import ExperimentError
-from testbed.experiment.figure import Figure
 from testbed.experiment.sweep import load_sweep
-from testbed.results import SWEEP_FILE
-from tests.support.synthetic_results import write_run
-
-# (model, rate, GPU) -> how long ESA, SwitchML, ring and PS take; SwitchML has failed in one place.
-TIMES = {
-    ("vgg16", "10 Gbit/s", "v100"): {"esa": 2, "switchml": 1, "ring": 3, "ps": 4},
-    ("vgg16", "100 Gbit/s", "v100"): {"esa": 2, "switchml": 2.5, "ring": 1, "ps": 4},
-    ("vgg16", "10 Gbit/s", "a100"): {"esa": 2, "ring": 2, "ps": 1.5},
-    ("vgg16", "100 Gbit/s", "a100"): {"ring": 2},
-    ("gpt2", "10 Gbit/s", "v100"): {"esa": 1, "ring": 8},
-}
-SEEDS = (1.0, 1.1, 1.3)  # all series of a seed are as much slower
+from tests.support.synthetic_results import write_map
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    parent = tmp_path_factory.mktemp("made")
-    points = []
-    for (model, rate, gpu), times in TIMES.items():
-        for system, stretch in times.items():
-            key = f"p{len(points)}"
-            number = float(rate.split()[0]) * 1e9
-            values = {
-                "jobs[0].model": {"text": model, "number": None},
-                "links.bandwidth": {"text": rate, "number": number},
-                "gpu": {"text": gpu, "number": None},
-                "jobs[0].compute_scale": {"text": "1", "number": 1.0},
-                "system": {"text": system, "number": None},
-            }
-            points.append({"key": key, "system": system, "values": values})
-            write_run(parent / key, system=system, stretches=[stretch * part for part in SEEDS])
-    figure = Figure(
-        claim="It pays.",
-        x="links.bandwidth",
-        x_label="rate",
-        rows=("gpu", "jobs[0].compute_scale"),
-        each="jobs[0].model",
-    )
-    keys = list(points[0]["values"])
-    described = {"format": 1, "name": "pays", "keys": keys, "points": points}
-    described["figure"] = figure.model_dump(exclude_unset=True)
-    (parent / SWEEP_FILE).write_text(json.dumps(described, default=list))
-    return parent
+    return write_map(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")

@@ -73,8 +73,7 @@ def test_loggers_stay_what_they_were(tmp_path: Path) -> None:
     """A file that imports Mininet makes all later ones Mininet's, which say nothing of a run."""
     before = logging.getLoggerClass()
     (tmp_path / "own.py").write_text(
-        "import logging\n"
-        "logging.setLoggerClass(type('Own', (logging.Logger,), {}))\n"
+        "import logging\nlogging.setLoggerClass(type('Own', (logging.Logger,), {}))\n"
     )
     message(changed("kind: star, hosts: 10", "class: own.py:Nothing"), tmp_path)
     assert logging.getLoggerClass() is before
