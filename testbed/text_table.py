@@ -7,6 +7,7 @@ testbed/analysis/tables/report_tables.py for a CSV file.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,9 +24,7 @@ from rich.console import (
     RenderableType,
     RenderResult,
 )
-from rich.measure import Measurement
 
-_ANY_WIDTH = 10_000  # wider than any table
 _QUANTITY = re.compile(r"(?P<number>-?\d[\d .]*?)(?P<unit>| [^\d .].*)")
 TRUSTED = 3  # samples from which an interval is shown: Student's t of two says nothing
 
@@ -222,9 +221,16 @@ def _like(number: str, half: str) -> str:
 def printed(table: Table) -> RenderableType:
     """The table for a terminal: its title at the left, thin lines, words left, numbers right.
 
-    A number is never parted from its unit as long as there is room: where a line is too short, what
-    follows ± goes below its mean, and only then do numbers wrap as words do."""
+    Nothing is cut, and a number is never parted from its unit. Where a line is too short, words
+    wrap; then what follows ± goes below its mean; then the columns go below each other in parts,
+    each of which begins with the names of the rows."""
     return _Printed(table)
+
+
+_EDGES = 2  # columns of the terminal: left and right of a line
+_BETWEEN = 2  # those between two columns of a table
+_NAMES = 0.6  # of a line: what names may take that each part repeats
+_NUMBER = Column("number", "#")
 
 
 @dataclass(frozen=True)
@@ -232,45 +238,92 @@ class _Printed:
     table: Table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for whole, below in ((True, False), (True, True), (False, False)):
-            found = _as_rich(self.table, whole, below)
-            natural = Measurement.get(console, options.update(max_width=_ANY_WIDTH), found).maximum
-            if natural - _can_wrap(self.table) <= options.max_width:
-                break
-        yield found
+        width = options.max_width
+        for below in (False, True):
+            layout = _Layout(self.table, below)
+            if layout.least(layout.all) <= width:
+                yield layout.drawn(layout.all, width, self.table.title)
+                return
+        layout = _Layout(self.table, below=False)
+        for number, part in enumerate(layout.parts(width)):
+            yield layout.drawn(part, width, "" if number else self.table.title)
 
 
-def _can_wrap(table: Table) -> int:
-    """The width that columns of words save where each of their words has its own line."""
-    saved = 0
-    for place, column in enumerate(table.columns):
-        if column.words:
-            cells = [column.heading, *(table.cells(row)[place] for row in table.rows)]
-            lines = [line for cell in cells for line in cell.split("\n")]
-            words = [word for line in lines for word in line.split()]
-            saved += max(map(cell_len, lines), default=0) - max(map(cell_len, words), default=0)
-    return saved
+class _Layout:
+    """The texts of a table, and how wide its columns have to be. Column 0 numbers the rows, for
+    parts whose names are too long to be repeated. `below`: what follows ± stands below its mean.
+    """
 
-
-def _as_rich(table: Table, whole: bool, below: bool) -> rich_table.Table:
-    """whole: numbers do not wrap; below: what follows ± stands below its mean."""
-    found = rich_table.Table(
-        title=table.title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for column in table.columns:
-        justify: JustifyMethod = "left" if column.words else "right"
-        no_wrap = whole and not column.words
-        found.add_column(column.heading, justify=justify, vertical="top", no_wrap=no_wrap)
-    for row in table.rows:
-        if row.total:
-            found.add_section()
-        cells = table.cells(row)
+    def __init__(self, table: Table, below: bool) -> None:
+        self._rows = table.rows
+        self._columns = [_NUMBER, *table.columns]
+        self._cells = [[str(n), *table.cells(row)] for n, row in enumerate(table.rows, 1)]
         if below:
-            cells = [cell.replace(" ±", "\n±") for cell in cells]
-        found.add_row(*cells, style="bold" if row.total else None, end_section=row.section)
-    return found
+            self._cells = [[cell.replace(" ±", "\n±") for cell in row] for row in self._cells]
+        self.all = [*range(1, len(self._columns))]
+        self._natural, self._least = [], []
+        for place, column in enumerate(self._columns):
+            texts = [column.heading, *(row[place] for row in self._cells)]
+            lines = [line for text in texts for line in text.split("\n")]
+            words = [word for line in lines for word in line.split()]
+            self._natural.append(max(map(cell_len, lines), default=0))
+            narrow = max(map(cell_len, words), default=0)
+            self._least.append(narrow if column.words else self._natural[-1])
+
+    def least(self, places: Sequence[int]) -> int:
+        """The width of a line of these columns in which each word has a line of its own."""
+        return _EDGES + sum(self._least[p] for p in places) + _BETWEEN * (len(places) - 1)
+
+    def parts(self, width: int) -> Iterator[list[int]]:
+        """The places of the columns of each part."""
+        names = [*itertools.takewhile(lambda place: self._columns[place].words, self.all[:-1])]
+        if not names or self.least(names) > _NAMES * width:
+            names = [0]
+        part = [*names]
+        for place in self.all:
+            if place in names:
+                continue
+            if len(part) > len(names) and self.least([*part, place]) > width:
+                yield part
+                part = [*names]
+            part.append(place)
+        yield part
+
+    def drawn(self, places: Sequence[int], width: int, title: str) -> rich_table.Table:
+        """A table of these columns. In one that is too wide as it is words break anywhere."""
+        found = rich_table.Table(
+            title=title or None,
+            title_justify="left",
+            title_style="bold",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            padding=(0, 1, 0, 0),
+        )
+        for place, wide in zip(places, self._widths(places, width), strict=True):
+            column = self._columns[place]
+            justify: JustifyMethod = "left" if column.words else "right"
+            found.add_column(
+                column.heading, justify=justify, vertical="top", overflow="fold", width=wide
+            )
+        for row, cells in zip(self._rows, self._cells, strict=True):
+            if row.total:
+                found.add_section()
+            shown = [cells[place] for place in places]
+            found.add_row(*shown, style="bold" if row.total else None, end_section=row.section)
+        return found
+
+    def _widths(self, places: Sequence[int], width: int) -> list[int]:
+        """Widths with which a line fits: words get what numbers leave, each as much as it can use
+        as long as the others have it."""
+        widths = {place: self._least[place] for place in places}
+        spare = width - self.least(places)
+        while spare < 0 and max(widths.values()) > 1:  # nothing but breaking words helps
+            widths[max(widths, key=lambda place: widths[place])] -= 1
+            spare += 1
+        wanting = [place for place in places if widths[place] < self._natural[place]]
+        while spare > 0 and wanting:
+            narrowest = min(wanting, key=lambda place: widths[place])
+            widths[narrowest] += 1
+            spare -= 1
+            wanting = [place for place in wanting if widths[place] < self._natural[place]]
+        return [widths[place] for place in places]

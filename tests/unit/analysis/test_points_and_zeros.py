@@ -14,15 +14,16 @@ from rich.console import Console
 from testbed import read
 from testbed.analysis import html
 from testbed.analysis.data import sweep_data
+from testbed.analysis.data.map_data import maps
 from testbed.analysis.data.run_summary import summary
-from testbed.analysis.report import ALL, DETAILS, after_run, brief
+from testbed.analysis.report import ALL, DETAILS, after_run, brief, run_tables
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.cli.main import main
 from testbed.results import ResultsError
 from testbed.results import read as read_run
 from testbed.text_table import Column, Estimate, Row, Table, printed, without_zeros
-from tests.support.synthetic_results import write_experiment_run, write_run, write_sweep
+from tests.support.synthetic_results import write_experiment_run, write_map, write_run, write_sweep
 
 
 def test_rows_are_left_out_whose_numbers_are_all_zero():
@@ -53,7 +54,39 @@ def test_numbers_keep_their_units_as_long_as_there_is_room():
     narrow = shown(54)
     assert any(line.count("454") == 4 for line in narrow)
     assert any(line.count("± 116 ms") == 4 for line in narrow)
-    assert "454" in "".join(shown(40))  # wraps as words do
+    # Then the columns are in two parts, each with the names of the rows.
+    parts = [line for line in shown(40) if line.split()[:1] == ["resnet"]]
+    assert [line.count("454 ± 116 ms") for line in parts] == [2, 2]
+
+
+@pytest.mark.parametrize("width", [100, 80, 60, 44])
+def test_no_table_cuts_a_word_however_narrow_the_terminal_is(swept, width):
+    """Tables of a sweep over several keys, of a map, and all those of a run with intervals."""
+    for table in swept:
+        console = Console(file=io.StringIO(), width=width)
+        console.print(printed(table))
+        text = console.file.getvalue()
+        assert "\N{HORIZONTAL ELLIPSIS}" not in text, text
+        assert max(map(len, text.splitlines())) <= width
+        words = text.split()
+        for row in table.rows:
+            for cell in table.cells(row):
+                assert set(cell.split()) <= set(words), text
+        for column in table.columns:
+            assert set(column.heading.split()) <= set(words), text
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    parent = tmp_path_factory.mktemp("swept")
+    found = sweep_data.read_sweep(write_map(parent / "map"))
+    frame = sweep_data.frame(found)
+    run = read_run(write_run(parent, stretches=(1.0, 1.1, 1.2)))
+    return [
+        tables.sweep(found.points, found.keys, frame),
+        tables.map_cells(maps(found, frame)),
+        *run_tables(run, summary(run)),
+    ]
 
 
 def test_a_report_is_printed_without_zeros_and_kept_with_them(tmp_path, monkeypatch, capsys):
