@@ -17,6 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from testbed.analysis.html.plotly_parts import without_long_legend
+from testbed.paths import sudo
 from testbed.results import ResultsError, hand_over
 from testbed.text_table import Table
 
@@ -167,7 +169,11 @@ def write(page: Page, path: Path) -> Path:
 def render(page: Page) -> str:
     """The page as HTML."""
     charts = {
-        chart.name: {**chart.spec, "height": chart.height, "overTime": chart.over_time}
+        chart.name: {
+            **without_long_legend(chart.spec),
+            "height": chart.height,
+            "overTime": chart.over_time,
+        }
         for chart in page.charts
     }
     if len(charts) < len(page.charts):
@@ -241,7 +247,9 @@ def plotly_script() -> str:
 
     found = importlib.util.find_spec("plotly")
     if found is None or found.origin is None:
-        raise ResultsError("the report needs the package plotly; run `sudo ./demo` to set it up")
+        raise ResultsError(
+            f"the report needs the package plotly; run `{sudo()}./demo` to set it up"
+        )
     path = Path(found.origin).parent / "package_data" / "plotly.min.js"
     # Nothing in it may end the element that it is put into.
     return path.read_text(encoding="utf-8").replace("</script", "<\\/script")
