@@ -37,7 +37,8 @@ _GAP = """
   return Math.min(1000, ...gaps);
 })()
 """
-# Contrast of each text of a chart's axes and legend with the page (WCAG 2.1), the least.
+# Contrast of each text that is seen in tables and at a chart's axes and legend with the page
+# (WCAG 2.1), the least.
 _CONTRAST = """
 (() => {
   const light = (color) => {
@@ -48,7 +49,7 @@ _CONTRAST = """
   const paper = light(getComputedStyle(document.body).backgroundColor);
   const ratio = (ink) => (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
   const texts = document.querySelectorAll(".xtick text, .ytick text, .legendtext, td, th, h2, p");
-  return Math.min(...[...texts].map((each) => {
+  return Math.min(...[...texts].filter((each) => each.getClientRects().length).map((each) => {
     const style = getComputedStyle(each);
     return ratio(light(each.closest("svg") ? style.fill : style.color));
   }));
