@@ -17,13 +17,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.html.plotly_parts import without_long_legend
 from testbed.paths import sudo
 from testbed.results import ResultsError, hand_over
 from testbed.text_table import Table
 
 _log = logging.getLogger(__name__)
 FORMAT = 1  # of the data inside the file
+LEGEND = 12  # names that a chart has room for
 LONG = 60  # rows: a longer table scrolls in itself
 
 
@@ -188,6 +188,19 @@ def render(page: Page) -> str:
         plotly=plotly_script() if charts else "",
         charts=script_json({"format": FORMAT, "charts": charts}),
     )
+
+
+def without_long_legend(spec: dict[str, Any]) -> dict[str, Any]:
+    """A chart ({data, layout}) whose legend does not name the jobs if there are many: it would take
+    the chart's room, and the list of jobs above all charts has their colours."""
+    data: list[dict[str, Any]] = spec["data"]
+    if not spec["layout"].get("showlegend", True):
+        return spec
+    shown = [each for each in data if each.get("name") and each.get("showlegend", True)]
+    if len({str(each.get("legendgroup", each["name"])) for each in shown}) <= LEGEND:
+        return spec
+    unnamed = {"showlegend": False}
+    return spec | {"data": [each | unnamed if "meta" in each else each for each in data]}
 
 
 def script_json(value: Any) -> str:

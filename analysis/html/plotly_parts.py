@@ -40,7 +40,6 @@ _DASHES = (
     "solid", "dash", "dot", "dashdot", "longdash", "8px,2px,2px,2px,2px,2px", "2px,8px",
     "longdashdot",
 )  # fmt: skip
-LEGEND = 12  # names that a chart has room for
 LETTER = 7.5  # pixels, of a label beside an axis
 DIGITS = 6  # significant, of numbers in charts
 
@@ -95,19 +94,6 @@ def align(charts: Iterable[Chart], end_ns: float) -> None:
         layout["xaxis"]["range"] = [0, max(end_ns, 1.0) / 1e9]
         layout["yaxis"]["automargin"] = False
         layout["margin"] = layout["margin"] | {"l": left}
-
-
-def without_long_legend(spec: dict[str, Any]) -> dict[str, Any]:
-    """A chart ({data, layout}) whose legend does not name the jobs if there are many: it would take
-    the chart's room, and the list of jobs above all charts has their colours."""
-    data: list[Trace] = spec["data"]
-    if not spec["layout"].get("showlegend", True):
-        return spec
-    shown = [each for each in data if each.get("name") and each.get("showlegend", True)]
-    if len({str(each.get("legendgroup", each["name"])) for each in shown}) <= LEGEND:
-        return spec
-    unnamed = {"showlegend": False}
-    return spec | {"data": [each | unnamed if "meta" in each else each for each in data]}
 
 
 def vertical_line(x: float) -> dict[str, Any]:

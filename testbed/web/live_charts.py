@@ -88,7 +88,7 @@ class LiveCharts:
                 continue
             self._digests[chart.name] = digest
             found[chart.name] = {
-                **parts.without_long_legend(chart.spec),
+                **html_page.without_long_legend(chart.spec),
                 "section": section,
                 "option": option,
                 "title": chart.title,

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import longest_jobs, summary
-from testbed.analysis.html import plotly_parts as parts
+from testbed.analysis.html.html_page import without_long_legend
 from testbed.analysis.html.run_page import run_page
 from testbed.analysis.report import render, run_tables
 from testbed.results import read
@@ -90,10 +90,10 @@ def test_charts_have_the_longest_jobs(cluster):
 def test_legends_name_few_jobs_only(cluster, tmp_path):
     few = {chart.name: chart.spec for chart in run_page(read(write_run(tmp_path))).charts}
     many = {chart.name: chart.spec for chart in run_page(cluster).charts}
-    assert parts.without_long_legend(few["iterations"]) is few["iterations"]
-    shown = parts.without_long_legend(many["iterations"])["data"]
+    assert without_long_legend(few["iterations"]) is few["iterations"]
+    shown = without_long_legend(many["iterations"])["data"]
     assert [trace["showlegend"] for trace in shown] == [False] * len(shown)
-    kept = parts.without_long_legend(many["topology"])["data"]
+    kept = without_long_legend(many["topology"])["data"]
     assert "switch" in {trace["name"] for trace in kept if trace.get("showlegend", True)}
 
 
