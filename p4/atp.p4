@@ -160,10 +160,13 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             vacate(PULLED);
             meta.move = TAKE;
             take_content(slot.flags | FLAG_RESEND);
+            if (slot.state == FILLING) {
+                meta.flags = meta.flags | FLAG_REMINDED;     // nothing was lost
+            }
         } else if (meta.event == FLUSH_ADD) {
             vacate(PULLED);
             join();
-            take_content(next.flags | FLAG_RESEND);
+            take_content(next.flags | (hdr.ina.flags & (FLAG_RESEND | FLAG_REMINDED)));
         } else if (meta.event == PULL) {
             vacate(PULLED);
             meta.move = TAKE;

@@ -206,13 +206,13 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         own.since = standard.ingress_global_timestamp;
         meta.chunk = hdr.ina.fragment;
         meta.exponent = hdr.ina.next_exponent;
-        meta.flags = hdr.ina.flags & KEPT_FLAGS;
+        meta.flags = hdr.ina.flags & (KEPT_FLAGS | FLAG_RESEND);
         meta.move = STORE;
     }
 
     /* The packet's values are added. */
     action add() {
-        meta.flags = meta.flags | (hdr.ina.flags & KEPT_FLAGS);
+        meta.flags = meta.flags | (hdr.ina.flags & (KEPT_FLAGS | FLAG_RESEND));
         meta.move = SUM;
     }
 

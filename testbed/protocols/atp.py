@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from testbed.protocols import (
+    guesses,
     pool_worker,
     positions,
     priority,
@@ -101,7 +102,7 @@ class OfPositions(pool_worker.Rules):
     @njit(cache=True)
     def resend_early(worker, scoreboard, now, packets, lengths, filled):
         """Send again what has no result while results of fragments sent later are here: once per
-        gap.
+        gap. That is a guess, too: results come by different ways.
 
         A fragment that was sent again counts as missing again when results are here of fragments
         that were sent for the first time after that."""
@@ -115,7 +116,7 @@ class OfPositions(pool_worker.Rules):
                 or rules.gap_place[place % rules.gap_place.size] > window.furthest
             ):
                 continue
-            if filled == packets.shape[0]:
+            if filled == packets.shape[0] or not guesses.take(worker, now):
                 return filled
             send_scoreboard.mark_sent_again(
                 scoreboard, fragment, now, worker_state.retry_ns(worker)

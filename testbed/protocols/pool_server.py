@@ -117,6 +117,10 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             slot = server_store.slot_of(server, place)
             if slot >= 0 and server.iteration[slot] == iteration:
                 _note_answer(server, slot, now)
+                room = filled + count - i + config.workers < out.shape[0]
+                filled = server_losses.answered(
+                    server, slot, room, out, out_lengths, destinations, filled
+                )
             continue
         # Before it changes anything here: what no worker of the job can have sent.
         if (
@@ -154,16 +158,18 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
             filled = _serve_again(server, row, slot, out, out_lengths, destinations, filled)
             continue
         # Room to send requests to all, in the batch and on the link; else a reminder follows later.
-        spare = (
-            filled + count - i + config.workers < out.shape[0]
-            and state.next_request_ps <= now * 1000
-        )
+        room = filled + count - i + config.workers < out.shape[0]
+        spare = room and state.next_request_ps <= now * 1000
         verdict = _take(server, now, row, slot)
         if verdict == COMPLETES:
             filled = _complete(server, now, flags, slot, out, out_lengths, destinations, filled)
         elif (verdict == LACKS_OTHERS or anew) and spare:
             filled = server_losses.request_missing(
                 server, slot, out, out_lengths, destinations, filled
+            )
+        elif flags & server_store.SENT_AGAIN == wire.REMINDED:
+            filled = server_losses.answered(
+                server, slot, room, out, out_lengths, destinations, filled
             )
         elif verdict == IS_USELESS and flags & wire.RESEND and wire.sender(row) < config.workers:
             filled = server_losses.request_from(
@@ -273,7 +279,7 @@ def _take(server, now, row, slot):
     relation, everyone = _compare(server, row, slot)
     if everyone:
         counters.ps_aggregates += 1
-    if flags & wire.REMINDED:
+    if flags & server_store.SENT_AGAIN == wire.REMINDED:
         _note_answer(server, slot, now)
     if relation == NOTHING_NEW:
         counters.ps_known += 1
@@ -282,11 +288,12 @@ def _take(server, now, row, slot):
         floats.add(server.floats, slot, row, wire.HEADER_WORDS + config.bitmap_words)
     elif relation == OVERLAPPING:
         counters.ps_overlaps += 1
+        server.flags[slot] |= np.uint16(server_store.SENT_AGAIN)
         return LACKS_OTHERS
     elif relation == COVERING:
         counters.ps_replaced += 1
         _set_sum(server, row, slot)
-        server.flags[slot] &= np.uint16(wire.COLLISION | wire.AGAIN)
+        server.flags[slot] &= np.uint16(wire.COLLISION | wire.AGAIN | server_store.SENT_AGAIN)
     elif server.stage[slot] == server_store.EMPTY:
         _set_sum(server, row, slot)
     elif _add_to_sum(server, row, slot):
@@ -295,6 +302,10 @@ def _take(server, now, row, slot):
             return LACKS_OTHERS
         server.flags[slot] |= np.uint16(wire.OVERFLOW)
     server.flags[slot] |= np.uint16(flags & (wire.ECN | wire.OVERFLOW | wire.ROUND))
+    if flags & server_store.SENT_AGAIN == wire.RESEND and server_store.lacks(
+        server, slot, wire.sender(row)
+    ):
+        server.flags[slot] |= np.uint16(wire.RESEND)
     if flags & wire.FOR_SOME:
         server.flags[slot] |= np.uint16(flags & wire.FOR_SOME)
         server.meant[slot] = np.uint16(wire.meant(row))
@@ -311,12 +322,13 @@ def _take(server, now, row, slot):
 
 @njit(cache=True)
 def _complete(server, now, flags, slot, out, out_lengths, destinations, filled):
-    """The row has all workers: send its result. `flags`: of the last packet."""
+    """The row has all workers: send its result. `flags`: of the last packet.
+
+    A result that waited for a packet that was lost says so: it tells nothing about the usual round
+    trip."""
     state = server.state
     if server.stage[slot] == server_store.PART and flags & (wire.REMINDED | wire.RESEND) == 0:
         state.spread_ns = server_losses.smoothed(state.spread_ns, now - server.first_ns[slot])
-    # A result that waited for a retransmission says nothing about the usual round trip.
-    server.flags[slot] |= np.uint16(flags & wire.RESEND)
     server.stage[slot] = server_store.COMPLETE
     state.completed += 1
     out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT, slot)

@@ -17,10 +17,12 @@ import numpy as np
 from testbed.protocols import (
     floats,
     given,
+    guesses,
     lag,
     payload,
     priority,
     send_scoreboard,
+    server_store,
     stripes,
     values,
     wire,
@@ -230,7 +232,9 @@ def receive(worker, scoreboard, now, packets, lengths, count):
                     scoreboard.status[fragment] |= send_scoreboard.FLOAT
                 if not send_scoreboard.was_sent(scoreboard, fragment):
                     scoreboard.status[fragment] |= send_scoreboard.REQUESTED
-                elif state.retransmit_requests < worker.retransmit_requests.size:
+                elif (
+                    wire.flags(row) & wire.FLOAT or _may_be_lost(worker, scoreboard, fragment, now)
+                ) and state.retransmit_requests < worker.retransmit_requests.size:
                     worker.retransmit_requests[state.retransmit_requests] = fragment
                     state.retransmit_requests += 1
             continue
@@ -261,7 +265,9 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if flags & wire.OVERFLOW:
             counters.saturated += 1
         once = send_scoreboard.sent_once(scoreboard, fragment)
-        if flags & wire.RESEND:
+        if flags & server_store.SENT_AGAIN == wire.RESEND or kind == wire.RESULT_ONE:
+            guesses.prove(worker)
+        if flags & wire.RESEND or guesses.explain(worker, now):
             state.recovered_ns = now
         elif once and send_scoreboard.sent_ns(scoreboard, fragment) > state.recovered_ns:
             worker_state.measure_round_trip(
@@ -281,6 +287,14 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             _miss_earlier(worker, scoreboard, now, fragment)
         _taken(worker, scoreboard, fragment, row)
     return finished
+
+
+@njit(cache=True)
+def _may_be_lost(worker, scoreboard, fragment, now):
+    """False if a fragment that the server has requested may still be on its way there, and nothing
+    shows that packets get lost."""
+    age = now - send_scoreboard.sent_ns(scoreboard, fragment)
+    return age >= worker.config.min_patience_ns or guesses.are_believed(worker)
 
 
 @njit(cache=True)
@@ -361,7 +375,7 @@ def _miss_previous(worker, scoreboard, now, whole):
 @njit(cache=True)
 def _miss_earlier(worker, scoreboard, now, fragment):
     """The result is here of a fragment that was sent only once. What was sent well before it and
-    has none is lost.
+    has none is lost, or a slower worker has sent both just now.
 
     Within a tensor only: its fragments are sent in order by every worker. Which of two tensors goes
     first may differ among them, as they become ready."""
@@ -378,6 +392,8 @@ def _miss_earlier(worker, scoreboard, now, fragment):
             not send_scoreboard.has_result(scoreboard, earlier)
             and send_scoreboard.sent_ns(scoreboard, earlier) <= before
         ):
+            if not guesses.take(worker, now):
+                return
             _miss(worker, scoreboard, now, earlier)
 
 
@@ -456,9 +472,12 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     filled = _resend_early(worker, scoreboard, now, packets, lengths, filled)
     timeout = worker_state.timeout_ns(worker)
     while filled < capacity:
+        if guesses.not_before(worker) > now:
+            break
         fragment = send_scoreboard.resend(scoreboard, now, timeout, retry)
         if fragment < 0:
             break
+        guesses.take(worker, now)
         filled = send_again(
             worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND
         )
@@ -475,7 +494,9 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         if waited:
             lag.record(worker.lag, now - state.next_send_ps // 1000)
             waited = False
-        flags = wire.RESEND if send_scoreboard.was_requested(scoreboard, fragment) else 0
+        flags = (
+            server_store.SENT_AGAIN if send_scoreboard.was_requested(scoreboard, fragment) else 0
+        )
         lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], fragment, flags)
         worker_state.take_pace(state, config, now, lengths[filled])
         send_scoreboard.mark_sent(scoreboard, fragment, now, timeout)
@@ -495,6 +516,7 @@ def deadline(worker, scoreboard):
     due = send_scoreboard.next_resend_ns(scoreboard)
     if due < 0:
         due = worker_state.NEVER
+    due = max(due, guesses.not_before(worker))
     if state.pacing == 1:
         due = min(due, (state.next_send_ps + 999) // 1000)
     return due

@@ -64,7 +64,8 @@ FIFO = 1
 
 LONGEST_BACKOFF_NS = 500_000_000
 EQUAL_RETRIES = 2
-MAX_ATTEMPTS = 20  # more attempts do not lengthen the backoff
+MOST_DOUBLINGS = 6  # of the backoff
+MAX_ATTEMPTS = EQUAL_RETRIES + MOST_DOUBLINGS  # more do not lengthen the backoff
 PROBES = 4  # per tensor; more than one, since one may get lost
 SHARE_OF_URGENT = 8  # an eighth of the window is reserved for urgent fragments
 NONE = -1
@@ -561,9 +562,11 @@ def next_resend_ns(scoreboard):
 def backoff_ns(retry, attempts):
     """Time to wait for the answer to a retransmission, the first, second... of a fragment.
 
-    It doubles with each beyond EQUAL_RETRIES, up to LONGEST_BACKOFF_NS or `retry` itself: where
-    packets are lost by chance, some are lost many times in a row, and all workers wait for them."""
-    doublings = max(np.int64(attempts) - EQUAL_RETRIES, 0)
+    It doubles with each beyond EQUAL_RETRIES, MOST_DOUBLINGS times and up to LONGEST_BACKOFF_NS, or
+    `retry` itself: where packets are lost by chance, some are lost many times in a row, and all
+    workers wait for them. Many attempts may also have waited for another worker. Without a limit,
+    the next loss would wait for their backoff, and the other workers' backoffs for that."""
+    doublings = min(max(np.int64(attempts) - EQUAL_RETRIES, 0), MOST_DOUBLINGS)
     return min(retry << doublings, max(retry, LONGEST_BACKOFF_NS))
 
 

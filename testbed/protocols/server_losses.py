@@ -1,8 +1,8 @@
 """Recovery of missing contributions by a server: reminders to switches, requests to workers.
 
 A fragment of which only a part has arrived may have a remainder in a switch, which can never
-complete there: the *reminder* pulls it out. If the switch has nothing, the server sends each
-missing worker a *request*. Both back off and stop when the fragment is complete."""
+complete there: the *reminder* pulls it out. Whoever is still missing when the switches have
+answered gets a *request*. Both back off and stop when the fragment is complete."""
 
 from __future__ import annotations
 
@@ -57,10 +57,8 @@ def request_missing(server, slot, packets, lengths, destinations, filled):
     count."""
     config = server.config
     for worker in range(config.workers):
-        word = config.bitmap_words - 1 - worker // 32
-        if (server.bitmap[slot, word] >> np.uint32(worker % 32)) & np.uint32(1):
-            continue
-        filled = request_from(server, slot, worker, packets, lengths, destinations, filled)
+        if server_store.lacks(server, slot, worker):
+            filled = request_from(server, slot, worker, packets, lengths, destinations, filled)
     return filled
 
 
@@ -93,6 +91,19 @@ def _remind(server, slot, now, packets, lengths, destinations, filled):
     server.attempts[slot] = min(server.attempts[slot] + 1, 6)
     server.reminded_ns[slot] = now
     return filled
+
+
+@njit(cache=True)
+def answered(server, slot, room, packets, lengths, destinations, filled):
+    """A switch has answered a reminder of the row in a slot: it sent what it held, or it held
+    nothing. After the last answer the missing workers are asked, if the batch has `room` for all.
+    Returns the new count."""
+    if server.awaited[slot] == 0:
+        return filled
+    server.awaited[slot] -= 1
+    if server.awaited[slot] > 0 or server.stage[slot] != server_store.PART or not room:
+        return filled
+    return request_missing(server, slot, packets, lengths, destinations, filled)
 
 
 @njit(cache=True)
@@ -137,9 +148,13 @@ def send(server, now, filled, out, out_lengths, destinations):
         state.next_request_ps = now * 1000
         whole_numbers = server.flags[slot] & wire.FLOAT == 0  # a switch holds nothing else
         ask_workers = server.attempts[slot] >= REMINDERS_BEFORE_REQUESTS or not whole_numbers
+        reminders = -filled
         filled = _remind(server, slot, now, out, out_lengths, destinations, filled)
-        if ask_workers:
+        reminders += filled
+        if ask_workers and (reminders == 0 or server.awaited[slot] > 0):
+            # No switch can answer, or one has not answered the last time.
             filled = request_missing(server, slot, out, out_lengths, destinations, filled)
+        server.awaited[slot] = reminders if ask_workers else 0
         backoff = min(
             delay_ns(server) << server.attempts[slot], max(config.max_delay_ns, delay_ns(server))
         )

@@ -89,7 +89,10 @@ NO_SLOT = -1
 KEPT_WINDOWS = 16  # of complete rows are held,
 KEPT_ROWS = 4096  # and at least so many
 
-RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | wire.RESEND | wire.FOR_SOME
+# What is sent again is flagged RESEND, and REMINDED too if nothing was lost: an aggregator still
+# had it, or it had not been sent before. So are a row that waited for it, and its result.
+SENT_AGAIN = wire.RESEND | wire.REMINDED
+RESULT_FLAGS = wire.ECN | wire.OVERFLOW | wire.FLOAT | SENT_AGAIN | wire.FOR_SOME
 
 
 class Server(NamedTuple):
@@ -111,6 +114,7 @@ class Server(NamedTuple):
     bitmap: np.ndarray  # uint32[S, B], in packet order, native bytes
     sums: np.ndarray  # int32[S, V]
     attempts: np.ndarray  # uint8[S], reminders sent
+    awaited: np.ndarray  # uint16[S], answers of switches after which workers are asked; 0: none is
     first_ns: np.ndarray  # int64[S], first arrival
     reminded_ns: np.ndarray  # int64[S], last reminder
     due_ns: np.ndarray  # int64[S], next reminder
@@ -129,7 +133,7 @@ class Server(NamedTuple):
 # What is of slots, of whose memory only that of slots in use is taken.
 BY_SLOT = (
     *("row", "iteration", "stage", "flags", "meant", "bitmap", "sums", "attempts", "first_ns"),
-    *("reminded_ns", "due_ns", "timed", "timers", "free", "done"),
+    *("awaited", "reminded_ns", "due_ns", "timed", "timers", "free", "done"),
 )
 
 
@@ -229,6 +233,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         bitmap=np.zeros((slots, words), np.uint32),
         sums=np.zeros((slots, job.values), np.int32),
         attempts=np.zeros(slots, np.uint8),
+        awaited=np.zeros(slots, np.uint16),
         first_ns=np.zeros(slots, np.int64),
         reminded_ns=np.zeros(slots, np.int64),
         due_ns=np.zeros(slots, np.int64),
@@ -343,6 +348,7 @@ def open_row(server, place, iteration):
     server.stage[slot] = EMPTY
     server.flags[slot] = 0
     server.attempts[slot] = 0
+    server.awaited[slot] = 0
     for i in range(server.config.bitmap_words):
         server.bitmap[slot, i] = np.uint32(0)
     return slot
@@ -404,9 +410,19 @@ def drop_timer(server, slot):
 
 
 @njit(cache=True)
+def lacks(server, slot, worker):
+    """True if the row in a slot lacks this worker of the job."""
+    word = server.config.bitmap_words - 1 - worker // 32
+    return (
+        worker < server.config.workers
+        and (server.bitmap[slot, word] >> np.uint32(worker % 32)) & np.uint32(1) == 0
+    )
+
+
+@njit(cache=True)
 def become_floats(server, slot):
     """Forget a slot's whole numbers: from here on it is a sum of floating-point numbers."""
-    server.flags[slot] |= np.uint16(wire.FLOAT | wire.OVERFLOW)
+    server.flags[slot] |= np.uint16(wire.FLOAT | wire.OVERFLOW | SENT_AGAIN)
     for i in range(server.config.bitmap_words):
         server.bitmap[slot, i] = np.uint32(0)
     floats.clear(server.floats, slot)

@@ -39,6 +39,7 @@ import numpy as np
 from testbed.protocols import (
     block_float,
     given,
+    guesses,
     heap,
     lag,
     payload,
@@ -292,6 +293,8 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         fragment = worker.stream.fragment[place]
         if not _check(worker, scoreboard, row, base, place, fragment):
             return finished
+        if wire.flags(row) & wire.RESEND or wire.kind(row) == wire.RESULT_ONE:
+            guesses.prove(worker)
         if worker.stream.announced[place] >= 0:
             worker.exponent[worker.stream.announced[place]] = wire.next_exponent(row)
         if worker.attempts[slot] == 0:
@@ -459,6 +462,8 @@ def _resend(worker, scoreboard, now, packets, lengths, destinations):
     lost_ns = window.heard_ns - worker_state.patience_ns(worker)
     if window.earliest_ns > now and window.oldest_ns > lost_ns:
         return 0
+    if guesses.not_before(worker) > now:
+        return 0
     filled = 0
     earliest, oldest = worker_state.NEVER, worker_state.NEVER
     retry = worker_state.retry_ns(worker)
@@ -466,7 +471,11 @@ def _resend(worker, scoreboard, now, packets, lengths, destinations):
         if worker.busy[slot] == 0:
             continue
         late = worker.due_ns[slot] <= now
-        if (late or worker.sent_ns[slot] <= lost_ns) and filled < packets.shape[0]:
+        if (
+            (late or worker.sent_ns[slot] <= lost_ns)
+            and filled < packets.shape[0]
+            and guesses.take(worker, now)
+        ):
             if (
                 worker.attempts[slot] == 0
                 or late
@@ -539,7 +548,7 @@ def deadline(worker, scoreboard):
     state, window = worker.state, worker.window
     if state.more == 1:
         return 0
-    due = window.earliest_ns
+    due = max(window.earliest_ns, guesses.not_before(worker))
     if state.pacing == 1:
         due = min(due, (state.next_send_ps + 999) // 1000)
     return due

@@ -62,7 +62,11 @@ STATE = record(
     "retransmit_requests",  # entries in Worker.retransmit_requests
     "more",  # 1: the batch was full, call again at once
     "longest_before_ns",  # the longest in the iteration before
-    "recovered_ns",  # last arrival of a result that had been lost on the way to its sum
+    "heard_ns",  # last arrival of a result
+    "recovered_ns",  # last arrival of a result that waited for a packet that was lost
+    "guesses",  # that losses have paid for (guesses.py)
+    "guess_ns",  # earliest time of the next one that nothing has paid for
+    "doubts",  # how often the time to the one after it is doubled
 )
 
 UNIT = 256  # of `credit`

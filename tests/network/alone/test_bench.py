@@ -23,6 +23,7 @@ SMALL = {
     "bmv2": [["experiment", "--rounds", "1"]],
     "end_to_end": [["--rounds", "1", "--scale", "0.002"]],
     "fidelity": [["--rounds", "1", "--rates", "20", "--hogs", "0"]],
+    "losses": [["--models", "smallcnn", "--systems", "esa", "--losses", "1", "--values", "3000"]],
     "memory": [
         ["--models", "resnet50", "--systems", "esa", "--scale", "0.001"],
         ["--models", "llama2-7b", "--systems", "ring", "--scale", "0.00001", "--workers", "2"],

@@ -35,8 +35,19 @@ def test_a_flushed_sum_is_flagged_as_a_resend(system):
     switch = OneSwitch(system=system)
     switch.gradient(0, 0, flags=wire.ECN)
     sent = only(switch.gradient(0, 0, flags=wire.RESEND))  # its values are in the sum already
-    assert (sent.flags, sent.bitmap, sent.values) == (wire.ECN | wire.RESEND, 1, [1] * 4)
+    flags = wire.ECN | wire.RESEND | wire.REMINDED  # it was not lost
+    assert (sent.flags, sent.bitmap, sent.values) == (flags, 1, [1] * 4)
     assert sent.port == SERVER
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["was not lost", "may be lost"])
+def test_what_a_resend_adds_to_is_flagged_as_the_resend(system, known):
+    """It says whether it is known that nothing was lost."""
+    switch = OneSwitch(system=system)
+    switch.gradient(0, 0)
+    flags = wire.RESEND | (wire.REMINDED if known else 0)
+    sent = only(switch.gradient(0, 1, flags=flags))
+    assert (sent.flags, sent.bitmap, sent.values) == (flags, 3, [11] * 4)
 
 
 @pytest.mark.parametrize("kind", [wire.REMINDER, wire.RESULT])

@@ -46,8 +46,20 @@ def test_known_worker_is_not_added_twice():
     switch.chunk(0, 0)
     assert switch.chunk(0, 0, flags=wire.RESEND) == []
     switch.chunk(0, 1)
-    assert switch.chunk(0, 2)[0].values == [111] * 4
+    (result, *_) = switch.chunk(0, 2)
+    assert (result.values, result.flags) == ([111] * 4, 0)
     assert switch.counters(0)["duplicates"] == 1
+
+
+@pytest.mark.parametrize("resent", range(3))
+def test_a_result_says_that_a_chunk_of_its_sum_was_lost(resent):
+    """And the next chunk of its slot and set says nothing of it."""
+    switch = SlotSwitch()
+    for worker in range(3):
+        sent = switch.chunk(0, worker, flags=wire.RESEND if worker == resent else 0)
+    assert [each.flags for each in sent] == [wire.RESEND] * 3
+    switch.whole_chunk(0, 2)
+    assert [each.flags for each in switch.whole_chunk(0, 4)] == [0] * 3
 
 
 def test_lost_result_is_served_from_the_shadow_copy_to_the_asker_alone():

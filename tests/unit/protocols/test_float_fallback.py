@@ -57,7 +57,7 @@ def test_a_worker_asked_before_it_has_sent_sends_floats_at_once():
     assert one.step(1, one.packet(wire.ASK, following, flags=wire.FLOAT, bitmap=1)) == []
     everything = one.step(2, *[right_sum(one, p.fragment) for p in sent])
     flags = {p.fragment: p.flags for p in everything}
-    assert flags[following] == wire.FLOAT | wire.RESEND
+    assert flags[following] == wire.FLOAT | wire.RESEND | wire.REMINDED
     assert {f for n, f in flags.items() if n != following} <= {0}
 
 

@@ -192,13 +192,15 @@ def test_what_the_server_asks_for_goes_past_the_aggregators(fragment):
 
 
 def test_what_has_not_been_sent_yet_goes_as_a_resend_when_it_is_due():
+    """But nothing was lost."""
     worker = new()
     first = fragments(worker.step(0))
     assert 8 not in first and 2 not in first
     assert worker.step(1, ask(worker, 8)) == []
     sent = worker.step(2, *[worker.result(f) for f in first])
     flags = {p.fragment: p.flags for p in sent}
-    assert flags == {8: wire.RESEND, 1: 0, 2: 0}
+    assert flags == {8: wire.RESEND | wire.REMINDED, 1: 0, 2: 0}
+    assert "retransmissions" not in worker.counters
 
 
 def test_what_is_here_already_or_of_another_iteration_is_not_sent():
@@ -248,6 +250,7 @@ def test_what_was_sent_well_before_one_whose_result_is_here_is_lost(resent):
     slow = 6_880_000
     link = "links: {bandwidth: 100 kbit/s}"
     worker = new(window=40, timeout="adaptive", order="fifo", keys=link)
+    worker.state.guesses = 99  # a loss has been proven
     assert worker.config.min_patience_ns == 10 * MS
     for count, fragment in enumerate([4, 5, 6, 7]):
         now = 1000 + count * slow
@@ -339,6 +342,75 @@ def test_a_fragment_without_a_result_is_sent_again_after_the_timeout():
     assert {p.flags for p in again} == {wire.RESEND}
     assert sorted(fragments(again)) == [0, 5, 6, 7]
     assert worker.counters["retransmissions"] == 4
+
+
+# ---- guesses ----
+
+
+def timed_out(worker: OneWorker) -> list[int]:
+    """What it sends again when its next timer runs out."""
+    sent = worker.step(worker.deadline)
+    return [p.fragment for p in sent if p.flags & wire.RESEND]
+
+
+def test_timers_send_one_fragment_again_at_a_time():
+    """Before any round trip has been measured, they run for 400 ms; then the time doubles."""
+    worker = new(timeout="adaptive", order="fifo")
+    assert fragments(worker.step(1000)) == [4, 5, 6, 7, 8, 3]
+    assert worker.deadline == 1000 + 400 * MS and timed_out(worker) == [4]
+    assert worker.deadline == 1000 + 800 * MS and timed_out(worker) == [5]
+    assert worker.deadline == 1000 + 1600 * MS and len(timed_out(worker)) == 1
+
+
+def test_what_waits_for_a_slower_worker_says_how_long():
+    """4 has been sent again, and 5 and 6 have not."""
+    worker = new(timeout="adaptive", order="fifo", window=3)
+    worker.step(1000)
+    assert timed_out(worker) == [4]
+    now = 1000 + 430 * MS
+    sent = worker.step(now, worker.result(4), worker.result(5), worker.result(6))
+    assert fragments(sent) == [7, 8, 3] and worker.counters["retransmissions"] == 1
+    assert worker.state.longest_ns == 430 * MS and worker.state.guesses == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "proof"),
+    [
+        (wire.RESULT, 0, False),
+        (wire.RESULT, wire.RESEND, True),
+        (wire.RESULT, wire.RESEND | wire.REMINDED, False),
+        (wire.RESULT_ONE, 0, True),
+    ],
+)
+def test_a_loss_lets_all_timers_be_believed(kind, flags, proof):
+    """A sum that waited for a packet that was lost, and a result that was lost."""
+    worker = new(timeout="adaptive", order="fifo")
+    worker.step(1000)
+    assert timed_out(worker) == [4]
+    sent = worker.step(1000 + 401 * MS, worker.result(4, kind=kind, flags=flags))
+    assert sorted(fragments(sent)) == ([0, 3, 5, 6, 7, 8] if proof else [0])
+
+
+def test_a_request_for_what_was_sent_just_now_is_not_answered():
+    """It crosses it: five times the least delay of a reminder, 2 ms."""
+    worker = new(timeout="adaptive", order="fifo")
+    worker.step(1000)
+    assert worker.step(1000 + 10 * MS - 1, ask(worker, 4)) == []
+    assert fragments(worker.step(1000 + 10 * MS, ask(worker, 4))) == [4]
+    assert fragments(worker.step(1000 + 11 * MS, ask(worker, 5, flags=wire.FLOAT))) == [5]
+
+
+@pytest.mark.parametrize("losses", [False, True])
+def test_missing_results_are_guesses_until_packets_get_lost(losses):
+    """A slower worker may have sent 5, 6 and 7 just now."""
+    worker = new(timeout="adaptive", order="fifo", window=3)
+    assert fragments(worker.step(1000)) == [4, 5, 6]
+    assert fragments(worker.step(2000, worker.result(4))) == [7]
+    worker.state.guesses = 9 if losses else 0
+    waited = worker.result(7, flags=wire.RESEND | wire.REMINDED)  # not a round trip
+    assert fragments(worker.step(2000 + 20 * MS, waited)) == [8]
+    sent = worker.step(2000 + 40 * MS, worker.result(8))
+    assert sorted(p.fragment for p in sent if p.flags) == ([5, 6] if losses else [5])
 
 
 # ---- round trips and windows ----

@@ -211,11 +211,11 @@ def test_resend_comes_by_due_time_and_backs_off():
     for fragment in (2, 3):
         send_scoreboard.mark_received(scoreboard, fragment, 120)
     again = []
-    for _ in range(4):
+    for _ in range(9):
         again.append(int(send_scoreboard.next_resend_ns(scoreboard)))
         assert send_scoreboard.resend(scoreboard, again[-1], 100, 7) == 1
-    assert again == [124, 138, 166, 222]
-    finished = send_scoreboard.mark_received(scoreboard, 1, 230)
+    assert again == [124, 138, 166, 222, 334, 558, 1006, 1454, 1902]
+    finished = send_scoreboard.mark_received(scoreboard, 1, 2000)
     assert finished and send_scoreboard.next_resend_ns(scoreboard) == -1
 
 
