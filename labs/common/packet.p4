@@ -1,4 +1,4 @@
-/* The packet of labs 3 to 6 and 8: Ethernet / IPv4 / UDP (port 18767) / agg / values.
+/* The packet of labs 3 to 6, 8, 12, 14 and 16 to 18: Ethernet / IPv4 / UDP (port 18767) / agg / values.
  *
  * Include it after core.p4 and v1model.p4, and after your own `struct metadata_t`. It has the
  * headers, the parser, the deparser, and the checksum of the IPv4 header.
@@ -14,6 +14,8 @@ const bit<8> GRADIENT = 1;               // a sum of the gradients of the worker
 const bit<8> RESULT   = 2;               // the sum of all of them
 const bit<8> REMINDER = 3;               // PS to switch: give me what you hold (lab 6)
 const bit<8> NOTHING  = 4;               // the answer if that is nothing (lab 6)
+const bit<8> RECEIPT  = 5;               // a sum is complete, and somebody else has it (lab 16)
+const bit<8> DATA     = 6;               // values for the hosts in the bitmap (labs 16 and 17)
 
 /* What has happened to it. */
 const bit<8> PARTIAL   = 0x01;           // left its slot before all workers were in
@@ -105,6 +107,7 @@ parser AggParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         transition select(hdr.agg.kind) {
             GRADIENT: parse_values;
             RESULT: parse_values;
+            DATA: parse_values;
             default: accept;
         }
     }

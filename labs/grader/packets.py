@@ -29,8 +29,9 @@ from scapy.packet import NoPayload, Packet, Raw, bind_layers
 ETHERNET_BYTES = 14
 ETHERTYPE_SUM = 0x88B5  # for local experiments (IEEE 802)
 PORT_AGG = 18767
-GRADIENT, RESULT, REMINDER, NOTHING = 1, 2, 3, 4
+GRADIENT, RESULT, REMINDER, NOTHING, RECEIPT, DATA = 1, 2, 3, 4, 5, 6
 KINDS = {GRADIENT: "GRADIENT", RESULT: "RESULT", REMINDER: "REMINDER", NOTHING: "NOTHING"}
+KINDS |= {RECEIPT: "RECEIPT", DATA: "DATA"}
 FLAGS = ["PARTIAL", "COLLISION", "RESEND", "ECN"]
 
 
@@ -47,7 +48,7 @@ class Sum(Packet):
 
 
 class Agg(Packet):
-    """The header of labs 3 to 6 and 8; `values` reach to the packet's end."""
+    """The header of labs from 3 on; `values` reach to the packet's end."""
 
     name = "Agg"
     fields_desc = [

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from testbed.labs.grader.bench import ASTRAY, Failure, Python, Switch
 from testbed.labs.grader.packets import RESULT, wrapped
+from testbed.labs.grader.slots import AGAIN, COMPLETE, Slots
 from testbed.labs.lab14_interoperation.wire import (
     SLOTS,
     Content,
@@ -137,44 +138,18 @@ class TheirHost:
         return self.python.method(self.host, "sums")
 
 
-@dataclass
-class Set:
-    """One of the two sets of a slot."""
-
-    number: int = 0
-    bitmap: int = 0
-    complete: bool = False
-    values: tuple[int, ...] = ()
-
-
 class Model:
     """The switch of the specification. It takes right gradients alone."""
 
     def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self.sets: dict[int, Set] = {}
+        self.setting, self.slots = setting, Slots(setting.everyone)
 
     def take(self, port: int, made: Content) -> dict[int, Content]:
         """Packets that leave for a gradient, by port."""
-        own = self.sets.setdefault(made.slot, Set())
-        known = bool(own.bitmap & made.bitmap) and own.number == made.number
-        if known:
-            return {port: self._result(made, own)} if own.complete else {}
-        if made.number < own.number or made.number == own.number and own.complete:
-            return {}
-        if made.number > own.number or not own.bitmap:
-            own.number, own.bitmap, own.complete, own.values = made.number, 0, False, made.values
-        else:
-            own.values = tuple(map(wrapped, map(sum, zip(own.values, made.values, strict=True))))
-        own.bitmap |= made.bitmap
-        self.sets.setdefault(made.slot ^ (1 << 15), Set()).bitmap &= ~made.bitmap
-        if own.bitmap != self.setting.everyone:
-            return {}
-        own.complete = True
-        return {each: self._result(made, own) for each in self.setting.ports}
-
-    def _result(self, made: Content, own: Set) -> Content:
-        return replace(made, kind=RESULT, bitmap=self.setting.everyone, values=own.values)
+        end, own = self.slots.take(made.number, made.bitmap, made.values)
+        ports = self.setting.ports if end == COMPLETE else (port,) if end == AGAIN else ()
+        answer = replace(made, kind=RESULT, bitmap=self.setting.everyone, values=own.values)
+        return dict.fromkeys(ports, answer)
 
 
 @dataclass

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, Switch, first_number, numbers, total
+from testbed.labs.grader.bench import Bench, Failure, first_number, numbers, total
+from testbed.labs.grader.jobs import SLOTS, VALUES
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import (
-    GRADIENT,
     RESULT,
     SWITCH_IP,
     SWITCH_MAC,
@@ -22,8 +20,8 @@ from testbed.labs.grader.packets import (
     host_mac,
     rows,
 )
+from testbed.labs.grader.slots import SlotJob, place
 
-VALUES, SLOTS = 8, 8
 LAB = Lab(
     title="Loss",
     hand_in=("loss.p4",),
@@ -34,53 +32,8 @@ LAB = Lab(
 SUM = ("Agg.kind", "Agg.values")
 
 
-@dataclass
-class Job:
-    """A job drawn at random, on a switch of its own.
-
-    Args:
-        number: of the job, in packets.
-        workers: their numbers, which are bits of the bitmap.
-        ports: of the workers, in the same order; host n is at port n.
-        first: the number of the job's first fragment.
-    """
-
-    t: Bench
-    switch: Switch
-    number: int
-    workers: list[int]
-    ports: list[int]
-    first: int
-
-    @property
-    def everyone(self) -> int:
-        return sum(1 << worker for worker in self.workers)
-
-    def place(self, fragment: int) -> int:
-        """The place of a fragment: a slot, and the sets of it in turn (the top bit)."""
-        number = self.first + fragment
-        return number % SLOTS | (number // SLOTS % 2) << 15
-
-    def values(self) -> list[list[int]]:
-        """The workers' values for a fragment."""
-        return [numbers(self.t, VALUES) for _ in self.workers]
-
-    def gradient(self, who: int, values: Sequence[int], fragment: int = 0) -> Packet:
-        """Gradient of the worker that is `who` in the list; `fragment` counts from 0."""
-        worker = self.workers[who]
-        made = agg(
-            self.ports[who],
-            "switch",
-            kind=GRADIENT,
-            job=self.number,
-            number=self.first + fragment,
-            slot=self.place(fragment),
-            worker=worker,
-            bitmap=1 << worker,
-            values=values,
-        )
-        made[UDP].chksum = None  # the right one, which does not fit the result's values
-        return made
+class Job(SlotJob):
+    """A job drawn at random, on a switch of its own."""
 
     def result(self, who: int, values: Sequence[int], fragment: int = 0) -> Packet:
         return agg(
@@ -89,20 +42,13 @@ class Job:
             kind=RESULT,
             job=self.number,
             number=self.first + fragment,
-            slot=self.place(fragment),
+            slot=place(self.first + fragment),
             bitmap=self.everyone,
             values=values,
         )
 
     def results(self, values: Sequence[int], fragment: int = 0) -> dict[int, Packet]:
         return {p: self.result(w, values, fragment) for w, p in enumerate(self.ports)}
-
-    def order(self, count: int = 0) -> list[int]:
-        """Workers (all, or `count` of them) in any order."""
-        return self.t.random.sample(range(len(self.workers)), count or len(self.workers))
-
-    def send(self, who: int, values: Sequence[int], fragment: int = 0) -> None:
-        self.switch.send(self.ports[who], self.gradient(who, values, fragment))
 
     def expect(
         self,
