@@ -938,6 +938,91 @@ class Quantiser(Quantiser):
         return np.full(self.size, np.nan, np.float32)
 """,
     ),
+    Cheat(
+        "lab16_sharding",
+        "port 0",
+        "a test that looks at the ports of hosts alone does not see what leaves elsewhere",
+        frozenset({"scatter", "again", "late", "requests"}),
+        (
+            (
+                "    action drop() {\n        mark_to_drop(standard);",
+                "    action drop() {\n        standard.egress_spec = 0;",
+            ),
+        ),
+        file="shard.p4",
+    ),
+    Cheat(
+        "lab16_sharding",
+        "an owner in the program",
+        "the first host could be the owner of everything",
+        frozenset({"scatter", "gather", "requests"}),
+        (("        meta.owner = port;\n", "        meta.owner = 1;\n"),),
+        file="shard.p4",
+    ),
+    Cheat(
+        "lab16_sharding",
+        "narrow numbers",
+        "registers of sixteen bits tell the fragments of a small model apart",
+        frozenset({"scatter", "lossy"}),
+        (
+            (
+                "        set_number.read(meta.number, meta.own);\n",
+                "        set_number.read(meta.number, meta.own);\n"
+                "        meta.number = meta.number & 0xffff;\n",
+            ),
+        ),
+        file="shard.p4",
+    ),
+    Cheat(
+        "lab16_sharding",
+        "asks for everything, all the time",
+        "who asks often enough misses nothing",
+        frozenset({"receiver"}),
+        more="""
+
+class Receiver(Receiver):
+    def requests(self, now_ns):
+        super().requests(now_ns)
+        return sorted(self.missing)
+""",
+        file="gather.py",
+    ),
+    Cheat(
+        "lab16_sharding",
+        "has everything at once",
+        "a receiver says itself what it has got",
+        frozenset({"receiver", "together"}),
+        more="""
+
+class Receiver(Receiver):
+    def __init__(self, shards):
+        super().__init__(shards)
+        self.missing = {}
+""",
+        file="gather.py",
+    ),
+    Cheat(
+        "lab16_sharding",
+        "sends everything to all, again and again",
+        "losses do not matter to an owner that never stops",
+        frozenset({"owner"}),
+        more="""
+
+class Owner(Owner):
+    def next(self):
+        self.sent = 0
+        return super().next()
+""",
+        file="gather.py",
+    ),
+    Cheat(
+        "lab16_sharding",
+        "a time that is no number",
+        "a comparison with NaN is never true",
+        frozenset({"costs"}),
+        more="\n\ndef ring_s(*arguments):\n    return float('nan')\n",
+        file="costs.py",
+    ),
 ]
 CHEATS += [_not_dropped(lab, "port 0", "standard.egress_spec = 0;") for lab in _DROPPING]
 CHEATS += [
