@@ -72,6 +72,7 @@ _DROPPING = {
     "lab8_congestion": ("congestion.p4", {"others"}),
     "lab12_scheduler": ("scheduler.p4", {"exact"}),
     "lab14_interoperation": ("loss.p4", {"switch_plain", "switch_lossy", "together"}),
+    "lab18_trees": ("tree.p4", {"orders", "upwards", "asking", "histories", "network"}),
 }
 
 
@@ -1021,6 +1022,56 @@ class Owner(Owner):
         "a comparison with NaN is never true",
         frozenset({"costs"}),
         more="\n\ndef ring_s(*arguments):\n    return float('nan')\n",
+        file="costs.py",
+    ),
+    Cheat(
+        "lab18_trees",
+        "a base in the program",
+        "all fragments could have the same base",
+        frozenset({"rounding", "shapes", "network"}),
+        (
+            (
+                "            bit<32> exponent = (bit<32>) hdr.agg.priority + 24 - zeros; \\\n",
+                "            bit<32> exponent = 127 + 24 - zeros; \\\n",
+            ),
+        ),
+        file="tree.p4",
+    ),
+    Cheat(
+        "lab18_trees",
+        "short sums",
+        "values that are not far apart fit into sixteen bits",
+        frozenset({"orders", "upwards", "shapes", "network"}),
+        (
+            (
+                "value_##n.write(meta.set, hdr.values.v##n);",
+                "value_##n.write(meta.set, hdr.values.v##n & 0xffff);",
+            ),
+        ),
+        file="tree.p4",
+    ),
+    Cheat(
+        "lab18_trees",
+        "a root that answers alone",
+        "who gets a sum does not ask where it comes from",
+        frozenset({"upwards", "downwards", "reminders", "network"}),
+        (("        meta.parent = parent;\n", "        meta.parent = 0;\n"),),
+        file="tree.p4",
+    ),
+    Cheat(
+        "lab18_trees",
+        "a time for every question",
+        "an object of a class of one's own is near everything",
+        frozenset({"costs"}),
+        more="""
+
+class Any(float):
+    def __sub__(self, other): return 0.0
+    def __rsub__(self, other): return 0.0
+
+def round_trip_s(*arguments):
+    return Any(1e9)
+""",
         file="costs.py",
     ),
 ]

@@ -1,0 +1,226 @@
+"""Trees of switches in virtual time: one with losses whose root fails, and those whose time is
+measured."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from testbed.labs.grader.bench import Bench, Failure, Packets, first_number
+from testbed.labs.grader.fabric import Answer, Fabric, Link, P4Node
+from testbed.labs.grader.jobs import AT_AGG, HEADER, SLOTS, VALUES, header
+from testbed.labs.grader.packets import RESULT
+from testbed.labs.grader.timing import (
+    HEAD,
+    PART,
+    WHOLE,
+    Adder,
+    Host,
+    Measured,
+    elapsed_s,
+    frame,
+    ring_s,
+)
+from testbed.labs.lab18_trees.model import LEAST, MOST, RESEND, draw_code, rounded, total
+
+MS = 1_000_000
+WAIT_NS = 2 * MS  # until a host sends again; twice as long each time, up to 16 times
+UPLINKS = (7, 8)  # ports of a leaf to the two roots
+FRAGMENTS = 5 * SLOTS
+MOST_EVENTS = 40_000
+
+
+class TreeHost:
+    """A host with a window of SLOTS fragments and a timer for each.
+
+    Args:
+        tier: the leaf (checks.Tier).
+        who: the host, by its place in the leaf's list.
+        sent, wanted: its values and the right results, of each fragment.
+    """
+
+    def __init__(self, tier: Any, who: int, sent: Sequence, wanted: Sequence) -> None:
+        self.tier, self.who, self.sent, self.wanted = tier, who, sent, wanted
+        self.next = 0
+        self.due: dict[int, tuple[int, int]] = {}  # fragment: (when, the wait before)
+        self.got: set[int] = set()
+
+    def take(self, now_ns: int, port: int, frame: bytes | None) -> Answer:
+        if frame is not None:
+            self._result(frame)
+        sent: Packets = []
+        for fragment, (due, wait) in self.due.items():
+            if due <= now_ns:
+                self.due[fragment] = now_ns + 2 * wait, min(2 * wait, 16 * WAIT_NS)
+                sent.append(self._packet(fragment, RESEND))
+        while self.next < FRAGMENTS and (self.next < SLOTS or self.next - SLOTS in self.got):
+            self.due[self.next] = now_ns + WAIT_NS, WAIT_NS
+            sent.append(self._packet(self.next, 0))
+            self.next += 1
+        return sent, min((due for due, _ in self.due.values()), default=None)
+
+    def _packet(self, fragment: int, flags: int) -> tuple[int, bytes]:
+        m = self.tier.gradient(self.who, self.sent[fragment], fragment, flags)
+        return 0, bytes(self.tier.packet(self.tier.ports[self.who], m))
+
+    def _result(self, data: bytes) -> None:
+        kind, _, _, number, _ = header(data)
+        fragment = number - self.tier.first
+        if kind != RESULT or not 0 <= fragment < FRAGMENTS:
+            return  # a leaf's reminder, say, which hosts do not answer
+        size = AT_AGG + HEADER.size
+        got = [int.from_bytes(data[at : at + 4], "big") for at in range(size, len(data), 4)]
+        if got != self.wanted[fragment]:
+            text = "a result is wrong, or not the same bits as in another tree"
+            told = f"fragment {fragment}: {got}, expected {self.wanted[fragment]}"
+            raise Failure(text, details=[told], got=[(self.tier.ports[self.who], data)], case=text)
+        self.got.add(fragment)
+        self.due.pop(fragment, None)
+
+
+class Control:
+    """What happens at some times: failures, and what the control plane does about them."""
+
+    def __init__(self, steps: Sequence[tuple[int, Callable[[], None]]]) -> None:
+        self.steps = list(steps)
+
+    def take(self, now_ns: int, port: int, frame: bytes | None) -> Answer:
+        while self.steps and self.steps[0][0] <= now_ns:
+            self.steps.pop(0)[1]()
+        return [], self.steps[0][0] if self.steps else None
+
+
+def fails(t: Bench, make: Callable[..., Any], set_up: Callable[[Any], int]) -> None:
+    """Two leaves or three with hosts, and two roots of which the first fails; a leaf gets no
+    results from it a while before. So the others have results that this leaf and the second root do
+    not have. Raises Failure.
+
+    Args:
+        make: checks.Tier.
+        set_up: the control plane's facts, of a switch with a job.
+    """
+    rng, count = t.random, t.random.randrange(2, 4)
+    job, first, base = rng.randrange(256), first_number(t, SLOTS), rng.randrange(LEAST, MOST + 1)
+    delay_ns, loss = rng.randrange(5, 20) * 1000, rng.uniform(0.05, 0.1)
+    link = Link(delay_ns, 4.0, loss, 0.1, 8 * delay_ns)
+    net = Fabric(rng)
+    bits, root_ports = rng.sample(range(32), count), rng.sample(range(1, 9), count)
+    leaves, handles, hosts = [], [], []
+    for name in ("root 0", "root 1"):
+        tier = make(t, t.switch(), job, bits, root_ports, 0, 0, first, base)
+        set_up(tier)
+        net.add(name, P4Node(tier.switch))
+    for n in range(count):
+        size = rng.randrange(2, 4)
+        ports, own = rng.sample(range(1, 7), size), rng.sample(range(32), size)
+        leaf = make(t, t.switch(), job, own, ports, UPLINKS[0], bits[n], first, base)
+        leaves.append(leaf)
+        handles.append(set_up(leaf))
+        net.add(f"leaf {n}", P4Node(leaf.switch))
+        for root, port in enumerate(UPLINKS):
+            net.join((f"leaf {n}", port), (f"root {root}", root_ports[n]), link)
+    sizes = [len(leaf.bits) for leaf in leaves]
+    codes = [
+        [[draw_code(rng, base) for _ in range(VALUES)] for _ in range(sum(sizes))]
+        for _ in range(FRAGMENTS)
+    ]
+    wanted = [rounded(total(rows, base), base) for rows in codes]
+    for n, leaf in enumerate(leaves):
+        for who in range(sizes[n]):
+            place = sum(sizes[:n]) + who
+            host = TreeHost(leaf, who, [rows[place] for rows in codes], wanted)
+            hosts.append(host)
+            net.add(f"host {place}", host)
+            net.join((f"host {place}", 0), (f"leaf {n}", leaf.ports[who]), link)
+
+    def move() -> None:
+        for leaf, handle in zip(leaves, handles, strict=True):
+            leaf.parent = UPLINKS[1]
+            row = leaf.switch.table_get("job", handle)["params"]
+            leaf.switch.table_modify("job", handle, "inner", [*row[:4], UPLINKS[1], row[5]])
+
+    mute = 6 * link.delay_ns  # in the second of five round trips
+    fail = mute + 7 * link.delay_ns
+    net.add(
+        "control",
+        Control(
+            [
+                (mute, lambda: net.mute("root 0", root_ports[0])),
+                (fail, lambda: net.cut("root 0")),
+                (fail + MS // 2, move),
+            ]
+        ),
+    )
+    if not net.run(
+        lambda: all(len(host.got) == FRAGMENTS for host in hosts), 3000 * MS, MOST_EVENTS
+    ):
+        left = sum(FRAGMENTS - len(host.got) for host in hosts)
+        text = "after the root has failed, some results never come"
+        raise Failure(f"{text}: {left} are missing after three seconds", case=text)
+    t.note(f"{count} leaves, {len(hosts)} hosts, {FRAGMENTS} fragments, {net.now_ns / 1e6:.1f} ms")
+
+
+class WindowHost(Host):
+    """Sends fragments in a window: the result of one makes it send that a window later."""
+
+    def __init__(self, fragments: int, window: int, size: int) -> None:
+        made = [frame(PART, 0, n, size) for n in range(fragments)]
+        super().__init__(made[:window])
+        self.all, self.window = made, window
+
+    def take(self, now_ns: int, port: int, frame: bytes | None) -> Answer:
+        sent = super().take(now_ns, port, frame)
+        if frame is None:
+            return sent
+        number = HEAD.unpack_from(frame)[2] + self.window
+        return [(0, each) for each in self.all[number : number + 1]], None
+
+
+def tree_s(tiers: int, fragments: int, size: int, window: int, link: Link) -> float:
+    """Seconds of an all-reduce in a tree in which each switch has two children."""
+    net, hosts = Fabric(random.Random(0)), []
+
+    def grow(name: str, tier: int) -> None:
+        if tier == 0:
+            hosts.append(WindowHost(fragments, window, size))
+            net.add(name, hosts[-1])
+            return
+        below = [(0, WHOLE), (1, WHOLE)]
+        up = below if tier == tiers else [(2, PART)]
+
+        def leaving(number: int) -> Packets:
+            return [(port, frame(kind, 0, number, size)) for port, kind in up]
+
+        net.add(name, Adder(lambda number: 2, leaving, lambda port, data: [(0, data), (1, data)]))
+        for child in range(2):
+            grow(f"{name}{child}", tier - 1)
+            net.join((f"{name}{child}", 2 if tier > 1 else 0), (name, child), link)
+
+    grow("root ", tiers)
+    return elapsed_s(net, lambda: all(host.got[WHOLE] == fragments for host in hosts))
+
+
+def measured(rng: random.Random) -> list[Measured]:
+    """All-reduces in trees and rings of several sizes, measured without losses."""
+    made: list[Measured] = []
+    for tiers in rng.sample((1, 2, 3), 3):
+        size, byte_ns = rng.randrange(80, 300), rng.randrange(1, 5)
+        time = size * byte_ns  # of a packet on a link
+        most = 20 / (2 * tiers) - 1  # so that some 20 slots are enough
+        delay = round(rng.uniform(0.4, 0.9) * most * time)
+        delay += (2 * tiers * delay % time == 0) * 1  # so that no number of slots is just enough
+        link, units = Link(delay, byte_ns), (delay / 1e9, byte_ns / 1e9)
+        alone = tree_s(tiers, 1, size, 1, link)
+        made.append(Measured("round_trip_s", (tiers, size, *units), alone))
+        full = tree_s(tiers, 60, size, 60, link)
+        slots = next(n for n in range(1, 60) if tree_s(tiers, 60, size, n, link) == full)
+        made.append(Measured("slots", (tiers, size, *units), slots))
+        for window in (rng.randrange(3, 6), slots, 2 * slots):
+            fragments = 60 * window
+            value = tree_s(tiers, fragments, size, window, link)
+            made.append(Measured("tree_s", (tiers, fragments, size, window, *units), value))
+        workers, share = rng.randrange(3, 7), rng.randrange(60, 90)
+        value = ring_s(workers, share, size, link)
+        made.append(Measured("ring_s", (workers, workers * share, size, *units), value))
+    return made
