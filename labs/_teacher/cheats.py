@@ -1074,6 +1074,61 @@ def round_trip_s(*arguments):
 """,
         file="costs.py",
     ),
+    Cheat(
+        "lab17_experts",
+        "port 0",
+        "a test that looks at the ports of hosts alone does not see what leaves elsewhere",
+        frozenset({"combine", "again", "histories", "lossy"}),
+        (
+            (
+                "    action drop() {\n        mark_to_drop(standard);",
+                "    action drop() {\n        standard.egress_spec = 0;",
+            ),
+        ),
+        file="experts.p4",
+    ),
+    Cheat(
+        "lab17_experts",
+        "a worker in the program",
+        "the first host could be the worker of all tokens",
+        frozenset({"dispatch", "combine", "passed", "lossy"}),
+        (("        meta.home = port;\n", "        meta.home = 1;\n"),),
+        file="experts.p4",
+    ),
+    Cheat(
+        "lab17_experts",
+        "short bitmaps",
+        "workers have the bits from 0 on",
+        frozenset({"combine", "histories", "lossy"}),
+        (
+            (
+                "slot_wanted.write(meta.slot, hdr.agg.bitmap);",
+                "slot_wanted.write(meta.slot, hdr.agg.bitmap & 0xff);",
+            ),
+        ),
+        file="experts.p4",
+    ),
+    Cheat(
+        "lab17_experts",
+        "one slot for all",
+        "a test with one token at a time needs one slot",
+        frozenset({"combine", "lossy"}),
+        (
+            (
+                "        meta.slot = (bit<32>) hdr.agg.slot;\n",
+                "        meta.slot = (bit<32>) hdr.agg.slot & 0xffff0000;\n",
+            ),
+        ),
+        file="experts.p4",
+    ),
+    Cheat(
+        "lab17_experts",
+        "no time at all",
+        "an infinite time is far from nothing, and NaN too",
+        frozenset({"costs"}),
+        more="\n\ndef apart_s(*arguments):\n    return float('inf') * 0\n",
+        file="costs.py",
+    ),
 ]
 CHEATS += [_not_dropped(lab, "port 0", "standard.egress_spec = 0;") for lab in _DROPPING]
 CHEATS += [
