@@ -73,10 +73,15 @@ class Count:
 
 
 class Fabric:
-    """Nodes and links."""
+    """Nodes and links.
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    Args:
+        rng: decides about losses and copies.
+        calm_ns: until then there are none.
+    """
+
+    def __init__(self, rng: random.Random, calm_ns: int = 0) -> None:
+        self.rng, self.calm_ns = rng, calm_ns
         self.now_ns = 0
         self.nodes: dict[str, Node] = {}
         self.counts: dict[tuple[str, int], Count] = {}
@@ -154,10 +159,11 @@ class Fabric:
         self._free_ns[end] = begin + size * link.byte_ns
         count.frames += 1
         count.bytes += size
-        if self.rng.random() < link.loss:
+        calm = self.now_ns < self.calm_ns
+        if not calm and self.rng.random() < link.loss:
             count.lost += 1
             return
         arrives = round(self._free_ns[end]) + link.delay_ns
         self._at(arrives, to, at, frame)
-        if self.rng.random() < link.copies:
+        if not calm and self.rng.random() < link.copies:
             self._at(arrives + self.rng.randrange(link.late_ns), to, at, frame)

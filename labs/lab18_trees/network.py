@@ -46,6 +46,10 @@ class TreeHost:
         self.due: dict[int, tuple[int, int]] = {}  # fragment: (when, the wait before)
         self.got: set[int] = set()
 
+    @property
+    def done(self) -> bool:
+        return len(self.got) == FRAGMENTS
+
     def take(self, now_ns: int, port: int, frame: bytes | None) -> Answer:
         if frame is not None:
             self._result(frame)
@@ -92,21 +96,23 @@ class Control:
 
 
 def fails(t: Bench, make: Callable[..., Any], set_up: Callable[[Any], int]) -> None:
-    """Two leaves or three with hosts, and two roots of which the first fails; a leaf gets no
-    results from it a while before. So the others have results that this leaf and the second root do
-    not have. Raises Failure.
+    """Three leaves with hosts, and two roots of which the first fails; the first leaf gets no
+    results from it a while before, and is told later than the others of the second root. So the
+    others have results that this leaf and the second root do not have, and send sums that the
+    second root has to wait with. Raises Failure.
 
     Args:
         make: checks.Tier.
         set_up: the control plane's facts, of a switch with a job.
     """
-    rng, count = t.random, t.random.randrange(2, 4)
+    rng, count = t.random, 3
     job, first, base = rng.randrange(256), first_number(t, SLOTS), rng.randrange(LEAST, MOST + 1)
     delay_ns, loss = rng.randrange(5, 20) * 1000, rng.uniform(0.05, 0.1)
-    link = Link(delay_ns, 4.0, loss, 0.1, 8 * delay_ns)
-    net = Fabric(rng)
+    mute_ns = 6 * delay_ns  # in the second of five round trips
+    fail_ns = mute_ns + 7 * delay_ns
+    net, link = Fabric(rng, fail_ns), Link(delay_ns, 4.0, loss, 0.1, 8 * delay_ns)
     bits, root_ports = rng.sample(range(32), count), rng.sample(range(1, 9), count)
-    leaves, handles, hosts = [], [], []
+    leaves, handles = [], []
     for name in ("root 0", "root 1"):
         tier = make(t, t.switch(), job, bits, root_ports, 0, 0, first, base)
         set_up(tier)
@@ -120,45 +126,42 @@ def fails(t: Bench, make: Callable[..., Any], set_up: Callable[[Any], int]) -> N
         net.add(f"leaf {n}", P4Node(leaf.switch))
         for root, port in enumerate(UPLINKS):
             net.join((f"leaf {n}", port), (f"root {root}", root_ports[n]), link)
-    sizes = [len(leaf.bits) for leaf in leaves]
-    codes = [
-        [[draw_code(rng, base) for _ in range(VALUES)] for _ in range(sum(sizes))]
-        for _ in range(FRAGMENTS)
+    hosts = _hosts(net, rng, leaves, link)
+
+    def move(some: Sequence[int]) -> None:
+        for n in some:
+            leaves[n].parent = UPLINKS[1]
+            row = leaves[n].switch.table_get("job", handles[n])["params"]
+            new = [*row[:4], UPLINKS[1], row[5]]
+            leaves[n].switch.table_modify("job", handles[n], "inner", new)
+
+    steps = [
+        (mute_ns, lambda: net.mute("root 0", root_ports[0])),
+        (fail_ns, lambda: net.cut("root 0")),
+        (fail_ns + MS // 2, lambda: move(range(1, count))),
+        (fail_ns + 4 * MS, lambda: move([0])),
     ]
-    wanted = [rounded(total(rows, base), base) for rows in codes]
-    for n, leaf in enumerate(leaves):
-        for who in range(sizes[n]):
-            place = sum(sizes[:n]) + who
-            host = TreeHost(leaf, who, [rows[place] for rows in codes], wanted)
-            hosts.append(host)
-            net.add(f"host {place}", host)
-            net.join((f"host {place}", 0), (f"leaf {n}", leaf.ports[who]), link)
-
-    def move() -> None:
-        for leaf, handle in zip(leaves, handles, strict=True):
-            leaf.parent = UPLINKS[1]
-            row = leaf.switch.table_get("job", handle)["params"]
-            leaf.switch.table_modify("job", handle, "inner", [*row[:4], UPLINKS[1], row[5]])
-
-    mute = 6 * link.delay_ns  # in the second of five round trips
-    fail = mute + 7 * link.delay_ns
-    net.add(
-        "control",
-        Control(
-            [
-                (mute, lambda: net.mute("root 0", root_ports[0])),
-                (fail, lambda: net.cut("root 0")),
-                (fail + MS // 2, move),
-            ]
-        ),
-    )
-    if not net.run(
-        lambda: all(len(host.got) == FRAGMENTS for host in hosts), 3000 * MS, MOST_EVENTS
-    ):
+    net.add("control", Control(steps))
+    if not net.run(lambda: all(host.done for host in hosts), 3000 * MS, MOST_EVENTS):
         left = sum(FRAGMENTS - len(host.got) for host in hosts)
         text = "after the root has failed, some results never come"
         raise Failure(f"{text}: {left} are missing after three seconds", case=text)
     t.note(f"{count} leaves, {len(hosts)} hosts, {FRAGMENTS} fragments, {net.now_ns / 1e6:.1f} ms")
+
+
+def _hosts(net: Fabric, rng: random.Random, leaves: Sequence, link: Link) -> list[TreeHost]:
+    """Hosts at all children of the leaves."""
+    places = [(n, who) for n, leaf in enumerate(leaves) for who in range(len(leaf.bits))]
+    base, made = leaves[0].base, []
+    codes = [
+        [[draw_code(rng, base) for _ in range(VALUES)] for _ in places] for _ in range(FRAGMENTS)
+    ]
+    wanted = [rounded(total(rows, base), base) for rows in codes]
+    for place, (n, who) in enumerate(places):
+        made.append(TreeHost(leaves[n], who, [rows[place] for rows in codes], wanted))
+        net.add(f"host {place}", made[-1])
+        net.join((f"host {place}", 0), (f"leaf {n}", leaves[n].ports[who]), link)
+    return made
 
 
 class WindowHost(Host):

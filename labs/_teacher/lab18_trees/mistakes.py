@@ -123,7 +123,7 @@ MISTAKES = [
                 "                    make_partial(PARTIAL | RESEND);",
             ),
         ),
-        frozenset({"reminders", "histories"}),
+        frozenset({"reminders", "histories", "network"}),
         _SWITCH,
     ),
     Mistake(
@@ -133,7 +133,7 @@ MISTAKES = [
             ("        hdr.ip.length = hdr.ip.length + 4 * VALUES;\n", ""),
             ("        hdr.udp.length = hdr.udp.length + 4 * VALUES;\n", ""),
         ),
-        frozenset({"reminders"}),
+        frozenset({"reminders", "histories"}),
         _SWITCH,
     ),
     Mistake(

@@ -62,6 +62,16 @@ def test_losses_come_in_their_share_and_take_their_time():
     assert made.counts["a", 0].bytes == 20000 and receiver.got[-1][0] > 19900
 
 
+def test_nothing_is_lost_while_it_is_calm():
+    made, receiver = Fabric(random.Random(1), 1000), Note()
+    made.add("a", Note([(n, b"x") for n in range(2000)]))
+    made.add("b", receiver)
+    made.join(("a", 0), ("b", 0), Link(0, loss=0.5, copies=0.5))
+    made.run(lambda: False, 3000)
+    early = [at for at, _, _ in receiver.got if at < 1000]
+    assert early == list(range(1000)) and 400 < made.counts["a", 0].lost < 600
+
+
 def test_copies_come_in_their_share_and_later():
     link = Link(0, 1.0, loss=0.2, copies=0.5, late_ns=5000)
     made, receiver = _pair(link, [(0, n.to_bytes(10, "big")) for n in range(1000)])
