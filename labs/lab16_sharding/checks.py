@@ -26,7 +26,7 @@ from testbed.labs.grader.packets import (
     host_ip,
     host_mac,
 )
-from testbed.labs.grader.slots import AGAIN, COMPLETE, SlotJob, Slots
+from testbed.labs.grader.slots import AGAIN, COMPLETE, SlotJob, Slots, draw_bits
 from testbed.labs.grader.timing import compare
 from testbed.labs.lab16_sharding.hosts import GatherHost, measured
 
@@ -126,18 +126,18 @@ class Job(SlotJob):
         return made
 
 
-def start(t: Bench, fewest: int = 2, most: int = 6) -> Job:
+def start(t: Bench, fewest: int = 2, most: int = 6, first: int | None = None) -> Job:
     """A job with workers and shards drawn at random, on a switch that knows of another job, too,
     whose fragments have the same numbers and other owners."""
     count = t.random.randrange(fewest, most + 1)
     ports = t.random.sample(range(1, PORTS + 1), count)
-    workers = t.random.sample(range(32), count)
+    workers = draw_bits(t, count)
     number, other = t.random.sample(range(256), 2)
     at, shards = 0, [(0, 0)] * count
     for who in t.random.sample(range(count), count):
         size = t.random.randrange(SLOTS, 3 * SLOTS)
         shards[who], at = (at, size), at + size
-    first = first_number(t, SLOTS)
+    first = first_number(t, SLOTS) if first is None else first
     job = Job(t, t.switch(), number, workers, ports, first, shards, other)
     groups = t.random.sample(range(1, 100), 2)
     addresses = [as_number(SWITCH_MAC), as_number(SWITCH_IP)]
@@ -170,7 +170,8 @@ def strangers(job: Job) -> list[tuple[str, int, bytes]]:
         elif what == "outside of the pool":
             packet[Agg].slot = job.t.random.choice((SLOTS, SLOTS | 1 << draw(4, 15))) | 1 << 15
         else:
-            packet[Agg].number = job.first + job.t.random.choice((-1, job.fragments))
+            number = job.first + job.t.random.choice((-1, job.fragments))
+            packet[Agg].number = number % (1 << 32)
         made.append((f"a packet that is {what}", job.ports[who], bytes(packet)))
     whole = bytes(job.gradient(who, job.values()[0], fragment))
     short = whole[: len(whole) - 4 * VALUES + draw(4 * VALUES)]
@@ -183,17 +184,21 @@ def strangers(job: Job) -> list[tuple[str, int, bytes]]:
 
 @LAB.check(10, "Sums go to the owner, and receipts to all others")
 def scatter(t: Bench) -> None:
-    job = start(t)
-    for t.case, port, packet in strangers(job):
-        job.switch.expect(port, packet, {}, "this is no gradient of a shard of the job's")
-    t.case = ""
-    for fragment in range(job.fragments):
-        sent = job.values()
-        *others, last = job.order()
-        for who in others:
-            job.expect(who, sent[who], fragment, {}, "not complete")
-        why = "the sum goes to the owner of the fragment, and a receipt to each other worker"
-        job.expect(last, sent[last], fragment, job.answers(fragment, total(sent)), why)
+    for case, first in (
+        ("the first fragment has number 0", 0),
+        ("the first fragment has another number", None),
+    ):
+        job = start(t, first=first)
+        for t.case, port, packet in strangers(job):
+            job.switch.expect(port, packet, {}, "this is no gradient of a shard of the job's")
+        t.case = case
+        for fragment in range(job.fragments):
+            sent = job.values()
+            *others, last = job.order()
+            for who in others:
+                job.expect(who, sent[who], fragment, {}, "not complete")
+            why = "the sum goes to the owner of the fragment, and a receipt to each other worker"
+            job.expect(last, sent[last], fragment, job.answers(fragment, total(sent)), why)
 
 
 @LAB.check(5, "A receipt is a right packet without values")
@@ -430,7 +435,7 @@ def owner(t: Bench) -> None:
     while sent < count or wanted:
         asks = [first + draw(-1, count + 1) for _ in range(draw(3) if sent < count else 0)]
         for number in [*asks, *asks, *t.random.sample([*wanted], draw(len(wanted) + 1))]:
-            bitmap = 1 << draw(32) | 1 << draw(32)
+            bitmap = 1 << t.random.choice([*bits, draw(32)]) | 1 << draw(32)
             p.method(o, "asked", number, bitmap)
             if first <= number < first + sent and bitmap & everyone:
                 wanted[number] = wanted.get(number, 0) | bitmap & everyone

@@ -24,6 +24,7 @@ from testbed.labs.grader.packets import (
     host_ip,
     host_mac,
 )
+from testbed.labs.grader.slots import draw_bits
 from testbed.labs.grader.timing import compare
 from testbed.labs.lab17_experts.hosts import exchange, incast, measured
 from testbed.labs.lab17_experts.model import KINDS, SLOTS, Combiner, Message
@@ -134,7 +135,7 @@ def start(t: Bench, fewest: int = 3) -> Job:
     """A job with workers drawn at random, on a switch that knows another job, too, whose workers
     have the same numbers at other ports."""
     count = t.random.randrange(fewest, 8)
-    ports, workers = t.random.sample(range(1, PORTS + 1), count), t.random.sample(range(32), count)
+    ports, workers = t.random.sample(range(1, PORTS + 1), count), draw_bits(t, count)
     number, other = t.random.sample(range(256), 2)
     job = Job(t, t.switch(), number, workers, ports, other)
     groups = t.random.sample(range(1, 100), 2)

@@ -25,7 +25,7 @@ from testbed.labs.grader.packets import (
     host_ip,
     host_mac,
 )
-from testbed.labs.grader.slots import place
+from testbed.labs.grader.slots import draw_bits, place
 from testbed.labs.grader.timing import compare
 from testbed.labs.lab18_trees.model import (
     BACK,
@@ -186,7 +186,7 @@ def start(t: Bench, root: bool, fewest: int = 2, most: int = 6, first: int | Non
         t,
         t.switch(),
         t.random.randrange(256),
-        t.random.sample(range(32), count),
+        draw_bits(t, count),
         ports[:count],
         parent,
         t.random.randrange(32),
