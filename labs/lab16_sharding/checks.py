@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet
@@ -28,7 +29,7 @@ from testbed.labs.grader.packets import (
 )
 from testbed.labs.grader.slots import AGAIN, COMPLETE, SlotJob, Slots, draw_bits
 from testbed.labs.grader.timing import compare
-from testbed.labs.lab16_sharding.hosts import GatherHost, measured
+from testbed.labs.lab16_sharding.hosts import GatherHost, ScatterHost, measured
 
 LAB = Lab(
     title="Sharded training",
@@ -456,28 +457,49 @@ def owner(t: Bench) -> None:
 
 
 @LAB.check(
-    5, "Your switch, receivers and owners gather all shards over links with losses", virtual=True
+    5, "Your switch, receivers and owners exchange all shards over links with losses", virtual=True
 )
 def together(t: Bench) -> None:
-    job = start(t, 4, 5)
-    delay_ns, loss = t.random.randrange(5, 20) * 1000, t.random.uniform(0.2, 0.3)
-    link = Link(delay_ns, 8.0, loss, 0.1, 8 * delay_ns)
-    made = Fabric(t.random)
-    made.add("switch", P4Node(job.switch))
-    values = [numbers(t, VALUES) for _ in range(job.fragments)]
-    hosts = []
-    for who, port in enumerate(job.ports):
-        hosts.append(GatherHost(t.python(), job, who, values, link))
-        made.add(f"host {who}", hosts[-1])
-        made.join((f"host {who}", 0), ("switch", port), link)
-    if not made.run(lambda: all(host.done for host in hosts), 3000 * MS, MOST_EVENTS):
-        text = "the shards have not arrived everywhere after three seconds"
-        raise Failure(text, case=text)
-    ups = sum(made.counts[f"host {who}", 0].frames for who in range(len(hosts)))
-    t.note(f"{job.fragments} fragments, {ups} packets of hosts, {len(hosts)} hosts")
-    ring = 2 * (len(hosts) - 1) / len(hosts)
-    here = 1 + 1 / len(hosts)
-    t.note(f"of each byte of the model, a ring sends {ring:.2f} per host, and this {here:.2f}")
+    """A reduce-scatter and then an all-gather: without losses, for bytes to compare with those of a
+    ring, and with losses."""
+    count, delay_ns = t.random.randrange(4, 6), t.random.randrange(5, 20) * 1000
+    loss = t.random.uniform(0.2, 0.3)
+    pythons = [t.python() for _ in range(count)]
+    for t.case, link in (
+        ("without losses", Link(delay_ns, 8.0)),
+        ("with losses", Link(delay_ns, 8.0, loss, 0.1, 8 * delay_ns)),
+    ):
+        job = start(t, count, count)
+        up, down, size = _exchange(t, job, pythons, link)
+        ring = 2 * (count - 1) * job.fragments * size // count
+        t.note(f"{t.case} a host sends {up} and gets {down} bytes; in a ring without losses {ring}")
+
+
+def _exchange(t: Bench, job: Job, pythons: Sequence, link: Link) -> tuple[int, int, int]:
+    """Bytes that a host has sent and got on average, and those of a gradient. Raises Failure."""
+    values = [[numbers(t, VALUES) for _ in range(job.fragments)] for _ in job.ports]
+    sums = [total(rows) for rows in zip(*values, strict=True)]
+    new = [numbers(t, VALUES) for _ in range(job.fragments)]
+    everybody, up, down = range(len(job.ports)), 0, 0
+    scattering = [ScatterHost(job, who, values[who], sums) for who in everybody]
+    gathering = [GatherHost(pythons[who], job, who, new, link) for who in everybody]
+    for name, hosts in (("reduce-scatter", scattering), ("all-gather", gathering)):
+        made = Fabric(t.random)
+        made.add("switch", P4Node(job.switch))
+        for who, port in enumerate(job.ports):
+            made.add(f"host {who}", hosts[who])
+            made.join((f"host {who}", 0), ("switch", port), link)
+        if not made.run(partial(_done, hosts), 3000 * MS, MOST_EVENTS):
+            text = f"the {name} does not end"
+            raise Failure(f"{text} in three seconds", case=f"{t.case}: {text}")
+        up += sum(made.counts[f"host {who}", 0].bytes for who in everybody)
+        down += sum(made.counts["switch", port].bytes for port in job.ports)
+    size = len(bytes(job.gradient(0, values[0][0])))
+    return up // len(everybody), down // len(everybody), size
+
+
+def _done(hosts: Sequence[ScatterHost] | Sequence[GatherHost]) -> bool:
+    return all(host.done for host in hosts)
 
 
 @LAB.check(5, "An alpha-beta model predicts what is measured")

@@ -11,7 +11,8 @@ from typing import Any
 from testbed.labs.grader.bench import Failure, Packets, Python
 from testbed.labs.grader.fabric import Answer, Link
 from testbed.labs.grader.jobs import AT_AGG, HEADER, VALUES, header
-from testbed.labs.grader.packets import DATA, REMINDER
+from testbed.labs.grader.packets import DATA, RECEIPT, REMINDER, RESULT
+from testbed.labs.grader.senders import WindowSender
 from testbed.labs.grader.timing import (
     NOTE,
     PART,
@@ -26,6 +27,35 @@ from testbed.labs.grader.timing import (
 )
 
 ROW = struct.Struct(f"!{VALUES}i")
+
+
+class ScatterHost(WindowSender):
+    """A worker in a reduce-scatter.
+
+    Args:
+        job: checks.Job.
+        values: its own, of all fragments.
+        sums: the right ones.
+    """
+
+    def __init__(self, job: Any, who: int, values: Sequence, sums: Sequence) -> None:
+        super().__init__(job.fragments)
+        self.job, self.who, self.values, self.sums = job, who, values, sums
+
+    def packet(self, fragment: int, again: bool) -> bytes:
+        return bytes(self.job.gradient(self.who, self.values[fragment], fragment))
+
+    def result(self, data: bytes) -> int | None:
+        kind, _, _, number, _ = header(data)
+        fragment = number - self.job.first
+        if fragment not in range(self.fragments):
+            return None
+        mine = self.job.owner(fragment) == self.who
+        wanted = ROW.pack(*self.sums[fragment]) if mine else b""
+        if kind != (RESULT if mine else RECEIPT) or data[AT_AGG + HEADER.size :] != wanted:
+            text = "a worker gets neither the sum of its fragment nor a receipt"
+            raise Failure(text, got=[(self.job.ports[self.who], data)], case=text)
+        return fragment
 
 
 class GatherHost:

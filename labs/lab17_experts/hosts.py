@@ -11,6 +11,7 @@ from testbed.labs.grader.bench import Bench, Failure, Packets, numbers, total
 from testbed.labs.grader.fabric import Answer, Fabric, Link, P4Node
 from testbed.labs.grader.jobs import AT_AGG, HEADER, VALUES
 from testbed.labs.grader.packets import DATA, GRADIENT, NOTHING, RESULT
+from testbed.labs.grader.senders import Timers
 from testbed.labs.grader.timing import (
     HEAD,
     PART,
@@ -27,7 +28,6 @@ from testbed.labs.lab17_experts.model import SLOTS, Message
 
 MS = 1_000_000
 MOST_EVENTS = 40_000
-WAIT_NS = 2 * MS  # until a token is sent again; twice as long each time, up to 16 times
 ROW = struct.Struct(f"!{VALUES}i")
 QUEUE = 6  # packets that a link to a host has room for, where it is short
 HEADERS = AT_AGG + HEADER.size + ROW.size  # bytes of a packet with values
@@ -53,7 +53,7 @@ class ExpertHost:
         self.job, self.who, self.tokens, self.answers = job, who, tokens, answers
         self.free = list(slots)
         self.next = 0
-        self.due: dict[int, tuple[int, int]] = {}  # number: (when, the wait before)
+        self.timers = Timers()  # by a token's number
         self.parts: dict[int, dict[int, Sequence[int]]] = {}  # of tokens without a slot
         self.got: set[int] = set()
 
@@ -63,17 +63,14 @@ class ExpertHost:
 
     def take(self, now_ns: int, port: int, frame: bytes | None) -> Answer:
         sent: Packets = [] if frame is None else self._heard(frame)
-        for number, (due, wait) in self.due.items():
-            if due <= now_ns:
-                self.due[number] = now_ns + 2 * wait, min(2 * wait, 16 * WAIT_NS)
-                sent.append(self._packet(self.tokens[number]))
+        sent += [self._packet(self.tokens[number]) for number in self.timers.late(now_ns)]
         while self.next < len(self.tokens) and self.free:
             token = self.tokens[self.next]
             token.slot = self.free.pop(0)
-            self.due[self.next] = now_ns + WAIT_NS, WAIT_NS
+            self.timers.start(self.next, now_ns)
             sent.append(self._packet(token))
             self.next += 1
-        return sent, min((due for due, _ in self.due.values()), default=None)
+        return sent, self.timers.wake_ns()
 
     def _packet(self, m: Message) -> tuple[int, bytes]:
         return 0, bytes(self.job.packet(self.job.ports[self.who], m))
@@ -87,7 +84,7 @@ class ExpertHost:
                 text = "a worker gets a token of which it is no expert"
                 raise Failure(text, got=[(self.job.ports[self.who], data)], case=text)
             return [self._packet(self.job.answer(token, self.who, experts[self.who]))]
-        if worker != self.job.workers[self.who] or number not in self.due:
+        if worker != self.job.workers[self.who] or number not in self.timers:
             return []
         token = self.tokens[number]
         if kind == RESULT:
@@ -112,7 +109,7 @@ class ExpertHost:
             raise Failure(text, details=[told], got=[(self.job.ports[self.who], data)], case=text)
         self.got.add(token.number)
         self.free.append(token.slot)
-        del self.due[token.number]
+        self.timers.stop(token.number)
 
 
 def hosts(t: Bench, job: Any, counts: Sequence[int], experts: int, slots: Sequence) -> list:

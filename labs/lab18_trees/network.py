@@ -11,6 +11,7 @@ from testbed.labs.grader.bench import Bench, Failure, Packets, first_number
 from testbed.labs.grader.fabric import Answer, Fabric, Link, P4Node
 from testbed.labs.grader.jobs import AT_AGG, HEADER, SLOTS, VALUES, header
 from testbed.labs.grader.packets import RESULT
+from testbed.labs.grader.senders import WindowSender
 from testbed.labs.grader.timing import (
     HEAD,
     PART,
@@ -25,14 +26,13 @@ from testbed.labs.grader.timing import (
 from testbed.labs.lab18_trees.model import LEAST, MOST, RESEND, draw_code, rounded, total
 
 MS = 1_000_000
-WAIT_NS = 2 * MS  # until a host sends again; twice as long each time, up to 16 times
 UPLINKS = (7, 8)  # ports of a leaf to the two roots
 FRAGMENTS = 5 * SLOTS
 MOST_EVENTS = 40_000
 
 
-class TreeHost:
-    """A host with a window of SLOTS fragments and a timer for each.
+class TreeHost(WindowSender):
+    """A host of a tree.
 
     Args:
         tier: the leaf (checks.Tier).
@@ -41,46 +41,25 @@ class TreeHost:
     """
 
     def __init__(self, tier: Any, who: int, sent: Sequence, wanted: Sequence) -> None:
+        super().__init__(FRAGMENTS)
         self.tier, self.who, self.sent, self.wanted = tier, who, sent, wanted
-        self.next = 0
-        self.due: dict[int, tuple[int, int]] = {}  # fragment: (when, the wait before)
-        self.got: set[int] = set()
 
-    @property
-    def done(self) -> bool:
-        return len(self.got) == FRAGMENTS
+    def packet(self, fragment: int, again: bool) -> bytes:
+        m = self.tier.gradient(self.who, self.sent[fragment], fragment, RESEND * again)
+        return bytes(self.tier.packet(self.tier.ports[self.who], m))
 
-    def take(self, now_ns: int, port: int, frame: bytes | None) -> Answer:
-        if frame is not None:
-            self._result(frame)
-        sent: Packets = []
-        for fragment, (due, wait) in self.due.items():
-            if due <= now_ns:
-                self.due[fragment] = now_ns + 2 * wait, min(2 * wait, 16 * WAIT_NS)
-                sent.append(self._packet(fragment, RESEND))
-        while self.next < FRAGMENTS and (self.next < SLOTS or self.next - SLOTS in self.got):
-            self.due[self.next] = now_ns + WAIT_NS, WAIT_NS
-            sent.append(self._packet(self.next, 0))
-            self.next += 1
-        return sent, min((due for due, _ in self.due.values()), default=None)
-
-    def _packet(self, fragment: int, flags: int) -> tuple[int, bytes]:
-        m = self.tier.gradient(self.who, self.sent[fragment], fragment, flags)
-        return 0, bytes(self.tier.packet(self.tier.ports[self.who], m))
-
-    def _result(self, data: bytes) -> None:
+    def result(self, data: bytes) -> int | None:
         kind, _, _, number, _ = header(data)
         fragment = number - self.tier.first
         if kind != RESULT or not 0 <= fragment < FRAGMENTS:
-            return  # a leaf's reminder, say, which hosts do not answer
+            return None  # a leaf's reminder, say, which hosts do not answer
         size = AT_AGG + HEADER.size
         got = [int.from_bytes(data[at : at + 4], "big") for at in range(size, len(data), 4)]
         if got != self.wanted[fragment]:
             text = "a result is wrong, or not the same bits as in another tree"
             told = f"fragment {fragment}: {got}, expected {self.wanted[fragment]}"
             raise Failure(text, details=[told], got=[(self.tier.ports[self.who], data)], case=text)
-        self.got.add(fragment)
-        self.due.pop(fragment, None)
+        return fragment
 
 
 class Control:

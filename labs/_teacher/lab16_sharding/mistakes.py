@@ -5,7 +5,7 @@ from __future__ import annotations
 from testbed.labs._teacher import Mistake
 
 _SWITCH, _HOSTS, _MODEL = "shard.p4", "gather.py", "costs.py"
-_SUMS = frozenset({"scatter", "receipts", "again", "late", "lossy"})
+_SUMS = frozenset({"scatter", "receipts", "again", "late", "lossy", "together"})
 MISTAKES = [
     Mistake(
         "sums for all",
@@ -41,14 +41,14 @@ MISTAKES = [
         "answers to the owner",
         "sends what a copy asks for to the owner, and not to who has asked",
         (("standard.egress_spec = standard.ingress_port;", "standard.egress_spec = meta.owner;"),),
-        frozenset({"again", "lossy"}),
+        frozenset({"again", "lossy", "together"}),
         _SWITCH,
     ),
     Mistake(
         "the sum without a set",
         "answers the owner with the values that its copy has brought",
         (("                    take_values();\n", ""),),
-        frozenset({"again", "late", "lossy"}),
+        frozenset({"again", "late", "lossy", "together"}),
         _SWITCH,
     ),
     Mistake(
