@@ -1,4 +1,4 @@
-"""Hosts in virtual time that speak the UDP packets of SwitchML's published program.
+"""Hosts that speak the UDP packets of SwitchML's published program.
 
 A worker has `TOTAL` values. It sends a chunk of them in each slot, and the slot's next one when
 the sum has come, in the slot's other set. It sends again what has no answer for a while. At the end
@@ -12,7 +12,6 @@ import numpy as np
 WORKERS = 4
 TOTAL = 1_000_000
 SLOTS = 64
-TIMEOUT_NS = 100_000
 PORT = 0xBEE0  # of UDP, the first of 16
 JOB = 1
 EXPONENTS = 3, 1  # which the program carries from workers to all
@@ -28,6 +27,7 @@ class Worker:
     """A worker whose packets have `VALUES` values."""
 
     VALUES, SIZE_CODE = 64, 1  # 256 B
+    TIMEOUT_NS = 100_000
 
     def __init__(self, host):
         self.host = host
@@ -44,7 +44,7 @@ class Worker:
     def start(self, now_ns):
         for chunk in range(min(SLOTS, self.chunks)):
             self.give(chunk, now_ns)
-        self.host.set_timer(now_ns + TIMEOUT_NS)
+        self.host.set_timer(now_ns + self.TIMEOUT_NS)
 
     def give(self, chunk, now_ns):
         slot, of_two = chunk % SLOTS, chunk // SLOTS % 2
@@ -59,6 +59,8 @@ class Worker:
         self.waiting[slot] = chunk, now_ns
 
     def receive(self, now_ns, frame):
+        if frame[12:14] != b"\x08\x00":
+            return  # of the host's kernel
         chunk, pool = struct.unpack_from("!IH", frame, HEADERS - 8)
         slot = pool & 0x7FFF
         if self.waiting.get(slot, (None,))[0] != chunk:
@@ -72,13 +74,17 @@ class Worker:
         elif not self.waiting:
             self.end_ns = now_ns
 
+    @property
+    def done(self):
+        return self.end_ns > 0
+
     def timer(self, now_ns):
         for chunk, sent_ns in [*self.waiting.values()]:
-            if now_ns - sent_ns >= TIMEOUT_NS:
+            if now_ns - sent_ns >= self.TIMEOUT_NS:
                 self.give(chunk, now_ns)
                 self.again += 1
         if self.waiting:
-            self.host.set_timer(now_ns + TIMEOUT_NS // 4)
+            self.host.set_timer(now_ns + self.TIMEOUT_NS // 4)
 
     def results(self):
         wanted = sum(values_of(each, self.values.size) for each in range(WORKERS))

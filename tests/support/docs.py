@@ -141,8 +141,7 @@ _DASK = Elsewhere(
     "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
 )
 _CLASS = Elsewhere(
-    "tests/unit/labs/classes/test_classroom.py"
-    "::test_everybody_in_the_roster_has_a_row_in_every_lab"
+    "tests/unit/labs/classes/test_classroom.py::test_everybody_in_the_roster_has_a_row_in_every_lab"
 )
 _CLASS_AGAIN = Elsewhere(
     "tests/unit/labs/classes/test_classroom.py::test_a_grading_again_shows_old_against_new"

@@ -1,5 +1,5 @@
-"""The results of a network in virtual time are the same bytes on every machine: digests of what they
-were where these tests were written are kept here."""
+"""The results of a network in virtual time are the same bytes on every machine: digests of what
+they were where these tests were written are kept here."""
 
 from __future__ import annotations
 
