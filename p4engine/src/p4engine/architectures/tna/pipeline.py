@@ -65,6 +65,8 @@ FOR_TM = {
     "rid": "rid",
 }
 FOR_DEPARSER = {"drop_ctl": "drop_ctl", "mirror_io_select": "mirror_leaving"}
+TYPES = ("mirror_type", "resubmit_type", "digest_type")  # what the deparsers do, if they are set
+NOT_SET = 0xFF  # no value of a field of TYPES
 WORD = 8  # bytes of resubmit data
 
 
@@ -108,6 +110,9 @@ class PipelineEmitter:
         # (the call, the fields); then the header need not be made to be read.
         self._first: tuple[ast.CallInfo, dict[str, str]] | None = None
         every = parts.context.instances.all_blocks
+        # The hardware knows whether a type was set. A program sees that only where it does
+        # something for the type 0.
+        self.not_set = [f for f in TYPES if any(_compares_with_0(b.decl, f) for b in every)]
         self.sees_errors = any(_mentions(block.decl, "parser_err") for block in every)
 
     def selector_hash(self, table: TableInstance, keys: Fields) -> str:
@@ -256,6 +261,11 @@ class PipelineEmitter:
         port = self._member(f"{base}.", "ingress_intrinsic_metadata_for_tm_t", "ucast_egress_port")
         if name == "ip" and port is not None:
             lines.append(f"{port} = TNA_NO_PORT;")
+        gress = "ingress" if name == "ip" else "egress"
+        for field in self.not_set:
+            text = self._member(f"{base}.", f"{gress}_intrinsic_metadata_for_deparser_t", field)
+            if text is not None:
+                lines.append(f"{text} = {NOT_SET};")
         stamp = self._member(f"{base}.", struct, "global_tstamp")
         errors = self._member(f"{base}.", struct, "parser_err")
         stage = self._stage(name, number)
@@ -387,5 +397,19 @@ def _mentions(node: ast.Node, field: str) -> bool:
         each = todo.pop()
         if isinstance(each, ast.Member) and each.name == field:
             return True
+        todo += children(each)
+    return False
+
+
+def _compares_with_0(node: ast.Node, field: str) -> bool:
+    """True if the program text below `node` asks whether a field of that name is 0."""
+    todo: list[ast.Node] = [node]
+    while todo:
+        each = todo.pop()
+        if isinstance(each, ast.Binary) and each.op == "==":
+            sides = (each.left, each.right)
+            named = any(isinstance(s, ast.Member) and s.name == field for s in sides)
+            if named and any(s.const == 0 for s in sides):
+                return True
         todo += children(each)
     return False
