@@ -1,7 +1,10 @@
-"""Every figure of experiments/figures from its command to its files, small; `learning`, which needs
-Mininet, is in tests/network/emulate/test_training_examples.py."""
+"""Every figure of experiments/figures from its command to its files, small. `learning`, which needs
+Mininet, is in tests/network/emulate/test_training_examples.py. `pays` has 704 points; of those, the
+ones of a corner of its maps are run here."""
 
 from __future__ import annotations
+
+import re
 
 import pandas as pd
 import pytest
@@ -12,7 +15,9 @@ from testbed.sweeps import figures as figure_run
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in figure_run.names() if name != "learning"])
+@pytest.mark.parametrize(
+    "name", [name for name in figure_run.names() if name not in ("learning", "pays")]
+)
 def test_a_figure_is_made_at_small_scale(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(commands.interrupts, "install", lambda: None)
     assert commands.main(["figure", name, "--quick", "--results", str(tmp_path)]) == 0
@@ -42,3 +47,22 @@ def test_a_figure_is_made_at_small_scale(name, tmp_path, monkeypatch, capsys):
         shown = stem.replace(name, f"{name}-quick", 1)
         for ending in (".pdf", ".png"):
             assert (folder / "figures" / f"{shown}{ending}").stat().st_size > 5000
+
+
+@pytest.mark.slow
+def test_every_system_of_the_map_gets_through(tmp_path, monkeypatch):
+    """The smallest model on the fastest links, with the times of the first GPU."""
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    text = figure_run.find("pays").read_text()
+    for values in re.findall(
+        r"^ +- gpu: (.*)$|^ +jobs\[0\]\S+: (.*)$|^ +links\S+: (.*)$", text, re.M
+    ):
+        (whole,) = filter(None, values)
+        text = text.replace(whole, f"[{whole.strip('[]').split(', ')[-1]}]")
+    file = tmp_path / "corner.yaml"
+    file.write_text(text.replace("jobs:\n  - {", "jobs:\n  - {scale: 0.001, "))
+    assert commands.main(["sweep", str(file), "--results", str(tmp_path)]) == 0
+    runs = pd.read_csv(tmp_path / "corner" / "data.csv")
+    assert runs["point"].nunique() == 11 and runs["exact"].all()
+    (cell,) = pd.read_csv(tmp_path / "corner" / "figures" / "corner.csv").to_dict("records")
+    assert 0.9 < cell["gain"] < 2 and cell["fastest"] in (cell["with"], cell["without"])
