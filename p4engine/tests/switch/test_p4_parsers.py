@@ -73,6 +73,29 @@ def test_varbit(tmp_path):
     assert send(s, bytes([5, 1, 2, 3, 4, 5, 6])) == [(5, bytes([5, 1, 2, 3, 4, 5, 6]))]
 
 
+def test_varbit_between_bytes(tmp_path):
+    """3 bits, then 5 and 8 for each unit, 136 and 8: 20 bytes with one unit, 19 with none."""
+    s = switch(
+        tmp_path,
+        headers="header v_t { bit<3> n; varbit<29> v; bit<136> wide; bit<8> end; }"
+        " struct headers_t { v_t v; v_t w; }",
+        parser="state start { bit<3> n = packet.lookahead<bit<3>>();"
+        " packet.extract(hdr.v, n == 7 ? 32w6 : (bit<32>) n * 8 + 5); transition accept; }",
+        apply="hdr.w = hdr.v; hdr.w.end = hdr.w.end + 1; hdr.w.wide = hdr.w.wide ^ 1;"
+        " if (standard.parser_error == error.HeaderTooShort) { standard.egress_spec = 5; }"
+        " if (standard.parser_error == error.ParserInvalidArgument) { standard.egress_spec = 4; }"
+        " if (standard.parser_error == error.PacketTooShort) { standard.egress_spec = 3; }",
+    )
+    wide = bytes(range(1, 18))
+    other = wide[:-1] + bytes([wide[-1] ^ 1])
+    for head in (bytes([0b00010101]), bytes([0b00110101, 0xCC]), bytes([0b01111111, 1, 2, 3])):
+        packet = head + wide + bytes([40])
+        assert send(s, packet + b"xy") == [(1, packet + head + other + bytes([41]) + b"xy")]
+    assert send(s, bytes([0b10000000]) + bytes(30)) == [(5, bytes([0b10000000]) + bytes(30))]
+    assert send(s, bytes([0b11100000]) + bytes(30)) == [(4, bytes([0b11100000]) + bytes(30))]
+    assert send(s, bytes([0b00100000]) + bytes(18)) == [(3, bytes([0b00100000]) + bytes(18))]
+
+
 def test_select_labels(tmp_path):
     s = switch(
         tmp_path,

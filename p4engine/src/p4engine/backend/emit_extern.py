@@ -31,7 +31,7 @@ class ExternEmitter:
         self._functions: dict[str, Callable[..., str | None]] = {
             "packet_in.extract": self._extract,
             "packet_in.lookahead": self._lookahead,
-            "packet_in.advance": self._advance,
+            "packet_in.advance": packets.advance,
             "packet_in.length": self._length,
             "packet_out.emit": self._emit,
             "verify": self._verify,
@@ -94,15 +94,6 @@ class ExternEmitter:
 
     def _lookahead(self, call: ast.MethodCall) -> str:
         return self.packets.lookahead(call.type)
-
-    def _advance(self, call: ast.MethodCall, bits: ast.Expr) -> None:
-        context = self.context
-        amount = context.temp_c("uint64_t", self.expressions.small(bits))
-        error = context.parser_error("ParserInvalidArgument")
-        context.out.append(f"if ({amount} % 8) {{ {error} }}")
-        error = context.too_short(f"{amount} / 8")
-        context.out.append(f"if ((uint64_t)(end - p) < {amount} / 8) {{ {error} }}")
-        context.out.append(f"p += {amount} / 8;")
 
     def _length(self, call: ast.MethodCall) -> str:
         return "P->base.length"

@@ -10,7 +10,7 @@ from p4engine.backend.c_text import norm
 from p4engine.backend.context import Context
 from p4engine.backend.emit_composite import CompositeEmitter, flat
 from p4engine.backend.emit_expr import ExpressionEmitter
-from p4engine.backend.emit_fields import FieldEmitter
+from p4engine.backend.emit_fields import FieldEmitter, Fields
 from p4engine.backend.emit_left import LeftEmitter, is_next
 from p4engine.backend.emit_numbers import NumberEmitter
 from p4engine.backend.reroll import reroll
@@ -104,7 +104,7 @@ class PacketEmitter:
         leaves = self.composites.leaves(name, type_)
         sizes = [t for _, t in leaves if not isinstance(t, Varbit)]
         fixed = sum(width_of(t) or 0 for t in sizes)
-        if fixed % 8 and not is_flexible(type_):
+        if fixed % 8 and len(sizes) == len(leaves) and not is_flexible(type_):
             raise context.fatal(
                 place, f"{type_} has {fixed} bits; only whole bytes can be extracted"
             )
@@ -128,7 +128,7 @@ class PacketEmitter:
         leaves = self.composites.leaves(name, type_)
         most = next(t.width for _, t in leaves if isinstance(t, Varbit))
         error = context.parser_error("ParserInvalidArgument")
-        context.out.append(f"if ({bits} % 8) {{ {error} }}")
+        context.out.append(f"if (({fixed} + {bits}) % 8) {{ {error} }}")
         error = context.too_short(f"({fixed} + {bits}) / 8")
         context.out.append(
             f"if ({bits} > (uint64_t)(end - p) * 8 || (uint64_t)(end - p) * 8 < {fixed} + {bits}) "
@@ -136,11 +136,13 @@ class PacketEmitter:
         )
         error = context.parser_error("HeaderTooShort")
         context.out.append(f"if ({bits} > {most}) {{ {error} }}")
+        if not _at_bytes(leaves):
+            self._read_bit_by_bit(leaves, bits)
+            context.out.append(f"p += ({fixed} + {bits}) / 8;")
+            return
         offset, base = 0, "p"
         for text, under in leaves:
             if isinstance(under, Varbit):
-                if offset % 8:
-                    raise context.fatal(place, f"the varbit field of {type_} must begin at a byte")
                 context.out.append(f"{text}.bits = (uint32_t){bits};")
                 context.out.append(f"memcpy({text}.data, {base} + {offset // 8}, {bits} / 8);")
                 base, offset = f"(p + {offset // 8} + {bits} / 8)", 0
@@ -148,6 +150,32 @@ class PacketEmitter:
             context.out.append(f"{text} = {self._load(base, offset, under)};")
             offset += width_of(under) or 0
         context.out.append(f"p += {fixed // 8} + {bits} / 8;")
+
+    def _read_bit_by_bit(self, leaves: Fields, bits: str) -> None:
+        """Fill a header whose varbit field, of so many bits, does not begin or end at a byte."""
+        at = self.context.temp_c("uint64_t", "0")
+        for text, under in leaves:
+            width = str(width_of(under) or 0)
+            if isinstance(under, Varbit):
+                width = bits
+                self.context.out.append(f"{text}.bits = (uint32_t){bits};")
+                self.context.out.append(f"p4_take_bits({text}.data, p, {at}, (uint32_t){bits});")
+            elif int(width) > 128:
+                load = f"{self.numbers.big(int(width))}_load(p, {at}, {width})"
+                self.context.out.append(f"{text} = {load};")
+            elif width != "0":
+                self.context.out.append(f"{text} = p4_load_wide(p, {at}, {width});")
+            self.context.out.append(f"{at} += {width};")
+
+    def advance(self, call: ast.MethodCall, bits: ast.Expr) -> None:
+        """packet.advance(bits)."""
+        context = self.context
+        amount = context.temp_c("uint64_t", self.expressions.small(bits))
+        error = context.parser_error("ParserInvalidArgument")
+        context.out.append(f"if ({amount} % 8) {{ {error} }}")
+        error = context.too_short(f"{amount} / 8")
+        context.out.append(f"if ((uint64_t)(end - p) < {amount} / 8) {{ {error} }}")
+        context.out.append(f"p += {amount} / 8;")
 
     def lookahead(self, type_: Type) -> str:
         """packet.lookahead<T>(); returns the C variable of the value."""
@@ -197,6 +225,8 @@ class PacketEmitter:
         """Refuse headers that do not end at a byte, as p4c does for BMv2."""
         leaves = [t for _, t in self.composites.leaves("", type_)]
         bits = sum(width_of(t) or 0 for t in leaves if not isinstance(t, Varbit))
+        if any(isinstance(t, Varbit) for t in leaves):
+            return  # its size in the packet decides
         if bits % 8 and not is_flexible(type_):
             raise self.context.fatal(
                 self.context.here or type_.decl.place,
@@ -213,6 +243,8 @@ class PacketEmitter:
             made.append(f"if (limit - out < {size}) return P4_OVERFLOW;")
             made += reroll(stores, self.context.depth + 1)
             made.append(f"out += {size};")
+        elif not _at_bytes(leaves):
+            made += self._bit_by_bit(leaves)
         else:
             run: list[tuple[str, Type]] = []
             for leaf in [*leaves, ("", Varbit(0))]:
@@ -231,3 +263,33 @@ class PacketEmitter:
                     made.append(f"memcpy(out, {leaf[0]}.data, {leaf[0]}.bits / 8);")
                     made.append(f"out += {leaf[0]}.bits / 8;")
         self.context.out.append(f"if ({text}.valid) {{ " + "\n".join(made) + " }")
+
+    def _bit_by_bit(self, leaves: Fields) -> list[str]:
+        """Statements that append a header whose varbit field does not begin or end at a byte."""
+        made = ["uint64_t at = 0;"]
+        fixed = sum(width_of(t) or 0 for _, t in leaves if not isinstance(t, Varbit))
+        parts = [f"{text}.bits" for text, t in leaves if isinstance(t, Varbit)]
+        total = " + ".join([str(fixed), *parts])
+        made.append(f"if (limit - out < (ptrdiff_t)(({total} + 7) / 8)) return P4_OVERFLOW;")
+        for text, under in leaves:
+            width = width_of(under) or 0
+            if isinstance(under, Varbit):
+                made.append(f"p4_put_bytes(out, &at, {text}.data, {text}.bits);")
+                continue
+            if width > 128:
+                made.append(f"{self.numbers.big(width)}_store(out, at, {width}, {text});")
+            else:
+                made.append(f"p4_put_bits(out, at, {width}, (p4_u128)({text}));")
+            made.append(f"at += {width};")
+        return [*made, "out += (at + 7) / 8;"]
+
+
+def _at_bytes(leaves: Fields) -> bool:
+    """True if a varbit field with whole bytes begins and ends where bytes do."""
+    before = 0
+    for _, under in leaves:
+        if isinstance(under, Varbit):
+            break
+        before += width_of(under) or 0
+    fixed = sum(width_of(t) or 0 for _, t in leaves if not isinstance(t, Varbit))
+    return before % 8 == 0 and fixed % 8 == 0

@@ -83,6 +83,16 @@ static inline void p4_put_bits(uint8_t *p, uint64_t offset, uint32_t width, p4_u
 }
 static inline void p4_put_bytes(uint8_t *p, uint64_t *at, const uint8_t *data, uint32_t bits) {
     for (uint32_t i = 0; i < bits / 8; i++, *at += 8) p4_put_bits(p, *at, 8, data[i]);
+    uint32_t rest = bits % 8;
+    if (!rest) return;
+    p4_put_bits(p, *at, rest, data[bits / 8] >> (8 - rest));
+    *at += rest;
+}
+static inline void p4_take_bits(uint8_t *to, const uint8_t *p, uint64_t at, uint32_t bits) {
+    for (uint32_t i = 0; i < bits; i += 8) {
+        uint32_t take = bits - i < 8 ? bits - i : 8;
+        to[i / 8] = (uint8_t)(p4_load_wide(p, at + i, take) << (8 - take));
+    }
 }
 static inline bool p4_varbit_equal(uint32_t a, const uint8_t *x, uint32_t b, const uint8_t *y) {
     return a == b && memcmp(x, y, (a + 7) / 8) == 0;

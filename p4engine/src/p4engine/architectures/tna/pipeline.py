@@ -17,6 +17,7 @@ from p4engine.architectures.tna.filters import FilterEmitter
 from p4engine.architectures.tna.math_units import MathEmitter
 from p4engine.architectures.tna.parsing import ParsingEmitter
 from p4engine.architectures.tna.requests import RequestEmitter
+from p4engine.architectures.tna.uses import Uses
 from p4engine.backend.emit_architecture import Functions, Parts
 from p4engine.backend.emit_fields import Fields
 from p4engine.frontend import ast
@@ -105,10 +106,14 @@ class PipelineEmitter:
             **self.parsing.functions,
             **RequestEmitter(parts).functions,
             "packet_in.extract": self._extract,
+            "packet_in.advance": self._advance,
         }
         # The extraction of the header in front of the packet that a parser begins with, if it does:
-        # (the call, the fields); then the header need not be made to be read.
+        # (the call, the fields); then the header need not be made to be read. The same of what is
+        # behind it, if the parser skips that.
         self._first: tuple[ast.CallInfo, dict[str, str]] | None = None
+        self._second: ast.CallInfo | None = None
+        self.uses = Uses(parts.context.checker)
         every = parts.context.instances.all_blocks
         # The hardware knows whether a type was set. A program sees that only where it does
         # something for the type 0.
@@ -176,15 +181,22 @@ class PipelineEmitter:
         if self._first is None or call is not self._first[0]:
             self.parts.packets.extract(call, header, bits)
             return
-        name = self.parts.left.left(header)
-        for text, type_ in self._fields(header.type, self._first[1]):
-            part = self.parts.composites.part(name, underlying(header.type), type_)
-            self.context.out.append(f"{part} = {text};")
+        name, type_ = self.parts.left.left(header), underlying(header.type)
+        for text, field in self._fields(header.type, self._first[1]):
+            if text != "0" and self._sees(type_, field):  # others are 0 already
+                part = self.parts.composites.part(name, type_, field)
+                self.context.out.append(f"{part} = {text};")
         self.context.out.append(f"{name}.valid = 1;")
+
+    def _advance(self, call: ast.MethodCall, bits: ast.Expr) -> None:
+        if call is not self._second:
+            self.parts.packets.advance(call, bits)
 
     def _begins_with(self, decl: ast.Parser, struct: str) -> ast.CallInfo | None:
         """The call by which the parser extracts the header in front of the packet, if that is the
-        first it does, and it does not begin again."""
+        first it does, and it does not begin again. `_second` becomes the call by which it skips
+        all port metadata behind it."""
+        self._second = None
         start = next(state for state in decl.states if state.name == "start")
         first = start.statements[0] if start.statements else None
         targets = [state.transition for state in decl.states]
@@ -202,11 +214,28 @@ class PipelineEmitter:
             return None
         header = call.arguments[0][1]
         same = header is not None and underlying(header.type) is self._struct(struct)
-        return call if same and header is not None and self._is_parameter(header) else None
+        if not same or header is None or not self._is_parameter(header):
+            return None
+        second = start.statements[1] if len(start.statements) > 1 else None
+        skip = second.call.call if isinstance(second, ast.CallStatement) else None
+        if isinstance(skip, ast.MethodCall) and skip.decl.name == "advance":
+            bits = skip.arguments[0][1]
+            self._second = skip if bits and bits.const == self.port_metadata_bits else None
+        return call
 
     @staticmethod
     def _is_parameter(e: ast.Expr) -> bool:
         return isinstance(e, ast.Name) and isinstance(e.decl, ast.Parameter)
+
+    def _sees(self, type_: Type, field: str) -> bool:
+        """Can the program, or a trace, see a field of an intrinsic struct?"""
+        assert isinstance(type_, Composite)
+        return bool(self.context.trace.headers) or self.uses.has(type_, field)
+
+    def _seen(self, base: str, struct: str, field: str) -> str | None:
+        """The C of a field of an intrinsic struct that the program can see."""
+        text = self._member(base, struct, field)
+        return text if text is not None and self._sees(self._struct(struct), field) else None
 
     def _prefix(self, struct: str, values: dict[str, str], more: int) -> tuple[str, int]:
         """(C statements, bytes) of the header in front of the packet, as a local array."""
@@ -240,43 +269,46 @@ class PipelineEmitter:
         behind = self.port_metadata_bits // 8 if name == "ip" else 0
         first = self._begins_with(decl, front)
         self._first = (first, fields) if first is not None else None
-        if first is None:
-            prefix, size = self._prefix(front, fields, behind)
+        gress, source = ("ingress", "ingress_time") if name == "ip" else ("egress", "egress_time")
+        struct = f"{gress}_intrinsic_metadata_from_parser_t"
+        at_once = first is not None and (name == "ep" or self._second is not None)
+        lines = [f"memset(&{base}, 0, sizeof {base});\n(void)I;"]
+        if at_once and name == "ip":
+            lines.append("const uint8_t *p = P->base.data, *end = p + P->base.length;")
+        elif at_once:
+            lines.append(f"const uint8_t *p = {STD}next[0].data, *end = p + {STD}next[0].length;")
+            lines.append(f"{STD}piece = 1;")
         else:
-            prefix, size = f"uint8_t prefix[{behind or 1}];", behind
-        if name == "ip":
-            struct, source = "ingress_intrinsic_metadata_from_parser_t", f"{STD}ingress_time"
-            prefix += f"\n{self._port_metadata(size - behind)}"
-            prefix += f"\n{STD}next[0] = (p4_piece){{P->base.data, P->base.length}};"
-            prefix += f"\n{STD}pieces = 1;"
-        else:
-            struct, source = "egress_intrinsic_metadata_from_parser_t", f"{STD}egress_time"
-        lines = [
-            f"memset(&{base}, 0, sizeof {base});",
-            prefix,
-            f"const uint8_t *p = prefix, *end = prefix + {size};\n(void)I;",
-        ]
+            size = behind
+            prefix = f"uint8_t prefix[{behind or 1}];"
+            if first is None:
+                prefix, size = self._prefix(front, fields, behind)
+            lines += [prefix, f"const uint8_t *p = prefix, *end = prefix + {size};"]
+            if name == "ip":
+                lines.append(self._port_metadata(size - behind))
+                lines.append(f"{STD}next[0] = (p4_piece){{P->base.data, P->base.length}};")
+                lines.append(f"{STD}pieces = 1;")
         if self.context.trace.headers:  # a trace shows where headers are, so all is one piece
             lines.append("tna_rest(&P->base, &p, &end);\nconst uint8_t *const first = p;")
         port = self._member(f"{base}.", "ingress_intrinsic_metadata_for_tm_t", "ucast_egress_port")
         if name == "ip" and port is not None:
             lines.append(f"{port} = TNA_NO_PORT;")
-        gress = "ingress" if name == "ip" else "egress"
         for field in self.not_set:
             text = self._member(f"{base}.", f"{gress}_intrinsic_metadata_for_deparser_t", field)
             if text is not None:
                 lines.append(f"{text} = {NOT_SET};")
-        stamp = self._member(f"{base}.", struct, "global_tstamp")
-        errors = self._member(f"{base}.", struct, "parser_err")
+        stamp = self._seen(f"{base}.", struct, "global_tstamp")
+        errors = self._seen(f"{base}.", struct, "parser_err")
         stage = self._stage(name, number)
         lines += [stage, "goto accepted;\nreject:;"]
         if not self.sees_errors:
             lines.append(f"{STD}rejected = 1;")
         lines += ["accepted:;", *self.parsing.at_end()]
-        lines.append(f"tna_payload(&P->base, p, end, prefix, {size});")
+        local = "NULL, 0" if at_once else f"prefix, {size}"
+        lines.append(f"tna_payload(&P->base, p, end, {local});")
         # The parser may assign its out parameters; what the hardware fills in comes last.
         if stamp is not None:
-            lines.append(f"{stamp} = {source};")
+            lines.append(f"{stamp} = {STD}{source};")
         if errors is not None:
             lines.append(f"{errors} = {STD}parser_error;")
         head = f"static inline void run_{_named(name, number)}"
@@ -308,12 +340,13 @@ class PipelineEmitter:
         if name == "ig":
             struct = "ingress_intrinsic_metadata_for_tm_t"
             for field, place in FOR_TM.items():
-                text = self._member(base, struct, field)
+                must = field == "ucast_egress_port"  # 0 is a port
+                text = (self._member if must else self._seen)(base, struct, field)
                 if text is not None:
                     lines.append(f"{STD}{place} = {text};")
         struct = f"{'in' if name == 'ig' else 'e'}gress_intrinsic_metadata_for_deparser_t"
         for field, place in FOR_DEPARSER.items():
-            text = self._member(base, struct, field)
+            text = self._seen(base, struct, field)
             if text is not None:
                 lines.append(f"{STD}{place} = {text};")
         stage = self._stage(name, number, "\n".join(lines))

@@ -4,18 +4,18 @@
 
 #include "p4gen.h"
 
-int tna_join(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size); /* the pieces left; see tna_more */
-
 /* For a parser at `*p` with fewer than `size` bytes before `*end`: moves on to the next piece of the packet, or joins
  * the pieces where what is read lies in two. Returns 0 if there are not that many bytes. */
-static inline int tna_more(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size) {
-    p4_std *std = &packet->std;
-    while (*p == *end && std->piece < std->pieces) {
-        *p = std->next[std->piece].data;
-        *end = *p + std->next[std->piece++].length;
-    }
-    if (__builtin_expect((uint64_t)(*end - *p) >= size, 1)) return 1;
-    return tna_join(packet, p, end, size);
+int tna_next(p4_packet *packet, const uint8_t **p, const uint8_t **end, uint64_t size);
+
+/* The same, for a parser whose `p` and `end` can stay in registers. */
+static inline __attribute__((always_inline)) int tna_more(p4_packet *packet, const uint8_t **p, const uint8_t **end,
+                                                          uint64_t size) {
+    const uint8_t *at = *p, *to = *end;
+    int good = tna_next(packet, &at, &to, size);
+    *p = at;
+    *end = to;
+    return good;
 }
 
 /* All that is left becomes one piece. */
@@ -29,12 +29,22 @@ static inline void tna_rest(p4_packet *packet, const uint8_t **p, const uint8_t 
  * the header in front of the packet, which is on the parser's stack, is joined with the rest. */
 static inline void tna_payload(p4_packet *packet, const uint8_t *p, const uint8_t *end, const uint8_t *prefix,
                                uint32_t size) {
-    if (p >= prefix && p < prefix + size)
+    if (size && p >= prefix && p < prefix + size)
         tna_rest(packet, &p, &end);
-    else
+    else if (p == end && packet->std.piece < packet->std.pieces)
         tna_more(packet, &p, &end, 0);
     packet->payload = p;
     packet->payload_length = (uint32_t)(end - p);
+}
+
+/* The payload of most packets is short: it is copied in place, in pieces of which the last one may overlap. */
+static inline void tna_copy(uint8_t *to, const uint8_t *from, uint32_t n) {
+    if (n < 32 || n > 512) {
+        memcpy(to, from, n);
+        return;
+    }
+    for (uint32_t i = 0; i + 32 < n; i += 32) memcpy(to + i, from + i, 32);
+    memcpy(to + n - 32, from + n - 32, 32);
 }
 
 static inline uint32_t tna_append_payload(p4_packet *packet, uint8_t *out, uint32_t length, uint32_t capacity) {
@@ -43,7 +53,7 @@ static inline uint32_t tna_append_payload(p4_packet *packet, uint8_t *out, uint3
     uint32_t tail = packet->std.piece < packet->std.pieces ? next->length : 0;
     uint64_t total = (uint64_t)length + packet->payload_length + tail;
     if (total > capacity) return total < P4_OVERFLOW ? (uint32_t)total : P4_OVERFLOW;
-    if (packet->payload_length) memcpy(out + length, packet->payload, packet->payload_length);
+    if (packet->payload_length) tna_copy(out + length, packet->payload, packet->payload_length);
     if (tail) memcpy(out + length + packet->payload_length, next->data, tail);
     return (uint32_t)total;
 }
