@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from p4engine.architectures.tna.declarations import (
     BLOCKS,
     PARSER_ERRORS,
+    add_logs,
     add_port_metadata,
     check_actions,
     check_architecture,
@@ -149,6 +150,7 @@ class Tna(Architecture):
 
     def add(self, instances: Any) -> None:
         check_actions(instances)
+        add_logs(instances)
         add_port_metadata(instances, self.port_metadata_bits)
 
     def digest(self, call: ast.ExternCall) -> ast.Expr | None:

@@ -16,7 +16,13 @@ from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.diagnostics import Place
 from p4engine.middle.instantiate import BlockInstance, ExternInstance, Member
 
-ACCESSES = ("read", "write", "execute", "clear")  # methods of registers and of their actions
+ACCESSES = (
+    "read",
+    "write",
+    "execute",
+    "execute_log",
+    "clear",
+)  # methods of registers and of their actions
 GRESSES = {"i": ("ip", "ig", "id"), "e": ("ep", "eg", "ed")}
 
 

@@ -42,6 +42,7 @@ class ArrayEmitter:
         for results in ("", "2", "3", "4"):
             self.functions |= {
                 f"RegisterAction{results}.execute": self._execute,
+                f"RegisterAction{results}.execute_log": self._execute_log,
                 f"RegisterAction{results}.predicate": self._predicate,
                 f"DirectRegisterAction{results}.execute": self._execute_direct,
                 f"DirectRegisterAction{results}.predicate": self._predicate,
@@ -140,6 +141,21 @@ class ArrayEmitter:
             raise self.context.fatal(call.place, "execute needs an index")
         at = self.index(index)
         self.accesses.check(register, call.place)
+        return self._run(call, action, register, *self.cell(register, at), more)
+
+    def _execute_log(self, call: ast.MethodCall, *more: ast.Expr) -> str | None:
+        """The same at an index that is one more each time; behind the last element comes the
+        first."""
+        action = self.context.extern(call)
+        register = action.arguments["reg"]
+        assert isinstance(register, ExternInstance)
+        following = register.arguments["next"]
+        assert isinstance(following, ExternInstance)
+        self.accesses.check(register, call.place)
+        own, _ = self.cell(following, "0")
+        size = register.size // self.pipes
+        at = self.context.temp_c("uint64_t", f"{own} < {size} ? {own} : 0")
+        self.context.out.append(f"{own} = (uint32_t)({at} + 1);")
         return self._run(call, action, register, *self.cell(register, at), more)
 
     def _run(

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from p4engine.frontend import ast
 from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.checker.checker import Checker
-from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.diagnostics import Diagnostics, Place
 from p4engine.frontend.types import Bits, BlockType, Composite, ExternType, Type
 from p4engine.middle.instantiate import ExternInstance, Instances, Value
 
@@ -122,14 +122,37 @@ def _report(node: ast.Node, undone: Collection[str], diagnostics: Diagnostics) -
 def add_port_metadata(instances: Instances, bits: int) -> None:
     """Where the program unpacks port metadata, the control plane has them as a register."""
     found = [b for b in instances.blocks.values() if calls(b.decl, "port_metadata_unpack")]
+    if found:
+        add_register(instances, PORT_METADATA, bits, PORTS, found[0].decl.place)
+
+
+def add_register(
+    instances: Instances, name: str, bits: int, size: int, place: Place
+) -> ExternInstance | None:
+    """Make a register of numbers that the program does not have; None: tna.p4 declares none."""
     decl = instances.checker.globals.find("Register")
-    if not found or not isinstance(decl, ast.ExternObject):
-        return
+    if not isinstance(decl, ast.ExternObject):
+        return None
     known = instances.externs.setdefault("register", [])
-    type_ = ExternType(decl, (Bits(bits), Bits(9)))
-    size: dict[str, Value] = {"size": PORTS}
-    made = ExternInstance("register", PORT_METADATA, type_, size, len(known), found[0].decl.place)
+    given: dict[str, Value] = {"size": size}
+    type_ = ExternType(decl, (Bits(bits), Bits(32)))
+    made = ExternInstance("register", name, type_, given, len(known), place)
     known.append(made)
+    return made
+
+
+def add_logs(instances: Instances) -> None:
+    """Where the program executes at an index that goes on by itself (execute_log), each register
+    of an action has another one for that index, `NAME.next`."""
+    if not any(calls(block.decl, "execute_log") for block in instances.all_blocks):
+        return
+    for action in instances.externs.get("RegisterAction", []):
+        register = action.arguments["reg"]
+        assert isinstance(register, ExternInstance)
+        if "next" not in register.arguments:
+            pipes = pipes_of(instances.checker)
+            made = add_register(instances, f"{register.name}.next", 32, pipes, register.place)
+            register.arguments["next"] = made
 
 
 def check_actions(instances: Instances) -> None:

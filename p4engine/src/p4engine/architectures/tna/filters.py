@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from p4engine.architectures.tna.arrays import ArrayEmitter
+from p4engine.architectures.tna.declarations import add_register
 from p4engine.backend.c_text import mask
 from p4engine.backend.emit_architecture import Parts
 from p4engine.frontend import ast
-from p4engine.frontend.types import Bits, ExternType, Type, underlying, width_of
+from p4engine.frontend.types import Bits, Type, underlying, width_of
 from p4engine.middle.instantiate import ExternInstance, Instances
 
 # Registers with their widths. Times are in ns; the value is in units of 2^-32.
@@ -27,21 +28,9 @@ PROBABILITY = 1_000_000  # of `probability`: always
 
 def add_registers(made: ExternInstance, instances: Instances, pipes: int) -> None:
     """Make the registers of a filter."""
-    decl = instances.checker.globals.find("Register")
-    assert isinstance(decl, ast.ExternObject)
-    known = instances.externs.setdefault("register", [])
     for name, width in {**VALUE, **SETTINGS[made.type.decl.name]}.items():
-        type_ = ExternType(decl, (Bits(width), Bits(32)))
-        register = ExternInstance(
-            "register",
-            f"{made.name}.{name}",
-            type_,
-            {"size": made.size * pipes},
-            len(known),
-            made.place,
-        )
-        known.append(register)
-        made.arguments[name] = register
+        own = f"{made.name}.{name}"
+        made.arguments[name] = add_register(instances, own, width, made.size * pipes, made.place)
 
 
 class FilterEmitter:
