@@ -11,7 +11,7 @@ from p4engine.backend.emit_architecture import Functions
 from p4engine.backend.emit_expr import ExpressionEmitter, has_effect
 from p4engine.backend.emit_packet import PacketEmitter
 from p4engine.frontend import ast
-from p4engine.frontend.types import substitute
+from p4engine.frontend.types import VOID, substitute
 
 
 class ExternEmitter:
@@ -82,6 +82,8 @@ class ExternEmitter:
         if value is not None or parameter.direction != "out":
             return value
         type_ = substitute(parameter.type, call.bindings)
+        if type_ == VOID:  # a result that the instance does not have
+            return None
         name = self.context.temp(type_, zero(type_))
         return self.context.variable(call.place, "_", type_, name)
 

@@ -130,7 +130,7 @@ class ArrayEmitter:
         self.context.out.append(f"{loop} {{ {' '.join(made)} }}")
 
     def _execute(
-        self, call: ast.MethodCall, index: ast.Expr | None = None, *more: ast.Expr
+        self, call: ast.MethodCall, index: ast.Expr | None = None, *more: ast.Expr | None
     ) -> str | None:
         """One read-modify-write. Beyond the register's end nothing is changed, and the action sees
         0."""
@@ -143,7 +143,7 @@ class ArrayEmitter:
         self.accesses.check(register, call.place)
         return self._run(call, action, register, *self.cell(register, at), more)
 
-    def _execute_log(self, call: ast.MethodCall, *more: ast.Expr) -> str | None:
+    def _execute_log(self, call: ast.MethodCall, *more: ast.Expr | None) -> str | None:
         """The same at an index that is one more each time; behind the last element comes the
         first."""
         action = self.context.extern(call)
@@ -165,11 +165,11 @@ class ArrayEmitter:
         register: ExternInstance,
         cell: str,
         inside: str,
-        more: Sequence[ast.Expr] = (),
+        given: Sequence[ast.Expr | None] = (),
     ) -> str | None:
-        """The action on the element that is the C lvalue `cell`, if `inside`; `more` are where its
+        """The action on the element that is the C lvalue `cell`, if `inside`; `given` are where its
         results go that stand behind the one returned."""
-        context = self.context
+        context, more = self.context, [each for each in given if each is not None]
         apply = action.bodies["apply"]
         value = self._load(register, cell, inside)
         result = None if call.type == VOID else context.temp(call.type, zero(call.type))
@@ -250,7 +250,7 @@ class ArrayEmitter:
             )
         return f"(*p4_direct_number(&I->tables[{applied.table}], {applied.entry}))"
 
-    def _execute_direct(self, call: ast.MethodCall, *more: ast.Expr) -> str | None:
+    def _execute_direct(self, call: ast.MethodCall, *more: ast.Expr | None) -> str | None:
         action = self.context.extern(call)
         register = action.arguments["reg"]
         assert isinstance(register, ExternInstance)
