@@ -502,9 +502,12 @@ extern RegisterAction<T, H, U> {
     U push(@optional out U rv2, @optional out U rv3, @optional out U rv4);
     U pop(@optional out U rv2, @optional out U rv3, @optional out U rv4);
     void sweep(@optional in U busy);
-    abstract void apply(inout T value, @optional out U rv1, @optional out U rv2, @optional out U rv3, @optional out U rv4);
-    @optional abstract void overflow(@optional inout T value, @optional out U rv1, @optional out U rv2, @optional out U rv3, @optional out U rv4);
-    @optional abstract void underflow(@optional inout T value, @optional out U rv1, @optional out U rv2, @optional out U rv3, @optional out U rv4);
+    abstract void apply(inout T value, @optional out U rv1, @optional out U rv2,
+                        @optional out U rv3, @optional out U rv4);
+    @optional abstract void overflow(@optional inout T value, @optional out U rv1, @optional out U rv2,
+                        @optional out U rv3, @optional out U rv4);
+    @optional abstract void underflow(@optional inout T value, @optional out U rv1, @optional out U rv2,
+                        @optional out U rv3, @optional out U rv4);
     U address(@optional bit<1> subword);
     U predicate(@optional in bool cmp0, @optional in bool cmp1, @optional in bool cmp2,
                 @optional in bool cmp3);
@@ -517,7 +520,8 @@ extern RegisterAction<T, H, U> {
 extern DirectRegisterAction<T, U> {
     DirectRegisterAction(DirectRegister<T> reg);
     U execute(@optional out U rv2, @optional out U rv3, @optional out U rv4);
-    abstract void apply(inout T value, @optional out U rv1, @optional out U rv2, @optional out U rv3, @optional out U rv4);
+    abstract void apply(inout T value, @optional out U rv1, @optional out U rv2,
+                        @optional out U rv3, @optional out U rv4);
     U address(@optional bit<1> subword);
     U predicate(@optional in bool cmp0, @optional in bool cmp1, @optional in bool cmp2,
                 @optional in bool cmp3);
@@ -642,6 +646,27 @@ extern DirectRegisterAction<T, U> {
 }
 #endif
 
+#if TOFINO == 2
+/* Only declared. */
+extern LearnAction<T, H, D, U> {
+    LearnAction(Register<T, H> reg);
+    U execute(in H index, @optional out U rv2, @optional out U rv3, @optional out U rv4);
+    abstract void apply(inout T value, in D digest, in bool learn, @optional out U rv1,
+                        @optional out U rv2, @optional out U rv3, @optional out U rv4);
+}
+
+extern MinMaxAction<T, H, U> {
+    MinMaxAction(Register<T, _> reg);
+    U execute(@optional in H index, @optional out U rv2, @optional out U rv3, @optional out U rv4);
+    abstract void apply(inout bit<128> value, @optional out U rv1, @optional out U rv2,
+                        @optional out U rv3, @optional out U rv4);
+    bit<8> min8(in bit<128> val, in bit<16> mask, @optional out bit<4> index, @optional in int<8> postmod);
+    bit<8> max8(in bit<128> val, in bit<16> mask, @optional out bit<4> index, @optional in int<8> postmod);
+    bit<16> min16(in bit<128> val, in bit<8> mask, @optional out bit<3> index, @optional in int<8> postmod);
+    bit<16> max16(in bit<128> val, in bit<8> mask, @optional out bit<3> index, @optional in int<8> postmod);
+}
+#endif
+
 /* ---- implementations of tables ---- */
 
 extern ActionProfile {
@@ -734,5 +759,58 @@ package Switch<IH0, IM0, EH0, EM0, IH1, IM1, EH1, EM1, IH2, IM2, EH2, EM2, IH3, 
     @optional Pipeline<IH1, IM1, EH1, EM1> pipe1,
     @optional Pipeline<IH2, IM2, EH2, EM2> pipe2,
     @optional Pipeline<IH3, IM3, EH3, EM3> pipe3);
+
+#if TOFINO == 1
+/* Parsers of their own for groups of ports: only declared. */
+package IngressParsers<H, M>(
+    IngressParserT<H, M> prsr0,
+    @optional IngressParserT<H, M> prsr1,
+    @optional IngressParserT<H, M> prsr2,
+    @optional IngressParserT<H, M> prsr3,
+    @optional IngressParserT<H, M> prsr4,
+    @optional IngressParserT<H, M> prsr5,
+    @optional IngressParserT<H, M> prsr6,
+    @optional IngressParserT<H, M> prsr7,
+    @optional IngressParserT<H, M> prsr8,
+    @optional IngressParserT<H, M> prsr9,
+    @optional IngressParserT<H, M> prsr10,
+    @optional IngressParserT<H, M> prsr11,
+    @optional IngressParserT<H, M> prsr12,
+    @optional IngressParserT<H, M> prsr13,
+    @optional IngressParserT<H, M> prsr14,
+    @optional IngressParserT<H, M> prsr15,
+    @optional IngressParserT<H, M> prsr16,
+    @optional IngressParserT<H, M> prsr17);
+
+package EgressParsers<H, M>(
+    EgressParserT<H, M> prsr0,
+    @optional EgressParserT<H, M> prsr1,
+    @optional EgressParserT<H, M> prsr2,
+    @optional EgressParserT<H, M> prsr3,
+    @optional EgressParserT<H, M> prsr4,
+    @optional EgressParserT<H, M> prsr5,
+    @optional EgressParserT<H, M> prsr6,
+    @optional EgressParserT<H, M> prsr7,
+    @optional EgressParserT<H, M> prsr8,
+    @optional EgressParserT<H, M> prsr9,
+    @optional EgressParserT<H, M> prsr10,
+    @optional EgressParserT<H, M> prsr11,
+    @optional EgressParserT<H, M> prsr12,
+    @optional EgressParserT<H, M> prsr13,
+    @optional EgressParserT<H, M> prsr14,
+    @optional EgressParserT<H, M> prsr15,
+    @optional EgressParserT<H, M> prsr16,
+    @optional EgressParserT<H, M> prsr17);
+
+package MultiParserPipeline<IH, IM, EH, EM>(
+    IngressParsers<IH, IM> ig_prsr, IngressT<IH, IM> ingress, IngressDeparserT<IH, IM> ingress_deparser,
+    EgressParsers<EH, EM> eg_prsr, EgressT<EH, EM> egress, EgressDeparserT<EH, EM> egress_deparser);
+
+package MultiParserSwitch<IH0, IM0, EH0, EM0, IH1, IM1, EH1, EM1, IH2, IM2, EH2, EM2, IH3, IM3, EH3, EM3>(
+    MultiParserPipeline<IH0, IM0, EH0, EM0> pipe0,
+    @optional MultiParserPipeline<IH1, IM1, EH1, EM1> pipe1,
+    @optional MultiParserPipeline<IH2, IM2, EH2, EM2> pipe2,
+    @optional MultiParserPipeline<IH3, IM3, EH3, EM3> pipe3);
+#endif
 
 #endif
