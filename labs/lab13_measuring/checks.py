@@ -109,14 +109,11 @@ class Measured:
 
 
 @functools.lru_cache(maxsize=64)
-def driven(experiment: str, answers: str, setting: Setting) -> str:
-    """The driver's reading of an experiment file, as JSON. Raises NotJudged."""
-    request = {"experiment": experiment, "answers": answers, "setting": setting.as_data()}
+def driven(request: str) -> str:
+    """The driver's answer to a request, as JSON. Raises NotJudged."""
     command = module_command(DRIVER, os.getpid())
     folder = Path(testbed.__file__).resolve().parents[1]
-    done = subprocess.run(
-        command, input=json.dumps(request), capture_output=True, text=True, cwd=folder
-    )
+    done = subprocess.run(command, input=request, capture_output=True, text=True, cwd=folder)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         return json.dumps({"problem": f"the experiment cannot be run: {lines[-1]}"})
@@ -125,12 +122,21 @@ def driven(experiment: str, answers: str, setting: Setting) -> str:
     return done.stdout
 
 
-def _made(t: Bench, experiment: str, answers: str) -> Measured:
-    made = json.loads(driven(experiment, answers, draw(t.student)))
+def _made(t: Bench, experiment: str, answers: str | None = None) -> Measured:
+    """An experiment, run, and its answers: two requests, so that other answers do not run it
+    again."""
+    request = {"experiment": experiment, "setting": draw(t.student).as_data()}
+    made = json.loads(driven(json.dumps(request)))
     if "problem" in made:
         text = "experiment.yaml cannot be run"
         raise Failure(text, details=made["problem"].splitlines(), case=text)
-    return Measured(made)
+    read: dict[str, Any] = {"answers": None, "mistake": ""}
+    if answers is not None:
+        read = json.loads(driven(json.dumps({"answers": answers})))
+        if "problem" in read:
+            text = "answers.yaml cannot be read"
+            raise Failure(text, details=read["problem"].splitlines(), case=text)
+    return Measured(made | read)
 
 
 def handed_in(t: Bench) -> Measured:
@@ -278,7 +284,7 @@ def holds(t: Bench) -> None:
     answers = Answers(made)
     size, seed = t.random.choice(setting.aggregators[:2]), t.random.randrange(10**6, 10**9)
     text = setting.experiment(seed, MIN_REPETITIONS, (size,), SYSTEMS)
-    hidden = _made(t, text, "")
+    hidden = _made(t, text)
     for each in setting.aggregators:
         for system in SYSTEMS:
             if system == BASELINE:
