@@ -53,7 +53,11 @@ def passes(case: Case, program: str | None) -> tuple[list[Pass], Report]:
 
 
 @pytest.mark.parametrize(
-    ("case", "program"), EACH, ids=[f"{p or c.system}: {c.title()}" for c, p in EACH]
+    ("case", "program"),
+    [
+        pytest.param(c, p, id=f"{p or c.system}: {c.title()}", marks=pytest.mark.slow if n else ())
+        for n, (c, p) in enumerate(EACH)
+    ],
 )
 def test_packets_make_the_accesses_that_the_analysis_finds(case, program):
     made, report = passes(case, program)

@@ -62,13 +62,13 @@ def test_a_gradient_keeps_what_it_says(switch):
 OPTIONS = [IPOption_Router_Alert(), IPOption_RR(length=11, pointer=4)]
 
 
-@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: type(option).__name__)
-@pytest.mark.parametrize("system", ["ps", "esa", "switchml"])
-def test_a_packet_with_options_has_a_checksum_that_is_right(option, system):
+@pytest.mark.parametrize("number, system", [(0, "esa"), (1, "switchml")])
+def test_a_packet_with_options_has_a_checksum_that_is_right(number, system):
+    option = OPTIONS[number]
     one = OneSwitch(system=system)
     checksums = set()
-    for number in range(300):  # so that some checksums overflow
-        packet = frame(ICMP() / Raw(b"ping"), options=[option], id=(number * 219) & 0xFFFF, ttl=9)
+    for place in range(300):  # so that some checksums overflow
+        packet = frame(ICMP() / Raw(b"ping"), options=[option], id=(place * 219) & 0xFFFF, ttl=9)
         ((port, sent),) = through(one, packet)
         assert (port, sent[IP].ttl, sent[IP].ihl > 5) == (6, 8, True)
         check_ip_checksum(sent)

@@ -75,14 +75,14 @@ def test_lossless_histories_of_slots_with_one_set(network):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("system, network", ALL)
 def test_many_histories(system, network):
-    survive(system, network, range(1, 27))
+    survive(system, network, range(1, 9))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("system, network", ALL)
 def test_many_lossless_histories_need_no_timers(system, network):
-    survive_without_timers(system, network, range(1, 14))
+    survive_without_timers(system, network, range(1, 6))
 
 
 def test_a_failing_history_is_shrunk_and_told(monkeypatch, tmp_path):

@@ -59,7 +59,7 @@ jobs:
             "name: atp, release: on_completion, gap: 0",
             "name: atp, window_rule: in_flight",
         ],
-        3,
+        1,
     ),
 )
 def test_no_lossless_run_is_below_its_bound(system, slow, tmp_path):

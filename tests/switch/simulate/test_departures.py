@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.departures import adds_up, frames
 from tests.support.experiments import experiment
+from tests.support.matrix import pairwise
 from tests.support.virtual import run_virtual
 
 JOBS = """
@@ -80,9 +81,7 @@ LINKS = ["", ", loss: 1 %", ", loss: 1 %, duplicate: 1 %, reorder: 1 %, reorder_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("links", LINKS)
-@pytest.mark.parametrize("topology", [STAR, RACKS])
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system, topology, links", pairwise(SYSTEMS, [STAR, RACKS], LINKS))
 def test_causes_add_up(system, topology, links):
     if topology == STAR and "servers: 2" in system:
         topology = STAR.replace("9", "11")

@@ -8,7 +8,7 @@ from testbed.algorithms.registry import USE_OF
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup.call_times import call_time
-from tests.support.matrix import first_of
+from tests.support.matrix import first_of, pairwise
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
 
@@ -36,7 +36,7 @@ def experiment(path, system, ranks, size, kind="all_reduce", loss="0", topology=
     return load_text(EXPERIMENT % {**parts, "iterations": iterations})
 
 
-@pytest.mark.parametrize("ranks", first_of([8, 5, 2, 3, 4, 6, 7, 12, 16, 24, 32, 33, 48, 64], 2))
+@pytest.mark.parametrize("ranks", first_of([8, 5, 2, 3, 4, 7, 12, 16, 33], 2))
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_an_all_reduce_is_within_5_percent_of_its_bound(system, ranks, tmp_path):
     """256 KiB for each rank, at least 2 MiB: steps are little beside bytes. Many senders to one
@@ -59,9 +59,15 @@ def allowed_ns(system, ranks, bound):
     return (1.15 if (system, ranks) == ("double_tree", 3) else 1.05) * bound.model_ns + 3000
 
 
-@pytest.mark.parametrize("ranks", first_of([7, 2, 3, 8, 16, 33], 1))
-@pytest.mark.parametrize("kind", USE_OF)
-@pytest.mark.parametrize("system", SYSTEMS)
+def cases(kinds, ranks, others):
+    """All systems and kinds of calls with so many ranks, and pairs of them with others."""
+    return [
+        *((system, kind, ranks) for system in SYSTEMS for kind in kinds),
+        *first_of(pairwise(SYSTEMS, kinds, others), 0),
+    ]
+
+
+@pytest.mark.parametrize("system, kind, ranks", cases([*USE_OF], 7, [2, 3, 8, 16, 33]))
 def test_every_call_carries_what_is_needed_and_no_more(system, kind, ranks, tmp_path):
     own = 1 if kind == "all_gather" else ranks
     spec = experiment(tmp_path, system, ranks, 0 if kind == "barrier" else own * 100_000, kind)
@@ -78,9 +84,10 @@ def test_every_call_carries_what_is_needed_and_no_more(system, kind, ranks, tmp_
     assert job["gradient_packets"] == ways * (ranks - 1) * packets
 
 
-@pytest.mark.parametrize("ranks", first_of([5, 2, 8, 13, 32], 1))
-@pytest.mark.parametrize("kind", [kind for kind in USE_OF if kind != "barrier"])
-@pytest.mark.parametrize("system", SYSTEMS)
+WITH_VALUES = [kind for kind in USE_OF if kind != "barrier"]
+
+
+@pytest.mark.parametrize("system, kind, ranks", cases(WITH_VALUES, 5, [2, 8, 13, 32]))
 def test_calls_are_exact_under_losses(system, kind, ranks, tmp_path):
     spec = experiment(tmp_path, system, ranks, 30_000, kind, loss="2 %", iterations=4)
     (job,) = run_virtual(spec)["jobs"]

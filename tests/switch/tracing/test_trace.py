@@ -12,6 +12,7 @@ from testbed.config.pcapng import INBOUND, packets
 from testbed.experiment import load_text
 from testbed.results import find, read
 from testbed.tracing.packets import packet_in
+from tests.support.matrix import first_of
 
 JOBS = """
 jobs:
@@ -144,13 +145,16 @@ def test_the_slowest_are_those_of_the_captures(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "system, topology, links",
-    [
-        ("{name: atp}", RACKS, ", loss: 1 %"),
-        ("{name: esa, window: 64}", STAR, ", loss: 2 %, duplicate: 1 %"),
-        ("{name: grid}", RACKS, ", loss: 1 %"),
-        ("{name: ps}", STAR, ", loss: 1 %"),
-        ("{name: switchml}", RACKS, ", loss: 1 %"),
-    ],
+    first_of(
+        [
+            ("{name: switchml}", RACKS, ", loss: 1 %"),
+            ("{name: esa, window: 64}", STAR, ", loss: 2 %, duplicate: 1 %"),
+            ("{name: atp}", RACKS, ", loss: 1 %"),
+            ("{name: grid}", RACKS, ", loss: 1 %"),
+            ("{name: ps}", STAR, ", loss: 1 %"),
+        ],
+        2,
+    ),
 )
 def test_of_every_system_the_late_path_adds_up(system, topology, links, tmp_path, capsys):
     folder = made(tmp_path, system, topology, links)
@@ -166,7 +170,9 @@ def test_of_every_system_the_late_path_adds_up(system, topology, links, tmp_path
     assert any(step["end"] for trace in found for step in trace["steps"])
 
 
-@pytest.mark.parametrize("system", ["ring", "halving_doubling", "double_tree", "colocated_ps"])
+@pytest.mark.parametrize(
+    "system", first_of(["double_tree", "ring", "halving_doubling", "colocated_ps"], 1)
+)
 def test_where_hosts_add_up_the_late_path_adds_up_as_well(system, tmp_path, capsys):
     """From the first partial sum of a fragment to the whole sum at its last worker."""
     folder = made(tmp_path, f"{{name: {system}}}", STAR, ", loss: 1 %", pcap=True)
