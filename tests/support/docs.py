@@ -161,7 +161,7 @@ _CLASS_SCOPE = Elsewhere(
 )
 _LAB_MUTANTS = Elsewhere("tests/unit/labs/test_lab_mutants.py::test_a_campaign_goes_on")
 _CHAOS = Elsewhere("tests/network/emulate/test_chaos.py::test_an_event_breaks_no_invariant")
-_BENCH = Elsewhere("tests/network/alone/test_bench.py::test_runs")
+_BENCH = Elsewhere("tests/network/bench/test_bench.py::test_runs")
 _BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
 
 # The first pattern that fits the whole command counts.

@@ -3,24 +3,22 @@
 One job without losses and computation, with more than twenty windows of fragments. No run may beat
 the bound. On a machine that does other things too, hosts stand still at times and a run takes
 longer; so the best of a few must come within a tenth of the bound. Virtual time, which nothing
-disturbs, has the same test (tests/switch/simulate/test_bounds.py)."""
+disturbs, has the same test of all systems (tests/switch/simulate/test_bounds.py)."""
 
 from __future__ import annotations
 
 import pytest
 
 from testbed.analysis.data.run_summary import summary
-from tests.support.bounds import SYSTEMS, WINDOW, text_of
+from tests.support.bounds import WINDOW, text_of
+from tests.support.matrix import first_of
 from tests.support.runs import finished
 
 ATTEMPTS = 4
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(  # in virtual time all are always tested
-    "name",
-    [pytest.param(name, marks=() if name == "esa" else pytest.mark.slow) for name in SYSTEMS],
-)
+@pytest.mark.parametrize("name", first_of(["esa", "switchml", "ps", "ring"], 1))
 def test_a_lossless_job_comes_near_its_bound(name, tmp_path):
     path = tmp_path / "bound.yaml"
     path.write_text(text_of(name))

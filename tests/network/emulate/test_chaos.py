@@ -35,8 +35,9 @@ def test_an_event_breaks_no_invariant(tmp_path, number):
 
 
 @pytest.mark.slow
-def test_minutes_of_events_break_no_invariant(tmp_path):
+def test_a_minute_of_events_breaks_no_invariant(tmp_path):
+    """Longer ones are a command (docs/reliability.md)."""
     campaign = Campaign(tmp_path)
-    campaign.run(1000, range(1000), SYSTEMS, 3)
-    assert campaign.summary.events >= 3 and campaign.summary.values > 0
+    campaign.run(1000, range(1000), SYSTEMS, 1)
+    assert campaign.summary.events >= 2 and campaign.summary.values > 0
     checked(campaign)

@@ -19,6 +19,7 @@ from p4engine_testing.leftovers import children_of
 from testbed import results
 from testbed.cli.main import main
 from testbed.network import registry
+from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.runs import PYTHON, run
 
@@ -288,28 +289,21 @@ def test_a_process_that_hangs_ends_the_run_with_its_name(experiment, start, tmp_
     assert results.read(folder).state == "failed"
 
 
-@pytest.mark.parametrize(
-    "victim",
-    [
-        "all",
-        "ina-s1-r0",
-        pytest.param("ina-h1-r0", marks=pytest.mark.slow),
-        pytest.param("server", marks=pytest.mark.slow),
-        pytest.param("runner", marks=pytest.mark.slow),
-    ],
-)
-def test_a_run_that_stood_still_is_marked(experiment, start, tmp_path, victim):
-    """All its processes, as on a suspended machine or in a paused container, or one of them. The
-    jobs do not compute, so their senders have no schedule."""
-    process = start(experiment(LONG.replace("1000", "300")), tmp_path / "results")
+@pytest.mark.parametrize("victims", first_of(["some", "all", "runner"], 1))
+def test_a_run_that_stood_still_is_marked(experiment, start, tmp_path, victims):
+    """All its processes, as on a suspended machine or in a paused container; a switch, a worker and
+    a server; or the runner. The jobs do not compute, so their senders have no schedule."""
+    process = start(experiment(LONG.replace("1000", "150")), tmp_path / "results")
     wait_for_run(process)
     wait_for_progress(process)
     hosts = [name for name in host_processes(process) if re.match(r"ina-h\d+-r0", name)]
-    victim = max(hosts) if victim == "server" else victim  # of the last job
-    stopped = [process.pid] if victim in ("all", "runner") else []
-    if victim != "runner":
-        found = wait_for_processes(process, *([] if victim == "all" else [victim]))
-        stopped += children_of(process.pid) if victim == "all" else [found[victim]]
+    some = ["ina-s1-r0", "ina-h1-r0", max(hosts)]  # the last one is a server
+    stopped = [process.pid] if victims in ("all", "runner") else []
+    if victims == "all":
+        stopped += children_of(process.pid)
+    elif victims == "some":
+        found = wait_for_processes(process, *some)
+        stopped += [found[name] for name in some]
     for number in (signal.SIGSTOP, signal.SIGCONT):
         for pid in stopped:
             with contextlib.suppress(ProcessLookupError):
@@ -322,10 +316,12 @@ def test_a_run_that_stood_still_is_marked(experiment, start, tmp_path, victim):
     assert found.jobs.exact.all() and found.fidelity == "degraded"
     assert any("seconds of standstill" in reason for reason in found.reasons), found.reasons
     table = found.table("fidelity").query("measure == 'seconds of standstill'").set_index("name")
-    names = (
-        ["h1", "s1", "runner"] if victim == "all" else [victim.removeprefix("ina-").split("-")[0]]
-    )
-    for name in names:
+    names = {
+        "all": ["h1", "s1", "runner"],
+        "some": [name.removeprefix("ina-").split("-")[0] for name in some],
+        "runner": ["runner"],
+    }
+    for name in names[victims]:
         assert table.value[name] > 2.5 and not table.ok[name], table
 
 

@@ -116,11 +116,11 @@ print("equal bit by bit;", floats, "fragments as floats")
     "system, aggregators, steps, scale",
     [
         ("esa", 64, 20, 0),
-        pytest.param("esa", 12, 200, 0, marks=pytest.mark.slow),
-        pytest.param("atp", 12, 200, 0, marks=pytest.mark.slow),
+        # So little memory that fragments collide and are evicted.
+        pytest.param("esa", 12, 60, 0, marks=pytest.mark.slow),
         # So fine that some fragments go as float32.
-        pytest.param("atp", 12, 200, 10**9, marks=pytest.mark.slow),
-        pytest.param("switchml", 32, 200, 0, marks=pytest.mark.slow),
+        pytest.param("atp", 12, 60, 10**9, marks=pytest.mark.slow),
+        pytest.param("switchml", 32, 60, 0, marks=pytest.mark.slow),
     ],
 )
 def test_weights_are_those_of_the_same_sums_over_gloo(
@@ -188,7 +188,7 @@ for layer in net[0], net[2]:
     fully_shard(layer)
 fully_shard(net)
 options = StateDictOptions(full_state_dict=True)
-for _ in range(500 if "often" in sys.argv else 20):
+for _ in range(100 if "moved" in sys.argv else 20):
     found = get_model_state_dict(net, options=options)
     assert all(torch.equal(found[name], whole[name]) for name in found)
 assert rank > 0 or found.keys() == whole.keys()
@@ -198,7 +198,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["often", "moved", "torchrun"])
+@pytest.mark.parametrize("how", ["moved", "torchrun"])
 def test_ranks_are_those_of_the_process_group(tmp_path: Path, how):
     """Also where a script or torchrun numbers them otherwise; with the state dicts of FSDP2, whose
     all-gathers C++ starts (these once hung in most runs)."""
@@ -317,7 +317,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["esa", "atp", "switchml", "grid"])
+@pytest.mark.parametrize("system", ["esa", "switchml"])  # others: groups in test_programs.py
 def test_a_mesh_of_tensor_and_data_parallel_ranks(tmp_path: Path, system):
     """8 ranks under 1 % loss: all groups are aggregated, bit by bit as sums over gloo with the same
     quantisation, and what goes past the switches is said."""

@@ -121,7 +121,7 @@ def test_losses_are_drawn_over_time(tmp_path: Path):
         pytest.skip("needs torch: pip install '.[torch]'")
     text = FIGURE.read_text().replace("../../examples", str(ROOT / "examples"))
     for old, new in (
-        ("repetitions: 5", "repetitions: 2"),
+        ("repetitions: 5", "repetitions: 1"),
         ("--epochs 4", "--epochs 1"),
     ):
         assert old in text
