@@ -13,13 +13,13 @@ from tests.support.broken_files.readers import READERS
 from tests.support.paths import ROOT
 
 # Each of these readers takes more than 0.1 s for a file.
-MANY = {"experiment": 300, "results": 300, "sweep": 300}
+MANY = {"experiment": 100, "results": 100, "sweep": 100}
 
 
 @pytest.mark.parametrize(
     ("name", "count"),
     [(name, 3) for name in READERS]
-    + [pytest.param(name, MANY.get(name, 1500), marks=pytest.mark.slow) for name in READERS],
+    + [pytest.param(name, MANY.get(name, 500), marks=pytest.mark.slow) for name in READERS],
 )
 def test_a_broken_file_is_read_or_refused(tmp_path, name, count):
     outcome = run(name, count, seed=count, folder=tmp_path, kept=tmp_path / "kept")
@@ -39,7 +39,7 @@ def test_what_coverage_has_found_is_read_or_refused(tmp_path, name, most):
 @pytest.mark.slow
 def test_files_that_coverage_leads_are_read_or_refused(tmp_path):
     pytest.importorskip("atheris", reason="needs atheris: pip install '.[fuzz]'")
-    words = ["-m", "tests.support.broken_files", "1500", "--guided", "--seed", "7"]
+    words = ["-m", "tests.support.broken_files", "700", "--guided", "--seed", "7"]
     words += ["--corpus", str(tmp_path / "corpus"), "--keep", str(tmp_path / "kept"), "--reader"]
     names = ["network", "recording", "mix", "graph"]
     done = subprocess.run(

@@ -66,4 +66,4 @@ def test_random_programs(tmp_path, monkeypatch):
 @pytest.mark.timeout(1800)
 def test_many_random_programs(tmp_path, monkeypatch):
     monkeypatch.setenv("P4ENGINE_CFLAGS", "-O0")
-    assert sum(compared(seed, tmp_path) for seed in range(40_000, 40_060)) > 500
+    assert sum(compared(seed, tmp_path) for seed in range(40_000, 40_020)) > 100

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 
 CALLED = 'printf "%s\\n" "$*" >> {calls}\n'
@@ -310,8 +311,9 @@ def _use_python(checkout, python):
         )
 
 
-def test_a_set_up_that_is_killed_at_any_moment_is_finished_by_the_next(checkout, tmp_path):
-    """20 moments that a seed draws of the commands of a set-up with all extras."""
+@pytest.mark.parametrize("moments", first_of([5, 20], 1))
+def test_a_set_up_that_is_killed_at_any_moment_is_finished_by_the_next(checkout, tmp_path, moments):
+    """Moments that a seed draws of the commands of a set-up with all extras."""
     tools, lines, killer = (tmp_path / name for name in ("tools", "lines", "killer"))
     tools.mkdir()
     for name, text in TOOLS.items():
@@ -338,7 +340,7 @@ def test_a_set_up_that_is_killed_at_any_moment_is_finished_by_the_next(checkout,
     tested = tmp_path / "tested"
     assert ended(NEVER)[0] == 0 and tested.exists()
     commands = len(lines.read_text())
-    for moment in random.Random(41).sample(range(1, commands), 20):
+    for moment in random.Random(41).sample(range(1, commands), moments):
         shutil.rmtree(checkout.folder / ".venv")
         tested.unlink()
         assert ended(moment)[0] == -signal.SIGKILL
