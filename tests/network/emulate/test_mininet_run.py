@@ -93,7 +93,7 @@ def wait_for_run(process: subprocess.Popen) -> Path:
 def wait_for_progress(process: subprocess.Popen) -> None:
     """Until the run prints how far its jobs are, which it does only once they run."""
     while line := process.stdout.readline():
-        if re.match(r" +\d+\.\d s  ", line):
+        if re.match(r" +[\d.]+ s  ", line):
             return
     raise AssertionError(process.stderr.read())
 
