@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from p4engine.architectures.tna.declarations import (
     BLOCKS,
     PARSER_ERRORS,
-    add_logs,
     add_port_metadata,
+    add_positions,
     check_actions,
     check_architecture,
     pipelines,
@@ -150,7 +150,7 @@ class Tna(Architecture):
 
     def add(self, instances: Any) -> None:
         check_actions(instances)
-        add_logs(instances)
+        add_positions(instances)
         add_port_metadata(instances, self.port_metadata_bits)
 
     def digest(self, call: ast.ExternCall) -> ast.Expr | None:

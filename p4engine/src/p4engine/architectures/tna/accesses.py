@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from p4engine.architectures.tna.declarations import POSITIONS
 from p4engine.backend.context import Context
 from p4engine.frontend import ast
 from p4engine.frontend.checker.check_usage import children
 from p4engine.frontend.diagnostics import Place
 from p4engine.middle.instantiate import BlockInstance, ExternInstance, Member
 
-ACCESSES = (
-    "read",
-    "write",
-    "execute",
-    "execute_log",
-    "clear",
-)  # methods of registers and of their actions
+# Methods of registers and of their actions.
+ACCESSES = frozenset(("read", "write", "execute", "clear", "sweep", *POSITIONS))
 GRESSES = {"i": ("ip", "ig", "id"), "e": ("ep", "eg", "ed")}
 
 

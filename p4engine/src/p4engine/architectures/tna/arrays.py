@@ -10,11 +10,12 @@ from p4engine.backend.c_text import zero
 from p4engine.backend.emit_architecture import Parts
 from p4engine.backend.emit_expr import has_effect
 from p4engine.frontend import ast
-from p4engine.frontend.types import VOID, Bits, Composite, underlying, width_of
+from p4engine.frontend.types import VOID, Bits, Composite, Type, underlying, width_of
 from p4engine.middle.instantiate import ExternInstance
 
 COLOURS = (0, 1, 3)  # green, yellow and red, where the program names no others
 RED = 3  # MeterColor_t.RED
+ORDERED = ("enqueue", "dequeue", "push", "pop")
 GROUP_SIZE = 120  # of selectors that are not told how many members a group has
 
 
@@ -43,6 +44,8 @@ class ArrayEmitter:
             self.functions |= {
                 f"RegisterAction{results}.execute": self._execute,
                 f"RegisterAction{results}.execute_log": self._execute_log,
+                **{f"RegisterAction{results}.{name}": self._put_or_take for name in ORDERED},
+                f"RegisterAction{results}.sweep": self._sweep,
                 f"RegisterAction{results}.predicate": self._predicate,
                 f"DirectRegisterAction{results}.execute": self._execute_direct,
                 f"DirectRegisterAction{results}.predicate": self._predicate,
@@ -149,14 +152,53 @@ class ArrayEmitter:
         action = self.context.extern(call)
         register = action.arguments["reg"]
         assert isinstance(register, ExternInstance)
-        following = register.arguments["next"]
-        assert isinstance(following, ExternInstance)
         self.accesses.check(register, call.place)
-        own, _ = self.cell(following, "0")
-        size = register.size // self.pipes
+        own, size = self._position(register, "next"), register.size // self.pipes
         at = self.context.temp_c("uint64_t", f"{own} < {size} ? {own} : 0")
         self.context.out.append(f"{own} = (uint32_t)({at} + 1);")
         return self._run(call, action, register, *self.cell(register, at), more)
+
+    def _position(self, register: ExternInstance, name: str) -> str:
+        """C lvalue of a place that the register knows (POSITIONS)."""
+        kept = register.arguments[name]
+        assert isinstance(kept, ExternInstance)
+        return self.cell(kept, "0")[0]
+
+    def _put_or_take(self, call: ast.MethodCall, *more: ast.Expr | None) -> str | None:
+        """The register as a queue (enqueue, dequeue) or a stack (push, pop). Where it is full or
+        empty, the action's overflow or underflow is run instead, on no element."""
+        context, name = self.context, call.decl.name
+        action = context.extern(call)
+        register = action.arguments["reg"]
+        assert isinstance(register, ExternInstance)
+        self.accesses.check(register, call.place)
+        size, takes = register.size // self.pipes, name in ("dequeue", "pop")
+        count = self._position(register, "count")
+        inside = context.temp_c("uint8_t", f"{count} > 0" if takes else f"{count} < {size}")
+        place = count if name == "push" else f"{count} - 1"
+        if name in ("enqueue", "dequeue"):
+            first = self._position(register, "first")
+            place = first if takes else f"((uint64_t){first} + {count}) % {size}"
+        at = context.temp_c("uint64_t", f"{inside} ? {place} : 0")
+        change = f"{count}{'--' if takes else '++'};"
+        if name == "dequeue":
+            change += f" {first} = (uint32_t)(({at} + 1) % {size});"
+        context.out.append(f"if ({inside}) {{ {change} }}")
+        otherwise = action.bodies.get("underflow" if takes else "overflow")
+        cell = f"({inside} && {at} < {size})"
+        return self._run(call, action, register, self.cell(register, at)[0], cell, more, otherwise)
+
+    def _sweep(self, call: ast.MethodCall, busy: ast.Expr | None = None) -> None:
+        """On all elements (of the pipe) at once; so nobody sees that the register is busy."""
+        action = self.context.extern(call)
+        register = action.arguments["reg"]
+        assert isinstance(register, ExternInstance)
+        self.accesses.check(register, call.place)
+        size, at = register.size // self.pipes, self.context.fresh("i")
+        with self.context.capture() as made:
+            self._run(call, action, register, self.cell(register, at)[0], "1")
+        loop = f"for (uint64_t {at} = 0; {at} < {size}; {at}++)"
+        self.context.out.append(f"{loop} {{ " + "\n".join(made) + " }")
 
     def _run(
         self,
@@ -166,31 +208,51 @@ class ArrayEmitter:
         cell: str,
         inside: str,
         given: Sequence[ast.Expr | None] = (),
+        otherwise: ast.Function | None = None,
     ) -> str | None:
         """The action on the element that is the C lvalue `cell`, if `inside`; `given` are where its
-        results go that stand behind the one returned."""
+        results go that stand behind the one returned. What is run instead, if not `inside`:
+        `otherwise`, or (None) the same on the value 0."""
         context, more = self.context, [each for each in given if each is not None]
-        apply = action.bodies["apply"]
         value = self._load(register, cell, inside)
         result = None if call.type == VOID else context.temp(call.type, zero(call.type))
-        types = (register.type.arguments[0], call.type, *(each.type for each in more))
         others = [context.temp(each.type, zero(each.type)) for each in more]
-        texts = (value, result or "", *others)
-        arguments: ast.Bound = [
-            (parameter, context.variable(call.place, parameter.name, type_, text))
-            for parameter, type_, text in zip(apply.parameters, types, texts, strict=False)
+        known = [
+            (register.type.arguments[0], value),
+            *([(call.type, result)] if result is not None else []),
+            *zip((each.type for each in more), others, strict=True),
         ]
-        body = apply.statements
-
-        def write() -> None:
-            context.out += self.inline.statements.statements(body)
-
-        self.inline.body(arguments, write)
+        bodies = [self._body(call, action.bodies["apply"], known)]
+        if otherwise is not None:
+            bodies.append(self._body(call, otherwise, known))
+            context.out.append(f"if ({inside}) {bodies[0]} else {bodies[1]}")
+        else:
+            context.out.append(bodies[0])
         packed = self._packed(register, value)
         context.out.append(f"if ({inside}) {cell} = {packed};")
         for target, text in zip(more, others, strict=True):
             self.left.store(target, text)
         return result
+
+    def _body(
+        self, call: ast.MethodCall, method: ast.Function, known: list[tuple[Type, str]]
+    ) -> str:
+        """C of what the program gives an abstract method; `known` are type and C variable of its
+        first arguments, others are results that nobody takes."""
+        context = self.context
+        with context.capture() as made:
+            arguments: ast.Bound = []
+            for i, parameter in enumerate(method.parameters):
+                type_, text = known[i] if i < len(known) else (parameter.type, "")
+                text = text or context.temp(type_, zero(type_))
+                variable = context.variable(call.place, parameter.name, type_, text)
+                arguments.append((parameter, variable))
+
+            def write() -> None:
+                context.out += self.inline.statements.statements(method.statements)
+
+            self.inline.body(arguments, write)
+        return "{ " + "\n".join(made) + " }"
 
     def _predicate(self, call: ast.MethodCall, *conditions: ast.Expr | None) -> str:
         """One bit of four (or of 16): the one whose number has a bit for each condition that

@@ -53,6 +53,14 @@ INTRINSIC = {
 }
 PORT_METADATA, PORTS = "$PORT_METADATA", 512
 PIPES = (1, 2, 4)
+# Methods of actions that need no index, and the registers with the places that they work at.
+POSITIONS = {
+    "execute_log": ("next",),
+    "enqueue": ("first", "count"),
+    "dequeue": ("first", "count"),
+    "push": ("count",),
+    "pop": ("count",),
+}
 INGRESS = INTRINSIC["ig"]
 EGRESS = INTRINSIC["eg"]
 # The bits of parser_err for the errors of core.p4.
@@ -141,18 +149,22 @@ def add_register(
     return made
 
 
-def add_logs(instances: Instances) -> None:
-    """Where the program executes at an index that goes on by itself (execute_log), each register
-    of an action has another one for that index, `NAME.next`."""
-    if not any(calls(block.decl, "execute_log") for block in instances.all_blocks):
-        return
+def add_positions(instances: Instances) -> None:
+    """Where the program executes at an index that the register itself knows, each register of an
+    action has others for that, such as `NAME.next`."""
+    used = {
+        name
+        for method, names in POSITIONS.items()
+        if any(calls(block.decl, method) for block in instances.all_blocks)
+        for name in names
+    }
     for action in instances.externs.get("RegisterAction", []):
         register = action.arguments["reg"]
         assert isinstance(register, ExternInstance)
-        if "next" not in register.arguments:
-            pipes = pipes_of(instances.checker)
-            made = add_register(instances, f"{register.name}.next", 32, pipes, register.place)
-            register.arguments["next"] = made
+        for name in sorted(used - set(register.arguments)):
+            own, pipes = f"{register.name}.{name}", pipes_of(instances.checker)
+            made = add_register(instances, own, 32, pipes, register.place)
+            register.arguments[name] = made
 
 
 def check_actions(instances: Instances) -> None:
