@@ -22,8 +22,8 @@ FIGURE = FOLDER / "figures" / "learning.yaml"
 @pytest.mark.parametrize(
     "name, needs, changed, measure",
     [
-        ("train_clicks", "torch", ("--area 0.8", "--area 0.8"), "area"),
-        # The shipped one takes some minutes.
+        # The shipped ones take some minutes.
+        ("train_clicks", "torch", ("--area 0.8", "--steps 100 --area 0.75"), "area"),
         ("train_text", "torch", ("--steps 150 --loss 2.7", "--steps 12 --loss 3.6"), "test_loss"),
         ("train_jax", "jax", ("--accuracy 0.9", "--accuracy 0.9"), "accuracy"),
     ],
@@ -81,18 +81,10 @@ PARALLEL = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("mesh", marks=pytest.mark.slow),
-        pytest.param("servers", marks=pytest.mark.slow),
-        pytest.param("sharded", marks=pytest.mark.slow),
-        pytest.param("experts", marks=pytest.mark.slow),
-        "pipeline",
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PARALLEL)
 def test_parallel_training_learns_and_each_group_is_aggregated(tmp_path: Path, name):
-    """With few steps."""
+    """With few steps. (test_training.py has a training that always runs.)"""
     if find_spec("torch") is None:
         pytest.skip("needs torch: pip install '.[torch]'")
     (shipped, changed), expected = PARALLEL[name]
