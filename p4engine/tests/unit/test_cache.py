@@ -54,18 +54,34 @@ def test_clang_compiles_a_program_too(tmp_path, monkeypatch):
     assert not compile_program(tmp_path / "program.p4", cache=tmp_path / "cache").cached
 
 
-@pytest.mark.parametrize("damage", damage.WAYS)
-@pytest.mark.parametrize("ending", ["so", "json", "o", "sources"])
-def test_a_damaged_file_is_made_again_and_one_line_says_so(tmp_path, ending, damage):
-    """In processes of their own: what is loaded of a damaged file may end the process."""
-    path, cache = tmp_path / "program.p4", tmp_path / "cache"
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """A program, a cache that has it, and the name of what is loaded."""
+    folder = tmp_path_factory.mktemp("filled")
+    path, cache = folder / "program.p4", folder / "cache"
     path.write_text(source())
-    compiled = compile_program(path, cache=cache)
+    return path, cache, compile_program(path, cache=cache).so_path.name
+
+
+# Each ending and each way once, and then all pairs.
+ENDINGS = ["so", "json", "o", "sources"]
+DAMAGED = [
+    pytest.param(ending, way, marks=pytest.mark.slow if n % len(ENDINGS) != m else ())
+    for m, ending in enumerate(ENDINGS)
+    for n, way in enumerate(damage.WAYS)
+]
+
+
+@pytest.mark.parametrize("ending, damage", DAMAGED)
+def test_a_damaged_file_is_made_again_and_one_line_says_so(filled, tmp_path, ending, damage):
+    """In processes of their own: what is loaded of a damaged file may end the process."""
+    (path, kept, so), cache = filled, tmp_path / "cache"
+    shutil.copytree(kept, cache)
     whole = {each.name: each.read_bytes() for each in cache.iterdir()}
     for each in cache.glob(f"*.{ending}"):
         damage(each)
     if ending == "o":  # objects are used by what is not compiled yet
-        compiled.so_path.unlink()
+        (cache / so).unlink()
     script = (
         "import sys\n"
         "from pathlib import Path\n"

@@ -14,6 +14,7 @@ import pytest
 
 from testbed.labs._teacher import solution
 from testbed.labs.grader.failure import Failure
+from testbed.labs.grader.slots import Set, place
 from testbed.labs.lab14_interoperation import checks, network, wire
 from testbed.labs.lab14_interoperation.network import US, Broken, Line, Network, OurHost
 
@@ -137,7 +138,7 @@ class Forgetful(network.Model):
     """A switch in whose filling sums a smaller number is as good as any."""
 
     def take(self, port, made):
-        own = self.sets.setdefault(made.slot, network.Set())
+        own = self.slots.sets.get(place(made.number), Set())
         if own.bitmap and not own.complete and made.number < own.number:
             made = replace(made, number=own.number)
         return super().take(port, made)
