@@ -442,7 +442,7 @@ class Instances:
             if prop not in decl.properties:
                 continue
             value = decl.properties[prop].value
-            extern = self._property_extern(block, decl.properties[prop])
+            extern = self.property_extern(block, decl.properties[prop])
             kind = extern.kind if extern is not None else "something else"
             if kind in self.architecture.table_hints:
                 continue
@@ -472,7 +472,7 @@ class Instances:
             self.diagnostics.error(decl.place, f"table {decl.name} has more than one lpm key")
         return made
 
-    def _property_extern(self, block: BlockInstance, prop: ast.Property) -> ExternInstance | None:
+    def property_extern(self, block: BlockInstance, prop: ast.Property) -> ExternInstance | None:
         """The extern object that a property of a table names or makes."""
         value = prop.value
         if isinstance(value, ast.Name):

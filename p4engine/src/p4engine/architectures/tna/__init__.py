@@ -15,7 +15,7 @@ from p4engine.architectures.tna.declarations import (
     pipelines,
     pipes_of,
 )
-from p4engine.architectures.tna.filters import add_registers
+from p4engine.architectures.tna.filters import add_direct_registers, add_registers
 from p4engine.frontend import ast
 from p4engine.frontend.checker.checker import Checker
 from p4engine.frontend.diagnostics import Diagnostics
@@ -51,6 +51,8 @@ class Tna(Architecture):
         "MathUnit": ExternShape("MathUnit"),
         "Lpf": ExternShape("Lpf", ("size",)),
         "Wred": ExternShape("Wred", ("size", "drop_value", "no_drop_value")),
+        "DirectLpf": ExternShape("DirectLpf"),
+        "DirectWred": ExternShape("DirectWred", ("drop_value", "no_drop_value")),
         "Checksum": ExternShape("Checksum"),
         "ParserCounter": ExternShape("ParserCounter"),
         "ParserPriority": ExternShape("ParserPriority"),
@@ -130,7 +132,7 @@ class Tna(Architecture):
         if made.arguments.get("true_egress_accounting"):
             instances.diagnostics.error(made.place, "true_egress_accounting is not supported")
         if made.kind in ("Lpf", "Wred"):
-            add_registers(made, instances, pipes_of(instances.checker))
+            add_registers(made, instances, made.size * pipes_of(instances.checker))
         selector = made.arguments.get("sel")
         if isinstance(selector, ExternInstance):
             made.arguments["reg"] = selector.arguments.get("reg")
@@ -151,6 +153,7 @@ class Tna(Architecture):
     def add(self, instances: Any) -> None:
         check_actions(instances)
         add_positions(instances)
+        add_direct_registers(instances, pipes_of(instances.checker))
         add_port_metadata(instances, self.port_metadata_bits)
 
     def digest(self, call: ast.ExternCall) -> ast.Expr | None:
