@@ -43,6 +43,7 @@ from testbed.labs.lab18_trees.model import (
     Message,
     TreeSwitch,
     draw_code,
+    draw_codes,
     rounded,
     total,
 )
@@ -97,8 +98,7 @@ class Tier:
 
     def codes(self) -> list[list[int]]:
         """Values of a fragment, of each child, as bf16."""
-        rng = self.t.random
-        return [[draw_code(rng, self.base) for _ in range(VALUES)] for _ in self.bits]
+        return draw_codes(self.t.random, self.base, len(self.bits), VALUES)
 
     def packet(self, port: int, m: Message) -> Packet:
         """A packet from the host or switch at a port."""
@@ -221,15 +221,16 @@ def orders(t: Bench) -> None:
                 fragment += 1
 
 
-def special(rng: random.Random, base: int, workers: int) -> tuple[str, list[list[int]]]:
-    """A case of rounding: its name, and a column of codes for each value."""
+HALVES = ("half a step above an even number", "half a step above an odd number")
+OTHERS = ("nearly half a step", "a sum that cancels", "zeros of both signs", "below a unit")
+
+
+def special(rng: random.Random, name: str, base: int, workers: int) -> list[list[int]]:
+    """A case of rounding: the codes of each worker."""
 
     def code(exponent: int, fraction: int, sign: int = 0) -> int:
         return sign << 15 | exponent << 7 | fraction
 
-    halves = ("half a step above an even number", "half a step above an odd number")
-    others = ("nearly half a step", "a sum that cancels", "zeros of both signs", "below a unit")
-    name = rng.choice((*halves, *others))
     columns = []
     for _ in range(VALUES):
         sign, cut = rng.getrandbits(1), rng.randrange(1, 8)
@@ -249,14 +250,16 @@ def special(rng: random.Random, base: int, workers: int) -> tuple[str, list[list
             column = [code(base - cut, rng.getrandbits(7), rng.getrandbits(1)) for _ in column]
         rng.shuffle(column)
         columns.append(column)
-    return name, [list(row) for row in zip(*columns, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 @LAB.check(10, "Rounding is right: to the nearest, to even, and after cancellation")
 def rounding(t: Bench) -> None:
     tier = start(t, True)
-    for fragment in range(24):
-        t.case, codes = special(t.random, tier.base, len(tier.bits))
+    names = [*HALVES, *OTHERS] * 4
+    for fragment, name in enumerate(t.random.sample(names, len(names))):
+        t.case = name
+        codes = special(t.random, t.case, tier.base, len(tier.bits))
         units = total(codes, tier.base)
         last, m = filled(tier, fragment, codes)
         want = tier.result(rounded(units, tier.base), fragment)
@@ -279,13 +282,11 @@ def upwards(t: Bench) -> None:
 def shapes(t: Bench) -> None:
     tier = start(t, True)
     for fragment in range(12):
-        parts = []  # what each child stands for: itself, or some hosts below it
-        leaves = []
-        for _ in tier.bits:
-            hosts = t.random.choice((1, t.random.randrange(2, 5)))
-            codes = [[draw_code(t.random, tier.base) for _ in range(VALUES)] for _ in range(hosts)]
-            parts.append(codes[0] if hosts == 1 else total(codes, tier.base))
-            leaves.append(codes)
+        sizes = [t.random.choice((1, t.random.randrange(2, 5))) for _ in tier.bits]
+        every = draw_codes(t.random, tier.base, sum(sizes), VALUES)
+        leaves = [every[sum(sizes[:n]) :][:size] for n, size in enumerate(sizes)]
+        # What each child stands for: itself, or some hosts below it.
+        parts = [rows[0] if len(rows) == 1 else total(rows, tier.base) for rows in leaves]
         *others, last = tier.order()
         made = [
             tier.gradient(who, parts[who], fragment, PARTIAL if len(leaves[who]) > 1 else 0)
@@ -293,7 +294,6 @@ def shapes(t: Bench) -> None:
         ]
         for who in others:
             tier.expect(tier.ports[who], made[who], "", None, "the sum is not complete")
-        every = [row for codes in leaves for row in codes]
         want = tier.result(rounded(total(every, tier.base), tier.base), fragment)
         why = "the sum of all hosts, as if all were at this switch"
         tier.expect(tier.ports[last], made[last], DOWN, want, why)
@@ -418,7 +418,9 @@ def _packet(tier: Tier, model: TreeSwitch, number: int) -> tuple[int, Message]:
     """Any packet that could come, and its port."""
     rng = tier.t.random
     who = rng.randrange(len(tier.bits))
-    values = [draw_code(rng, tier.base) for _ in range(VALUES)]
+    # Of one size, and with few bits, so that the sums of hosts are not rounded.
+    size = tier.base << 7
+    values = [rng.getrandbits(1) << 15 | size | rng.randrange(0, 128, 16) for _ in range(VALUES)]
     some = rng.random()
     if some < 0.12:
         port = tier.parent if tier.parent and rng.random() < 0.6 else tier.ports[who]

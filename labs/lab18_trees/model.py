@@ -38,6 +38,22 @@ def to_bf16(units: int, base: int) -> int:
     return ((base + cut - 1) << 7) + size | (units < 0) << 15
 
 
+def ordinary(units: int) -> bool:
+    """Neither 0 nor exactly between two bf16, which only the test of rounding is about."""
+    cut = abs(units).bit_length() - 8
+    return units != 0 and (cut <= 0 or abs(units) & (1 << cut) - 1 != 1 << cut - 1)
+
+
+def draw_codes(rng: random.Random, base: int, hosts: int, values: int) -> list[list[int]]:
+    """Values of some hosts, as bf16, whose sums are ordinary."""
+    columns: list[list[int]] = []
+    while len(columns) < values:
+        column = [draw_code(rng, base) for _ in range(hosts)]
+        if ordinary(sum(to_fixed(code, base) for code in column)):
+            columns.append(column)
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
 def draw_code(rng: random.Random, base: int) -> int:
     """A bf16 that hosts may send: of any size, also below a unit; sometimes a zero."""
     sign, fraction = rng.getrandbits(1) << 15, rng.getrandbits(7)

@@ -23,7 +23,7 @@ from testbed.labs.grader.timing import (
     frame,
     ring_s,
 )
-from testbed.labs.lab18_trees.model import LEAST, MOST, RESEND, draw_code, rounded, total
+from testbed.labs.lab18_trees.model import LEAST, MOST, RESEND, draw_codes, rounded, total
 
 MS = 1_000_000
 UPLINKS = (7, 8)  # ports of a leaf to the two roots
@@ -132,9 +132,7 @@ def _hosts(net: Fabric, rng: random.Random, leaves: Sequence, link: Link) -> lis
     """Hosts at all children of the leaves."""
     places = [(n, who) for n, leaf in enumerate(leaves) for who in range(len(leaf.bits))]
     base, made = leaves[0].base, []
-    codes = [
-        [[draw_code(rng, base) for _ in range(VALUES)] for _ in places] for _ in range(FRAGMENTS)
-    ]
+    codes = [draw_codes(rng, base, len(places), VALUES) for _ in range(FRAGMENTS)]
     wanted = [rounded(total(rows, base), base) for rows in codes]
     for place, (n, who) in enumerate(places):
         made.append(TreeHost(leaves[n], who, [rows[place] for rows in codes], wanted))
