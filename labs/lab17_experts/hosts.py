@@ -208,9 +208,9 @@ def measured(rng: random.Random) -> list[Measured]:
         for name, switch in (("apart_s", False), ("together_s", True)):
             value = _exchange_s(workers, tokens, experts, packet, link, switch)
             made.append(Measured(name, arguments, value))
-        queue = rng.randrange(10, 20)
-        value = _dropped(tokens, experts, packet, queue, byte_ns)
-        made.append(Measured("dropped", (tokens, experts, queue), value))
+        for queue in (rng.randrange(10, 20), experts * tokens):
+            value = _dropped(tokens, experts, packet, queue, byte_ns)
+            made.append(Measured("dropped", (tokens, experts, queue), value))
     return made
 
 
