@@ -34,7 +34,7 @@ MISTAKES = [
                 "                    } else {",
             ),
         ),
-        _SUMS,
+        _SUMS - {"together"},  # whoever asks again gets one
         _SWITCH,
     ),
     Mistake(

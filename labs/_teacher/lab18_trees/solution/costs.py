@@ -25,7 +25,7 @@ def tree_s(
 ) -> float:
     """Seconds of an all-reduce in a tree."""
     trip = round_trip_s(tiers, packet, alpha_s, beta_s)
-    return trip + max((fragments - 1) * packet * beta_s, (fragments - 1) / window * trip)
+    return trip + max(fragments * packet * beta_s, fragments / window * trip)
 
 
 def ring_s(workers: int, fragments: int, packet: int, alpha_s: float, beta_s: float) -> float:
