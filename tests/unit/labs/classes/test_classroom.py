@@ -10,6 +10,7 @@ import pytest
 
 from testbed.labs.classes.classroom import read_class
 from testbed.labs.grader.commands import main
+from testbed.labs.grader.lab import find_lab
 from tests.support.class_folders import COURSE, DEADLINE, ROSTER, Grader, hand_in, write_class
 
 DAY_S = 86400
@@ -52,6 +53,49 @@ def test_everybody_in_the_roster_has_a_row_in_every_lab(folder, grader, capsys):
     told = capsys.readouterr().out
     assert f"bob, {LAB}: the student's folder is a link" in told
     assert grader.asked == [("ada", LAB, 8)]
+
+
+def test_marking_tells_of_each_lab_and_who_has_handed_in_nothing(folder, grader, capsys):
+    (folder / "course.yaml").write_text(COURSE.replace("2026-11-30", "2025-11-30"))
+    grader.loses["ada"] = ["sums"]
+    hand_in(folder, "ada", "2")
+    hand_in(folder, "bob", "2")
+    hand_in(folder, "bob", "7")
+    grader.too_busy = {"bob"}
+    assert main(["class", "mark", str(folder)]) == 3
+    told = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert told[:3] == [
+        ["ada", LAB, "65", "of", "80"],
+        ["bob", LAB, "not", "judged"],
+        ["bob", "lab7_numbers", "not", "judged"],
+    ]
+    head = ["lab", "graded", "not", "handed", "in", "late", "no", "mark", "yet", "mean"]
+    assert told[3:6] == [
+        head,
+        [LAB, "2", "1", "2", "1", "0.0", "of", "16"],  # ada is a year late, eve has nothing
+        ["lab7_numbers", "1", "2", "0", "3"],
+    ]
+    assert told[6] == ["eve,", f"{LAB}:", "nothing", "handed", "in"]
+
+
+def test_a_students_file_has_it_all(folder, grader):
+    grader.loses["ada"] = ["sums"]
+    hand_in(folder, "ada", "2")
+    (folder / "questions.csv").write_text("student,lab,q1,q2,q3,q4,comment\nada,2,0,5,,5,why?\n")
+    assert main(["class", "mark", str(folder)]) == 0
+    lab = find_lab("2")
+    lost = [check for check in lab.checks if check.name == "sums"]
+    tests = "\n".join(
+        f"* 0 of {check.points}: {check.title} (fail)\n\n        why sums\n"
+        if check in lost
+        else f"* {check.points} of {check.points}: {check.title} (pass)"
+        for check in lab.checks
+    )
+    assert (folder / "results" / "feedback" / "ada.md").read_text() == (
+        f"# Lovelace, Ada\n\n## {LAB}: 15 of 20 points\n\n* questions not read yet: q3\n"
+        f"* questions: 0, 5, -, 5 (of 5 each)\n* why?\n\n{tests}\n\n"
+    )
+    assert (folder / "results" / "feedback" / "bob.md").read_text() == "# Bob Bo\n\n"
 
 
 def test_nothing_has_no_points_after_the_deadline_and_no_mark_before(folder, grader):

@@ -223,6 +223,11 @@ def test_a_class_begins_with_a_table_of_a_platform(text, want, tmp_path, monkeyp
     assert main(["class", "new", str(folder), "--from", str(tmp_path / "theirs.csv")]) == 0
     rows = [tuple(row) for row in _read(folder / "roster.csv")]
     assert rows[0] == ("student", "id", "name", "email") and rows[1 : len(want) + 1] == want
+    assert f"{folder}: a class of {len(rows) - 1} students; edit" in capsys.readouterr().out
+    assert sorted(path.name for path in folder.iterdir()) == [
+        *("course.yaml", "overrides.csv", "questions.csv", "roster.csv", "secret.txt"),
+        "submissions",
+    ]
     assert (folder / "secret.txt").stat().st_mode & 0o077 == 0
     Grader(monkeypatch)
     hand_in(folder, "ada", "2")

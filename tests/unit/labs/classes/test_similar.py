@@ -57,6 +57,17 @@ def test_what_all_have_in_common_does_not_count():
     assert _share("x.p4", first, second, base=half) < 0.15
 
 
+def test_the_passages_that_two_programs_share_are_named_by_their_lines():
+    """Two blocks, which have changed places."""
+    lines = PYTHON.splitlines()
+    blocks = ["\n".join(lines[a:b]) for a, b in ((30, 48), (52, 62))]
+    own = ["\n".join(OTHER.splitlines()[a:b]) for a, b in ((24, 34), (60, 70), (96, 106))]
+    first = "\n".join([own[0], blocks[0], own[1], blocks[1]])
+    second = "\n".join([blocks[1], own[2], blocks[0]])
+    (pair,) = compare("lab", {"a": {"x.py": first}, "b": {"x.py": second}}, {})
+    assert pair.passages == "11-28 = 21-38, 39-48 = 1-10"
+
+
 def test_a_passage_that_is_long_enough_is_always_found():
     """K + W - 1 tokens, wherever they are."""
     row = tokens(PYTHON, "x.py")
