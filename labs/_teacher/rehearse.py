@@ -34,6 +34,7 @@ from testbed.labs.grader.mark import Mark, mark, submissions
 from testbed.labs.grader.seeds import Seed
 
 SECRET, OTHER = b"a class that only rehearses", b"the same class with other numbers"
+OURS = "solution"  # the student of our solutions
 MOST = 2.0  # points that may depend on the numbers drawn
 LOOP = "import os\nwhile os.getppid() == {}:\n    sum(range(1000000))"
 
@@ -62,7 +63,8 @@ def write_class(
     more: Callable[[str], list[Submission]] = lambda lab: [],
 ) -> None:
     """Submissions of so many students in `folder`, in the layout that `mark` takes, drawn by
-    `seed`. `more`: gives further ones of a lab."""
+    `seed`. `more`: gives further ones of a lab. One of each lab whose files are personal is of the
+    student that our solutions are for."""
     rows = []
     for lab in labs:
         found = [*_submissions(lab), *more(lab)]
@@ -71,8 +73,10 @@ def write_class(
     mixed = [each for row in itertools.zip_longest(*rows) for each in row if each is not None]
     for n in range(students):
         lab, write = mixed[n % len(mixed)]
-        target = folder / f"student{n:03}" / lab
-        target.parent.mkdir(parents=True)
+        target = folder / OURS / lab
+        if find_lab(lab).personal is None or target.exists():
+            target = folder / f"student{n:03}" / lab
+        target.parent.mkdir(parents=True, exist_ok=True)
         write(target)
 
 

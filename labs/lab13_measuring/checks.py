@@ -247,10 +247,9 @@ def band(said: float, right: float) -> str:
 
 def same(name: str, said: Estimate, found: Estimate) -> None:
     """Raises Failure for a number that the experiment does not give, which it does not tell."""
-    room = EXACT_INTERVAL * found.half + 0.0005 * found.mean
     if abs(said.mean - found.mean) > EXACT * found.mean:
         what, one, two = "mean", said.mean, found.mean
-    elif not abs(said.half - found.half) <= room:
+    elif not abs(said.half - found.half) <= EXACT_INTERVAL * found.half:
         what, one, two = "half width", said.half, found.half
     else:
         return
