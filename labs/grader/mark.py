@@ -207,4 +207,4 @@ def _graded(task: Submission, seed: Seed) -> Grade:
 
 def plain(text: str) -> str:
     """A name that no spreadsheet takes for a formula, and every file can hold."""
-    return f"'{printable(text)}" if text[:1] in "=+-@" else printable(text)
+    return f"'{printable(text)}" if text.startswith(tuple("=+-@")) else printable(text)
