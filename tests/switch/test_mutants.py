@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hostile_submission import NO_SANDBOX
+from tests.support.matrix import first_of
 from tests.support.mutants import c_changes, labs, p4_changes, python_changes, yaml_changes
 from tests.support.mutants.campaign import COMPILER, OF_FOLDERS, OF_RUNTIME, changes
 from tests.support.mutants.campaign import tests_of as files_of
@@ -368,7 +369,7 @@ def campaign(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ended_by", first_of([signal.SIGINT, signal.SIGTERM], 1))
 def test_an_interrupted_campaign_leaves_nothing(tmp_path, ended_by):
     pytest.importorskip("coverage")
     (tmp_path / "temporary").mkdir()

@@ -35,16 +35,16 @@ def job_ns(model, system, scale):
     return sum(job["jct_ns"] for job in jobs) / len(jobs) / scale
 
 
-def check(model, large, small, systems):
+def check(model, large, small, systems, within=0.03):
     times = {each: [job_ns(model, each, scale) for scale in (large, small)] for each in systems}
     whole, part = times[systems[0]]
     for system, (in_large, in_small) in times.items():
-        assert in_small / part == pytest.approx(in_large / whole, rel=0.03), (system, times)
+        assert in_small / part == pytest.approx(in_large / whole, rel=within), (system, times)
 
 
 def test_two_small_scales_compare_alike():
-    """Without the key, ESA's time at the two scales differs by a quarter."""
-    check("resnet18", 0.2, 0.1, ("switchml", "esa", "ps"))
+    """Without the key, ESA's times at the two scales differ by 1.5 %, beside SwitchML's."""
+    check("resnet18", 0.2, 0.05, ("switchml", "esa"), within=0.005)
 
 
 @pytest.mark.slow
