@@ -37,7 +37,7 @@ from hypothesis import settings
 from p4engine.frontend.diagnostics import P4Error
 
 from p4engine import compile_program
-from tests.support.mutants import c_changes, p4_changes, python_changes
+from tests.support.mutants import c_changes, p4_changes, python_changes, yaml_changes
 from tests.support.mutants.apart import leave_the_others
 from tests.support.mutants.change import Change, digest
 from tests.support.mutants.coverage import CLines, Covered, P4Lines, PythonLines
@@ -106,7 +106,7 @@ OF_RUNTIME = {
 }
 FINDERS = {
     **{"p4": p4_changes.changes, "py": python_changes.changes},
-    **{"c": c_changes.changes, "h": c_changes.changes},
+    **{"c": c_changes.changes, "h": c_changes.changes, "yaml": yaml_changes.changes},
 }
 
 
