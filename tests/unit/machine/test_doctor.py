@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import os
@@ -44,10 +45,12 @@ class Machine:
         return True, json.dumps(self.kernel) if PROBE in command else "1.2.3"
 
 
+version = functools.cache(importlib.metadata.version)  # to look takes 10 ms
+
+
 @pytest.fixture
 def machine(monkeypatch) -> Machine:
     machine = Machine()
-    version = importlib.metadata.version
 
     def installed(name: str) -> str:
         if name in machine.absent:
