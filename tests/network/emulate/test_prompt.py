@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from testbed import results
+from testbed.cli.main import main
+from testbed.runtimes import interrupts
 from tests.support.paths import ROOT
 from tests.support.runs import PYTHON
 
@@ -110,10 +112,18 @@ def said(*words: str) -> str:
     return done.stdout
 
 
-def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(terminal, tmp_path):
+def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(
+    terminal, tmp_path, monkeypatch, capsys
+):
     shell = terminal(1, "--cli", "before")
     shell.until(PROMPT)
     run = ("--run", str(shell.process.pid))
+    monkeypatch.setattr(interrupts, "install", lambda: None)
+
+    def here(*words: str) -> str:
+        """The same as `said`, in this process, which has imported all."""
+        assert main([*words]) == 0
+        return capsys.readouterr().out
 
     (described,) = json.loads(said("ps", *run, "--json"))
     nodes = {node["name"]: node for node in described["nodes"]}
@@ -127,7 +137,8 @@ def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(termina
     }
     assert titles == {"h1": "ina host h1", "h2": "ina host h2", "h3": "ina host h3",
                       "s1": "ina switch s1"}  # fmt: skip
-    assert "prompted (" in said("ps", *run) and "ina host" not in said("ps", *run)
+    listed = here("ps", *run)
+    assert "prompted (" in listed and "ina host" not in listed
 
     assert "10.0.0.2/32" in said("exec", *run, "h2", "--", "ip", "addr")
     assert " 0% packet loss" in said("exec", *run, "h1", "--", "ping", "-c", "1", "10.0.0.2")
@@ -137,18 +148,18 @@ def test_a_run_waits_at_its_prompt_and_is_looked_into_from_another_shell(termina
     assert ina("logs", *run, "h1").returncode == 0
 
     assert "PoolIngress.route" in said("switch", *run, "s1", "tables")
-    routes = said("switch", *run, "s1", "table", "route")
+    routes = here("switch", *run, "s1", "table", "route")
     assert "10.0.0.1/32 => PoolIngress.forward 1 02:00:00:00:00:01" in routes
-    told = json.loads(said("switch", *run, "s1", "table", "route", "--json"))
+    told = json.loads(here("switch", *run, "s1", "table", "route", "--json"))
     assert told["table"] == "PoolIngress.route" and len(told["entries"]) >= 4
-    tables = json.loads(said("switch", *run, "--json", "s1", "tables"))["tables"]
+    tables = json.loads(here("switch", *run, "--json", "s1", "tables"))["tables"]
     assert "PoolIngress.route" in {each["name"] for each in tables}
-    assert json.loads(said("switch", *run, "s1", "register", "slot_job", "3", "--json"))["values"]
-    assert json.loads(said("switch", *run, "s1", "counters", "--json"))["ports"]
-    said("switch", *run, "s1", "set", "register_write", "slot_job", "3", "42")
-    assert re.search(r"\b42\b", said("switch", *run, "s1", "register", "slot_job", "3"))
-    said("switch", *run, "s1", "set", "register_write", "slot_job", "3", "0")
-    assert re.search(r"1 +ingress +[1-9]", said("switch", *run, "s1", "counters"))
+    assert json.loads(here("switch", *run, "s1", "register", "slot_job", "3", "--json"))["values"]
+    assert json.loads(here("switch", *run, "s1", "counters", "--json"))["ports"]
+    here("switch", *run, "s1", "set", "register_write", "slot_job", "3", "42")
+    assert re.search(r"\b42\b", here("switch", *run, "s1", "register", "slot_job", "3"))
+    here("switch", *run, "s1", "set", "register_write", "slot_job", "3", "0")
+    assert re.search(r"1 +ingress +[1-9]", here("switch", *run, "s1", "counters"))
     wrong = ina("switch", *run, "s1", "table", "nope")
     assert wrong.returncode == 2 and "there is no table 'nope'" in wrong.stderr
 
