@@ -438,14 +438,16 @@ def _packet(tier: Tier, model: TreeSwitch, number: int) -> tuple[int, Message]:
 def strangers(tier: Tier) -> list[tuple[str, bytes]]:
     """Packets with which the switch has nothing to do, and what they are."""
     draw, made = tier.t.random.randrange, []
-    for what in ("of another kind", "of another job", "outside of the pool", "for another port"):
+    names = ("of another kind", "of another job", "for another port", *["outside of the pool"] * 4)
+    for what in names:
         packet = tier.packet(tier.ports[0], tier.gradient(0, tier.codes()[0]))
         if what == "of another kind":
             packet[Agg].kind = draw(REMINDER + 1, 256)
         elif what == "of another job":
             packet[Agg].job = (tier.job + draw(1, 256)) % 256
         elif what == "outside of the pool":
-            packet[Agg].slot = draw(SLOTS, 1 << 15) | draw(2) << 15
+            packet[Agg].slot = tier.t.random.choice((SLOTS, draw(SLOTS, 1 << 15))) | draw(2) << 15
+            packet[Agg].flags = PARTIAL | RESEND
         else:
             packet[UDP].dport = draw(1024, 18767)
         made.append((f"a packet {what}", bytes(packet)))

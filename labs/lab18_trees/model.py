@@ -48,18 +48,20 @@ def draw_codes(rng: random.Random, base: int, hosts: int, values: int) -> list[l
     """Values of some hosts, as bf16, whose sums are ordinary."""
     columns: list[list[int]] = []
     while len(columns) < values:
-        column = [draw_code(rng, base) for _ in range(hosts)]
+        reach = rng.choice((2, REACH))  # in the sum of small values those below a unit count
+        column = [draw_code(rng, base, reach) for _ in range(hosts)]
         if ordinary(sum(to_fixed(code, base) for code in column)):
             columns.append(column)
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def draw_code(rng: random.Random, base: int) -> int:
-    """A bf16 that hosts may send: of any size, also below a unit; sometimes a zero."""
+def draw_code(rng: random.Random, base: int, reach: int = REACH) -> int:
+    """A bf16 that hosts may send: of any size, also below a unit; sometimes a zero. Its exponent is
+    up to `reach` larger than the base."""
     sign, fraction = rng.getrandbits(1) << 15, rng.getrandbits(7)
     if rng.random() < 0.1:
         return sign | (fraction if rng.random() < 0.5 else 0)
-    return sign | rng.randrange(base - min(base - 1, 10), base + REACH + 1) << 7 | fraction
+    return sign | rng.randrange(base - min(base - 1, 10), base + reach + 1) << 7 | fraction
 
 
 def total(rows: Sequence[Sequence[int]], base: int) -> list[int]:

@@ -201,6 +201,8 @@ def measured(rng: random.Random) -> list[Measured]:
             value = tree_s(tiers, fragments, size, window, link)
             made.append(Measured("tree_s", (tiers, fragments, size, window, *units), value))
         workers, share = rng.randrange(3, 7), rng.randrange(60, 90)
-        value = ring_s(workers, share, size, link)
+        far = Link(6 * delay, byte_ns)
+        value = ring_s(workers, share, size, far)
+        units = (6 * delay / 1e9, byte_ns / 1e9)
         made.append(Measured("ring_s", (workers, workers * share, size, *units), value))
     return made
