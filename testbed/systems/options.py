@@ -38,7 +38,15 @@ ONE_SET = (
 # Algorithms of hosts for jobs that get no static tree.
 FALLBACKS = ("ring", "halving_doubling", "double_tree", "hierarchical")
 # The planners of testbed/routing/planners and of other packages (by the names of entry points).
-SHIPPED_PLANNERS = ("grid-links", "striped", "two-level", "grid", "nearest", "none")
+SHIPPED_PLANNERS = (
+    "grid-links",
+    "striped",
+    "two-level",
+    "grid",
+    "nearest",
+    "nearest-anywhere",
+    "none",
+)
 PLANNERS = (*SHIPPED_PLANNERS, *plugins.found(plugins.PLANNERS))
 RESULTS = ("counted", "ignored")
 PRIORITIES = (

@@ -44,7 +44,8 @@ SHIPPED = {
     each.name: each
     for each in (
         Planner("none", "no aggregation", "#999999", "v", whole.none),
-        Planner("nearest", "nearest switch", "#E69F00", "s", nearest.plan),
+        Planner("nearest", "nearest switch", "#E69F00", "s", nearest.nearest),
+        Planner("nearest-anywhere", "nearest switch anywhere", "#D55E00", "<", nearest.anywhere),
         Planner("grid", "GRID as published, repaired", "#56B4E9", "D", grid.plan),
         Planner("grid-links", "GRID with links", "#009E73", "o", whole.grid_links),
         Planner("striped", "striped", "#CC79A7", "^", striped.plan),

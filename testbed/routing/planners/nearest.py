@@ -1,10 +1,11 @@
 """`nearest`: the first aggregating switch on the path, the remainder at the next, finally the PS.
+`nearest-anywhere`: before all that, the worker's nearest aggregating switch, wherever it is.
 
-This is what systems do that aggregate wherever packets pass (ATP, SwitchML per rack): routes are
-shortest paths, and a switch takes what its capacity allows. All workers' rates grow together. While
-a worker's switch has capacity left, the growth of the worker's rate is aggregated there, after that
-at the next aggregating switch on its path. What no switch takes goes to the PS unaggregated. A
-worker's rate stops when some resource on its path is full.
+The first is what systems do that aggregate wherever packets pass (ATP, SwitchML per rack): routes
+are shortest paths, and a switch takes what its capacity allows. All workers' rates grow together.
+While a worker's switch has capacity left, the growth of the worker's rate is aggregated there,
+after that at the next aggregating switch on its path. What no switch takes goes to the PS
+unaggregated. A worker's rate stops when some resource on its path is full.
 
 If results count, those of a job grow with its rates, over a given tree, and take room from
 gradients in the same direction. The trees are first those that suit the plan without results; then
@@ -16,8 +17,9 @@ at a later switch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 from testbed.errors import UserError
 from testbed.routing.assemble import Arrangement, Leg, arranged, plan_from
@@ -26,31 +28,85 @@ from testbed.routing.congestion import Congestion
 from testbed.routing.fair import Resource
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.options import Options
-from testbed.routing.paths import Path, shortest_path
+from testbed.routing.paths import Path, distances, shortest_path
 from testbed.routing.plan import Plan, Range
 from testbed.routing.result_trees import Tree
 
 TRIES = 3  # times that the trees of results are chosen for the plan that was made for other trees
 
 
-def plan(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
-    """The plan. Raises UserError if a worker has no path to its PS."""
-    best = _arranged(network, jobs, options, None)
+class Stop(NamedTuple):
+    """A place on a path from a worker to its PS where a gradient is aggregated."""
+
+    path: Path
+    place: int
+
+    @property
+    def node(self) -> str:
+        return self.path[self.place]
+
+
+FindStops = Callable[[Network, Collection[str], str, str], list[Stop]]  # of a worker, to its PS
+
+
+def nearest(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
+    """The plan of `nearest`. Raises UserError if a worker has no path to its PS."""
+    return _plan(network, jobs, options, "nearest", _straight)
+
+
+def anywhere(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:
+    """The plan of `nearest-anywhere`. Raises UserError if a worker has no path to its PS."""
+    return _plan(network, jobs, options, "nearest-anywhere", _over_nearest)
+
+
+def _straight(network: Network, switches: Collection[str], worker: str, ps: str) -> list[Stop]:
+    """The aggregating switches on the shortest path to the PS, then the PS."""
+    path = shortest_path(network, worker, ps)
+    assert path is not None  # checked before
+    return [
+        Stop(path, place)
+        for place, node in enumerate(path)
+        if node in switches or place == len(path) - 1
+    ]
+
+
+def _over_nearest(network: Network, switches: Collection[str], worker: str, ps: str) -> list[Stop]:
+    """First the aggregating switch with the fewest links to it; of several the one with the fewest
+    links from there on."""
+    straight = _straight(network, switches, worker, ps)
+    ways = [path for each in switches if (path := shortest_path(network, worker, each))]
+    if not ways:
+        return straight
+    towards = distances(network, ps)
+    way = min(ways, key=lambda path: (len(path), towards[path[-1]]))
+    onward = shortest_path(network, way[-1], ps)
+    assert onward is not None  # only such switches aggregate for the job
+    return [Stop((*way, *onward[1:]), len(way) - 1), *(s for s in straight if s.node != way[-1])]
+
+
+def _plan(
+    network: Network, jobs: Sequence[PlanJob], options: Options, name: str, find: FindStops
+) -> Plan:
+    best = _arranged(network, jobs, options, find, None)
     latest = best
     for _ in range(TRIES if options.counted else 0):
         if latest.rates == latest.without_results().rates:
             break  # results cost nothing
-        latest = _arranged(network, jobs, options, latest.trees)
+        latest = _arranged(network, jobs, options, find, latest.trees)
         best = max(best, latest, key=lambda each: sorted(each.rates))
     made = candidates(network, jobs, paths=options.path_limit, counted=options.counted)
-    return plan_from(best, "nearest", Congestion(made, options.counted).bound(), options)
+    return plan_from(best, name, Congestion(made, options.counted).bound(), options)
 
 
 def _arranged(
-    network: Network, jobs: Sequence[PlanJob], options: Options, trees: Sequence[Tree] | None
+    network: Network,
+    jobs: Sequence[PlanJob],
+    options: Options,
+    find: FindStops,
+    trees: Sequence[Tree] | None,
 ) -> Arrangement:
     """The plan of the rule if results take these trees; None: no room."""
-    filling = _Filling(network, jobs, options.counted, trees)
+    filling = _Filling(network, jobs, options.counted, find, trees)
     filling.fill()
     choice: list[list[tuple[Leg, ...]]] = [[] for _ in jobs]
     for flow in filling.flows:
@@ -59,23 +115,17 @@ def _arranged(
 
 
 class _Flow:
-    """A worker. `stops`: the aggregating switches on its path, then the PS (places on the path).
+    """A worker. `stops`: where its gradient is aggregated, one after the other, at last at the PS.
     `at`: the stop that aggregates the growth of its rate. `marks`: the rates at which `at` moved
     on."""
 
-    def __init__(self, switches: Collection[str], number: int, job: int, path: Path) -> None:
+    def __init__(self, number: int, job: int, stops: list[Stop]) -> None:
         self.number = number
         self.job = job
-        self.path = path
-        aggregating = [place for place, node in enumerate(path) if node in switches]
-        self.stops = [*aggregating, len(path) - 1]
+        self.stops = stops
         self.at = 0
         self.marks = [Fraction(0)]
         self.rate: Fraction | None = None
-
-    @property
-    def stop(self) -> int:
-        return self.stops[self.at]
 
     @property
     def raw(self) -> bool:
@@ -85,11 +135,11 @@ class _Flow:
         assert self.rate is not None
         ends = [*self.marks, self.rate]
         found = []
-        for stop, start, end in zip(self.stops, ends, ends[1:], strict=False):
+        for (path, place), start, end in zip(self.stops, ends, ends[1:], strict=False):
             if start < end:
                 part = Range(start / self.rate, end / self.rate)
-                onward = self.path[stop:] if stop < len(self.path) - 1 else ()
-                found.append(Leg(part, self.path[: stop + 1], onward))
+                onward = path[place:] if place < len(path) - 1 else ()
+                found.append(Leg(part, path[: place + 1], onward))
         return tuple(found)
 
 
@@ -99,6 +149,7 @@ class _Filling:
         network: Network,
         jobs: Sequence[PlanJob],
         counted: bool,
+        find: FindStops,
         trees: Sequence[Tree] | None,
     ) -> None:
         self.flows: list[_Flow] = []
@@ -108,9 +159,8 @@ class _Filling:
         for index, job in enumerate(jobs):
             switches = aggregating_for(network, job, counted)
             for worker in job.workers:
-                path = shortest_path(network, worker, job.ps)
-                assert path is not None  # checked before
-                self.flows.append(_Flow(switches, len(self.flows), index, path))
+                stops = find(network, switches, worker, job.ps)
+                self.flows.append(_Flow(len(self.flows), index, stops))
                 self.max_rates.append(job.max_rate_bps)
         self.left: dict[Resource, Fraction] = {
             ("link", *link.ends): Fraction(link.capacity_bps)
@@ -135,7 +185,7 @@ class _Filling:
                 found.setdefault(resource, {}).setdefault(who, []).append(flow)
 
         for flow in growing:
-            path, stop = flow.path, flow.stop
+            path, stop = flow.stops[flow.at]
             alone = ("worker", flow.number)
             for ends in zip(path[:stop], path[1 : stop + 1], strict=True):
                 use(("link", *ends), alone, flow)

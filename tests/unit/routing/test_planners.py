@@ -15,7 +15,7 @@ from testbed.routing.planners import PLANNERS, Planner, make_plan, whole
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from tests.support.plan_networks import both_ways, example, small_networks
 
-ALL = ("none", "nearest", "grid", "grid-links", "striped", "two-level")
+ALL = ("none", "nearest", "nearest-anywhere", "grid", "grid-links", "striped", "two-level")
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
@@ -160,6 +160,33 @@ def test_plans_for_data_centre_networks(scenario, workers, monkeypatch) -> None:
         assert violations(network, jobs, plan) == []
     assert plans["grid-links"].rate_bps > 2 * plans["nearest"].rate_bps
     assert plans["nearest"].rate_bps >= plans["none"].rate_bps
+
+
+def test_a_worker_goes_out_of_its_way_to_an_aggregating_switch() -> None:
+    """Two racks and the PS's below a spine that aggregates for neither; beside the first rack is a
+    switch that does. Its workers are one stream there, and those of the other rack too."""
+    links = [("w1", "a"), ("w2", "a"), ("w3", "b"), ("w4", "b"), ("ps", "c")]
+    links += [("a", "s"), ("b", "s"), ("c", "s"), ("a", "x")]
+    network = Network(
+        switches=tuple(Switch(name, name == "x") for name in "abcsx"),
+        hosts=tuple(Host(name) for name in ("w1", "w2", "w3", "w4", "ps")),
+        links=both_ways((one, other, 12) for one, other in links),
+    )
+    jobs = (PlanJob("job", ("w1", "w2", "w3", "w4"), "ps"),)
+    straight, anywhere = (
+        make_plan(network, jobs, name) for name in ("nearest", "nearest-anywhere")
+    )
+    assert straight.rate_bps == 3 and not straight.jobs[0].groups  # four streams on the PS's link
+    (group,) = anywhere.jobs[0].groups
+    assert group.node == "x" and len(group.workers) == 4
+    # Four gradients and the result share the link from a to x.
+    assert anywhere.rate_bps == Fraction(12, 5)
+
+
+def test_what_aggregates_nowhere_goes_straight() -> None:
+    network, jobs = draw(LITTLE, 4, seed=1, programmable=0)
+    plans = [make_plan(network, jobs, name) for name in ("nearest", "nearest-anywhere")]
+    assert plans[0].rate_bps == plans[1].rate_bps and not plans[1].jobs[0].groups
 
 
 def test_a_planner_with_other_arguments_is_one_clear_error(monkeypatch) -> None:

@@ -128,7 +128,15 @@ def test_the_integer_program_exceeds_links_only() -> None:
 
 
 def test_no_worker_is_faster_than_the_largest_rate() -> None:
-    for planner in ("none", "nearest", "grid", "grid-links", "striped", "two-level"):
+    for planner in (
+        "none",
+        "nearest",
+        "nearest-anywhere",
+        "grid",
+        "grid-links",
+        "striped",
+        "two-level",
+    ):
         plan = make_plan(*example(), planner, max_rate_bps=GBIT // 2)
         assert {worker.rate_bps for worker in plan.jobs[0].workers} == {GBIT // 2}
     # In the published program T limits a worker's rate to each node: three switches and the PS.
