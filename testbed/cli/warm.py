@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
 
 DEMO = EXPERIMENTS / "demo.yaml"
-# Systems, and whether they take the key `memory`.
-MEMORY = {"esa": True, "atp": True, "switchml": True, "grid": True, "ps": False, "ring": False}
+# Systems with machines of their own, and whether they take the key `memory`.
+MEMORY = {
+    **dict.fromkeys(("esa", "atp", "a2tp", "switchml", "grid"), True),
+    **dict.fromkeys(("ps", "ring"), False),
+}
 ROLES = ("worker", "ps")
 FED = "program"  # a worker whose values a program gives
 EXPERIMENT = """
