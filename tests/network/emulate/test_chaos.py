@@ -39,5 +39,5 @@ def test_a_minute_of_events_breaks_no_invariant(tmp_path):
     """Longer ones are a command (docs/reliability.md)."""
     campaign = Campaign(tmp_path)
     campaign.run(1000, range(1000), SYSTEMS, 1)
-    assert campaign.summary.events >= 2 and campaign.summary.values > 0
+    assert campaign.summary.events >= 1 and campaign.summary.values > 0
     checked(campaign)
