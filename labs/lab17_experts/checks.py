@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -304,16 +305,18 @@ def passed(t: Bench) -> None:
 
 @LAB.check(10, "Copies and late packets change nothing")
 def histories(t: Bench) -> None:
-    """Random packets, one by one against a model."""
+    """Random packets, one by one against a model, until some sums of several answers are
+    complete."""
     job, model = start(t), Combiner()
     base = t.random.choice((0, (1 << 31) - 8))
     slots = {
         slot: t.random.randrange(len(job.workers)) for slot in t.random.sample(range(SLOTS), 3)
     }
     bitmaps: dict[tuple[int, int], int] = {}
-    now = 0
-    for _ in range(400):
-        now += t.random.random() < 0.08
+    answers: Counter[tuple[int, int]] = Counter()
+    now = sent = sums = 0
+    while sent < 400 or sums < 3:
+        sent, now = sent + 1, now + (t.random.random() < 0.05)
         slot = t.random.choice(list(slots))
         number = base + max(0, now - t.random.choice((0, 0, 0, 0, 1, 2)))
         experts = bitmaps.setdefault((slot, number), job.bits(job.experts()))
@@ -324,9 +327,13 @@ def histories(t: Bench) -> None:
         home = job.home(m)
         port = home if kind == DATA else t.random.choice(job.ports)
         own = model.slot(slot)
+        if kind == GRADIENT and number == own.number:
+            answers[slot, number] += bool(bit & own.wanted & ~own.seen)
         age = "late" if number < own.number else "new" if number > own.number else "current"
         t.case = f"{KINDS[kind]} ({age}), where the slot {own.state}"
         want = model.take(port == home, m)
+        if want is not None and want.kind == RESULT and kind == GRADIENT:
+            sums += answers[slot, number] > 1
         why = f"{t.case}: {'nothing' if want is None else 'this'} should leave"
         job.expect(port, m, want, why)
 
