@@ -23,7 +23,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 RESULTS = ROOT / "results" / "images"
-FIGURES = ("headline", "memory", "jobs", "rate", "loss", "ablation", "priority", "baselines")
+FIGURES = (
+    "headline",
+    "memory",
+    "jobs",
+    "rate",
+    "loss",
+    "ablation",
+    "priority",
+    "baselines",
+    "sharing",
+    "throughput",
+)
 
 
 @dataclass(frozen=True)

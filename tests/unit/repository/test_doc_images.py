@@ -24,6 +24,8 @@ TABLES = {
     "figure-headline": ("figures.md", "headline", ["PS packets", "average JCT", "relative"]),
     "figure-memory": ("figures.md", "memory", ["average JCT"]),
     "figure-baselines": ("figures.md", "baselines", ["average JCT"]),
+    "figure-sharing": ("figures.md", "sharing", ["average JCT", "relative"]),
+    "figure-throughput": ("figures.md", "throughput", ["PS packets"]),
     "memory": ("experiments.md", "memory", ["average JCT"]),
     "loss": ("experiments.md", "loss", ["average JCT"]),
 }
