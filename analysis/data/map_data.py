@@ -16,6 +16,8 @@ from testbed.analysis.data.sweep_data import Point, Sweep
 from testbed.systems import SYSTEMS
 from testbed.text_table import Estimate
 
+ALIKE = 0.01  # of the fastest's time: nobody would choose by such a difference
+
 
 @dataclass(frozen=True)
 class Best:
@@ -30,7 +32,8 @@ class Cell:
     """A place of a map. `within`, `without`: the fastest series that uses switch memory, and the
     fastest that does not; None: no such series has finished here. `gain`: the time of the latter
     over that of the former, of the same seeds; NaN where one of them is missing. `series`: that
-    have finished here."""
+    have finished here; `alike`: those of them, the fastest included, whose mean is at most ALIKE
+    above the fastest's."""
 
     row: str
     column: str
@@ -38,6 +41,7 @@ class Cell:
     without: Best | None
     gain: Estimate
     series: int
+    alike: int
 
     @property
     def fastest(self) -> Best:
@@ -106,4 +110,6 @@ def _cell(row: str, column: str, group: pd.DataFrame) -> Cell:
     gain = pd.Series(dtype=float)
     if within is not None and without is not None:
         gain = times[without.title] / times[within.title]
-    return Cell(row, column, within, without, estimate(gain), times.shape[1])
+    means = times.mean()
+    alike = int((means <= (1 + ALIKE) * means.min()).sum())
+    return Cell(row, column, within, without, estimate(gain), times.shape[1], alike)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COLORS = "PuOr"  # white where both kinds are as fast
 _LEAST = 1.5  # the ratio at the ends of the colours, at least
 _WORD = 13  # letters of a line in a cell
-_LABEL = "fastest without / fastest with aggregation in switches"
+_LABEL = "fastest without / fastest with\naggregation in switches"
 
 
 def maps_figure(maps: Sequence[Map], x_label: str) -> Figure:
@@ -71,7 +71,7 @@ def _map(axes: Axes, each: Map, norm: LogNorm, named: bool) -> None:
 
 
 def _words(axes: Axes, cell: Cell, of: Map, norm: LogNorm) -> None:
-    """The gain, and below it the fastest series."""
+    """The gain, and below it the fastest series, or how many are as fast."""
     x, y = of.columns.index(cell.column) + 0.5, of.rows.index(cell.row) + 0.5
     gain = cell.gain.mean
     known = bool(np.isfinite(gain))
@@ -79,5 +79,8 @@ def _words(axes: Axes, cell: Cell, of: Map, norm: LogNorm) -> None:
     ink = "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 0.45 else "black"
     number = units.significant(gain) if known else ""
     axes.text(x, y - 0.18, number, ha="center", va="center", fontsize=7, color=ink)
-    name = fill(cell.fastest.title, _WORD)
+    title = cell.fastest.title
+    if cell.alike > 1:
+        title = f"{cell.alike} of {cell.series} alike"
+    name = fill(title, _WORD)
     axes.text(x, y + 0.2, name, ha="center", va="center", fontsize=5.5, color=ink)

@@ -51,9 +51,9 @@ class Figure(Section):
     rows: tuple[Annotated[str, ANY_TEXT], ...] = Field(
         default=(),
         description="Varied keys: the figure is a map with a row for each combination of their"
-        " values and a column for each value of `x`. A cell has the fastest of all series, and how"
-        " many times as long the best one without aggregation in switches takes as the best one"
-        " with it. It replaces the panels.",
+        " values and a column for each value of `x`. A cell has the fastest of all series, or how"
+        " many are within 1 % of it, and how many times as long the best one without aggregation"
+        " in switches takes as the best one with it. It replaces the panels.",
         max_length=4,
         json_schema_extra={"default": "none"},
     )

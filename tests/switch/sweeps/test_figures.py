@@ -1,5 +1,5 @@
 """Every figure of experiments/figures from its command to its files, small. `learning`, which needs
-Mininet, is in tests/network/emulate/test_training_examples.py. `pays` has 704 points; of those, the
+Mininet, is in tests/network/emulate/test_training_examples.py. `pays` has 640 points; of those, the
 ones of a corner of its maps are run here."""
 
 from __future__ import annotations
@@ -63,6 +63,6 @@ def test_every_system_of_the_map_gets_through(tmp_path, monkeypatch):
     file.write_text(text.replace("jobs:\n  - {", "jobs:\n  - {scale: 0.001, "))
     assert commands.main(["sweep", str(file), "--results", str(tmp_path)]) == 0
     runs = pd.read_csv(tmp_path / "corner" / "data.csv")
-    assert runs["point"].nunique() == 11 and runs["exact"].all()
+    assert runs["point"].nunique() == 10 and runs["exact"].all()
     (cell,) = pd.read_csv(tmp_path / "corner" / "figures" / "corner.csv").to_dict("records")
     assert 0.9 < cell["gain"] < 2 and cell["fastest"] in (cell["with"], cell["without"])

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from testbed.analysis.data import map_data
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.map_data import maps
-from testbed.analysis.figures import sweep_figures
+from testbed.analysis.figures import map_figure, sweep_figures
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.report import report_command
 from testbed.config.problems import ExperimentError
@@ -45,6 +46,15 @@ def test_a_cell_has_the_fastest_and_what_aggregation_gains(found):
     assert first.gain.count == 3 and first.gain.half_width == pytest.approx(0, abs=1e-9)
     assert last.within is None and math.isnan(last.gain.mean) and last.gain.count == 0
     assert sweep.points[0].series(*sweep.placed) == "ESA"
+
+
+def test_series_that_are_as_fast_share_a_cell():
+    rows = [("SwitchML", "switchml", 100.9), ("ESA", "esa", 100), ("Ring", "ring", 101.1)]
+    group = pd.DataFrame(rows, columns=["series", "system", "jct_mean_ns"]).assign(repetition=0)
+    cell = map_data._cell("v100", "1 Gbit/s", group)
+    assert (cell.fastest.title, cell.alike, cell.series) == ("ESA", 2, 3)
+    figure = map_figure.maps_figure([map_data.Map("", ("v100",), ("1 Gbit/s",), (cell,))], "rate")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["1.01", "2 of 3 alike"]
 
 
 def test_a_map_is_drawn_with_its_numbers_beside_it(folder):
