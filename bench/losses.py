@@ -1,6 +1,6 @@
 """What workers send again, and how long jobs take, of every shipped model and system.
 
-    .venv/bin/python bench/losses.py [--models googlenet] [--systems esa,atp] [--losses 0,0.1,1,5]
+    .venv/bin/python bench/losses.py [--models googlenet] [--systems "esa;atp"] [--losses 0,0.1,1,5]
 
 Four jobs of four workers share a switch at 100 Gbit/s with too little memory, in virtual time.
 Workers differ in speed, constantly and from iteration to iteration, by up to 10 % each. Models are

@@ -217,10 +217,8 @@ _TWINS = (
 # all gradient packets. What else is shown depends on the clock, and has no limit.
 TWIN_LIMIT = 0.03
 TWIN_LIMIT_OF_FEW = 0.06  # with too few repetitions for an interval
-_TWINS_LIMITED = (
-    *("jct_ns", "iteration_mean_ns", "communication_ns"),
-    *("ps_packets_per_fragment", "retransmissions"),
-)
+_LIMITED = ("jct_ns", "iteration_mean_ns", "communication_ns", "ps_packets_per_fragment")
+_LIMITED_BY = {key: key for key in _LIMITED} | {"retransmissions": "gradient_packets"}
 
 
 def _means(columns: Sequence[Column], rows: pd.DataFrame, **others: Value) -> Row:
@@ -642,10 +640,8 @@ def _compared(real: Estimate, virtual: Estimate, reference: float | None) -> lis
     samples; and whether it is within its limit of `reference`, None: there is no limit. With an
     interval it is if all of the interval is, it is not if nothing of it is, and else that is open:
     more repetitions would tell."""
-    gap, half = (
-        virtual.mean - real.mean,
-        math.hypot(real.shown_half_width, virtual.shown_half_width),
-    )
+    gap = virtual.mean - real.mean
+    half = math.hypot(real.shown_half_width, virtual.shown_half_width)
     if not real.mean:
         difference: Value = "" if not gap else "new"
     else:
@@ -656,7 +652,11 @@ def _compared(real: Estimate, virtual: Estimate, reference: float | None) -> lis
         return [difference, units.UNKNOWN]
     limit = TWIN_LIMIT_OF_FEW if math.isnan(half) else TWIN_LIMIT
     half, most = (0.0 if math.isnan(half) else half), limit * reference
-    within = True if abs(gap) + half <= most else False if abs(gap) - half > most else None
+    within = None
+    if abs(gap) + half <= most:
+        within = True
+    elif abs(gap) - half > most:
+        within = False
     word = {True: "yes", False: "NO", None: "open"}[within]
     return [difference, Labelled(f"{word}, {100 * limit:.0f} %", within)]
 
@@ -717,10 +717,8 @@ def _side_by_side(
             real, virtual = (estimate(each[measure.key]) for each in pair)
             if math.isnan(real.mean) or math.isnan(virtual.mean):
                 continue
-            reference = None
-            if measure.key in _TWINS_LIMITED:
-                of = "gradient_packets" if measure.key == "retransmissions" else measure.key
-                reference = float(pair[0][of].mean())
+            of = _LIMITED_BY.get(measure.key)
+            reference = None if of is None else float(pair[0][of].mean())
             compared = _compared(real, virtual, reference)
             rows.append(Row([first, measure.title, real, virtual, *compared], measure.show))
             first = ""

@@ -61,21 +61,22 @@ def look(
                 f"{folder / each.name}: {each.name!r} is not in the roster; add the student, or"
                 " rename the folder"
             )
+    for name in roster:
+        if name not in links:
+            _refuse_strays(folder / name, course)
     labs = labs_of(course)
     return {
         (student.student, lab.name): _one(folder, student, lab, links, seed)
         for student in roster.values()
-        if not _stray(folder / student.student, student.student in links, course)
         for lab in labs
     }
 
 
-def _stray(folder: Path, linked: bool, course: Course) -> bool:
-    """False. Raises UserError for a lab that the course does not have."""
+def _refuse_strays(folder: Path, course: Course) -> None:
+    """Raises UserError for a lab that the course does not have."""
     for name in lab_names():
-        if not linked and (folder / name).exists() and not course.includes(find_lab(name)):
+        if (folder / name).exists() and not course.includes(find_lab(name)):
             raise UserError(f"{folder / name}: the course has no {name}; add it to course.yaml")
-    return False
 
 
 def _one(folder: Path, student: Student, lab: Lab, links: set[str], seed: Seed) -> HandedIn:

@@ -59,7 +59,8 @@ def prove(worker):
 @njit(cache=True)
 def explain(worker, now):
     """True if results were silent before one that is here because somebody has lost a packet: where
-    losses are proven, and for longer than a round trip. To be called once for each result.
+    losses are proven, and for longer than a round trip. To be called once for each result that
+    does not say so itself; those that do count as silence.
 
     What was in flight then waited for somebody's timer. Were it measured, each timer would follow
     the others', and all would grow without end."""

@@ -62,7 +62,7 @@ STATE = record(
     "retransmit_requests",  # entries in Worker.retransmit_requests
     "more",  # 1: the batch was full, call again at once
     "longest_before_ns",  # the longest in the iteration before
-    "heard_ns",  # last arrival of a result
+    "heard_ns",  # last arrival of a result that did not say that it waited for a loss
     "recovered_ns",  # last arrival of a result that waited for a packet that was lost
     "guesses",  # that losses have paid for (guesses.py)
     "guess_ns",  # earliest time of the next one that nothing has paid for
