@@ -29,7 +29,8 @@ def test_the_quickstart_is_exact(tmp_path):
     assert read.links.losses.sum() == 0
     assert read.jobs.jct_ns.max() < 60e9
     # Every row of the table of events that a run without loss reaches;
-    # tests/network/emulate/test_exact_runs.py has the others.
+    # tests/network/emulate/test_exact_runs.py has the others. Only retransmissions after the pauses
+    # pass, some dozens.
     seen = events(read)
     for event in (
         "allocations",
@@ -42,7 +43,8 @@ def test_the_quickstart_is_exact(tmp_path):
         "reminders_empty",
         "results_passed",
     ):
-        assert seen[event] >= 100, (event, seen[event])
+        least = 10 if event == "passes" else 100
+        assert seen[event] >= least, (event, seen[event])
     assert all(counted["evicted"] for counted in adds_up(read).values())
 
 
