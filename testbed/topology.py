@@ -66,8 +66,9 @@ class Topology:
     backward), which override the experiment's; they are checked when an experiment uses the
     topology. `switch_options`: {switch: keys of `switches:`}, likewise. `failed`: indices of links
     that are known to be down. `forwarding`: switches that only forward and never aggregate.
-    `servers`: {server: its hosts, by local rank}, of those that the topology names. `tiers`: one
-    word per link, for what it is in the network ("host", "fabric", or the topology's own words).
+    `servers`: {server: its hosts, by local rank}, of those that the topology names. `ps_hosts`:
+    hosts that placements by word keep for parameter servers. `tiers`: one word per link, for what
+    it is in the network ("host", "fabric", or the topology's own words).
     """
 
     _hosts: dict[str, int]
@@ -78,6 +79,7 @@ class Topology:
     _ports: dict[str, list[tuple[str, int, int]]]
     _servers: dict[str, list[str]]
     _server_of: dict[str, str]
+    _ps_hosts: set[str]
     _tiers: list[str]
     _failed: frozenset[int]
     _forwarding: frozenset[str]
@@ -95,6 +97,7 @@ class Topology:
         self._ports = {}
         self._servers = {}
         self._server_of = {}
+        self._ps_hosts = set()
         self._tiers = []
         self._failed = frozenset()
         self._forwarding = frozenset()
@@ -102,11 +105,13 @@ class Topology:
         self._made_with = args, options
         return self
 
-    def add_host(self, name: str, server: str = "") -> str:
+    def add_host(self, name: str, server: str = "", ps: bool = False) -> str:
         """Add a host; returns its name. server: the name of the machine that it is a part of, after
-        the hosts that were added to it before; "": it is a machine by itself. Raises TopologyError
-        if a name is taken or malformed."""
+        the hosts that were added to it before; "": it is a machine by itself. ps: workers get it
+        only if no other host is free. Raises TopologyError if a name is taken or malformed."""
         added = self._add(name, self._hosts, "host")
+        if ps:
+            self._ps_hosts.add(name)
         if server:
             if not isinstance(server, str) or not NAME.fullmatch(server):
                 raise TopologyError(f"server {server!r}: {_ALLOWED_NAME}")
@@ -188,6 +193,10 @@ class Topology:
     @property
     def servers(self) -> dict[str, tuple[str, ...]]:
         return {server: tuple(hosts) for server, hosts in self._servers.items()}
+
+    @property
+    def ps_hosts(self) -> frozenset[str]:
+        return frozenset(self._ps_hosts)
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -324,7 +333,7 @@ class Topology:
         """A copy without the subclass: nothing but the data, so it can be compared and pickled."""
         copy = Topology()
         for host in self._hosts:
-            copy.add_host(host, self._server_of.get(host, ""))
+            copy.add_host(host, self._server_of.get(host, ""), host in self._ps_hosts)
         for switch in self._switches:
             copy.add_switch(switch, **self._switch_options.get(switch, {}))
         links = zip(self._links, self._tiers, self._link_options, strict=True)
@@ -342,7 +351,8 @@ class Topology:
     def _parts(self) -> tuple[Any, ...]:
         options = self.link_options, self.switch_options
         down = self.failed, self.forwarding
-        return self.hosts, self.switches, self.links, *options, self.servers, self.tiers, *down
+        hosts = self.hosts, self.servers, self.ps_hosts
+        return *hosts, self.switches, self.links, *options, self.tiers, *down
 
     def __repr__(self) -> str:
         return (

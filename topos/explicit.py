@@ -12,8 +12,9 @@ from testbed.topology import Topology, TopologyError
 class Explicit(Topology):
     """The hosts, switches and links of three lists, numbered in their order.
 
-    hosts: names of hosts; or mappings of `name` and `server`, the name of the machine that the host
-        is a rank of ([servers](#servers)), such as {name: h1, server: n1}
+    hosts: names of hosts; or mappings of `name`, of `server`, the name of the machine that the host
+        is a rank of ([servers](#servers)), such as {name: h1, server: n1}, and of `ps`: true if
+        workers get it only when no other host is free
     switches: names of switches; or mappings of `name` and keys of
         [switches](#switches), such as {name: s1, capacity: 10 Gbit/s}
     links: pairs of names; or mappings of `between` and keys of [links](#links),
@@ -24,8 +25,10 @@ class Explicit(Topology):
         for host in _members("hosts", hosts):
             with _at("hosts"):
                 if isinstance(host, dict):
-                    if not {"name"} <= host.keys() <= {"name", "server"}:
-                        raise TopologyError("a mapping of a host has the keys name and server")
+                    if not {"name"} <= host.keys() <= {"name", "server", "ps"}:
+                        raise TopologyError("a mapping of a host has the keys name, server and ps")
+                    if not isinstance(host.get("ps", False), bool):
+                        raise TopologyError(f"found ps: {host['ps']!r}; allowed: true or false")
                     self.add_host(**host)
                 else:
                     self.add_host(host)
@@ -67,10 +70,15 @@ def listed(topology: Topology) -> dict[str, Any]:
         for ends, tier, options in zip(topology.links, tiers, topology.link_options, strict=True)
     ]
     in_server = {host: server for server, ranks in topology.servers.items() for host in ranks}
-    hosts = [
-        {"name": host, "server": in_server[host]} if host in in_server else host
-        for host in topology.hosts
-    ]
+    kept = {host: True for host in topology.ps_hosts}
+    hosts = []
+    for host in topology.hosts:
+        settings = {
+            name: values[host]
+            for name, values in (("server", in_server), ("ps", kept))
+            if host in values
+        }
+        hosts.append({"name": host, **settings} if settings else host)
     return {"hosts": hosts, "switches": switches, "links": links}
 
 

@@ -78,15 +78,15 @@ class Rails(Topology):
         above = [self.add_switch(f"s{number}") for number in range(first, first + spines)]
         number = 0
 
-        def add_host(switch: str, tier: str, server: str = "") -> None:
+        def add_host(switch: str, tier: str, server: str = "", ps: bool = True) -> None:
             nonlocal number
             number += 1
-            host = self.add_host(f"h{number}", server)
+            host = self.add_host(f"h{number}", server, ps)
             self.add_link(host, switch, tier, **links[tier])
 
         for place, switch in enumerate(own):
             for _ in range(ranks):
-                add_host(switch, SCALE_UP, f"n{place + 1}")
+                add_host(switch, SCALE_UP, f"n{place + 1}", ps=False)
         for leaf in below:
             for _ in range(ps):
                 add_host(leaf, NIC)

@@ -7,12 +7,14 @@ of one group still follow each other, whatever carries them (testbed/workload/ra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from testbed.algorithms.choice import SYSTEM, Network
 from testbed.algorithms.registry import USE_OF
 from testbed.traffic.rank_graph import Node, Program
 from testbed.traffic.rank_layout import BY, StagedRanks, staged
+from testbed.traffic.server_steps import in_steps
 
 AUTO = "auto"
 ANY = 0  # size
@@ -20,21 +22,31 @@ ANY = 0  # size
 
 @dataclass(frozen=True)
 class Routes:
-    """rules: (collective, largest size in bytes or ANY, algorithm, SYSTEM or AUTO), of which the
-    first one that fits counts. network: for AUTO."""
+    """rules: (collective, largest size in bytes or ANY, algorithm, SYSTEM or AUTO, algorithm inside
+    servers or ""), of which the first one that fits counts. network: for AUTO. per_server:
+    neighbouring ranks that share a server, for algorithms inside servers."""
 
-    rules: tuple[tuple[str, int, str], ...]
+    rules: tuple[tuple[str, int, str, str], ...]
     network: Network | None = None
+    per_server: int = 1
 
     def algorithm_of(self, collective: str, size: int, ranks: int) -> str:
         """What carries a call of so many bytes, of all ranks' parts together."""
-        for kind, most, use in self.rules:
+        return self._chosen(collective, size, ranks)[0]
+
+    def steps_of(self, node: Node, ranks: Sequence[int]) -> tuple[str, str] | None:
+        """The algorithms inside servers and across them of an all_reduce that goes in steps."""
+        algorithm, inside = self._chosen(node.kind, node.bytes, len(ranks))
+        return (inside, algorithm) if inside else None
+
+    def _chosen(self, collective: str, size: int, ranks: int) -> tuple[str, str]:
+        for kind, most, use, inside in self.rules:
             if kind == collective and (most == ANY or size <= most):
                 if use != AUTO:
-                    return use
+                    return use, inside
                 assert self.network is not None
-                return self.network.fastest(collective, max(size, 1), ranks)
-        return SYSTEM
+                return self.network.fastest(collective, max(size, 1), ranks), inside
+        return SYSTEM, ""
 
 
 def of_json(given: dict | None) -> Routes | None:
@@ -42,7 +54,7 @@ def of_json(given: dict | None) -> Routes | None:
     if given is None:
         return None
     network = given["network"] and Network(**given["network"])
-    return Routes(tuple((kind, most, use) for kind, most, use in given["rules"]), network)
+    return Routes(tuple(map(tuple, given["rules"])), network, given["per_server"])
 
 
 def base_of(group: str) -> str:
@@ -59,6 +71,9 @@ def routed(program: Program, routes: Routes | None) -> Program:
     """The program with calls in the groups of the algorithms that carry them."""
     if routes is None:
         return program
+    known = {*program.groups}
+    if any(inside for *_, inside in routes.rules):
+        program = in_steps(program, routes.per_server, routes.steps_of)
     ranks = program.ranks
     sizes = {name: len(each) for name, each in program.groups.items()}
     if isinstance(ranks, StagedRanks):
@@ -67,6 +82,8 @@ def routed(program: Program, routes: Routes | None) -> Program:
     def change(node: Node) -> Node:
         if node.kind not in USE_OF or sizes[node.group] < 2:
             return node
+        if not isinstance(ranks, StagedRanks) and node.group not in known:
+            return node  # a step, whose way is chosen
         own = sizes[node.group] if node.kind == "all_gather" else 1
         algorithm = routes.algorithm_of(node.kind, own * node.bytes, sizes[node.group])
         return replace(node, group=f"{node.group}{BY}{algorithm}") if algorithm else node
@@ -77,6 +94,6 @@ def routed(program: Program, routes: Routes | None) -> Program:
     groups = dict(program.groups)
     for nodes in changed:
         for node in nodes:
-            if BY in node.group:
+            if BY in node.group and node.group not in groups:
                 groups[node.group] = program.groups[base_of(node.group)]
     return replace(program, groups=groups, ranks=changed)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from testbed.collective.memory_map import WHOLE
 from testbed.traffic import rank_source
-from testbed.traffic.rank_graph import COLLECTIVES, Node, Program, check
+from testbed.traffic.rank_graph import COLLECTIVES, Node, Program, check, width_of
 from testbed.traffic.rank_layout import smaller
-from testbed.traffic.rank_source import NARROW, Source
+from testbed.traffic.rank_source import Source
 from testbed.traffic.trace import MAX_VALUES, TraceError
 from testbed.traffic.transfers import PacketNumbers, Transfers, is_carried, transfers_of
 
@@ -126,7 +126,7 @@ def calls_of(program: Program, rank: int, group: str) -> list[Node]:
 def _call(program: Program, ranks: tuple[int, ...], node: Node, values: int) -> Call:
     # Bytes of any type travel as words of 32 bits. A sum needs one for each of its numbers.
     words = -(-node.bytes // 4)
-    numbers = -(-node.bytes // NARROW.get(node.dtype, 4))
+    numbers = -(-node.bytes // width_of(node))
     size = len(ranks)
     if node.kind == "all_gather":
         part = _whole_packets(words, values)

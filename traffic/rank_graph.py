@@ -26,6 +26,8 @@ COLLECTIVES = (
 )
 KINDS = (COMPUTE, SEND, RECV, *COLLECTIVES)
 
+_NARROW = {"bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1}  # bytes of types below 32 bits
+
 MAX_BYTES = 2**40  # of one operation
 MAX_RANKS = 65_536
 NOBODY = -1
@@ -49,6 +51,11 @@ class Node:
     tag: int = 0
     dtype: str = ""  # PyTorch's name of it, where it is known
     id: int = 0  # in the file, for messages
+
+
+def width_of(node: Node) -> int:
+    """Bytes of a value of a call or transfer."""
+    return _NARROW.get(node.dtype, 4)
 
 
 @dataclass(frozen=True)

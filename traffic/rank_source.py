@@ -12,12 +12,11 @@ from pathlib import Path
 
 from testbed.traffic import chakra, simai
 from testbed.traffic.call_routes import Routes, of_json, routed
-from testbed.traffic.rank_graph import COMPUTE, Node, Program
+from testbed.traffic.rank_graph import COMPUTE, Node, Program, width_of
 from testbed.traffic.rank_layout import StagedRanks
 from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import Transformer
 
-NARROW = {"bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1}  # bytes of types below 32 bits
 SUFFIXES = (chakra.SUFFIX, simai.SUFFIX)
 # Collectives whose bytes are those of parts for all ranks.
 _DIVIDED = ("reduce_scatter", "all_to_all", "scatter")
@@ -145,7 +144,7 @@ def _changed(program: Program, change: Callable[[Node], Node]) -> Program:
 def _scaled(node: Node, ranks: int, scale: float) -> Node:
     if node.kind == COMPUTE or not node.bytes:
         return node
-    width = NARROW.get(node.dtype, 4)
+    width = width_of(node)
     if node.parts:
         parts = tuple(_times(part, width, scale) for part in node.parts)
         return replace(node, parts=parts, bytes=sum(parts))

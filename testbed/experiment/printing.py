@@ -11,12 +11,13 @@ from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_background import Background
+from testbed.experiment.schema_collectives import Route
 from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job, RankModel
 from testbed.experiment.schema_links import LinkOptions, LinkSettings
 from testbed.experiment.schema_switches import SwitchException
 
 # Sections that leave out what has no value.
-_WITHOUT_NONE = Memory | Fault | Poisson | Kind | ClusterTrace | Background | RankModel
+_WITHOUT_NONE = Memory | Fault | Poisson | Kind | ClusterTrace | Background | RankModel | Route
 
 
 def shown(part: Any, name: str) -> Any:

@@ -87,7 +87,8 @@ A host is one rank, with a link and a network card (NIC) of its own. Several hos
 *server*, a machine with several GPUs and NICs: `add_host("h1", server="n1")`. Links, addresses and
 ports are the same with and without servers. The hosts of a server have the *local ranks* 0, 1, ...
 in order; of equally short paths the r-th leads to a host of local rank r, and the communicator of a
-job or group takes the r-th if its first worker has local rank r. On Mininet the hosts of a server
+job or group takes the r-th if its first worker has local rank r. A host with `ps=True` is for
+parameter servers: a worker gets it only if no other host is free. On Mininet the hosts of a server
 share a network namespace ([servers.md](servers.md)).
 """
 

@@ -437,7 +437,50 @@ class _Resolver:
         hop_ns = 2 * max((way.delay_ns for way in ends), default=0)
         hop_ns += virtual.worker_delay_ns + virtual.switch_latency_ns
         rate = min((way.bandwidth_bps for way in ends if way.bandwidth_bps), default=0)
-        return collectives.routes(system.name, Network(hop_ns, rate, steps, servers))
+        network = Network(hop_ns, rate, steps, servers)
+        return collectives.routes(system.name, network, self.ranks_per_server)
+
+    @property
+    def ranks_per_server(self) -> int:
+        """Hosts for workers of each server, if all servers have as many; else 1."""
+        assert self.topology is not None
+        kept, servers = self.topology.ps_hosts, self.topology.servers.values()
+        sizes = {sum(host not in kept for host in hosts) for hosts in servers}
+        return sizes.pop() if len(sizes) == 1 else 1
+
+    def fit_servers(self, jobs: list[Job]) -> None:
+        """Add a problem where calls go in steps inside servers, and jobs do not fill these."""
+        collectives: Collectives | None = self.parts.get("collectives")
+        topology = self.topology
+        if collectives is None or topology is None:
+            return
+        places = [
+            ("collectives", kind, place, "inside")
+            for kind, place, route in collectives.each()
+            if route.inside
+        ]
+        if not places:
+            return
+        size = self.ranks_per_server
+        if size < 2:
+            self.add_problem(
+                places[0],
+                "needs servers with equally many ranks, two or more; take it out, or take such a"
+                " topology (rails, or per_server)",
+            )
+            return
+        for job in jobs:
+            workers = job.fixed_placement.workers
+            for first in range(0, len(workers), size):
+                found = {topology.server_of(host) for host in workers[first : first + size]}
+                if len(found) > 1:
+                    last = min(first + size, len(workers)) - 1
+                    self.add_problem(
+                        places[0],
+                        f"needs jobs that fill servers of {size} ranks, but ranks {first} to {last}"
+                        f" of {job.name} are on {len(found)} servers; place whole servers",
+                    )
+                    return
 
     def collectives(self) -> None:
         """Check what carries which call."""
@@ -518,13 +561,14 @@ class _Resolver:
             if isinstance(job.placement, str):
                 free = [host for host in topology.hosts if host not in taken]
                 seed = self.parts.get("seed", 0)
-                hosts = choose(job.placement, topology, free, job.workers + extra, seed, number)
+                hosts = choose(job.placement, topology, free, job.workers, extra, seed, number)
                 if hosts is None:
                     return  # a system that is not sound has its own error, and unknown needs
                 taken |= dict.fromkeys(hosts, "")
                 placement = Placement.of(hosts[: job.workers + each], job.workers)
                 jobs[number] = job.model_copy(update={"placement": placement})
                 by_word.append(number)
+        self.fit_servers(jobs)
         for number in by_word if self.serves_groups else ():
             jobs[number] = self.serve_groups(jobs[number], taken)
 

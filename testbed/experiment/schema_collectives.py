@@ -9,11 +9,12 @@ from pydantic import Field, model_validator
 
 from testbed.algorithms.choice import CANDIDATES, SYSTEM, Network
 from testbed.algorithms.registry import ALGORITHMS, USE_OF
-from testbed.config.fields import NAME, Quantity, Section, as_pydantic
+from testbed.config.fields import NAME, Choice, Quantity, Section, as_pydantic
 from testbed.config.units import SIZE, FieldError
 from testbed.traffic.call_routes import ANY, AUTO, Routes
 
 LARGEST = 1 << 40
+INSIDE = ("ring", "halving_doubling", "double_tree")
 
 
 class Route(Section):
@@ -29,6 +30,14 @@ class Route(Section):
         description="The experiment's system; an algorithm of hosts (docs/baselines.md): ring,"
         " halving_doubling, double_tree or hierarchical; or `auto`: whichever of the system, ring,"
         " halving_doubling and double_tree takes the least time in the alpha-beta model.",
+    )
+    inside: Annotated[str | None, Choice(INSIDE)] = Field(
+        default=None,
+        json_schema_extra={"default": "none: in one step"},
+        description="An algorithm of hosts that adds up inside servers, so that `use` carries only"
+        " what is between them: the ranks of a server add up and each gets a part, those with the"
+        " same part add up across servers, and the ranks of a server exchange the parts. Only of"
+        " all_reduce, and on servers with equally many ranks of each group.",
     )
 
 
@@ -62,6 +71,9 @@ class Collectives(Section):
     def _ascending(self) -> Collectives:
         for kind in USE_OF:
             sizes = [route.up_to_bytes or LARGEST + 1 for route in getattr(self, kind)]
+            if kind != "all_reduce" and any(route.inside for route in getattr(self, kind)):
+                found = f"{kind}: found `inside`"
+                raise as_pydantic(FieldError(found, "`inside` in routes of all_reduce"))
             if sizes != sorted(set(sizes)):
                 found = f"{kind}: a route that no call takes"
                 raise as_pydantic(FieldError(found, "routes with larger and larger sizes"))
@@ -70,16 +82,24 @@ class Collectives(Section):
     @property
     def algorithms(self) -> tuple[str, ...]:
         """The algorithms of hosts that they may use, beside the system."""
-        used = [route.use for *_, route in self.each()]
+        routes = [route for *_, route in self.each()]
+        used = [each for route in routes for each in (route.use, route.inside) if each]
         names = [*used, *(CANDIDATES if AUTO in used else ())]
         return tuple(dict.fromkeys(name for name in names if name in ALGORITHMS))
 
-    def routes(self, system: str, network: Network) -> Routes | None:
-        """The routes of calls with this system; None if all go by it."""
+    def routes(self, system: str, network: Network, per_server: int) -> Routes | None:
+        """The routes of calls with this system, and with so many ranks of a job on each server;
+        None if all go by it."""
         rules = tuple(
-            (kind, route.up_to_bytes or ANY, SYSTEM if route.use == system else route.use)
+            (
+                kind,
+                route.up_to_bytes or ANY,
+                SYSTEM if route.use == system else route.use,
+                route.inside or "",
+            )
             for kind, _, route in self.each()
         )
         if not rules:
             return None
-        return Routes(rules, network if any(use == AUTO for *_, use in rules) else None)
+        choosing = any(use == AUTO for _, _, use, _ in rules)
+        return Routes(rules, network if choosing else None, per_server)

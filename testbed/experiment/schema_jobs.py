@@ -345,8 +345,10 @@ class Job(JobShape):
         json_schema_extra={"default": "`packed`"},
         description="The job's hosts, first for its workers, then for its parameter servers, if"
         " any. `packed`: the next free hosts in the topology's order; `spread`: each host on the"
-        " switch with the most free hosts; `random`: drawn from `seed`. Hosts named by any job"
-        " are not free.",
+        " switch with the most free hosts; `random`: drawn from `seed`. `spread` and `random`"
+        " place whole servers where these have several ranks. Hosts named by any job are not"
+        " free. Where a topology keeps hosts for parameter servers (rails), workers get"
+        " them last, and with `packed` a server is on the nearest one.",
     )
 
     _trace: Trace | None = PrivateAttr(default=None)

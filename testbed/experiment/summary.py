@@ -18,7 +18,7 @@ def choices(experiment: Experiment) -> list[str]:
         if routes is None or routes.network is None:
             continue
         groups = load_program(job.trace().ranks).groups.values()
-        for kind in dict.fromkeys(kind for kind, _, use in routes.rules if use == AUTO):
+        for kind in dict.fromkeys(kind for kind, _, use, _ in routes.rules if use == AUTO):
             for ranks in sorted({len(each) for each in groups} - {1}):
                 steps = [
                     f"from {show(size, SIZE)} on {name or experiment.system.name}"

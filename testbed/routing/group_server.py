@@ -24,7 +24,8 @@ def has_shared_servers(topology: Topology) -> bool:
 def nearest(topology: Topology, workers: Sequence[str], servers: Iterable[str]) -> str:
     """The host of `servers` with the shortest path to its farthest worker. Of several, the one with
     the smallest sum of paths, then one on the switch where the workers' paths meet; else they take
-    turns, by the first worker's server. A host without a path to all workers comes last."""
+    turns, by the first worker's server and local rank, so that groups of neighbouring ranks have
+    different ones. A host without a path to all workers comes last."""
     try:
         root = root_switch(topology, tuple(workers))
     except UserError:  # no switch that aggregates is near
@@ -40,4 +41,5 @@ def nearest(topology: Topology, workers: Sequence[str], servers: Iterable[str]) 
     best = [host for host, rank in ranks.items() if rank == min(ranks.values())]
     places = [*topology.servers]
     server = topology.server_of(workers[0])
-    return best[places.index(server) % len(best) if server in places else 0]
+    turn = places.index(server) + topology.local_rank(workers[0]) if server in places else 0
+    return best[turn % len(best)]

@@ -72,7 +72,8 @@ class Admission:
             self._policy,
             topology,
             [self._hosts[number] for number in self._free],
-            job.workers + self._servers,
+            job.workers,
+            self._servers,
             self._setup.seed,
             number,
         )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.experiment.summary import choices
 from testbed.schemes import set_up
+from testbed.traffic.rank_calls import load_program
 from tests.support.experiments import memory_line
 from tests.support.matrix import first_of
 from tests.support.ranks import Ranks
@@ -174,3 +178,109 @@ def test_a_transformer_s_groups_are_routed_by_kind(tmp_path):
     tables = run_virtual(spec)
     assert tables["jobs"][0]["exact"]
     assert {row["route"] for row in tables["collectives"]} == {"system", "ring"}
+
+
+ON_SERVERS = """
+name: test
+runtime: virtual
+topology:
+  {kind: rails, servers: 3, ranks: 2, leaves: 1, scale_up: 40 Gbit/s, nic: 10 Gbit/s, server_ps: 1}
+links: {loss: %(loss)s}
+system: %(system)s
+%(memory)s
+collectives: {all_reduce: [{up to: 100 B, use: ring}, {use: %(system)s, inside: %(inside)s}]}
+jobs:
+  - {name: job, model: %(model)s, workers: 6, iterations: 2%(more)s}
+"""
+
+
+def on_servers(path, system="esa", inside="ring", loss="0", more="", **groups):
+    made = Ranks(**(groups or {"all": (0, 1, 2, 3, 4, 5), "pair": (2, 3), "rail": (1, 3, 5)}))
+    for rank in range(6):
+        for group, ranks in made.groups.items():
+            if rank in ranks:
+                made.add(rank, "all_reduce", group=group, bytes=20_004)
+        made.add(rank, "all_reduce", group=next(iter(made.groups)), bytes=8)
+    parts = {"model": made.write(path / "run.et"), "system": system, "inside": inside,
+             "loss": loss, "more": more, "memory": memory_line(system, 256)}  # fmt: skip
+    return load_text(ON_SERVERS % parts)
+
+
+@pytest.mark.parametrize(
+    "system, inside", first_of([("esa", "ring"), ("switchml", "double_tree"), ("tree", "ring")], 2)
+)
+@pytest.mark.parametrize("loss", ["0", "1 %"])
+def test_an_all_reduce_goes_in_steps_inside_and_across_servers(system, inside, loss, tmp_path):
+    described = on_servers(tmp_path, system, inside, loss)
+    assert load_text(described.resolved_yaml()) == described
+    tables = run_virtual(described)
+    assert tables["jobs"][0]["exact"]
+    found = {
+        (row["communicator"], row["collective"], row["route"]): row["bytes"] // 2
+        for row in tables["collectives"]
+        if row["worker"] == 3
+    }
+    carried = {"ring": "ring", "double_tree": "halving_doubling"}[inside]
+    assert found == {
+        # 5,001 values are two parts of 2,501.
+        ("2 3", "reduce_scatter", carried): 20_008,
+        ("1 3 5", "all_reduce", "system"): 10_004 + 20_004,  # and the group of one rank per server
+        ("2 3", "all_gather", carried): 10_004,
+        ("2 3", "all_reduce", inside): 20_004,  # the group in one server
+        ("all", "all_reduce", "ring"): 8,
+    }
+
+
+def test_calls_of_a_group_follow_its_calls_in_steps(tmp_path):
+    made = Ranks(all=(0, 1, 2, 3, 4, 5))
+    for rank in range(6):
+        for size in (8, 200_000, 8):
+            made.add(rank, "all_reduce", (), group="all", bytes=size)
+    parts = {"model": made.write(tmp_path / "run.et"), "system": "switchml", "inside": "ring",
+             "loss": "0", "more": "", "memory": memory_line("switchml", 256)}  # fmt: skip
+    program = load_program(load_text(ON_SERVERS % parts).jobs[0].trace().ranks)
+    for nodes in program.ranks:
+        kinds = [(node.kind, node.after) for node in nodes]
+        assert kinds == [
+            ("all_reduce", ()),
+            ("reduce_scatter", (0,)),
+            ("all_reduce", (1,)),
+            ("all_gather", (2,)),
+            ("all_reduce", (3,)),
+        ]
+
+
+def test_steps_cross_each_card_with_a_part_alone(tmp_path):
+    """Of a sum among six ranks on three servers each NIC carries half, in place of all of it."""
+
+    def busiest(text: str) -> int:
+        links = run_virtual(text)["links"]
+        return max(row["bytes"] for row in links if row["node"] in ("s1", "s2", "s3")
+                   and row["neighbour"] == "s4" and row["direction"] == "egress")  # fmt: skip
+
+    groups = {"all": (0, 1, 2, 3, 4, 5)}
+    ring = on_servers(tmp_path, "ring", **groups)
+    steps = on_servers(tmp_path, "esa", **groups)
+    assert busiest(steps) < 0.8 * busiest(ring)
+
+
+@pytest.mark.parametrize(
+    "more, groups, said",
+    [
+        (", placement: {workers: [h1, h3, h2, h4, h5, h6], ps: h7}", {},
+         "ranks 0 to 1 of job are on 2 servers; place whole servers"),
+        ("", {"all": (0, 1, 2, 3, 4, 5), "odd": (0, 1, 2)},
+         "group odd: has ranks 0, 1 in one server and 2 in another"),
+    ],
+)  # fmt: skip
+def test_steps_that_cannot_be(more, groups, said, tmp_path):
+    with pytest.raises(UserError, match=re.escape(said)):
+        on_servers(tmp_path, more=more, **groups)
+
+
+def test_only_all_reduce_on_servers_goes_in_steps(tmp_path):
+    route = "{all_gather: [{use: esa, inside: ring}]}"
+    with pytest.raises(UserError, match="all_gather: found `inside`; allowed: `inside` in routes"):
+        experiment(tmp_path, "esa", route)
+    with pytest.raises(UserError, match="needs servers with equally many ranks, two or more"):
+        experiment(tmp_path, "esa", "{all_reduce: [{use: esa, inside: ring}]}")

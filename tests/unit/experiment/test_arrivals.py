@@ -7,7 +7,7 @@ import pytest
 
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.experiment.placement import choose
+from testbed.experiment.placement import POLICIES, choose
 from testbed.routing.tree import switch_of
 from testbed.topos import KINDS
 
@@ -39,7 +39,7 @@ def test_policies():
     free = list(topology.hosts)
 
     def racks(policy, job=0, seed=1):
-        hosts = choose(policy, topology, free, 6, seed, job)
+        hosts = choose(policy, topology, free, 5, 1, seed, job)
         assert len(set(hosts)) == 6
         return [switch_of(topology, host) for host in hosts]
 
@@ -47,7 +47,55 @@ def test_policies():
     assert racks("spread") == ["s1", "s2", "s3"] * 2
     assert racks("random") == racks("random") != racks("random", job=1)
     assert racks("random", seed=2) != racks("random")
-    assert choose("packed", topology, free[:5], 6, 1, 0) is None
+    assert choose("packed", topology, free[:5], 5, 1, 1, 0) is None
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_servers_get_the_hosts_that_are_kept_for_them(policy):
+    # h1 to h8 are ranks, h9 to h12 on the leaves, h13 and h14 on the servers' switches.
+    topology = KINDS["rails"](servers=2, ranks=4, leaves=2, spines=1, ps=2, server_ps=1)
+    ranks, kept = topology.hosts[:8], topology.hosts[8:]
+
+    def chosen(free, workers, servers):
+        hosts = choose(policy, topology, free, workers, servers, 1, 0)
+        assert len({*hosts}) == workers + servers and {*hosts} <= {*free}
+        return {*hosts[:workers]}, {*hosts[workers:]}
+
+    workers, servers = chosen(topology.hosts, 6, 3)
+    assert workers < {*ranks} and servers < {*kept}
+    # Where one kind does not suffice, the other one serves.
+    workers, servers = chosen(topology.hosts, 9, 3)
+    assert len(workers & {*kept}) >= 1 and len(workers) == 9
+    workers, servers = chosen((*ranks, "h9"), 4, 2)
+    assert workers < {*ranks} and len(servers - {"h9"}) >= 1
+    assert choose(policy, topology, ranks, 8, 1, 1, 0) is None
+
+
+@pytest.mark.parametrize("rails", [True, False])
+def test_servers_stay_together(rails):
+    topology = KINDS["rails"](
+        servers=6, ranks=2, leaves=6 if rails else 3, spines=1, rail_optimized=rails, server_ps=1
+    )
+    first = {"h1 h2", "h3 h4", "h5 h6", "h7 h8", "h9 h10", "h11 h12"}
+
+    def servers(policy, job=0):
+        hosts = choose(policy, topology, topology.hosts, 6, 0, 1, job)
+        pairs = [f"{a} {b}" for a, b in zip(hosts[::2], hosts[1::2], strict=True)]
+        assert {*pairs} <= first and len({*pairs}) == 3
+        return pairs
+
+    # Of each leaf, or pod of leaves, one.
+    assert servers("spread") == ["h1 h2", "h5 h6", "h9 h10"]
+    assert servers("packed") == ["h1 h2", "h3 h4", "h5 h6"]
+    assert len({(*servers("random", job),) for job in range(5)}) > 1
+
+
+def test_a_packed_server_is_near_its_workers():
+    topology = KINDS["rails"](servers=4, ranks=2, leaves=2, spines=1, rail_optimized=False, ps=1)
+    ranks = topology.hosts[:8]
+    first = choose("packed", topology, topology.hosts, 4, 1, 1, 0)
+    second = choose("packed", topology, [h for h in topology.hosts if h not in first], 4, 1, 1, 1)
+    assert first == [*ranks[:4], "h9"] and second == [*ranks[4:], "h10"]
 
 
 def test_jobs_of_a_list_may_be_spread():

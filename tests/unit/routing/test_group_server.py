@@ -20,7 +20,8 @@ RAILS = Rails(servers=2, ranks=4, server_ps=1).plain()
         ("h6 h7", "h9 h13 h14", "h14"),
         ("h2 h6", "h9 h10 h11 h12 h13", "h10"),  # on its rail
         ("h4 h8", "h9 h10 h12", "h12"),
-        ("h4 h8", "h9 h10", "h9"),  # as near as the other one
+        ("h3 h7", "h9 h10", "h9"),  # as near as the other one
+        ("h4 h8", "h9 h10", "h10"),
         ("h1 h2 h3 h4 h5 h6 h7 h8", "h12 h11 h9 h13", "h9"),
         # Groups of several servers, as near to all, take turns.
         ("h1 h2", "h9 h10", "h9"),
@@ -35,7 +36,7 @@ def test_the_nearest_one_counts(group: str, servers: str, found: str) -> None:
 def test_where_nothing_aggregates_distances_count_alone() -> None:
     topology = RAILS.only_forwarding(RAILS.switches)
     assert nearest(topology, ["h2", "h6"], ["h13", "h10"]) == "h10"
-    assert nearest(topology, ["h2", "h6"], ["h9", "h10"]) == "h9"
+    assert nearest(topology, ["h2", "h6"], ["h9", "h10"]) == "h10"
 
 
 def test_one_without_a_path_comes_last() -> None:

@@ -136,6 +136,7 @@ def test_servers_in_lists() -> None:
     lists = listed(topology)
     assert Explicit(**lists) == topology and Explicit(**lists).servers == topology.servers
     assert lists["hosts"][0] == {"name": "h1", "server": "n1"}
+    assert lists["hosts"][4] == {"name": "h5", "ps": True}
     lists["hosts"][0] = "h1"
     assert Explicit(**lists) != topology
     lists["links"] = [["h1", "s1"]]
@@ -147,8 +148,9 @@ def test_servers_in_lists() -> None:
     [
         ("{name: h1, server: N1}", "server 'N1': a name is a small letter"),
         ("{name: h1, server: s1}", "s1 is the name of a node and of a server"),
-        ("{server: n1}", "has the keys name and server"),
-        ("{name: h1, machine: n1}", "has the keys name and server"),
+        ("{server: n1}", "has the keys name, server and ps"),
+        ("{name: h1, ps: 3}", "found ps: 3; allowed: true or false"),
+        ("{name: h1, machine: n1}", "has the keys name, server and ps"),
     ],
 )
 def test_servers_that_cannot_be(host: str, message: str) -> None:
