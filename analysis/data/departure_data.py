@@ -1,7 +1,8 @@
 """Where the packets of a job's PS come from: table departures beside what the PS link carried.
 
 A switch counts each packet that it sends towards a PS by its cause, where it leaves. So the counts
-of the switch that the PS hangs on add up to the packets of the PS link. Where background flows
+of the switch that the PS hangs on add up to the packets of the PS link. A job's groups may have PSs
+of their own, for which another switch is the last one. Where background flows
 use that link as well, their packets are left. Of what the link carried, some got lost and some
 were doubled; what is neither that nor an answer to a reminder has reached the PS as a gradient.
 """
@@ -34,9 +35,9 @@ def departures(results: Results) -> pd.DataFrame:
     if not len(counted):
         return pd.DataFrame(columns=["job", "switch", "at_ps", "cause", "packets"])
     ends = server_links(results)[[*_JOB, "node"]].drop_duplicates()
-    rows = counted.merge(
-        ends, left_on=[*_JOB, "switch"], right_on=[*_JOB, "node"], how="left"
-    ).assign(at_ps=lambda frame: frame["node"].notna())
+    rows = counted.merge(ends, left_on=[*_JOB, "switch"], right_on=[*_JOB, "node"], how="left")
+    last = rows["at_ps"].astype("boolean").fillna(True).astype(bool)  # unknown in older runs
+    rows["at_ps"] = last & rows["node"].notna()
     found = rows.groupby(["job", "switch", "at_ps", "cause"], as_index=False)["packets"].sum()
     rank = found["cause"].map({name: number for number, name in enumerate(DEPARTURES)})
     order = found.assign(rank=rank, elsewhere=~found["at_ps"])

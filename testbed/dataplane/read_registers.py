@@ -155,8 +155,8 @@ def port_counts(
 
     The first are the rows of `port_stats()`, with the packets that the switch has refused at each
     port (p4/admission.p4) as `refused` of direction ingress; null for egress, and where switches
-    admit everything. The second are (job, cause, packets) with packets (p4/departures.p4), []
-    without a PS."""
+    admit everything. The second are (communicator, cause, packets) with packets
+    (p4/departures.p4), [] without a PS."""
     departures: list[tuple[int, str, int]] = []
     if platform.system.servers == "none":
         rows = client.port_stats()
@@ -164,9 +164,10 @@ def port_counts(
         size = platform.numbers * EVENTS_PER_JOB
         calls = [("register_read", "departures", 0, size), ("port_stats",)]
         counted, rows = client.batch(calls)
-        for job, counts in enumerate(of_jobs(platform, counted, EVENTS_PER_JOB)):
-            causes = ((cause, int(counts[list(each)].sum())) for cause, each in CAUSES.items())
-            departures += [(job, cause, packets) for cause, packets in causes if packets]
+        counts = np.asarray(counted, np.int64).reshape(-1, EVENTS_PER_JOB)
+        for number in np.flatnonzero(counts.any(axis=1)).tolist():
+            causes = ((cause, int(counts[number, [*each]].sum())) for cause, each in CAUSES.items())
+            departures += [(number, cause, packets) for cause, packets in causes if packets]
     refused = refusals(platform, client, [row["port"] for row in rows])
     for row in rows:
         row["refused"] = refused.get(row["port"]) if row["direction"] == "ingress" else None

@@ -65,6 +65,7 @@ class Communicators:
         self._asked = asked
         self._wishes: dict[tuple[int, str], _Wish] = {}
         self._groups: dict[int, Group] = {}  # by number
+        self.made: dict[int, JobSetup] = {}  # the groups so far, also those that have ended
         self._free = {
             number: iter(setup.platform.group_numbers(number))
             for number, job in enumerate(setup.listed)
@@ -163,6 +164,7 @@ class Communicators:
         for host, spec in zip(hosts, job_specs(self._setup, setup), strict=True):
             host.send(made=spec.to_json(), ranks=ranks)
         self._groups[setup.number] = Group(key, setup, members, hosts)
+        self.made[setup.number] = setup
 
     def _set_up(self, job: int, members: list[HostProcess]) -> JobSetup:
         """Raises UserError if the experiment has no communicator for the group."""

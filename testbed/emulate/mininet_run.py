@@ -389,9 +389,11 @@ class Repetition:
         for name in switches.clients:
             self._keep_counts(name)
         counters, links, departures = [], [], []
+        made = self._communicators.made if self._communicators is not None else {}
+        setups = [*setup.jobs.values(), *setup.groups.values(), *made.values()]
         for name, lives in self.lives.items():
             registers, stats, left = collect.together(lives)
-            departures += collect.departure_rows(name, left)
+            departures += collect.departure_rows(setup.platform, name, left, setups)
             counters += [
                 {"switch": name, "job": job, "counter": counter, "value": value}
                 for job, counter, value in registers

@@ -365,17 +365,25 @@ _DECLARED = (
     Table(
         "departures",
         "Packets that a switch has sent towards the PS of a job, by their cause, counted where they"
-        " leave. Those of the switch at the PS add up to the packets that the PS link carried"
-        " (links, egress), but for those of background traffic. Causes without packets have no"
+        " leave. Those at the PS add up to the packets that the PS links carried (links, egress),"
+        " but for those of background traffic. Causes without packets have no"
         " row; a system without a PS has no such table. The causes are listed below.",
         (
             _REPETITION,
             _SWITCH,
             _JOB,
+            Column(
+                "at_ps",
+                "bool",
+                "",
+                "true: a PS of these sums, the job's or a group's, hangs on this switch; null: the"
+                " run is older than this column",
+                nullable=True,
+            ),
             _name("cause", "why the packet left", allowed=tuple(DEPARTURES)),
             Column("packets", "int64", "count", "such packets", minimum=1),
         ),
-        key=("repetition", "switch", "job", "cause"),
+        key=("repetition", "switch", "job", "at_ps", "cause"),
     ),
     Table(
         "memory",

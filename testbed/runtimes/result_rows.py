@@ -6,12 +6,15 @@ testbed/results/schema.py. Times are ns since the run's start, which all process
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+from testbed.routing.tree import switch_of
 
 if TYPE_CHECKING:
     from testbed.experiment.background_flows import Flow
@@ -24,9 +27,9 @@ Wait = tuple[float | None, int | None]  # see samples.Waits.of
 NO_WAIT: Wait = (None, None)
 Worker = tuple[int, int]  # the numbers of its job, and of its own
 Times = Mapping[str, np.ndarray]
-Counted = tuple[int, str, int]  # job, name and value
+Counted = tuple[int, str, int]  # job or communicator, name and value
 # What a switch has counted between two restarts: (job, counter, value) of its registers, its
-# `port_stats()`, and (job, cause, packets) of departures.
+# `port_stats()`, and (communicator, cause, packets) of departures.
 Life = tuple[list[Counted], list[Row], list[Counted]]
 
 
@@ -397,11 +400,21 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
     return rows
 
 
-def departure_rows(switch: str, counted: Iterable[Counted]) -> list[Row]:
-    """Table departures: those of one switch."""
+def departure_rows(
+    platform: Platform, switch: str, counted: Iterable[Counted], setups: Iterable[JobSetup]
+) -> list[Row]:
+    """Table departures: those of one switch. setups: of all communicators that there have been."""
+    here = {
+        setup.number
+        for setup in setups
+        if any(switch_of(platform.topology, host) == switch for host in setup.group.servers)
+    }
+    packets: Counter[tuple[int, bool, str]] = Counter()
+    for number, cause, count in counted:
+        packets[int(platform.owners[number]), number in here, cause] += count
     return [
-        {"switch": switch, "job": job, "cause": cause, "packets": packets}
-        for job, cause, packets in counted
+        {"switch": switch, "job": job, "at_ps": at_ps, "cause": cause, "packets": count}
+        for (job, at_ps, cause), count in packets.items()
     ]
 
 

@@ -115,6 +115,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     counters: list[dict[str, Any]] = []
     links: list[dict[str, Any]] = []
     departures: list[dict[str, Any]] = []
+    known = simulation.cluster.setups if simulation.cluster else setup.jobs
+    setups = [*known.values(), *setup.groups.values()]
     for name, switch in simulation.nodes.switches.items():
         switch.advance(simulation.now_ns)
         counters += [
@@ -123,7 +125,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         ]
         stats, left = dataplane.port_counts(platform, switch)
         links += collect.link_rows(platform, name, stats)
-        departures += collect.departure_rows(name, left)
+        departures += collect.departure_rows(platform, name, left, setups)
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(setup.listed)}
     times = [
@@ -136,7 +138,6 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     outcomes = dict.fromkeys(simulation.unfinished, "unfinished")
     job_rows = collect.job_rows(reports, links, traces, outcomes, shared)
     later = simulation.links.roots() if simulation.links else {}
-    known = simulation.cluster.setups if simulation.cluster else setup.jobs
     collect.add_ways(job_rows, platform.system.name, known, later)
     collect.add_mean_rates(links, job_rows)
     flows = {"flows": simulation.flows()} if setup.flows else {}

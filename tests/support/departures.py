@@ -22,7 +22,8 @@ def adds_up(read) -> dict[int, Counter]:
         hosts = read.hosts[(read.hosts.job == job.job) & (read.hosts.role == "ps")].host
         links = read.links[read.links.neighbour.isin(hosts) & (read.links.direction == "egress")]
         rows = read.departures[read.departures.job == job.job]
-        rows = rows[rows.switch.isin(links.node)]
+        assert rows[rows.at_ps.astype(bool)].switch.isin(links.node).all()
+        rows = rows[rows.at_ps.astype(bool)]
         counted = found[job.job] = Counter(dict(rows.groupby("cause").packets.sum()))
         carried, lost, doubled = links.packets.sum(), links.losses.sum(), links.duplicates.sum()
         assert len(hosts) and counted.total() == carried, (job.name, counted, carried)

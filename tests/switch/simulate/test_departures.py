@@ -62,6 +62,33 @@ def test_a_ps_without_aggregation_gets_workers_gradients():
         assert sum(counted.values()) <= sent["gradient_packets"]
 
 
+RAILS = """
+name: groups
+runtime: virtual
+topology: {kind: rails, servers: 4, ranks: 2, leaves: 2, spines: 1, rail_optimized: false, ps: 2,
+           server_ps: 1, scale_up: 10 Gbit/s, nic: 1 Gbit/s, fabric: 1 Gbit/s}
+system: %s
+memory: {aggregators: 32}
+jobs:
+  - model: {transformer: llama2-7b, layers: 2, sequence: 128, global_batch: 4, gpu: h100}
+    parallel: {tp: 2, dp: 4, sequence_parallel: true, sharding: zero1}
+    workers: 8
+    iterations: 1
+    scale: 0.0001
+"""
+
+
+@pytest.mark.parametrize("system", ["esa", "{name: atp}"])
+def test_groups_have_servers_of_their_own(system):
+    """What a switch passes on to the next one is not what a PS gets, although another group's PS
+    hangs on it."""
+    tables = run_virtual(experiment(RAILS % system))
+    adds_up(frames(tables))
+    passed = [row for row in tables["departures"] if not row["at_ps"] and row["switch"] < "s5"]
+    assert {row["cause"] for row in passed} >= {"not_aggregated"}
+    assert {row["switch"] for row in tables["departures"] if row["at_ps"]} > {"s1", "s2"}
+
+
 def test_no_system_without_a_ps_counts_them():
     assert not run("{name: switchml}", STAR, "")["departures"]
 

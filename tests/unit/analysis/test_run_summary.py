@@ -224,6 +224,19 @@ def test_a_job_killed_by_plan_is_left_out_of_the_average(tmp_path):
     assert spans(results).tolist() == [130e6]
 
 
+def test_a_program_of_ranks_waits_within_its_iterations(tmp_path):
+    """Its computation is the nominal one, not what lies between its first and last step."""
+    call = {"job": 1, "worker": 0, "communicator": "dp", "collective": "all_reduce",
+            "dtype": "float32", "route": "system", "calls": 1, "bytes": 4,
+            "time_ns": 5}  # fmt: skip
+    jobs = tables()["jobs"]
+    for job in jobs:
+        job["compute_ns"] = 7_000_000 * job["iterations"]
+    plain = summary(write(tmp_path / "as_it_is", {}))["jobs"]["computation_ns"]
+    found = summary(write(tmp_path / "ranks", {"jobs": jobs, "collectives": [call]}))["jobs"]
+    assert found["computation_ns"].tolist() == [plain[0], 7e6] and plain[1] != 7e6
+
+
 def test_jobs_that_communicate_longer_than_they_compute_are_apart(tmp_path):
     jobs = tables()["jobs"]
     computes_ns = summary(write(tmp_path / "as_it_is", {}))["jobs"]["computation_ns"]
