@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, RECV, SEND, Node, Program
 from testbed.traffic.rank_layout import BY
+from testbed.traffic.server_steps import STEPS
 
 Key = tuple[str, int, str, str]  # group, rank, kind, dtype
 _NUMBERED = re.compile(r"(.+?)[._]?\d+")
+_STEP = re.compile(rf"(.+?)({'|'.join(STEPS)})\d+")
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,13 @@ class Work:
 
 
 def kind_of_group(name: str) -> str:
-    """The name of a group without its number; "all" for that of all ranks."""
+    """The name of a group without its number, and that of its step (server_steps.py); "all" for
+    that of all ranks."""
     base, by, algorithm = name.partition(BY)
+    found = _STEP.fullmatch(base)
+    base, step = (found[1], found[2].rstrip()) if found else (base, "")
     found = _NUMBERED.fullmatch(base)
-    return f"{found[1] if found else base or 'all'}{by}{algorithm}"
+    return f"{found[1] if found else base or 'all'}{step}{by}{algorithm}"
 
 
 def given(program: Program) -> tuple[Counter[Key], Counter[Key]]:

@@ -10,7 +10,7 @@ and with `packed` a server is on the nearest one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from testbed.routing.group_server import nearest
 from testbed.routing.tree import switch_of
@@ -41,13 +41,17 @@ def choose(
     if not kept:
         return _by_policy(policy, topology, free, workers + servers, draws)
     others = [host for host in free if host not in kept]
-    found = _by_policy(policy, topology, others if len(others) >= workers else free, workers, draws)
-    left = [host for host in free if host not in found]
-    for_servers = [host for host in left if host in kept]
-    pool = for_servers if len(for_servers) >= servers else left
+    for_servers = [host for host in free if host in kept]
+    found = _by_policy(policy, topology, others, min(workers, len(others)), draws)
+    if more := workers - len(found):
+        found += _by_policy(policy, topology, for_servers, more, draws)
+    left = [host for host in for_servers if host not in found]
+    also = [host for host in others if host not in found]
     if policy != "packed":
-        return found + _by_policy(policy, topology, pool, servers, draws)
+        found += _by_policy(policy, topology, left, min(servers, len(left)), draws)
+        return found + _by_policy(policy, topology, also, workers + servers - len(found), draws)
     for _ in range(servers):
+        pool = left or also
         found.append(nearest(topology, found[:workers], pool))
         pool.remove(found[-1])
     return found
@@ -58,33 +62,53 @@ def _by_policy(
 ) -> list[str]:
     if policy == "packed":
         return list(free[:count])
-    units: dict[str, list[str]] = {}  # the free hosts of each server, also of those with one
+    servers: dict[str, list[str]] = {}  # the free hosts of each, also of those with one
     for host in free:
-        units.setdefault(topology.server_of(host), []).append(host)
-    if policy == "spread":
-        return _spread(topology, [*units.values()], count)
-    if len(units) == len(free):
+        servers.setdefault(topology.server_of(host), []).append(host)
+    if policy == "random" and len(servers) == len(free):
         return draws.sample(free, count)
-    return [host for server in draws.sample([*units], len(units)) for host in units[server]][:count]
-
-
-def _spread(topology: Topology, units: Sequence[list[str]], count: int) -> list[str]:
-    """Each next server in the rack with the most free hosts; the first in order among equals."""
-    racks: dict[str, list[list[str]]] = {}
-    for hosts in units:
-        racks.setdefault(_rack(topology, hosts[0]), []).append(hosts)
-    order = [switch for switch in topology.switches if switch in racks]
+    # Servers of which others have a part come last.
+    whole: list[str] = []
+    rest: list[str] = []
+    kept, members = topology.ps_hosts, topology.servers
+    for server, hosts in servers.items():
+        ranks = [host for host in members.get(server, hosts) if host not in kept]
+        (whole if len(hosts) >= len(ranks) else rest).append(server)
     found: list[str] = []
-    while len(found) < count:
-        rack = racks[max(order, key=lambda switch: sum(map(len, racks[switch])))]
-        found += rack.pop(0)
+    for part in whole, rest:
+        if policy == "random":
+            order = draws.sample(part, len(part))
+        else:
+            hosts_of = {server: servers[server] for server in part}
+            order = _spread(topology, hosts_of, count - len(found))
+        found += [host for server in order for host in servers[server]]
     return found[:count]
 
 
-def _rack(topology: Topology, host: str) -> str:
+def _spread(topology: Topology, servers: Mapping[str, Sequence[str]], count: int) -> list[str]:
+    """Servers with `count` hosts, or all of them: each next one in the rack with the most free
+    hosts, the first in order among equals."""
+    racks: dict[str, list[str]] = {}
+    for server in servers:
+        racks.setdefault(_rack(topology, server, servers[server][0]), []).append(server)
+    left = {rack: sum(len(servers[server]) for server in there) for rack, there in racks.items()}
+    order = [switch for switch in topology.switches if switch in racks]
+    found: list[str] = []
+    while count > 0 and len(found) < len(servers):
+        rack = max(order, key=lambda switch: left[switch])
+        server = racks[rack].pop(0)
+        found.append(server)
+        left[rack] -= len(servers[server])
+        count -= len(servers[server])
+    return found
+
+
+def _rack(topology: Topology, server: str, host: str) -> str:
     """The switch that a host shares with other servers: its own, or the one above its server's."""
-    gateway, server = switch_of(topology, host), topology.server_of(host)
+    gateway = switch_of(topology, host)
+    if topology.server_of(host) == host:
+        return gateway
     neighbours = [name for name, _, _ in topology.ports(gateway).values()]
     above = [name for name in neighbours if not topology.is_host(name)]
     alone = all(topology.server_of(name) == server for name in neighbours if name not in above)
-    return above[0] if alone and above and len(topology.servers.get(server, ())) > 1 else gateway
+    return above[0] if alone and above else gateway

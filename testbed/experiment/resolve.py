@@ -56,7 +56,7 @@ from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS, frame_bytes
 from testbed.routing.group_server import has_shared_servers, nearest
 from testbed.systems import SystemOptions
 from testbed.topology import Topology
-from testbed.traffic.call_routes import AUTO
+from testbed.traffic.call_routes import AUTO, algorithm_of
 
 if TYPE_CHECKING:
     from testbed.traffic.call_routes import Routes
@@ -608,7 +608,7 @@ class _Resolver:
             return job.parallel.groups
         if job.has_ranks and job._trace is not None and "values_per_packet" in self.parts:
             groups = job.rank_groups(self.parts["values_per_packet"])
-            return [group.ranks for group in groups]
+            return [group.ranks for group in groups if not algorithm_of(group.name)]
         return ()
 
     def servers_fit(self, path: KeyPath, placement: Placement) -> bool:

@@ -74,6 +74,9 @@ class Collectives(Section):
             if kind != "all_reduce" and any(route.inside for route in getattr(self, kind)):
                 found = f"{kind}: found `inside`"
                 raise as_pydantic(FieldError(found, "`inside` in routes of all_reduce"))
+            if any(route.use == AUTO and route.inside for route in getattr(self, kind)):
+                found = f"{kind}: found `use: auto` with `inside`"
+                raise as_pydantic(FieldError(found, "the system or an algorithm with `inside`"))
             if sizes != sorted(set(sizes)):
                 found = f"{kind}: a route that no call takes"
                 raise as_pydantic(FieldError(found, "routes with larger and larger sizes"))

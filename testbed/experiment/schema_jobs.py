@@ -344,11 +344,13 @@ class Job(JobShape):
         default="packed",
         json_schema_extra={"default": "`packed`"},
         description="The job's hosts, first for its workers, then for its parameter servers, if"
-        " any. `packed`: the next free hosts in the topology's order; `spread`: each host on the"
-        " switch with the most free hosts; `random`: drawn from `seed`. `spread` and `random`"
-        " place whole servers where these have several ranks. Hosts named by any job are not"
-        " free. Where a topology keeps hosts for parameter servers (rails), workers get"
-        " them last, and with `packed` a server is on the nearest one.",
+        " any. `packed`: the next free hosts in the topology's order; `spread`: each next one on"
+        " the switch with the most free hosts; `random`: drawn once from `seed`. `spread` and"
+        " `random` take whole machines where these have several ranks"
+        " ([servers.md](servers.md#placement))."
+        " Hosts named by any job are not free. Where a topology keeps hosts for parameter servers"
+        " (rails), workers get these last, and with `packed` each parameter server is on the"
+        " nearest of them.",
     )
 
     _trace: Trace | None = PrivateAttr(default=None)

@@ -11,6 +11,7 @@ from testbed.experiment import load_text
 from testbed.experiment.summary import choices
 from testbed.schemes import set_up
 from testbed.traffic.rank_calls import load_program
+from testbed.traffic.rank_counts import kind_of_group
 from tests.support.experiments import memory_line
 from tests.support.matrix import first_of
 from tests.support.ranks import Ranks
@@ -253,15 +254,15 @@ def test_calls_of_a_group_follow_its_calls_in_steps(tmp_path):
 def test_steps_cross_each_card_with_a_part_alone(tmp_path):
     """Of a sum among six ranks on three servers each NIC carries half, in place of all of it."""
 
-    def busiest(text: str) -> int:
-        links = run_virtual(text)["links"]
+    def busiest(described) -> int:
+        links = run_virtual(described)["links"]
         return max(row["bytes"] for row in links if row["node"] in ("s1", "s2", "s3")
                    and row["neighbour"] == "s4" and row["direction"] == "egress")  # fmt: skip
 
     groups = {"all": (0, 1, 2, 3, 4, 5)}
-    ring = on_servers(tmp_path, "ring", **groups)
-    steps = on_servers(tmp_path, "esa", **groups)
-    assert busiest(steps) < 0.8 * busiest(ring)
+    steps = on_servers(tmp_path, "switchml", **groups)
+    in_one = load_text(steps.resolved_yaml().replace("inside: ring", ""))
+    assert 0.4 * busiest(in_one) < busiest(steps) < 0.6 * busiest(in_one)
 
 
 @pytest.mark.parametrize(
@@ -278,9 +279,34 @@ def test_steps_that_cannot_be(more, groups, said, tmp_path):
         on_servers(tmp_path, more=more, **groups)
 
 
+def test_a_trace_s_nodes_may_name_later_ones(tmp_path):
+    made = Ranks(all=(0, 1, 2, 3, 4, 5))
+    for rank in range(6):
+        made.add(rank, "compute", (1,), duration_ns=5)
+        made.add(rank, "all_reduce", (), group="all", bytes=200_000)
+    parts = {"model": made.write(tmp_path / "run.et"), "system": "esa", "inside": "ring",
+             "loss": "0", "more": "", "memory": memory_line("esa", 256)}  # fmt: skip
+    nodes = load_program(load_text(ON_SERVERS % parts).jobs[0].trace().ranks).ranks[0]
+    assert [(node.kind, node.after) for node in nodes] == [
+        ("compute", (3,)),
+        ("reduce_scatter", ()),
+        ("all_reduce", (1,)),
+        ("all_gather", (2,)),
+    ]
+
+
+def test_steps_are_counted_by_kind(tmp_path):
+    program = load_program(on_servers(tmp_path).jobs[0].trace().ranks)
+    kinds = {kind_of_group(name) for name in program.groups}
+    assert kinds >= {"all in server by ring", "all across servers", "pair by ring", "rail"}
+    assert not any(kind[-1].isdigit() for kind in kinds)
+
+
 def test_only_all_reduce_on_servers_goes_in_steps(tmp_path):
     route = "{all_gather: [{use: esa, inside: ring}]}"
     with pytest.raises(UserError, match="all_gather: found `inside`; allowed: `inside` in routes"):
         experiment(tmp_path, "esa", route)
     with pytest.raises(UserError, match="needs servers with equally many ranks, two or more"):
         experiment(tmp_path, "esa", "{all_reduce: [{use: esa, inside: ring}]}")
+    with pytest.raises(UserError, match="found `use: auto` with `inside`; allowed: the system or"):
+        experiment(tmp_path, "esa", "{all_reduce: [{use: auto, inside: ring}]}")

@@ -63,11 +63,11 @@ def test_servers_get_the_hosts_that_are_kept_for_them(policy):
 
     workers, servers = chosen(topology.hosts, 6, 3)
     assert workers < {*ranks} and servers < {*kept}
-    # Where one kind does not suffice, the other one serves.
+    # Where one kind does not suffice, the other one serves as well.
     workers, servers = chosen(topology.hosts, 9, 3)
-    assert len(workers & {*kept}) >= 1 and len(workers) == 9
+    assert workers > {*ranks} and servers < {*kept}
     workers, servers = chosen((*ranks, "h9"), 4, 2)
-    assert workers < {*ranks} and len(servers - {"h9"}) >= 1
+    assert workers < {*ranks} and "h9" in servers
     assert choose(policy, topology, ranks, 8, 1, 1, 0) is None
 
 
@@ -88,6 +88,21 @@ def test_servers_stay_together(rails):
     assert servers("spread") == ["h1 h2", "h5 h6", "h9 h10"]
     assert servers("packed") == ["h1 h2", "h3 h4", "h5 h6"]
     assert len({(*servers("random", job),) for job in range(5)}) > 1
+
+
+@pytest.mark.parametrize("policy", ["spread", "random"])
+def test_servers_of_which_others_have_a_part_come_last(policy):
+    topology = KINDS["star"](hosts=24, per_server=4)
+    free = [host for host in topology.hosts if host != "h6"]
+    for job in range(5):
+        hosts = choose(policy, topology, free, 20, 0, 1, job)
+        assert not {"h5", "h7", "h8"} & {*hosts}
+    assert {"h5", "h7"} < {*choose(policy, topology, free, 22, 0, 1, 0)}
+
+
+def test_servers_of_one_rank_are_spread_over_leaves_too():
+    topology = KINDS["rails"](servers=4, ranks=1, leaves=2, spines=1, rail_optimized=False)
+    assert choose("spread", topology, topology.hosts, 2, 0, 1, 0) == ["h1", "h3"]
 
 
 def test_a_packed_server_is_near_its_workers():
