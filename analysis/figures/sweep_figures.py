@@ -147,8 +147,7 @@ def measures(
     else:
         shapes, said = _legend(all_axes, shown[0].names)
         if said:  # a single series has no name: nothing but the axis is varied
-            fit = int(_LETTERS * figure.get_figwidth() / (6 + max(map(len, said))))
-            columns = max(1, min(len(said), in_a_row, fit))
+            columns = _legend_columns(figure.get_figwidth(), said)
             figure.legend(shapes, said, loc="outside upper center", ncols=columns)
     if shown[0].axis is not None:
         _clear_ticks(figure, all_axes, shown[0].axis)
@@ -174,14 +173,23 @@ def _grid(
     in_a_row = 2 if in_one_column() else _IN_A_ROW
     columns = min(len(shown), in_a_row)
     rows = -(-len(shown) // in_a_row)
+    width = min(plot_style.PAGE, plot_style.PAGE * columns / 4 + (1.8 if horizontal else 0.6))
+    # A legend of many lines takes no height from the panels.
+    in_legend = 0 if horizontal or not names else -(-len(names) // _legend_columns(width, names))
+    high = 2.4 + 0.17 * max(0, in_legend - 3) / rows
     figure = new_figure(
-        min(plot_style.PAGE, plot_style.PAGE * columns / 4 + (1.8 if horizontal else 0.6)),
-        rows * (0.8 + max(0.17, 0.14 * lines) * len(names) if horizontal else 2.4),
+        width, rows * (0.8 + max(0.17, 0.14 * lines) * len(names) if horizontal else high)
     )
     grid = figure.subplots(rows, columns, sharey=horizontal, squeeze=False).ravel()
     for axes in grid[len(shown) :]:
         axes.remove()
     return figure, list(grid[: len(shown)])
+
+
+def _legend_columns(width: float, names: Sequence[str]) -> int:
+    """Columns of a legend with these names in a figure of a width in inches."""
+    fit = int(_LETTERS * width / (6 + max(map(len, names))))
+    return max(1, min(len(names), 2 if in_one_column() else _IN_A_ROW, fit))
 
 
 def _draw_panel(axes: Axes, panel: SweepPanel, horizontal: bool) -> None:
@@ -263,8 +271,15 @@ def _say_what_is_missing(axes: Axes, panel: SweepPanel) -> None:
     reasons: dict[str, list[str]] = {}
     for series, reason in panel.missing.items():
         reasons.setdefault(reason, []).append(series)
-    text = "\n".join(f"{reason}: {', '.join(names)}" for reason, names in reasons.items())
-    axes.text(0.02, 0.02, text, transform=axes.transAxes, fontsize="small", color=_NOTE)
+    figure, spec = axes.get_figure(root=True), axes.get_subplotspec()
+    assert figure is not None, "axes have a figure"
+    panels = spec.get_gridspec().ncols if spec is not None else 1
+    letters = max(_TITLE, int(_LETTERS * figure.get_figwidth() / panels))
+    text = "\n".join(
+        fill(f"{reason}: {', '.join(names)}", letters) for reason, names in reasons.items()
+    )
+    note = axes.text(0.02, 0.02, text, transform=axes.transAxes, fontsize="small", color=_NOTE)
+    note.set_in_layout(False)  # a long one takes no width from the panels
 
 
 def _line(axes: Axes, line: Line, joined: bool) -> None:

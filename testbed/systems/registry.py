@@ -16,7 +16,7 @@ _HOSTS = "HostSumsOptions"
 HOSTS = (
     ("ring", "ring", "Ring", _HOSTS, "#56B4E9", "D"),
     ("halving_doubling", "halving_doubling", "Halving-doubling", _HOSTS, "#7F3C8D", "X"),
-    ("double_tree", "double_tree", "Double tree", _HOSTS, "#11A579", "p"),
+    ("double_tree", "double_tree", "Double tree", _HOSTS, "#8C6D31", "p"),
     ("hierarchical", "hierarchical", "Hierarchical", _HOSTS, "#A5AA99", "h"),
     ("colocated_ps", "direct", "PS on workers", "ColocatedPsOptions", "#666666", "<"),
 )

@@ -106,6 +106,21 @@ def test_panels_axis_and_legend(drawn):
     assert [text.get_text() for text in legend.get_texts()] == ["ESA", "ATP (gap 3)", "Ring"]
 
 
+def test_long_names_take_no_room_from_the_panels(folder):
+    described = json.loads((folder / SWEEP_FILE).read_text())
+    for point in described["points"]:
+        point["values"]["system"]["title"] += " (of an option with many words)"
+    (folder / SWEEP_FILE).write_text(json.dumps(described))
+    sweep = sweeps.read_sweep(folder)
+    frame = sweeps.frame(sweep)
+    frame.loc[frame["system"] != "esa", "ps_packets_per_fragment"] = float("nan")
+    figure = sweep_figures.measures(sweep, frame)
+    figure.draw_without_rendering()
+    boxes = [axes.get_position() for axes in figure.axes]
+    assert min(box.width for box in boxes) > 0.15
+    assert min(box.height for box in boxes) > 0.15
+
+
 def _as_bars(folder):
     """The sweep with one point per system and nothing on an axis."""
     described = json.loads((folder / SWEEP_FILE).read_text())
