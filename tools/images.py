@@ -34,6 +34,7 @@ FIGURES = (
     "baselines",
     "sharing",
     "throughput",
+    "mix",
     "pays",
 )
 
