@@ -2,9 +2,9 @@
 
 A switch counts each packet that it sends towards a PS by its cause, where it leaves. So the counts
 of the switch that the PS hangs on add up to the packets of the PS link. A job's groups may have PSs
-of their own, for which another switch is the last one. Where background flows
-use that link as well, their packets are left. Of what the link carried, some got lost and some
-were doubled; what is neither that nor an answer to a reminder has reached the PS as a gradient.
+of their own, for which another switch is the last one. Where background flows use that link as
+well, their packets are left. Of what the link carried, some got lost and some were doubled; what is
+neither that nor an answer to a reminder has reached the PS as a gradient.
 """
 
 from __future__ import annotations

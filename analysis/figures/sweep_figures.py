@@ -133,7 +133,7 @@ def measures(
         return found
     figure, all_axes = _grid(shown, names, horizontal)
     titles: list[Text] = []
-    in_a_row = 2 if in_one_column() else _IN_A_ROW
+    in_a_row = _in_a_row()
     narrow = not horizontal and (min(len(shown), in_a_row) > 2 or in_one_column())
     for number, (axes, panel) in enumerate(zip(all_axes, shown, strict=True)):
         letter = f"({chr(ord('a') + number)}) " if len(shown) > 1 else ""
@@ -170,16 +170,16 @@ def _grid(
 ) -> tuple[Figure, Sequence[Axes]]:
     """A figure with axes for the panels."""
     lines = max((1 + name.count("\n") for name in names), default=1)
-    in_a_row = 2 if in_one_column() else _IN_A_ROW
+    in_a_row = _in_a_row()
     columns = min(len(shown), in_a_row)
     rows = -(-len(shown) // in_a_row)
     width = min(plot_style.PAGE, plot_style.PAGE * columns / 4 + (1.8 if horizontal else 0.6))
-    # A legend of many lines takes no height from the panels.
-    in_legend = 0 if horizontal or not names else -(-len(names) // _legend_columns(width, names))
-    high = 2.4 + 0.17 * max(0, in_legend - 3) / rows
-    figure = new_figure(
-        width, rows * (0.8 + max(0.17, 0.14 * lines) * len(names) if horizontal else high)
-    )
+    if horizontal:
+        height = rows * (0.8 + max(0.17, 0.14 * lines) * len(names))
+    else:  # a legend of many lines takes no height from the panels
+        in_legend = -(-len(names) // _legend_columns(width, names)) if names else 0
+        height = rows * 2.4 + 0.17 * max(0, in_legend - 3)
+    figure = new_figure(width, height)
     grid = figure.subplots(rows, columns, sharey=horizontal, squeeze=False).ravel()
     for axes in grid[len(shown) :]:
         axes.remove()
@@ -189,7 +189,12 @@ def _grid(
 def _legend_columns(width: float, names: Sequence[str]) -> int:
     """Columns of a legend with these names in a figure of a width in inches."""
     fit = int(_LETTERS * width / (6 + max(map(len, names))))
-    return max(1, min(len(names), 2 if in_one_column() else _IN_A_ROW, fit))
+    return max(1, min(len(names), _in_a_row(), fit))
+
+
+def _in_a_row() -> int:
+    """Most panels beside each other, and most columns of a legend."""
+    return 2 if in_one_column() else _IN_A_ROW
 
 
 def _draw_panel(axes: Axes, panel: SweepPanel, horizontal: bool) -> None:

@@ -391,9 +391,10 @@ class Repetition:
         counters, links, departures = [], [], []
         made = self._communicators.made if self._communicators is not None else {}
         setups = [*setup.jobs.values(), *setup.groups.values(), *made.values()]
+        ends = collect.ps_switches(setup.platform, setups)
         for name, lives in self.lives.items():
             registers, stats, left = collect.together(lives)
-            departures += collect.departure_rows(setup.platform, name, left, setups)
+            departures += collect.departure_rows(setup.platform, name, left, ends)
             counters += [
                 {"switch": name, "job": job, "counter": counter, "value": value}
                 for job, counter, value in registers

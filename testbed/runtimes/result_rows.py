@@ -400,18 +400,22 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
     return rows
 
 
-def departure_rows(
-    platform: Platform, switch: str, counted: Iterable[Counted], setups: Iterable[JobSetup]
-) -> list[Row]:
-    """Table departures: those of one switch. setups: of all communicators that there have been."""
-    here = {
-        setup.number
+def ps_switches(platform: Platform, setups: Iterable[JobSetup]) -> dict[int, set[str]]:
+    """The switches on which the PSs of each communicator hang, by its number."""
+    return {
+        setup.number: {switch_of(platform.topology, host) for host in setup.group.servers}
         for setup in setups
-        if any(switch_of(platform.topology, host) == switch for host in setup.group.servers)
     }
+
+
+def departure_rows(
+    platform: Platform, switch: str, counted: Iterable[Counted], ends: Mapping[int, set[str]]
+) -> list[Row]:
+    """Table departures: those of one switch. ends: the `ps_switches` of all communicators that
+    there have been."""
     packets: Counter[tuple[int, bool, str]] = Counter()
     for number, cause, count in counted:
-        packets[int(platform.owners[number]), number in here, cause] += count
+        packets[int(platform.owners[number]), switch in ends.get(number, ()), cause] += count
     return [
         {"switch": switch, "job": job, "at_ps": at_ps, "cause": cause, "packets": count}
         for (job, at_ps, cause), count in packets.items()

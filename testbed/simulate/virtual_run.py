@@ -116,7 +116,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     links: list[dict[str, Any]] = []
     departures: list[dict[str, Any]] = []
     known = simulation.cluster.setups if simulation.cluster else setup.jobs
-    setups = [*known.values(), *setup.groups.values()]
+    ends = collect.ps_switches(platform, [*known.values(), *setup.groups.values()])
     for name, switch in simulation.nodes.switches.items():
         switch.advance(simulation.now_ns)
         counters += [
@@ -125,7 +125,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         ]
         stats, left = dataplane.port_counts(platform, switch)
         links += collect.link_rows(platform, name, stats)
-        departures += collect.departure_rows(platform, name, left, setups)
+        departures += collect.departure_rows(platform, name, left, ends)
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(setup.listed)}
     times = [
