@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.config.problems import Problem
 from testbed.errors import did_you_mean, sentence
-from testbed.experiment.schema_background import MAX_FLOWS, RANDOM, Background
+from testbed.experiment.schema_background import MAX_FLOWS, MODELLED, RANDOM, Background
 from testbed.topology import Topology
 from testbed.traffic.draws import Stream
 
 if TYPE_CHECKING:
     from testbed.config.problems import Path as KeyPath
+    from testbed.experiment.experiment import Experiment
 
 ENDS = 0xB6F1  # distinguishes the stream of random ends from others of the same seed
 
@@ -36,6 +37,7 @@ class Flow:
     off_ns: int | None
     burst_bytes: int | None
     every_ns: int | None
+    congestion_control: str | None  # None: not TCP
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -72,9 +74,15 @@ def flows_of(background: Sequence[Background], topology: Topology, seed: int) ->
                     off_ns=given.off_ns,
                     burst_bytes=given.burst_bytes,
                     every_ns=given.every_ns,
+                    congestion_control=congestion_control(given),
                 )
             )
     return found
+
+
+def congestion_control(given: Background) -> str | None:
+    """Of the flows of an entry; None: they have none."""
+    return (given.congestion_control or MODELLED) if given.kind == "tcp" else None
 
 
 def _pairs(given: Background, hosts: Sequence[str], stream: Stream) -> list[tuple[str, str]]:
@@ -99,10 +107,11 @@ def check(
     topology: Topology,
     lossless_reason: str,
     frame_bytes: int | None,
+    virtual: bool,
 ) -> list[Problem]:
     """Problems with flows that cannot be honoured. `lossless_reason`: why no packet may be lost, or
     "". `frame_bytes`: of a job's packet, where links carry so many packets/s, as in BMv2, else
-    None."""
+    None. `virtual`: the run is in virtual time."""
     problems = []
     for number, given in enumerate(background):
         path: KeyPath = ("background", number)
@@ -119,6 +128,12 @@ def check(
         if lossless_reason:
             message = f"fills queues, so that packets get lost; {lossless_reason}"
             problems.append(Problem(path, message))
+        if virtual and congestion_control(given) not in (None, MODELLED):
+            message = (
+                f"found {given.congestion_control}; virtual time models {MODELLED} only. Take"
+                " that, or `runtime: mininet`"
+            )
+            problems.append(Problem((*path, "congestion_control"), message))
         if frame_bytes is not None and given.packet_bytes != frame_bytes:
             message = (
                 f"found {given.packet_bytes} B; a link of BMv2 carries a number of packets/s, so"
@@ -131,3 +146,27 @@ def check(
     if not problems and (count := len(flows_of(background, topology, 0))) > MAX_FLOWS:
         problems.append(Problem(("background",), f"found {count} flows; allowed: {MAX_FLOWS}"))
     return problems
+
+
+def warnings(experiment: Experiment) -> list[str]:
+    """What flows do to jobs that a user may not expect."""
+    # A window is halved when a queue is full, so half of the queue stays.
+    always_marked = any(
+        each.bandwidth_bps
+        and each.ecn_threshold_packets is not None
+        and 2 * each.ecn_threshold_packets < each.queue_packets
+        for both in experiment.directions
+        for each in both
+    )
+    endless = [
+        f"background[{number}]"
+        for number, each in enumerate(experiment.background)
+        if congestion_control(each) in ("reno", "cubic") and each.burst_bytes is None
+    ]
+    if not endless or not always_marked:
+        return []
+    return [
+        f"{endless[0]}: TCP without bursts keeps a queue on its path above ecn_threshold, where"
+        " workers whose windows follow congestion marks send one packet at a time; set"
+        " links.ecn_threshold: none, burst and every, or congestion_control: bbr (on Mininet)"
+    ]

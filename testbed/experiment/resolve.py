@@ -20,6 +20,7 @@ from testbed.config.problems import Problem, key_path
 from testbed.config.units import TIME, FieldError, show
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment.background_flows import check as check_background
+from testbed.experiment.background_flows import warnings as flow_warnings
 from testbed.experiment.drawn_jobs import UNLIMITED_BPS, Capacity, Source, workers_of
 from testbed.experiment.experiment import Experiment, LinkDirection, bitmap_bits
 from testbed.experiment.lossless_checks import lossy_links, restarts, short_queues
@@ -142,6 +143,7 @@ class _Resolver:
         made._warnings = (
             *_mixed_hardware([job.trace() for job in made.jobs if not job.is_program]),
             *unmarked(made),
+            *flow_warnings(made),
         )
         return made
 
@@ -888,7 +890,8 @@ class _Resolver:
         if self.parts.get("switch") == "bmv2" and limited and known:
             frame = frame_bytes(self.parts["values_per_packet"], bitmap_bits(self.parts["jobs"]))
         reason = system.lossless_reason if system is not None else ""
-        self.problems += check_background(flows, self.topology, reason, frame)
+        virtual = self.parts.get("runtime") == "virtual"
+        self.problems += check_background(flows, self.topology, reason, frame, virtual)
 
 
 def _mixed_hardware(traces: list[Trace]) -> list[str]:

@@ -22,6 +22,7 @@ RANDOM = "random"  # in place of hosts
 MAX_FLOWS = 1024  # of an experiment
 SMALLEST_PACKET = 160  # the kernel's TCP has no smaller segments
 LARGEST_PACKET = 1514  # of Ethernet
+MODELLED = "reno"  # the congestion control that virtual time has
 
 
 class Background(Section):
@@ -36,6 +37,12 @@ class Background(Section):
     kind: Annotated[str, Choice(("tcp", "cbr"))] = Field(
         description="`tcp`: as fast as congestion control allows; on Mininet the kernel's TCP,"
         " in virtual time a model of it. `cbr`: UDP packets at a constant rate.",
+    )
+    congestion_control: Annotated[str | None, Choice((MODELLED, "cubic", "bbr"))] = Field(
+        default=None,
+        json_schema_extra={"default": f"`{MODELLED}` with `tcp`"},
+        description="What finds the rate of `tcp`, by Linux's name. Virtual time models"
+        f" `{MODELLED}` only.",
     )
     sources: Annotated[tuple[str, ...], Nodes()] = Field(
         alias="from",
@@ -111,6 +118,8 @@ class Background(Section):
             refuse("cbr without a rate", "a rate, such as 10 Mbit/s")
         if self.kind == "tcp" and self.rate_bps is not None:
             refuse("tcp with a rate", "no rate, which its congestion control finds, or kind cbr")
+        if self.kind == "cbr" and self.congestion_control is not None:
+            refuse(f"cbr with congestion_control {self.congestion_control}", "kind tcp, or no key")
         if (self.on_ns is None) != (self.off_ns is None):
             refuse("one of on, off", "both or neither")
         if (self.burst_bytes is None) != (self.every_ns is None):

@@ -305,7 +305,7 @@ def _connected(flow: dict[str, Any], address: str) -> socket.socket:
     deadline = time.monotonic() + CONNECT_S
     while True:
         sending = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        _limit_segments(sending, flow)
+        _set_up(sending, flow)
         try:
             sending.settimeout(5)
             sending.connect((address, PORT + flow["number"]))
@@ -321,7 +321,7 @@ def _receive_stream(flow: dict[str, Any], control: Control) -> dict[str, Any]:
     count = answered = 0
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        _limit_segments(listening, flow)
+        _set_up(listening, flow)
         listening.bind(("0.0.0.0", PORT + flow["number"]))
         listening.listen()
         control.say(ready=True)
@@ -349,6 +349,16 @@ def _receive_stream(flow: dict[str, Any], control: Control) -> dict[str, Any]:
     return {"bytes": count}
 
 
-def _limit_segments(made: socket.socket, flow: dict[str, Any]) -> None:
+def _set_up(made: socket.socket, flow: dict[str, Any]) -> None:
+    name = flow["congestion_control"]
+    try:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+    except FileNotFoundError:
+        with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as listed:
+            here = ", ".join(listed.read().split())
+        raise OSError(
+            f"this kernel has no congestion control {name}; it has {here} (`modprobe tcp_{name}`"
+            " may add it)"
+        ) from None
     size = flow["packet_bytes"] - TCP_HEADERS
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, size)

@@ -14,7 +14,7 @@ system: {name: esa, window: 64}
 memory: {aggregators: 128}
 jobs: [{model: resnet50, workers: 2, iterations: 2, scale: 0.01, compute_scale: 1}]
 background:
-  - {name: bulk, kind: tcp, from: h5, to: h6}
+  - {name: bulk, kind: tcp, congestion_control: cubic, from: h5, to: h6}
   - {name: rate, kind: cbr, from: h1, to: h7, rate: 2 Mbit/s}
   - {name: pulsed, kind: cbr, from: h7, to: h5, rate: 4 Mbit/s, on: 100 ms, off: 100 ms}
   - {name: incast, kind: tcp, from: [h4, h5], to: h2, burst: 10 kB, every: 200 ms}

@@ -16,8 +16,8 @@ from testbed.errors import RunError
 from testbed.experiment.background_flows import Flow
 from testbed.topos import star
 
-CBR = Flow(0, "steady", "cbr", "h1", "h2", 10**6, 1000, 0, None, None, None, None, None)
-TCP = Flow(1, "bursts", "tcp", "h2", "h3", None, 1000, 5, None, None, None, 100, 10)
+CBR = Flow(0, "steady", "cbr", "h1", "h2", 10**6, 1000, 0, None, None, None, None, None, None)
+TCP = Flow(1, "bursts", "tcp", "h2", "h3", None, 1000, 5, None, None, None, 100, 10, "reno")
 
 
 class Spawner:

@@ -68,6 +68,8 @@ def test_random_ends():
         ("kind: cbr, rate: 1 Mbit/s, from: h1, to: h2, burst: 1 kB, every: 1 s", "cbr with burst"),
         ("kind: tcp, from: h1, to: h2, packet: 100 B", "160 B"),
         ("kind: tcp, from: h1", "to: missing"),
+        ("kind: tcp, congestion_control: vegas, from: h1, to: h2", "reno, cubic, bbr"),
+        ("kind: cbr, rate: 1 Mbit/s, congestion_control: reno, from: h1, to: h2", "kind tcp"),
     ],
 )
 def test_what_cannot_be_honoured(entry, message):
@@ -79,6 +81,50 @@ def test_what_cannot_be_honoured(entry, message):
 def test_too_many_flows():
     with pytest.raises(UserError, match="found 1025 flows; allowed: 1024"):
         load("kind: tcp, from: random, to: random, flows: 1024", "kind: tcp, from: h1, to: h2")
+
+
+def test_the_congestion_control_is_the_files_not_the_machines():
+    given = "kind: tcp, from: h1, to: h2"
+    flows = set_up(
+        load(
+            given,
+            f"{given}, congestion_control: bbr",
+            "kind: cbr, rate: 1 Mbit/s, from: h3, to: h4",
+        )
+    ).flows
+    assert [flow.congestion_control for flow in flows] == ["reno", "bbr", None]
+
+
+def test_virtual_time_has_one_congestion_control():
+    virtual = f"runtime: virtual\n{BASE}"
+    load("kind: tcp, congestion_control: reno, from: h1, to: h2", base=virtual)
+    with pytest.raises(
+        UserError, match=r"background\[0\].congestion_control: found cubic; virtual"
+    ):
+        load("kind: tcp, congestion_control: cubic, from: h1, to: h2", base=virtual)
+
+
+@pytest.mark.parametrize(
+    ("entry", "links", "warned"),
+    [
+        ("kind: tcp", "bandwidth: 10 Mbit/s", True),
+        ("kind: tcp, congestion_control: cubic", "bandwidth: 10 Mbit/s", True),
+        ("kind: tcp, congestion_control: bbr", "bandwidth: 10 Mbit/s", False),
+        ("kind: tcp, burst: 10 kB, every: 1 s", "bandwidth: 10 Mbit/s", False),
+        ("kind: cbr, rate: 1 Mbit/s", "bandwidth: 10 Mbit/s", False),
+        ("kind: tcp", "bandwidth: 10 Mbit/s, ecn_threshold: none", False),
+        (
+            "kind: tcp",
+            "bandwidth: 10 Mbit/s, queue: 150 packets, ecn_threshold: 100 packets",
+            False,
+        ),
+    ],
+)
+def test_a_warning_where_a_flow_keeps_queues_above_the_marks(entry, links, warned):
+    base = BASE.replace("links:\n  bandwidth: 100 Mbit/s\n  delay: 10 us", f"links: {{{links}}}")
+    assert links in base
+    warnings = load(f"{entry}, from: h1, to: h2", base=base).warnings
+    assert any("background[0]: TCP without bursts" in each for each in warnings) == warned
 
 
 def test_a_system_that_may_lose_nothing_has_no_background():

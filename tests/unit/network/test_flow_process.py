@@ -142,7 +142,7 @@ def flow(**changed):
     return {
         **dict(kind="cbr", number=NUMBER, packet_bytes=142, rate_bps=1_136_000),  # one per ms
         **dict(start_ns=2 * MS, end_ns=None, on_ns=None, off_ns=None),
-        **dict(burst_bytes=None, every_ns=None),
+        **dict(burst_bytes=None, every_ns=None, congestion_control="reno"),
         **changed,
     }
 
@@ -415,3 +415,13 @@ def test_an_end_that_is_stopped_before_the_start_has_done_nothing(clock):
             {"ready": True},
             {"done": {}, "still_ns": 0},
         ]
+
+
+def test_a_socket_has_the_congestion_control_of_the_file():
+    flow = {"packet_bytes": 1000, "congestion_control": "reno"}
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+        flow_process._set_up(made, flow)
+        name = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        assert name.rstrip(b"\0") == b"reno"
+        with pytest.raises(OSError, match=r"no congestion control nosuch; it has .*\breno\b"):
+            flow_process._set_up(made, flow | {"congestion_control": "nosuch"})

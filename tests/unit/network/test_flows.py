@@ -14,6 +14,7 @@ from testbed.network import flow_process
 FLOW = {
     "number": 0, "kind": "tcp", "rate_bps": None, "packet_bytes": 1000, "start_ns": 0,
     "end_ns": None, "on_ns": None, "off_ns": None, "burst_bytes": None, "every_ns": None,
+    "congestion_control": "reno",
 }  # fmt: skip
 CBR = FLOW | {"kind": "cbr", "rate_bps": 4_000_000}
 
