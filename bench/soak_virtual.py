@@ -1,6 +1,6 @@
 """Many runs in virtual time in one process: every value right, and the process does not grow.
 
-    .venv/bin/python bench/soak_virtual.py [--minutes 120] [--seed 1]
+    .venv/bin/python bench/soak_virtual.py [--minutes 120] [--seed 1] [--systems esa,ps]
 
 Runs of all systems by turns, each with its results folder and its tables read again: a switch with
 losses, racks with a worker that stands still, a leaf-spine network whose link fails, and a cluster
@@ -23,6 +23,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,10 +95,10 @@ class Mark:
         )
 
 
-def kinds() -> list[tuple[str, tb.Experiment]]:
-    """Every system in every network, by name."""
+def kinds(chosen: Sequence[str]) -> list[tuple[str, tb.Experiment]]:
+    """These systems in every network, by name."""
     made = []
-    for kind, system in itertools.product(KINDS, SYSTEMS):
+    for kind, system in itertools.product(KINDS, chosen):
         if kind == "arrivals" and system in NO_ARRIVALS:
             continue
         keys = yaml.safe_load(KINDS[kind])
@@ -122,9 +123,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=120, help="of processor time")
     parser.add_argument("--seed", type=int, default=1, help="of the first run")
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help="default: all")
     options = parser.parse_args()
     limit_s = 60 * options.minutes
-    listed = kinds()
+    listed = kinds(options.systems.split(","))
     values = wrong = 0
     marks: list[Mark] = []
     print(f"{'processor s':>12}{'runs':>8}{'PSS MB':>10}{'files':>8}{'threads':>9}")

@@ -94,26 +94,35 @@ class Figure(Section):
     quick: Annotated[float, Number(0, 1, with_low=False)] = Field(
         default=0.05,
         description="The scale of `ina figure NAME --quick`, which is also limited to"
-        f" {QUICK_REPETITIONS} repetitions of {QUICK_ITERATIONS} iterations, and draws no more"
-        f" than {QUICK_JOBS} jobs. Programs keep their size.",
+        f" {QUICK_REPETITIONS} repetitions of {QUICK_ITERATIONS} iterations, draws no more than"
+        f" {QUICK_JOBS} jobs, and has only the first and the last value of `x`, `rows` and `each`."
+        " Programs keep their size.",
     )
 
 
 @dataclass(frozen=True)
 class Size:
-    """A version of a file: `name` for its results, a factor on its jobs, upper bounds."""
+    """A version of a file: `name` for its results, a factor on its jobs, upper bounds. `ends`: keys
+    of which only the first and the last value of the sweep count."""
 
     name: str
     scale: float = 1.0
     repetitions: int | None = None
     iterations: int | None = None
     jobs: int | None = None
+    ends: tuple[str, ...] = ()
 
     @classmethod
     def quick(cls, name: str, figure: Figure) -> Size:
         """The version that only shows that everything works."""
-        name = f"{name}-quick"
-        return cls(name, figure.quick, QUICK_REPETITIONS, QUICK_ITERATIONS, QUICK_JOBS)
+        return cls(
+            f"{name}-quick",
+            figure.quick,
+            QUICK_REPETITIONS,
+            QUICK_ITERATIONS,
+            QUICK_JOBS,
+            ends=(figure.x, *figure.rows, figure.each),
+        )
 
 
 def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figure | None:

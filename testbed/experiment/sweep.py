@@ -120,6 +120,8 @@ def sweep_of(
         except ExperimentError as error:
             raise UserError(f"{error}\n  at the sweep's point {_label(choice)}") from None
 
+    for key in size.ends if size is not None else ():
+        choices = _ends(choices, key)
     loaded = [load(choice) for choice in choices]
     servers = [each.system_entry.servers_per_job(each.system) for each in loaded]
     points: dict[str, Point] = {}
@@ -321,6 +323,12 @@ def _choices(document: Document, file: str) -> list[Choice]:
         add_problem(("sweep", "skip"), "every point is skipped; keep some")
         raise ExperimentError(file, problems)
     return kept
+
+
+def _ends(choices: list[Choice], key: str) -> list[Choice]:
+    """Those with the first or the last value of a varied key, and those without it."""
+    values = [choice[key] for choice in choices if key in choice]
+    return [each for each in choices if key not in each or each[key] in (values[0], values[-1])]
 
 
 def _listed(data: dict, key: str, add_problem: Any) -> list[dict]:

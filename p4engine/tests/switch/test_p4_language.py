@@ -59,4 +59,4 @@ def test_the_sanitizers_do_look(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_many_packets_find_nothing():
-    fuzz(5000, 20, 2200, "--language")
+    fuzz(5000, 5, 600, "--language")

@@ -44,7 +44,7 @@ SMALL = {
         ["--minutes", "0.05", "--scale", "0.002"],
         ["--minutes", "0.01", "--scale", "0.002", "--system", "ring"],
     ],
-    "soak_virtual": [["--minutes", "0.01"]],
+    "soak_virtual": [["--minutes", "0.01", "--systems", "esa"]],
     "switch_alone": [["--rounds", "1", "--seconds", "0.1"]],
     "tables": [["--entries", "100", "--kind", "exact"]],
     "virtual": [

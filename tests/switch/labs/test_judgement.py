@@ -239,7 +239,7 @@ FAST = [n for n in lab_names() if n not in ("lab9_routing", "lab12_scheduler", "
 
 @pytest.mark.parametrize(
     "students, labs",
-    [(2, ["lab2_aggregation"]), pytest.param(30, FAST, marks=pytest.mark.slow)],
+    [(2, ["lab2_aggregation"]), pytest.param(8, FAST, marks=pytest.mark.slow)],
 )
 def test_a_class_marked_twice_has_the_same_marks_and_nearly_with_other_numbers(
     students, labs, tmp_path

@@ -130,6 +130,32 @@ def test_sizes(file):
             assert [job.iterations for job in jobs] == iterations
 
 
+def test_a_quick_figure_has_the_ends_of_its_axes(file):
+    def seeds_and_sizes(figure: str, quick: bool) -> list[tuple]:
+        path = file(
+            "sweep:\n  system: [esa, atp, ps]\n  memory.aggregators: [16, 32, 64]\n"
+            f"  seed: [1, 2, 3]\nfigure: {{claim: It works., {figure}}}\n"
+        )
+        points = load_sweep(path, figures.size_of(path, None, True) if quick else None).points
+        return [
+            (
+                point.experiment.seed,
+                point.experiment.memory.aggregators if "memory.aggregators" in point.values else 0,
+            )
+            for point in points
+        ]
+
+    pools = [(seed, size) for size in (16, 64) for seed in (1, 2, 3)]
+    whole = [(seed, size) for size in (16, 32, 64) for seed in (1, 2, 3)]
+    without = [(seed, 0) for seed in (1, 2, 3)]  # the PS has no memory
+    axis = "x: memory.aggregators"
+    assert seeds_and_sizes(axis, False) == whole + whole + without
+    assert seeds_and_sizes(axis, True) == pools + pools + without
+    assert seeds_and_sizes("panels: [jct]", True) == whole + whole + without
+    corners = [(seed, size) for size in (16, 64) for seed in (1, 3)]
+    assert seeds_and_sizes(f"{axis}, rows: [seed]", True) == corners + corners + [(1, 0), (3, 0)]
+
+
 def test_programs_keep_their_size(tmp_path):
     path = tmp_path / "programs.yaml"
     path.write_text(
