@@ -35,7 +35,6 @@ FIGURES = (
     "sharing",
     "throughput",
     "mix",
-    "pays",
 )
 
 
@@ -123,6 +122,9 @@ MADE = {
     **{
         f"figure-{name}": Image(("figure", name), f"{name}/figures/{name}.png") for name in FIGURES
     },
+    "figure-pays": Image(
+        ("figure", "pays", "--scale", "0.125"), "pays-x0.125/figures/pays-x0.125.png"
+    ),
     "figure-occupancy": Image(
         ("figure", "occupancy"), "occupancy/figures/occupancy-over-time.png"
     ),
