@@ -34,7 +34,7 @@ TABLES = {
 }
 # Drawn before images had their numbers: `tools/images.py NAME` makes one anew, and it is taken out.
 OLDER = {
-    "compare-jct", "figure-loss",
+    "compare-jct",
     "figure-priority", "grid-rate", "grid-skew", "loss", "memory",
 }  # fmt: skip
 
