@@ -11,6 +11,8 @@ program of data-parallel ranks, whose optimizer is sharded (zero1).
     --values N    per packet: one number or several (256 by default)
     --scale X     of the model
     --seconds N   stop after so much processor time, and say how far it came
+    --idle N,M    instead: what a host takes that does nothing, and how long the set-up lasts, from
+                  57 racks of N and of M hosts with one job of four workers
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import multiprocessing
 import resource
 import sys
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,6 +49,16 @@ jobs:
   - {{model: {model}, workers: {workers}, iterations: 1, scale: {scale}, compute_scale: 0{more}}}
 """
 MEMORY = "memory: {aggregators: 1024}"
+RACKS = 57
+IDLE = """
+name: idle
+runtime: virtual
+topology: {{kind: two_level, tors: {racks}, hosts: {hosts}, servers: 1}}
+links: {{bandwidth: 100 Gbit/s, delay: 1 us}}
+system: {system}
+{memory}
+jobs: [{{model: resnet18, workers: 4, iterations: 1, scale: 0.001}}]
+"""
 TRANSFORMER = "{{transformer: {model}, sequence: 4096, global_batch: {workers}, gpu: h100}}"
 EVENTS_AT_ONCE = 200_000
 
@@ -72,12 +85,58 @@ def most_gib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
+def start(text: str) -> Parts:
+    """A world at time 0, with everything compiled."""
+    setup = set_up(load_text(text, folder=ROOT))
+    parts = Parts(world.build(setup, prepare(setup).compiled))
+    parts.run(-1, 0)
+    return parts
+
+
+def measure_racks(system: str, hosts: int, result: Connection) -> None:
+    """Send the bytes and the seconds of processor time that a world of racks of idle hosts takes,
+    beyond those of a small one."""
+    memory = MEMORY if SYSTEMS[system].memory else ""
+
+    def text(racks: int, hosts: int) -> str:
+        return IDLE.format(racks=racks, hosts=hosts, system=system, memory=memory)
+
+    def resident() -> int:
+        pages = Path("/proc/self/statm").read_text().split()[1]
+        return int(pages) * resource.getpagesize()
+
+    start(text(2, 4))
+    before, begin = resident(), time.process_time()
+    parts = start(text(RACKS, hosts))
+    result.send((resident() - before, time.process_time() - begin))
+    del parts
+
+
+def compare_racks(system: str, fewer: int, more: int) -> None:
+    """Print the line of a system."""
+    taken = []
+    for hosts in (fewer, more):
+        ours, theirs = multiprocessing.Pipe(duplex=False)
+        process = multiprocessing.get_context("spawn").Process(
+            target=measure_racks, args=(system, hosts, theirs)
+        )
+        process.start()
+        theirs.close()
+        taken.append(ours.recv())
+        process.join()
+    (least, _), (most, seconds) = taken
+    print(
+        f"{system}: an idle host takes {(most - least) / (RACKS * (more - fewer)) / 1e3:.1f} kB;"
+        f" {RACKS} racks of {more} take {most / 1e6:.0f} MB, and {seconds:.1f} s of processor time"
+        " to set up",
+        flush=True,
+    )
+
+
 def measure(title: str, text: str, seconds: float) -> None:
     """Run a case, and print a line."""
-    setup = set_up(load_text(text, folder=ROOT))
-    estimate = estimate_bytes(setup) / 2**30
-    parts = Parts(world.build(setup, prepare(setup).compiled))
-    parts.run(-1, 0)  # compiles
+    estimate = estimate_bytes(set_up(load_text(text, folder=ROOT))) / 2**30
+    parts = start(text)
     at_start, begin = most_gib(), time.process_time()
     reason = loop.EVENTS_HANDLED
     while reason == loop.EVENTS_HANDLED and time.process_time() - begin < seconds:
@@ -107,7 +166,12 @@ def main() -> None:
     parser.add_argument("--values", default="256")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--idle", metavar="N,M")
     options = parser.parse_args()
+    if options.idle:
+        for system in options.systems.split(","):
+            compare_racks(system, *map(int, options.idle.split(",")))
+        return
     models, systems = options.models.split(","), options.systems.split(",")
     for model, values, system in itertools.product(models, options.values.split(","), systems):
         title = f"{model}, {system}, {values} values"

@@ -1,11 +1,13 @@
 """Filling a switch's tables for an experiment.
 
-Every program has routes to every host and switch, and thresholds of congestion marks. The other
-tables depend on the system, so its scheme fills them (testbed/schemes).
+Every program has routes to every host and switch, as prefixes where hosts are below one switch,
+and thresholds of congestion marks. The other tables depend on the system, so its scheme fills them
+(testbed/schemes).
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from collections.abc import Iterable
 from pathlib import Path
@@ -101,13 +103,17 @@ def entry_of(call: tuple) -> tuple:
 
 
 def _install_routes(topology: Topology, switch: str, calls: list[tuple]) -> None:
-    of = topology.derived(
-        "addresses",
-        lambda: {node: addresses(topology, node) for node in (*topology.hosts, *topology.switches)},
-    )
-    for node, port, neighbour in routes(topology, switch):
-        parameters = [port, of[neighbour][0]]
-        calls.append(("table_add", "route", "forward", [(of[node][1], 32)], parameters))
+    for nodes, port, neighbour in routes(topology, switch):
+        mac, _ = addresses(topology, neighbour)
+        for prefix in topology.derived(("prefixes", nodes), lambda: _prefixes(topology, nodes)):  # noqa: B023
+            calls.append(("table_add", "route", "forward", [prefix], [port, mac]))
+
+
+def _prefixes(topology: Topology, nodes: Iterable[str]) -> list[tuple[str, int]]:
+    """The fewest prefixes that have the addresses of these nodes and no others."""
+    networks = [ipaddress.IPv4Network(addresses(topology, node)[1]) for node in nodes]
+    found = ipaddress.collapse_addresses(networks)
+    return [(str(each.network_address), each.prefixlen) for each in found]
 
 
 def _install_marks(platform: Platform, switch: str, calls: list[tuple]) -> None:

@@ -31,20 +31,24 @@ def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | 
     return _hop(topology, switch, last, topology.local_rank(target))
 
 
-def routes(topology: Topology, switch: str) -> Iterator[tuple[str, int, str]]:
-    """(node, port, neighbour) for every node to which a switch has a way."""
-    hops: dict[tuple[str, int], tuple[int, str] | None] = {}  # by last switch and rail
-    for node in (*topology.hosts, *topology.switches):
-        last = switch_of(topology, node) if topology.is_host(node) else switch
-        if last == switch:
-            hop = next_hop(topology, switch, node)
-        else:
-            key = last, topology.local_rank(node)
-            if key not in hops:
-                hops[key] = _hop(topology, switch, *key)
-            hop = hops[key]
-        if hop is not None:
-            yield node, *hop
+def routes(topology: Topology, switch: str) -> Iterator[tuple[tuple[str, ...], int, str]]:
+    """(nodes, port, neighbour), with every node to which a switch has a way. The hosts below
+    another switch that have the same local rank go together, whichever links have failed."""
+    for (last, rank), hosts in topology.derived("hosts below", lambda: _below(topology)).items():
+        if last != switch and (hop := _hop(topology, switch, last, rank)) is not None:
+            yield hosts, *hop
+    attached = (host for host in topology.hosts if switch_of(topology, host) == switch)
+    for node in (*attached, *topology.switches):
+        if (hop := next_hop(topology, switch, node)) is not None:
+            yield (node,), *hop
+
+
+def _below(topology: Topology) -> dict[tuple[str, int], tuple[str, ...]]:
+    """Hosts by their switch and local rank."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for host in topology.hosts:
+        found.setdefault((switch_of(topology, host), topology.local_rank(host)), []).append(host)
+    return {key: tuple(hosts) for key, hosts in found.items()}
 
 
 def next_hops(

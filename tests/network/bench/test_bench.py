@@ -27,6 +27,7 @@ SMALL = {
     "memory": [
         ["--models", "resnet50", "--systems", "esa", "--scale", "0.001"],
         ["--models", "llama2-7b", "--systems", "ring", "--scale", "0.00001", "--workers", "2"],
+        ["--systems", "esa", "--idle", "1,2"],
     ],
     "networks": [["--rounds", "1", "--packets", "1000"]],
     "pipeline": [["--off", "--rounds", "1", "--repeats", "1", "--systems", "ps"]],

@@ -49,8 +49,8 @@ def test_the_routes_of_a_switch_are_its_next_hops(topology) -> None:
     nodes = (*topology.hosts, *topology.switches)
     for switch in topology.switches:
         hops = {node: next_hop(topology, switch, node) for node in nodes}
-        found = {node: (port, following) for node, port, following in routes(topology, switch)}
-        assert found == {node: hop for node, hop in hops.items() if hop is not None}
+        found = {node: hop for nodes, *hop in routes(topology, switch) for node in nodes}
+        assert found == {node: list(hop) for node, hop in hops.items() if hop is not None}
 
 
 @pytest.mark.parametrize("rank", range(2))
