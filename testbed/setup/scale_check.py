@@ -17,12 +17,25 @@ LEAST_WINDOW = 16
 
 
 def warnings(setup: Setup) -> list[str]:
-    """Warnings about the jobs whose scale makes long tensors short, or windows too small."""
-    found = (_warning(setup, job) for job in setup.jobs.values())
-    return [text for text in found if text]
+    """Warnings about the jobs whose scale makes long tensors short, or windows too small, each for
+    all jobs that it is true of."""
+    named: dict[str, list[str]] = {}
+    for job in setup.jobs.values():
+        if text := _warning(setup, job):
+            named.setdefault(text, []).append(job.name)
+    return [f"{_jobs(names)}: {text}" for text, names in named.items()]
+
+
+def _jobs(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"job {names[0]}"
+    return (
+        f"jobs {', '.join(names)}" if len(names) <= 4 else f"{len(names)} jobs from {names[0]} on"
+    )
 
 
 def _warning(setup: Setup, job: JobSetup) -> str:
+    """Without the job's name; "" if there is none."""
     scale, platform = job.job.scale, setup.platform
     if job.job.is_program or job.job.has_ranks or scale >= 1:
         return ""
@@ -35,7 +48,7 @@ def _warning(setup: Setup, job: JobSetup) -> str:
         return ""
     remedy = "scale_windows: yes" if platform.virtual is not None else "a smaller window"
     return (
-        f"job {job.name}: scale {scale:g} makes {len(short)} of {len(sizes)} tensors, with"
+        f"scale {scale:g} makes {len(short)} of {len(sizes)} tensors, with"
         f" {100 * sum(short) / sum(sizes):.0f} % of the values, shorter than {WINDOWS} windows of"
         f" {job.window} fragments, which they are not at full size. How systems compare may depend"
         f" on it: take a larger scale, or {remedy} (docs/models.md)"
@@ -46,7 +59,7 @@ def _of_window(job: JobSetup) -> str:
     if job.window >= LEAST_WINDOW:
         return ""
     return (
-        f"job {job.name}: at scale {job.job.scale:g}, scale_windows makes a window of {job.window}"
+        f"at scale {job.job.scale:g}, scale_windows makes a window of {job.window}"
         " fragments, in which a single one is much. How systems compare may depend on it: take a"
         f" scale of at least {job.job.scale * LEAST_WINDOW / job.window:.2g} (docs/models.md)"
     )

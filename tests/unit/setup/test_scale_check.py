@@ -26,6 +26,15 @@ def test_a_scale_that_makes_long_tensors_short_is_told():
     )
 
 
+def test_jobs_alike_have_one_warning():
+    hosts = EXPERIMENT.replace("hosts: 3", "hosts: 18") % 0.01
+    job = hosts.splitlines()[-1]
+    (text,) = scale_check.warnings(setup_of(f"{hosts}{job}\n".replace("name: job, ", "")))
+    assert text.startswith("jobs vgg11-0, vgg11-1: scale 0.01 makes")
+    (text,) = scale_check.warnings(setup_of((hosts + 5 * f"{job}\n").replace("name: job, ", "")))
+    assert text.startswith("6 jobs from vgg11-0 on: scale 0.01 makes")
+
+
 def test_full_size_and_larger_scales_need_no_warning():
     for scale in (1, 0.5, 2):
         assert scale_check.warnings(setup_of(EXPERIMENT % scale)) == []
