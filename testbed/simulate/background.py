@@ -61,7 +61,7 @@ def rows(
         arrived = int(receiver.packets_received)
         if flow.kind == "tcp":  # acknowledged packets; those given up may have arrived, too
             arrived = int(sender.packets_sent - sender.lost - sender.in_flight)
-        carried = arrived * int(sender.length)
+        carried = arrived * _payload(flow)
         lost = int(sender.lost) if flow.kind == "tcp" else int(sender.packets_sent) - arrived
         bursts = int(sender.bursts) if flow.burst_bytes is not None else None
         found.append(
@@ -85,15 +85,21 @@ def _at(flows: Sequence[Flow], host: str) -> list[Flow]:
     return [flow for flow in flows if host in (flow.source, flow.target)]
 
 
+def _payload(flow: Flow) -> int:
+    """Bytes of a packet that are the flow's data."""
+    headers = background.TCP_HEADERS if flow.kind == "tcp" else FRAME_OVERHEAD
+    return flow.packet_bytes - headers
+
+
 def _end(platform: Platform, flow: Flow, sending: bool, seed: int) -> np.ndarray:
-    length = flow.packet_bytes - FRAME_OVERHEAD
+    patience_ns = _least_timeout_ns(platform, flow)
     rate_bps = flow.rate_bps or uplink_rate(platform, flow.source)
     interval_ps = -(-8 * flow.packet_bytes * 10**12 // rate_bps) if rate_bps else 0
     return new_table(
         background.END,
         sending=int(sending),
         tcp=int(flow.kind == "tcp"),
-        length=length,
+        length=flow.packet_bytes - FRAME_OVERHEAD,
         interval_ps=interval_ps,
         stream=mix2(mix2(seed, STREAM), flow.number),
         start_ns=flow.start_ns,
@@ -104,9 +110,11 @@ def _end(platform: Platform, flow: Flow, sending: bool, seed: int) -> np.ndarray
         window=background.FIRST_WINDOW * background.UNIT,
         threshold=background.RING * background.UNIT,
         furthest=-1,
-        least_timeout_ns=_least_timeout_ns(platform, flow),
+        least_timeout_ns=patience_ns,
         timeout_at_ns=background.NEVER,
-        burst=0 if flow.burst_bytes is None else -(-flow.burst_bytes // length),
+        answer_ns=min(background.LONGEST_ANSWER_NS, patience_ns // 4),
+        answer_at_ns=background.NEVER,
+        burst=0 if flow.burst_bytes is None else -(-flow.burst_bytes // _payload(flow)),
         every_ns=flow.every_ns or 0,
         next_ns=flow.start_ns,
     )

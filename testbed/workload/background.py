@@ -4,9 +4,10 @@ A sender at a constant rate sends a packet every so many picoseconds. A sender l
 that grows with every acknowledgement (slow start, then one packet per round trip) and is halved
 when the queues have dropped a packet: additive increase, multiplicative decrease, as in Jacobson,
 "Congestion Avoidance and Control" (SIGCOMM 1988). Each packet has a number of its own, also if it
-replaces a lost one. The receiver acknowledges each at once, by the highest number so far and by
-which of the 62 before it have arrived, so that a lost acknowledgement does no harm. A packet is
-lost when a packet that was sent three places later has been acknowledged; the window is halved at
+replaces a lost one. The receiver acknowledges every second packet, one that leaves a gap and the
+last one of a burst at once, and any other after a while (RFC 1122, RFC 5681). An acknowledgement
+has the highest number so far and which of the 62 before it have arrived, so that a lost one does no
+harm. A packet is lost when a packet that was sent three places later has been acknowledged; the window is halved at
 most once for the packets in flight at one time. If nothing is acknowledged for a timeout, all
 packets in flight are lost, and the window begins at one packet.
 
@@ -38,8 +39,10 @@ UNIT = 1024  # of a window, to one packet
 RING = 8192  # packets that a sender may have in flight
 FIRST_WINDOW = 10
 REORDERING = 3  # places by which a packet may be late before it counts as lost
-ACKNOWLEDGEMENT_BYTES = 60 - FRAME_OVERHEAD  # of payload: the smallest Ethernet frame
+TCP_HEADERS = 14 + 20 + 32  # of a segment with time stamps, as the kernel sends it
+ACKNOWLEDGEMENT_BYTES = TCP_HEADERS - FRAME_OVERHEAD  # of payload here
 LONGEST_BACKOFF = 6  # doublings of the timeout
+LONGEST_ANSWER_NS = 40_000_000  # Linux's delay of an acknowledgement
 
 BEFORE = 62  # packets that an acknowledgement names beside the last one
 DATA = 0
@@ -68,6 +71,9 @@ END = record(
     "lost",
     "furthest",  # the last packet that has arrived, of a sender: as far as it knows
     "before",  # of a receiver, as bits: which packets before that one have arrived
+    "owed",  # of a receiver: packets since its last acknowledgement
+    "answer_ns",  # how long one packet may wait for its acknowledgement
+    "answer_at_ns",
     "window",  # in 1/UNIT
     "threshold",  # end of slow start, in 1/UNIT
     "in_flight",
@@ -151,6 +157,25 @@ def _lose(end, states, number):
     end.lost += 1
     if end.burst > 0:
         end.to_send += 1
+
+
+@njit(cache=True)
+def owes(end, number):
+    """Whether packet `number`, which has arrived, is to be acknowledged at once."""
+    end.owed += 1
+    whole = end.burst > 0 and end.packets_received % end.burst == 0
+    return end.owed == 2 or number != end.furthest + 1 or whole
+
+
+@njit(cache=True)
+def _answer(end, now, out, filled):
+    """Acknowledge what is due; returns the rows filled."""
+    if end.answer_at_ns <= now and filled < out.lengths.size:
+        kind, length = ACKNOWLEDGEMENT, ACKNOWLEDGEMENT_BYTES
+        _put(out, filled, end, kind, end.furthest, end.before, length)
+        end.owed, end.answer_at_ns = 0, NEVER
+        filled += 1
+    return filled
 
 
 @njit(cache=True)
@@ -311,16 +336,20 @@ def step(machine, now, arrived, count, out):
         elif end.sending == 0:
             end.packets_received += 1
             if end.tcp == 1:
+                at_once = owes(end, number)
                 receive(end, number)
-                kind, length = ACKNOWLEDGEMENT, ACKNOWLEDGEMENT_BYTES
-                _put(out, filled, end, kind, end.furthest, end.before, length)
-                filled += 1
+                end.answer_at_ns = now if at_once else now + end.answer_ns
+                filled = _answer(end, now, out, filled)
     deadline = NEVER
     for place in range(ends.size):
-        if ends[place].sending == 1:
-            if ends[place].tcp == 1:
+        end = ends[place]
+        if end.sending == 1:
+            if end.tcp == 1:
                 filled, due = send_window(machine, place, now, out, filled)
             else:
                 filled, due = _send_constantly(machine, place, now, out, filled)
             deadline = min(deadline, due)
+        elif end.tcp == 1:
+            filled = _answer(end, now, out, filled)
+            deadline = min(deadline, end.answer_at_ns)
     return filled, deadline

@@ -26,7 +26,7 @@ background:
 """
 STAR = "star, hosts: 8"
 FRAME_BITS = 8000
-PAYLOAD = 1000 - 42
+PAYLOAD = 1000 - 66  # TCP's headers with time stamps
 
 
 def run(*flows, links="", system="esa", topology=STAR, compute=1.5, seed=1):
@@ -110,13 +110,43 @@ def test_a_flow_ends_when_it_is_told_to():
 def test_incast():
     # 3 x 50 packets of 80 us come at once to a queue of 30; without losses it would take 12 ms.
     found = rows(
-        run("kind: tcp, name: i, from: [h4, h5, h7], to: h6, burst: 47900 B, every: 30 ms")
+        run("kind: tcp, name: i, from: [h4, h5, h7], to: h6, burst: 46700 B, every: 30 ms")
     )
     assert sum(row["lost"] for row in found.values()) > 0
     for row in found.values():
-        assert row["bursts"] >= 2 and row["bytes"] >= 47900 * row["bursts"]
+        assert row["bursts"] >= 2 and row["bytes"] >= 46700 * row["bursts"]
         assert 4e6 < row["burst_mean_ns"] <= row["burst_max_ns"]
     assert max(row["burst_max_ns"] for row in found.values()) > 12e6
+
+
+def packets_from(tables, host):
+    """Packets and bytes that a host has sent."""
+    (row,) = (
+        row for row in tables["links"]
+        if (row["neighbour"], row["direction"]) == (host, "ingress")
+    )  # fmt: skip
+    return row["packets"], row["bytes"]
+
+
+def test_every_second_packet_is_acknowledged():
+    tables = run("kind: tcp, from: h5, to: h6")
+    data, _ = packets_from(tables, "h5")
+    answers, size = packets_from(tables, "h6")
+    lost = tables["flows"][0]["lost"]
+    assert size == 66 * answers
+    on_their_way = 40  # a queue of 30, and some more
+    assert (data - lost - on_their_way) / 2 <= answers <= data / 2 + 2 * lost
+
+
+def test_the_end_of_a_burst_is_acknowledged_at_once():
+    flow = "kind: tcp, from: h5, to: h6, every: 10 ms, burst: "
+    even, odd = (run(f"{flow}{n * PAYLOAD} B")["flows"][0] for n in (4, 5))
+    packet_ns = FRAME_BITS * 10  # at 100 Mbit/s
+    # On average packets leave 1.5 packets' times apart at most; an answer would wait for 8 ms more.
+    assert 0 < odd["burst_mean_ns"] - even["burst_mean_ns"] < 3 * packet_ns
+    # One that is not the last waits for the next one, or for a quarter of the shortest timeout.
+    alone = run(f"{flow}1 GiB, for: 40 us")
+    assert packets_from(alone, "h6")[0] == 1 and alone["flows"][0]["bytes"] == PAYLOAD
 
 
 def test_losses_of_the_link_do_not_stop_a_flow():
