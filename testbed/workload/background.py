@@ -7,9 +7,9 @@ when the queues have dropped a packet: additive increase, multiplicative decreas
 replaces a lost one. The receiver acknowledges every second packet, one that leaves a gap and the
 last one of a burst at once, and any other after a while (RFC 1122, RFC 5681). An acknowledgement
 has the highest number so far and which of the 62 before it have arrived, so that a lost one does no
-harm. A packet is lost when a packet that was sent three places later has been acknowledged; the window is halved at
-most once for the packets in flight at one time. If nothing is acknowledged for a timeout, all
-packets in flight are lost, and the window begins at one packet.
+harm. A packet is lost when a packet that was sent three places later has been acknowledged; the
+window is halved at most once for the packets in flight at one time. If nothing is acknowledged for
+a timeout, all packets in flight are lost, and the window begins at one packet.
 
 Its packets leave no faster than its host's link, at random distances: half to one and a half times
 a packet's time on the link. Without that, the packets of some flows would come to a full queue just
