@@ -2,7 +2,7 @@
 
 Rates are a thousandth of those in virtual time. On a machine that does other things too, hosts
 stand still at times; so the best of a few runs counts. (Graphs 1 to 50 have all been run so; a run
-takes ten seconds, so the long tests take a few of them.)"""
+reached it at once; a run takes ten seconds, so the long tests take a few of them.)"""
 
 from __future__ import annotations
 
