@@ -1,7 +1,7 @@
 """Runs reach the rates that their plans state, in random networks on Mininet.
 
 Rates are a thousandth of those in virtual time. On a machine that does other things too, hosts
-stand still at times; so the best of a few runs counts. (Graphs 1 to 50 have all been run so; a run
+stand still at times; so the best of a few runs counts. (Graphs 1 to 50 have all been run, and
 reached it at once; a run takes ten seconds, so the long tests take a few of them.)"""
 
 from __future__ import annotations
