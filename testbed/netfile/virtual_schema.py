@@ -218,7 +218,7 @@ class FlowEntry(Section):
     )
     kind: Annotated[str, Choice(("udp", "tcp"))] = Field(
         default="udp",
-        description="`udp`: packets at a rate; `tcp`: a model of TCP (docs/virtual.md), as fast as"
+        description="`udp`: packets at a rate; `tcp`: a model of TCP (docs/background.md), as fast as"
         " its congestion control allows, also in UDP packets.",
     )
     sources: Annotated[tuple[str, ...], Nodes()] = Field(

@@ -33,10 +33,7 @@ TABLES = {
     "loss": ("experiments.md", "loss", ["average JCT"]),
 }
 # Drawn before images had their numbers: `tools/images.py NAME` makes one anew, and it is taken out.
-OLDER = {
-    "compare-jct",
-    "figure-priority", "grid-rate", "grid-skew", "loss", "memory",
-}  # fmt: skip
+OLDER = {"figure-priority", "grid-rate", "grid-skew", "loss"}
 
 
 def said(name: str):

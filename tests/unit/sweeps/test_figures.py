@@ -40,7 +40,7 @@ def shipped():
 
 # Repetitions of figures whose points are large, or whose seeds hardly differ.
 FEWER = {"baselines": 3, "pays": 1, "sharing": 5, "throughput": 5}
-# They ask whether aggregation pays, not what preemption gains, and have ATP as published.
+# They ask whether aggregation pays, not what preemption gains.
 OTHER_QUESTIONS = ("pays", "sharing", "throughput")
 
 
