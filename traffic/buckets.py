@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from testbed.traffic.scaling import share_out
 from testbed.traffic.trace import Layer, Trace
@@ -40,6 +41,7 @@ def bucket_counts(sizes: Sequence[int]) -> list[int]:
     return counts + [count] if count else counts
 
 
+@lru_cache(maxsize=64)  # a sweep has the same few traces at each of its points
 def in_buckets(trace: Trace, buckets: str) -> Trace:
     """The trace, not yet scaled, with one entry for each tensor: a layer ("layers") or a bucket of
     DDP ("ddp").
