@@ -29,6 +29,7 @@ SETTINGS = {  # below distributed.comm.tls in Dask's configuration
     "ca-file": "DASK_DISTRIBUTED__COMM__TLS__CA_FILE",
     "client.cert": "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT",
 }
+CONNECT_TIMEOUT = "10s"
 CLIENT_FILES = ("tls_ca_file", "tls_client_cert", "tls_client_key")  # in Dask's Security
 
 
@@ -47,7 +48,7 @@ def connected(address: str) -> Iterator[tuple[Any, dict[str, dict[str, Any]]]]:
         with warnings.catch_warnings():
             # A table of many lines; what matters here is compared below.
             warnings.simplefilter("ignore", VersionMismatchWarning)
-            client = Client(address, timeout="10s")
+            client = Client(address, timeout=CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
         raise UserError(f"there is no Dask scheduler at {address}: {error}") from None
     with client:

@@ -66,16 +66,19 @@ def leftovers() -> set[str]:
     return _interfaces() | _named_namespaces() | _processes()
 
 
+VANISHING_S = 5.0
+
+
 @contextmanager
 def nothing_left(look: Callable[[], set[str]] = leftovers) -> Iterator[None]:
     """Compare what `look` finds before and after.
 
     The kernel takes interfaces and dead processes away a moment after their last user is gone, so a
-    difference gets five seconds to vanish before it counts.
+    difference gets some seconds to vanish before it counts.
     """
     before = look()
     yield
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + VANISHING_S
     while (left := look() - before) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left, "left behind:\n" + "\n".join(sorted(left))

@@ -35,7 +35,11 @@ def write(folder: Path, name: str, text: str) -> None:
 
 def run_tests(folder: Path, *options: str) -> tuple[int, str]:
     """The exit code of the tests below a folder, and what they print."""
-    (folder / "conftest.py").write_text("from p4engine_testing.load import pytest_addoption\n")
+    (folder / "conftest.py").write_text(
+        "from p4engine_testing import leftovers\n"
+        "from p4engine_testing.load import pytest_addoption\n"
+        "leftovers.VANISHING_S = 0.2\n"
+    )
     (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {' '.join(sys.path)}\n")
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "tests"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True)

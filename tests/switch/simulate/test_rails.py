@@ -114,7 +114,7 @@ def test_groups_stay_on_their_tier_and_rail(tmp_path, servers, ranks, system):
         assert counted[f"s{servers + rail + 1}", "completions"] == fragments + barrier
 
 
-SYSTEMS = ["esa", "grid", "switchml", "atp", "ps", "ring", "tree"]
+SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring", "tree"]
 
 
 @pytest.mark.parametrize("system", first_of(SYSTEMS, 2))

@@ -17,6 +17,7 @@ from testbed.errors import UserError
 from testbed.experiment.sweep import load_sweep
 from testbed.linux.processes import Identity
 from testbed.results import find, read
+from testbed.sweeps import dask_cluster
 from testbed.sweeps.sweep_runner import run_sweep
 from tests.support.paths import P4, ROOT
 
@@ -108,7 +109,8 @@ def test_a_point_without_a_sound_program_is_named_first(swept, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_a_missing_scheduler_is_one_message(swept):
+def test_a_missing_scheduler_is_one_message(swept, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "CONNECT_TIMEOUT", "500ms")
     with pytest.raises(UserError, match="Dask scheduler|package distributed"):
         swept("seed: [1]", dask="tcp://127.0.0.1:9")
 
