@@ -218,8 +218,8 @@ class FlowEntry(Section):
     )
     kind: Annotated[str, Choice(("udp", "tcp"))] = Field(
         default="udp",
-        description="`udp`: packets at a rate; `tcp`: a model of TCP (docs/background.md), as fast as"
-        " its congestion control allows, also in UDP packets.",
+        description="`udp`: packets at a rate; `tcp`: a model of TCP (docs/background.md), as fast"
+        " as its congestion control allows, also in UDP packets.",
     )
     sources: Annotated[tuple[str, ...], Nodes()] = Field(
         alias="from", description="The sending host, a list of hosts, or `all`."
