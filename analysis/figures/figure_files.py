@@ -84,7 +84,8 @@ def save(figure: Figure, path: Path) -> list[Path]:
 
     Both have the layout of the PNG: to find it takes as long as to draw the figure. The figure
     keeps it. The canvases are asked, since `savefig` draws each figure once more before."""
-    png, pdf = path.with_suffix(".png"), path.with_suffix(".pdf")
+    stem = path.with_suffix("") if path.suffix in (".png", ".pdf") else path  # not of memory-x0.5
+    png, pdf = (stem.with_name(f"{stem.name}{ending}") for ending in (".png", ".pdf"))
     if rcParams["savefig.dpi"] != "figure":
         figure.set_dpi(rcParams["savefig.dpi"])
     drawn = io.BytesIO()

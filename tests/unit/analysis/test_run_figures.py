@@ -149,6 +149,15 @@ def test_the_interval_is_named_where_there_is_one(tmp_path):
     assert figures.jct([read(write_run(tmp_path))]).get_supxlabel() == ""
 
 
+@pytest.mark.parametrize(
+    ("given", "stem"),
+    [("pays-x0.125", "pays-x0.125"), ("jct", "jct"), ("a.png", "a"), ("a.b.pdf", "a.b")],
+)
+def test_both_files_have_the_whole_name(tmp_path, given, stem):
+    written = figure_files.save(figure_files.new_figure(2, 1), tmp_path / given)
+    assert [path.name for path in written] == [f"{stem}.png", f"{stem}.pdf"]
+
+
 def test_a_png_says_its_numbers(tmp_path):
     figures.draw([read(write_run(tmp_path))], tmp_path / "out")
     said = {}
