@@ -41,7 +41,6 @@ def bucket_counts(sizes: Sequence[int]) -> list[int]:
     return counts + [count] if count else counts
 
 
-@lru_cache(maxsize=64)  # a sweep has the same few traces at each of its points
 def in_buckets(trace: Trace, buckets: str) -> Trace:
     """The trace, not yet scaled, with one entry for each tensor: a layer ("layers") or a bucket of
     DDP ("ddp").
@@ -50,8 +49,11 @@ def in_buckets(trace: Trace, buckets: str) -> Trace:
     the rear one, which becomes ready with it and without which its forward step cannot start; the
     time of the update is divided in proportion to the values.
     """
-    if buckets == "layers":
-        return trace
+    return trace if buckets == "layers" else _of_ddp(trace)
+
+
+@lru_cache(maxsize=64)  # a sweep has the same few traces at each of its points
+def _of_ddp(trace: Trace) -> Trace:
     parameters = [parameter for layer in trace.layers for parameter in _parameters(layer)]
     counts = bucket_counts([each.values for each in reversed(parameters)])
     layers, end = [], len(parameters)

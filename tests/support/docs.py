@@ -300,7 +300,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/switch/sweeps/test_sweep_runner.py::test_a_sweep_resumes"),
     ),
     (r"RUN figure", Run("figure")),
-    (r"RUN figure (?P<figure>\w+)( --quick| --scale \d+| --seeds \d+)*", _FIGURE),
+    (r"RUN figure (?P<figure>\w+)( --quick| --scale [\d.]+| --seeds \d+)*", _FIGURE),
     (
         r"RUN figure grid-\w+( --quick)?",
         Elsewhere(

@@ -80,8 +80,11 @@ def only_results(folder: Path) -> Path:
 
 def wait_for_run(process: subprocess.Popen) -> Path:
     """The log folder of a run whose hosts have begun."""
-    line = process.stdout.readline()
-    assert line.startswith("results: "), line + process.stderr.read()
+    while line := process.stdout.readline():
+        if line.startswith("results: "):  # before it, what takes long is named
+            break
+    else:
+        raise AssertionError(process.stderr.read())
     folder = Path(line.split(": ", 1)[1].strip())
     deadline = time.monotonic() + 60
     while not list(folder.glob("logs/h*.log")):
