@@ -33,6 +33,7 @@ from testbed.experiment import load_text  # noqa: E402
 from testbed.machine.memory_estimate import estimate_bytes  # noqa: E402
 from testbed.runtimes.program import prepare  # noqa: E402
 from testbed.schemes import set_up  # noqa: E402
+from testbed.setup import Setup  # noqa: E402
 from testbed.simulate import event_queue, loop, world  # noqa: E402
 from testbed.simulate.parts import Parts  # noqa: E402
 from testbed.systems import SYSTEMS  # noqa: E402
@@ -85,9 +86,8 @@ def most_gib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def start(text: str) -> Parts:
+def start(setup: Setup) -> Parts:
     """A world at time 0, with everything compiled."""
-    setup = set_up(load_text(text, folder=ROOT))
     parts = Parts(world.build(setup, prepare(setup).compiled))
     parts.run(-1, 0)
     return parts
@@ -98,16 +98,17 @@ def measure_racks(system: str, hosts: int, result: Connection) -> None:
     beyond those of a small one."""
     memory = MEMORY if SYSTEMS[system].memory else ""
 
-    def text(racks: int, hosts: int) -> str:
-        return IDLE.format(racks=racks, hosts=hosts, system=system, memory=memory)
+    def world_of(racks: int, hosts: int) -> Parts:
+        text = IDLE.format(racks=racks, hosts=hosts, system=system, memory=memory)
+        return start(set_up(load_text(text)))
 
     def resident() -> int:
         pages = Path("/proc/self/statm").read_text().split()[1]
         return int(pages) * resource.getpagesize()
 
-    start(text(2, 4))
+    world_of(2, 4)
     before, begin = resident(), time.process_time()
-    parts = start(text(RACKS, hosts))
+    parts = world_of(RACKS, hosts)
     result.send((resident() - before, time.process_time() - begin))
     del parts
 
@@ -135,8 +136,9 @@ def compare_racks(system: str, fewer: int, more: int) -> None:
 
 def measure(title: str, text: str, seconds: float) -> None:
     """Run a case, and print a line."""
-    estimate = estimate_bytes(set_up(load_text(text, folder=ROOT))) / 2**30
-    parts = start(text)
+    setup = set_up(load_text(text, folder=ROOT))
+    estimate = estimate_bytes(setup) / 2**30
+    parts = start(setup)
     at_start, begin = most_gib(), time.process_time()
     reason = loop.EVENTS_HANDLED
     while reason == loop.EVENTS_HANDLED and time.process_time() - begin < seconds:

@@ -105,15 +105,19 @@ def entry_of(call: tuple) -> tuple:
 def _install_routes(topology: Topology, switch: str, calls: list[tuple]) -> None:
     for nodes, port, neighbour in routes(topology, switch):
         mac, _ = addresses(topology, neighbour)
-        for prefix in topology.derived(("prefixes", nodes), lambda: _prefixes(topology, nodes)):  # noqa: B023
+        for prefix in _prefixes(topology, nodes):
             calls.append(("table_add", "route", "forward", [prefix], [port, mac]))
 
 
-def _prefixes(topology: Topology, nodes: Iterable[str]) -> list[tuple[str, int]]:
+def _prefixes(topology: Topology, nodes: tuple[str, ...]) -> list[tuple[str, int]]:
     """The fewest prefixes that have the addresses of these nodes and no others."""
-    networks = [ipaddress.IPv4Network(addresses(topology, node)[1]) for node in nodes]
-    found = ipaddress.collapse_addresses(networks)
-    return [(str(each.network_address), each.prefixlen) for each in found]
+
+    def make() -> list[tuple[str, int]]:
+        networks = [ipaddress.IPv4Network(addresses(topology, node)[1]) for node in nodes]
+        found = ipaddress.collapse_addresses(networks)
+        return [(str(each.network_address), each.prefixlen) for each in found]
+
+    return topology.derived(("prefixes", nodes), make)
 
 
 def _install_marks(platform: Platform, switch: str, calls: list[tuple]) -> None:

@@ -34,11 +34,13 @@ def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | 
 def routes(topology: Topology, switch: str) -> Iterator[tuple[tuple[str, ...], int, str]]:
     """(nodes, port, neighbour), with every node to which a switch has a way. The hosts below
     another switch that have the same local rank go together, whichever links have failed."""
+    single = list(topology.switches)
     for (last, rank), hosts in topology.derived("hosts below", lambda: _below(topology)).items():
-        if last != switch and (hop := _hop(topology, switch, last, rank)) is not None:
+        if last == switch:
+            single += hosts
+        elif (hop := _hop(topology, switch, last, rank)) is not None:
             yield hosts, *hop
-    attached = (host for host in topology.hosts if switch_of(topology, host) == switch)
-    for node in (*attached, *topology.switches):
+    for node in single:
         if (hop := next_hop(topology, switch, node)) is not None:
             yield (node,), *hop
 
