@@ -158,15 +158,16 @@ def warnings(experiment: Experiment) -> list[str]:
         for both in experiment.directions
         for each in both
     )
-    endless = [
-        f"background[{number}]"
+    endless = (
+        number
         for number, each in enumerate(experiment.background)
         if congestion_control(each) in ("reno", "cubic") and each.burst_bytes is None
-    ]
-    if not endless or not always_marked:
+    )
+    first = next(endless, None)
+    if first is None or not always_marked:
         return []
     return [
-        f"{endless[0]}: TCP without bursts keeps a queue on its path above ecn_threshold, where"
+        f"background[{first}]: TCP without bursts keeps a queue on its path above ecn_threshold, where"
         " workers whose windows follow congestion marks send one packet at a time; set"
         " links.ecn_threshold: none, burst and every, or congestion_control: bbr (on Mininet)"
     ]
