@@ -167,7 +167,7 @@ def warnings(experiment: Experiment) -> list[str]:
     if first is None or not always_marked:
         return []
     return [
-        f"background[{first}]: TCP without bursts keeps a queue on its path above ecn_threshold, where"
-        " workers whose windows follow congestion marks send one packet at a time; set"
+        f"background[{first}]: TCP without bursts keeps a queue on its path above ecn_threshold,"
+        " where workers whose windows follow congestion marks send one packet at a time; set"
         " links.ecn_threshold: none, burst and every, or congestion_control: bbr (on Mininet)"
     ]
