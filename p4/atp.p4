@@ -99,9 +99,9 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
                 }
             } else if ((hdr.workers.bitmap & meta.complete) == meta.complete) {
                 meta.event = PASS;   // nothing to wait for
-            } else if (slot.state == EMPTY) {
+            } else if (slot.state == EMPTY && !HAS_LEFT) {
                 meta.event = CLAIM;
-            } else if (meta.mine == 1) {
+            } else if (meta.mine == 1 || HAS_LEFT) {
                 /* A packet that comes twice, or shares a worker with the sum, must not be added. */
                 if (meta.known == hdr.workers.bitmap && slot.state == HELD) {
                     meta.event = RE_EMIT;
@@ -224,6 +224,8 @@ control Pool(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         }
     }
 }
+
+#define RESULT_EXTRA hdr.ina.index       // the window position keeps its index
 
 #ifndef GRID                             // which has an ingress of its own around the pool
 #include "pool_ingress.p4"

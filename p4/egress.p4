@@ -62,9 +62,21 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
         hdr.ethernet.destination = mac;
         hdr.ip.destination = ip;
     }
+#ifdef DELIVERY
+    bit<1> for_server = 0;               // the copy of a result that a switch sends itself
+
+    action address_server(mac_t mac, ipv4_t ip) {
+        for_server = 1;
+        address(mac, ip);
+    }
+#endif
     table receiver {
         key = { standard.egress_port: exact; standard.egress_rid: exact; }
+#ifdef DELIVERY
+        actions = { address; address_server; NoAction; }
+#else
         actions = { address; NoAction; }
+#endif
         default_action = NoAction();
         size = 65536;
     }
@@ -110,6 +122,11 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
             hdr.udp.checksum = 0;        // the values are the switch's, not the sender's
             if (standard.egress_rid != 0) {
                 receiver.apply();
+#if defined(DELIVERY) && defined(DEPARTURES)
+                if (for_server == 1) {
+                    count_departure(COMPLETE);
+                }
+#endif
 #ifdef ZEROS
                 /* A copy that is for no worker that needs the values goes without them. */
                 if (hdr.ina.kind == KIND_RESULT &&

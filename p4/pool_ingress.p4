@@ -1,11 +1,12 @@
 /* A switch around a pool: whose packet is it, what does the pool do with it, where does it go?
  *
  * Included by a program that has defined the control Pool. Words in capitals are steps of the formats
- * in zeros.p4 and short_values.p4, which are empty unless the switch is compiled for them.
+ * in zeros.p4, short_values.p4 and delivery.p4, which are empty unless the switch is compiled for them.
  */
 control PoolIngress(inout headers_t hdr, inout metadata_t meta,
                     inout standard_metadata_t standard) {
 #include "pool_tables.p4"
+#include "delivery.p4"
     Pool() pool;
 
     apply {
@@ -16,6 +17,9 @@ control PoolIngress(inout headers_t hdr, inout metadata_t meta,
         meta.move = KEEP;
         meta.overflow = 0;
         meta.aggregated = 0;
+#ifdef DELIVERY
+        meta.delivered = 0;
+#endif
         node.apply();
         if (IS_CLAIM) {                  // may its job send through this port?
             admission.apply();
@@ -40,9 +44,12 @@ control PoolIngress(inout headers_t hdr, inout metadata_t meta,
         }
 
         WITH_ROUNDED_SUM
+        WITH_DELIVERY
         WITHOUT_ZEROS
         WITH_SHORT_VALUES
-        if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {
+        if (IS_DELIVERED) {
+            ;                            // its group is set
+        } else if (meta.heading == BY_ADDRESS && hdr.ip.isValid()) {
             route.apply();
         } else if (meta.heading == TO_SERVER || meta.heading == TO_WORKERS) {
             job_route.apply();

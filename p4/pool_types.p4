@@ -44,6 +44,17 @@ const bit<2> BY_PRIORITY = 0;
 const bit<2> ALWAYS      = 1;
 const bit<2> COIN_FLIP   = 2;
 
+/* Whether a gradient's workers are in the aggregator's sum of its fragment, or in the last one that has left it.
+ * Where the switch sends results itself, no result from the PS frees what a late copy of such a gradient has
+ * claimed. */
+#ifdef DELIVERY
+#define HAS_LEFT                                                                   \
+    (slot.bitmap != 0 && slot.job == hdr.ina.job && slot.fragment == hdr.ina.fragment && \
+     meta.known == hdr.workers.bitmap)
+#else
+#define HAS_LEFT false
+#endif
+
 /* The meter's colour of what is within the rate and the burst. */
 const bit<2> GREEN = 0;
 
@@ -104,6 +115,9 @@ struct metadata_t {
     bitmap_t bitmap;
     bit<16>  job;
     bit<2>   heading;
+#ifdef DELIVERY
+    bit<1>   delivered;                  // as the result, to all of its job
+#endif
 #ifdef GRID
     bit<16>  tag;                        // of the packet's way
     bit<16>  adds;                       // who adds the complete sum to others; this switch: nobody

@@ -81,14 +81,10 @@ def copy_to(
     """The entries that send a result on to `children`, (port, node) of a job's tree. behind: the
     workers behind a switch among them. `more_keys`: further keys of table job_route. tree: number
     of this tree among those of the job."""
-    copies = []
-    nodes = len(platform.topology.hosts) + len(platform.topology.switches)
+    copies: list[tuple[int, int]] = []
     topology, number, workers = platform.topology, job.group.number, job.group.workers
     for port, child in children:
-        rid = tree * nodes + _replication_id(topology, child)
-        copies.append((port, rid))
-        mac, ip = addresses(topology, child)
-        calls.append(("table_add", "receiver", "address", [port, rid], [mac, ip]))
+        rid = _add_copy(topology, port, child, tree, "address", copies, calls)
         if (job.job.is_program or job.ranks is not None) and platform.omits_zeros:
             found = behind.get(child) or [n for n, host in enumerate(workers) if host == child]
             members = sum(1 << worker for worker in found)
@@ -97,7 +93,44 @@ def copy_to(
                 parameters = [(members & mask) >> BLOCK * block, int(members & ~mask != 0)]
                 keys = [number, port, rid, block]
                 calls.append(("table_add", "members", "set_behind", keys, parameters))
-    group = tree * platform.numbers + number + 1
+    group = _group(platform, number, tree)
     calls.append(("multicast_group", group, copies))
     keys = [number, TO_WORKERS, *more_keys]
     calls.append(("table_add", "job_route", "to_workers", keys, [group]))
+
+
+def _group(platform: Platform, number: int, tree: int) -> int:
+    """Number of the multicast group of a communicator's tree."""
+    return tree * platform.numbers + number + 1
+
+
+def _add_copy(
+    topology: Topology,
+    port: int,
+    node: str,
+    tree: int,
+    action: str,
+    copies: list[tuple[int, int]],
+    calls: list[tuple],
+) -> int:
+    """Add a node's copy to a group, and the entry that addresses it; returns its replication id."""
+    rid = tree * (len(topology.hosts) + len(topology.switches)) + _replication_id(topology, node)
+    copies.append((port, rid))
+    calls.append(("table_add", "receiver", action, [port, rid], [*addresses(topology, node)]))
+    return rid
+
+
+def deliver(platform: Platform, switch: str, job: JobSetup, calls: list[tuple]) -> None:
+    """The entries by which the switch of a job's server sends complete sums on as results, to the
+    workers and to the server (p4/delivery.p4)."""
+    topology, number, tree = platform.topology, job.group.number, job.group.routed_tree
+    port, following = tree.parent[switch]
+    if following != tree.target:
+        return
+    copies: list[tuple[int, int]] = []
+    for below, child in tree.children[switch]:
+        _add_copy(topology, below, child, 0, "address", copies, calls)
+    _add_copy(topology, port, following, 1, "address_server", copies, calls)
+    group = _group(platform, number, 1)
+    calls.append(("multicast_group", group, copies))
+    calls.append(("table_add", "delivery", "deliver", [number], [group]))

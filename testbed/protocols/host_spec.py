@@ -200,6 +200,7 @@ class PoolSpec(ServerSpec):
     whole_pool: int = 0  # how many they are if not scaled along with a model; 0: as many
     index: str  # rule for the index of a fragment's aggregator (testbed.protocols.esa.MODES)
     priority: str  # of a fragment (testbed.protocols.priority.POLICIES)
+    delivered: bool = False  # a switch sends complete sums on as results
     positions: WindowPositions | None = None  # with index "position"
 
     def __post_init__(self) -> None:

@@ -4,7 +4,8 @@ It receives sums over some of the job's workers: over all of them if the switch 
 fragment, over fewer if a sum left its aggregator early or a contribution found no aggregator. The
 server adds them up by their bitmaps, not by counting packets. When a fragment has all workers, the
 server sends one result, which the switch multicasts. It keeps results and sends one again to a
-worker that requests it.
+worker that requests it. Where the switch sends results itself (p4/delivery.p4), a copy of each
+comes here as a gradient of all workers would, and is not sent on.
 
 `receive` takes a batch of packets and fills another; `server_losses.send` does what is due by the
 clock.
@@ -122,9 +123,10 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
                     server, slot, room, out, out_lengths, destinations, filled
                 )
             continue
+        delivered = kind == wire.RESULT and config.delivered == 1
         # Before it changes anything here: what no worker of the job can have sent.
         if (
-            kind != wire.GRADIENT
+            (kind != wire.GRADIENT and not delivered)
             or length != 4 * (base + config.values)
             or iteration >= config.iterations
             or iteration > state.iteration + config.ahead
@@ -160,8 +162,11 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         # Room to send requests to all, in the batch and on the link; else a reminder follows later.
         room = filled + count - i + config.workers < out.shape[0]
         spare = room and state.next_request_ps <= now * 1000
+        asked_for = server.stage[slot] != server_store.EMPTY
         verdict = _take(server, now, row, slot)
-        if verdict == COMPLETES:
+        if verdict == COMPLETES and delivered and not asked_for:
+            _note_complete(server, now, flags, slot)
+        elif verdict == COMPLETES:
             filled = _complete(server, now, flags, slot, out, out_lengths, destinations, filled)
         elif (verdict == LACKS_OTHERS or anew) and spare:
             filled = server_losses.request_missing(
@@ -326,15 +331,21 @@ def _complete(server, now, flags, slot, out, out_lengths, destinations, filled):
 
     A result that waited for a packet that was lost says so: it tells nothing about the usual round
     trip."""
+    _note_complete(server, now, flags, slot)
+    out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT, slot)
+    if server.flags[slot] & wire.AGAIN == 0:
+        server_store.completed(server, out[filled], slot)
+    destinations[filled] = server_store.TO_WORKERS
+    server.counters[0].results += 1
+    return filled + 1
+
+
+@njit(cache=True)
+def _note_complete(server, now, flags, slot):
+    """The row has all workers. `flags`: of the last packet."""
     state = server.state
     if server.stage[slot] == server_store.PART and flags & (wire.REMINDED | wire.RESEND) == 0:
         state.spread_ns = server_losses.smoothed(state.spread_ns, now - server.first_ns[slot])
     server.stage[slot] = server_store.COMPLETE
     state.completed += 1
-    out_lengths[filled] = server_store.write_result(server, out[filled], wire.RESULT, slot)
-    if server.flags[slot] & wire.AGAIN == 0:
-        server_store.completed(server, out[filled], slot)
     server_store.note_done(server, slot)
-    destinations[filled] = server_store.TO_WORKERS
-    server.counters[0].results += 1
-    return filled + 1

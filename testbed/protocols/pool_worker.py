@@ -18,6 +18,7 @@ from testbed.protocols import (
     floats,
     given,
     guesses,
+    kept_results,
     lag,
     payload,
     priority,
@@ -28,7 +29,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
-from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.host_spec import HostSpec, PoolSpec
 from testbed.protocols.jit import by_type, njit
 from testbed.protocols.records import new_counters, new_record, new_status
 
@@ -56,6 +57,7 @@ class Worker(NamedTuple):
     stripes: stripes.Stripes
     floats: floats.WorkerFloats
     given: given.Given
+    kept: kept_results.KeptResults
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see records.py
     lag: np.ndarray  # int64, see lag.py
@@ -69,6 +71,10 @@ def new_worker(
     `gradients`, for a trace with values: (own, sums), both int32[I, F * V]."""
     nothing = np.zeros((0, 0), np.int32)
     own, sums = gradients if gradients is not None else (nothing, nothing)
+    kept = kept_results.no_results()
+    if spec.job.program and isinstance(spec.options, PoolSpec) and spec.options.delivered:
+        words = spec.job.bitmap_width // 32 + spec.job.values
+        kept = kept_results.new_kept_results(spec.job.fragments, words)
     return Worker(
         config=worker_state.configuration(
             spec,
@@ -85,6 +91,7 @@ def new_worker(
         stripes=stripes.one_stripe(),
         floats=floats.no_worker_floats(),
         given=given.no_values(),
+        kept=kept,
         counters=new_counters(),
         status=new_status(),
         lag=lag.new_lag(),
@@ -262,6 +269,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         elif not payload.check_values(worker, scoreboard, row, base, fragment):
             return finished
         counters.results += 1
+        kept_results.keep(worker.kept, iteration, fragment, row)
         if flags & wire.OVERFLOW:
             counters.saturated += 1
         once = send_scoreboard.sent_once(scoreboard, fragment)
@@ -300,9 +308,10 @@ def _may_be_lost(worker, scoreboard, fragment, now):
 @njit(cache=True)
 def _has_made(worker, scoreboard, iteration, fragment):
     """True if this worker has the result of a fragment of this iteration, or the one before, whose
-    values it can make again. It cannot if a program has given them."""
+    values it can make again, or whose result it has kept. Values that a program has given cannot be
+    made again."""
     if worker.given.source.size > 0 or iteration < 0:
-        return False
+        return kept_results.has(worker.kept, iteration, fragment)
     latest = scoreboard.state.iteration
     if iteration == latest:
         return send_scoreboard.has_result(scoreboard, fragment)
@@ -326,13 +335,30 @@ def _make_again(worker, scoreboard, now, packets, lengths, filled, entry):
     config, state, fragment = worker.config, worker.state, entry % DROPPED
     latest, status, factor = scoreboard.state.iteration, scoreboard.status[fragment], state.factor
     iteration = latest - ((latest & 1) != (entry & AGAIN_ODD != 0))
+    worker.counters[0].answered_asks += 1
+    if worker.kept.iteration.size > 0:
+        return _send_kept(worker, scoreboard, now, packets, lengths, filled, iteration, fragment)
     scoreboard.state.iteration = iteration
     scoreboard.status[fragment] = send_scoreboard.FLOAT if entry & AGAIN_FLOAT else 0
     state.factor = values.factor(config.seed, config.job, iteration, config.number)
     filled = send_again(worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND)
     scoreboard.state.iteration, scoreboard.status[fragment], state.factor = latest, status, factor
-    worker.counters[0].answered_asks += 1
     return filled
+
+
+@njit(cache=True)
+def _send_kept(worker, scoreboard, now, packets, lengths, filled, iteration, fragment):
+    """Write a result that was kept into the batch's next row, as the sum of all workers; returns
+    the new count."""
+    config, row = worker.config, packets[filled]
+    whole = iteration * scoreboard.state.fragments + fragment
+    wire.write_header(row, wire.GRADIENT, 1, wire.RESEND, config.job, 0, whole, 0, config.number)
+    kept_results.write(worker.kept, iteration, fragment, row)
+    lengths[filled] = 4 * (wire.HEADER_WORDS + config.bitmap_words + scoreboard.state.values)
+    worker_state.take_pace(worker.state, config, now, lengths[filled])
+    worker.counters[0].gradient_packets += 1
+    worker.counters[0].retransmissions += 1
+    return filled + 1
 
 
 @njit(cache=True)

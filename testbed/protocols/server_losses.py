@@ -39,9 +39,14 @@ def smoothed(mean, sample):
 
 @njit(cache=True)
 def request_from(server, slot, worker, packets, lengths, destinations, filled):
-    """Ask one worker for a slot's fragment; the batch must have room. Returns the new count."""
+    """Ask one worker for a slot's fragment; the batch must have room. Returns the new count.
+
+    Where a switch sends results, the worker may have that of a row whose copy for the server is
+    lost."""
     words = server.config.bitmap_words
     flags = np.int64(server.flags[slot]) & (wire.FLOAT | wire.AGAIN)
+    if server.config.delivered == 1:
+        flags |= wire.AGAIN
     server_store.write_header(server, packets[filled], wire.ASK, flags, 0, slot)
     wire.set_worker(packets[filled], words, worker)
     lengths[filled] = 4 * (wire.HEADER_WORDS + words)

@@ -64,6 +64,7 @@ CONFIG = record(
     "rounded_bits",  # by which sums are rounded that are to be
     "request_ps",  # link time set aside for a reminder or request with its answer; 0: none
     "kept",  # complete rows that are held; 0: all
+    "delivered",  # 1: a switch sends complete sums on as results, with a copy for the server
 )
 
 # Server.state
@@ -191,6 +192,7 @@ completed = by_type("rules", "completed")
 def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
     """A server machine with its system's rules and fields of `CONFIG`."""
     job, options = spec.job, spec.options_of(ServerSpec)
+    delivered = int(getattr(options, "delivered", False))
     # An answer takes a frame's time on the link; at most half of it is for answers.
     frame_ps = sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps)
     config = new_record(
@@ -202,8 +204,9 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         bitmap_words=job.bitmap_width // 32,
         iterations=job.iterations,
         # Who begins an iteration has received all of the one before, and each server has a part of
-        # every iteration. Of a program's round it may have none.
-        ahead=job.iterations if job.program else 1,
+        # every iteration. Of a program's round it may have none, and of an iteration whose results
+        # a switch has sent it may have lost them all.
+        ahead=job.iterations if job.program or delivered else 1,
         remind=int(options.reminder),
         delay_ns=options.reminder_delay_ns,
         min_delay_ns=options.min_reminder_delay_ns,
@@ -212,6 +215,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         short=int(job.value_bits == 16),
         rounded_bits=sizes.rounded_bits(job.workers),
         request_ps=2 * frame_ps,
+        delivered=delivered,
         **fields,
     )
     nodes = [switch.number for switch in options.switches]
@@ -276,7 +280,7 @@ def write_header(server, row, kind, flags, node, slot):
     fragment = server.row[slot] % config.fragments
     whole = server.iteration[slot] * config.fragments + fragment
     index, extra = _index_for(server, server.iteration[slot], fragment)
-    wire.write_header(row, kind, 255, flags, config.job, node, whole, index, 0x4000)
+    wire.write_header(row, kind, 255, flags, config.job, node, whole, index, wire.SERVER)
     wire.set_extra(row, extra)
 
 

@@ -48,6 +48,8 @@ AGAIN = 0x1000  # of a request: the worker is to send its part although it has t
 CONTENDED = 0x2000  # of a result: fragments have met in its aggregator (a2tp.py)
 FOR_SOME = FOR_ONE | FROM_ONE
 
+SERVER = 0x4000  # in place of a worker's number
+
 
 @njit(cache=True)
 def swap(word):

@@ -40,11 +40,12 @@ class Program:
     json: Path | None = None
 
 
-# What a program that aggregates must do with packets for a definition: the option that asks for it,
-# the file that has the actions, these, and the macros that apply them.
+# What a program that aggregates must do for a definition: the option that asks for it,
+# the file that has the actions or the table, and these.
 _FORMATS = {
     "ZEROS": ("zeros: header_only", "zeros.p4", ("add_zeros", "omit_zeros")),
     "VALUE_BITS": ("value_bits: 16", "short_values.p4", ("widen", "round_off", "shorten")),
+    "DELIVERY": ("results_from: switch", "delivery.p4", ("delivery",)),
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from testbed.dataplane.table_calls import addresses, copy_to, send_up, send_up_tree
+from testbed.dataplane.table_calls import addresses, copy_to, deliver, send_up, send_up_tree
 from testbed.protocols.host_spec import (
     AggregatingSwitch,
     PoolSpec,
@@ -59,8 +59,17 @@ def _options(platform: Platform) -> PoolOptions:
     return cast("PoolOptions", platform.options)
 
 
+def _delivers(platform: Platform) -> bool:
+    """True with the option `results_from: switch`: a switch sends a complete sum on as the
+    result."""
+    return getattr(platform.options, "results_from", "server") == "switch"
+
+
 class PoolScheme(ServerScheme):
     """A shared pool: gradients meet in the switches of the tree towards the server."""
+
+    def definitions(self, platform: Platform) -> dict[str, int]:
+        return {"DELIVERY": 1} if _delivers(platform) else {}
 
     def pool_options(
         self,
@@ -87,6 +96,7 @@ class PoolScheme(ServerScheme):
             reminder=options.reminder,
             reminder_delay_ns=options.reminder_delay_ns or 0,
             switches=switches,
+            delivered=_delivers(platform),
             index="position" if positions else index,
             priority=priority,
             positions=positions,
@@ -138,6 +148,8 @@ class PoolScheme(ServerScheme):
             whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
             calls.append(("table_add", "job", "aggregate", [number], whole))
             send_up_tree(topology, switch, number, tree, calls)
+            if _delivers(platform):
+                deliver(platform, switch, job, calls)
         copy_to(platform, job, tree.children[switch], tree.below, calls)
 
     def statistics(self, platform: Platform) -> Statistics:

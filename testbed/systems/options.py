@@ -159,7 +159,30 @@ class PoolOptions(WorkerOptions):
     )
 
 
-class EsaOptions(PoolOptions):
+class DeliveryOptions(PoolOptions):
+    """Options of a pool whose switch may send results itself."""
+
+    results_from: Annotated[str, Choice(("server", "switch"))] = Field(
+        default="server",
+        description="Who sends the result of a sum that is complete in the switch of the parameter"
+        " server: the server, or this switch at once, with a copy for the server, which serves"
+        " workers that lose theirs. All other results come from the server.",
+    )
+
+    @model_validator(mode="after")
+    def _results_free_nothing(self) -> DeliveryOptions:
+        if self.results_from == "switch" and getattr(self, "release", "") == "on_result":
+            raise as_pydantic(
+                FieldError(
+                    "results_from: switch with release: on_result",
+                    "release: on_completion",
+                    "no result comes back from the parameter server that could free an aggregator",
+                )
+            )
+        return self
+
+
+class EsaOptions(DeliveryOptions):
     """Options of ESA: preemptive allocation of switch memory by priority."""
 
     index: Annotated[str, Choice(("consecutive", "hash"))] = Field(
@@ -191,7 +214,7 @@ class EsaOptions(PoolOptions):
     )
 
 
-class AtpOptions(PoolOptions):
+class AtpOptions(DeliveryOptions):
     """Options of ATP: switch memory is allocated first come, first served."""
 
     usual_window: ClassVar[int] = 100
@@ -249,6 +272,10 @@ class A2tpOptions(AtpOptions):
         default="on_result",
         description="When an aggregator becomes free: when the result returns from the parameter"
         " server, which takes along whether other fragments have met there.",
+    )
+    results_from: Annotated[str, Choice(("server",))] = Field(
+        default="server",
+        description="Who sends results: the parameter server alone.",
     )
 
 

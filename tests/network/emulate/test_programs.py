@@ -187,9 +187,12 @@ def logs(tmp_path: Path) -> list[str]:
     return [(folder / "logs" / f"p-rank{rank}.log").read_text() for rank in range(4)]
 
 
-def test_sums_are_right_beside_a_job_that_replays(tmp_path):
+@pytest.mark.parametrize(
+    "system", ["esa", pytest.param("esa, results_from: switch", marks=pytest.mark.slow)]
+)
+def test_sums_are_right_beside_a_job_that_replays(tmp_path, system):
     more = "  - {name: r, model: resnet18, workers: 2, iterations: 2, scale: 0.005}"
-    done = start(tmp_path, SUMS, more=more)
+    done = start(tmp_path, SUMS, system, more)
     assert done.returncode == 0, done.stderr
     assert logs(tmp_path) == ["all sums were right\n"] * 4
     (folder,) = (tmp_path / "results").iterdir()
@@ -209,7 +212,10 @@ def test_sums_are_right_beside_a_job_that_replays(tmp_path):
 
 GROUP_SYSTEMS = ["esa"] + [
     pytest.param(name, marks=pytest.mark.slow)
-    for name in ("atp", "switchml", "tree, mode: quotas", "grid", "ps", "ring")
+    for name in (
+        *("esa, results_from: switch", "atp", "switchml", "tree, mode: quotas", "grid", "ps"),
+        "ring",
+    )
 ]
 
 

@@ -105,6 +105,8 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("esa", "zeros: header_only, release: on_result", racks=True, switch="s2"),
         Case("esa", keys="value_bits: 16"),
         Case("esa", "zeros: header_only, preempt: always", keys="value_bits: 16"),
+        Case("esa", "results_from: switch"),
+        Case("esa", "zeros: header_only, results_from: switch", racks=True, switch="s3"),
     ),
     "atp": (
         Case("atp"),
@@ -112,6 +114,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("atp", racks=True, switch="s2"),
         Case("atp", "zeros: header_only"),
         Case("atp", "zeros: header_only", keys="value_bits: 16"),
+        Case("atp", "release: on_completion, results_from: switch", keys="value_bits: 16"),
     ),
     "a2tp": (
         Case("a2tp"),

@@ -65,6 +65,8 @@ CASES = [
     *(Case(system, 1, iterations=2) for system in POOLS),
     Case("esa", 1, options="release: on_result"),
     Case("atp", 1, options="release: on_completion"),
+    *(Case("esa", 1, iterations, "results_from: switch") for iterations in (1, 2)),
+    Case("atp", 1, 2, "release: on_completion, results_from: switch"),
     Case("grid", 1, options="memory: atp"),
     Case("switchml", 2),
     Case("switchml", 4),

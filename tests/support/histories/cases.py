@@ -58,10 +58,11 @@ POOL = {
     "max_age": ("none", "3 ms"),
 }
 HOSTS = {"window": (6, 1, 40), "timeout": ("2 ms", "10 ms"), "order": ("front", "fifo")}
+DELIVERED = "on_completion, results_from: switch"
 OPTIONS = {
     "esa": {
         **POOL,
-        "release": ("on_completion", "on_result"),
+        "release": ("on_completion", "on_result", DELIVERED),
         "priority": PRIORITIES,
         "preempt": ("priority", "always", "coin"),
         "downgrading": ("true", "false"),
@@ -70,7 +71,7 @@ OPTIONS = {
     },
     "atp": {
         **POOL,
-        "release": ("on_result", "on_completion"),
+        "release": ("on_result", "on_completion", DELIVERED),
         "index": ("hash", "consecutive"),
         "rehash": ("true", "false"),
         "gap": (3, 0, 1),

@@ -67,6 +67,7 @@ def test_faults_on_every_wire(seed):
             ", reminder: false",
             ", release: on_completion",
             ", index: consecutive",
+            ", window_rule: in_flight, release: on_completion, results_from: switch",
             ", gap: 0, timeout: 5 ms",
             ", max_age: 20 ms",
             ", window_rule: in_flight",

@@ -74,6 +74,7 @@ def test_many_schedules_and_pool_sizes(seed, aggregators):
             ", window_rule: positions, priority: constant, downgrading: false, release: on_result",
             ", release: on_result",
             ", downgrading: false",
+            ", preempt: always, results_from: switch",
             ", preempt: always",
             ", preempt: coin",
             ", max_age: 20 ms",

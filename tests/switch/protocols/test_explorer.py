@@ -15,6 +15,7 @@ LARGE = [case for case in CASES if case not in SMALL]
 # Of two faults they have millions of states, which the command explores (docs/reliability.md).
 LARGEST = {
     "esa, 1 aggregator, 2 fragments, release: on_result",
+    "esa, 1 aggregator, 2 fragments, results_from: switch",
     "grid, 1 aggregator, 2 fragments",
     "ps, 2 fragments",
 }

@@ -48,7 +48,11 @@ def test_a_program_that_lacks_what_the_system_needs(system: str, program: str) -
 
 @pytest.mark.parametrize(
     ("option", "key", "macro"),
-    [(", zeros: header_only", "", "WITH_ZEROS"), ("", "value_bits: 16", "WITH_SHORT_VALUES")],
+    [
+        (", zeros: header_only", "", "WITH_ZEROS"),
+        ("", "value_bits: 16", "WITH_SHORT_VALUES"),
+        (", results_from: switch", "", "WITH_DELIVERY"),
+    ],
 )
 def test_a_program_that_does_not_know_a_format_of_packets(tmp_path, option, key, macro) -> None:
     def with_format(program: Path) -> str:

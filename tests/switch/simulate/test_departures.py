@@ -40,6 +40,14 @@ def test_a_star_of_two_jobs_that_evict_each_other():
     assert sum(counted["evicted"] + counted["collided"] for counted in causes.values())
 
 
+def test_results_that_the_switch_sends_leave_for_the_ps_too():
+    tables = run("{name: esa, window: 64, results_from: switch}", STAR, ", loss: 1 %", 64)
+    results = {row["job"]: row for row in tables["jobs"]}
+    for job, counted in adds_up(frames(tables)).items():
+        fragments = results[job]["fragments"] * 2
+        assert 0.5 * fragments < counted["completed"] < fragments
+
+
 def test_evicted_packets_are_their_owners():
     """An event counts for the packet that arrives, a departure for the one that leaves."""
     tables = run("{name: esa, window: 64, preempt: always}", STAR, "", 4)
