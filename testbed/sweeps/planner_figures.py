@@ -18,7 +18,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from testbed.analysis.data.run_summary import interval
 from testbed.analysis.figures import figure_files
 from testbed.analysis.style import plot_style
 from testbed.errors import UserError
@@ -76,6 +75,9 @@ POINTS = {
 }
 
 
+LEGEND_COLUMNS = 4
+
+
 def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> int:
     """Plan for the points that are left, and draw. Returns the exit code: 1 if a point failed."""
     version = f"{name}-quick" if quick else name
@@ -104,7 +106,14 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
             titles = {point.scenario.name: point.scenario.title for point in points}
             figure, table = (rate if name == "grid-rate" else skew)(frame, titles)
             handles, labels = figure.axes[0].get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+            seeds = int(table.seeds.max())
+            figure.legend(
+                handles,
+                labels,
+                loc="outside lower center",
+                ncols=min(len(labels), LEGEND_COLUMNS),
+                title=f"bars: smallest and largest of {seeds} draws" if seeds > 1 else None,
+            )
             for drawn in figure_files.save(figure, path):
                 print(drawn)
         table.to_csv(path.with_suffix(".csv"), index=False)
@@ -170,12 +179,12 @@ def rate(frame: pd.DataFrame, titles: dict[str, str]) -> tuple[Figure, pd.DataFr
     drawn. `frame`: rows of `plan_point`; `titles`: of its scenarios, by name."""
     frame = frame[frame.host_spread_ns == 0].assign(rate_gbps=frame.rate_bps / 1e9)
     table = _means(frame, "workers", "rate_gbps")
-    figure = Figure(figsize=(plot_style.PAGE, 2.6), layout="constrained")
+    figure = Figure(figsize=(plot_style.PAGE, 3.0), layout="constrained")
     panels = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0]
     for (scenario, title), panel in zip(titles.items(), panels, strict=True):
         _lines(panel, table[table.scenario == scenario], "workers", "rate_gbps")
         panel.set(xlabel="workers", yscale="log", title=title)
-    panels[0].set_ylabel("rate of the slowest worker / Gbit/s")
+    panels[0].set_ylabel("rate of the slowest worker\n/ Gbit/s")
     return figure, table
 
 
@@ -197,7 +206,7 @@ def skew(frame: pd.DataFrame, titles: dict[str, str]) -> tuple[Figure, pd.DataFr
             _lines(panel, part, "spread_us", column)
             panel.set(ylabel=label, xlabel="spread of the hosts / us")
             panel.set_xscale("symlog", linthresh=1)
-        # An interval that goes below zero would fill the axis with powers of ten of nothing.
+        # What is 0 in a draw would fill the axis with powers of ten of nothing.
         row[0].set_yscale("log")
         row[0].set_ylim(bottom=max(part.slots.min(), 1) / 2)
         row[0].set_title(title)
@@ -205,12 +214,18 @@ def skew(frame: pd.DataFrame, titles: dict[str, str]) -> tuple[Figure, pd.DataFr
 
 
 def _means(frame: pd.DataFrame, x: str, *columns: str) -> pd.DataFrame:
-    """Means over the seeds and the half widths of their 95 % confidence intervals."""
+    """Means over the seeds, and the smallest and largest value. Draws of a network differ more than
+    an interval of three of them could say, and a logarithmic axis has no place for one below 0."""
     rows = []
     for (scenario, planner, at), part in frame.groupby(["scenario", "planner", x], sort=False):
         row = {"scenario": scenario, "planner": planner, x: at, "seeds": part.seed.nunique()}
         for column in columns:
-            row[column], row[f"{column}_half_width"] = interval(part[column])
+            values = part[column]
+            row |= {
+                column: values.mean(),
+                f"{column}_smallest": values.min(),
+                f"{column}_largest": values.max(),
+            }
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -219,11 +234,12 @@ def _lines(panel: Axes, table: pd.DataFrame, x: str, column: str) -> None:
     for name, planner in PLANNERS.items():
         part = table[table.planner == name].sort_values(x)
         if len(part):
-            errors = part[f"{column}_half_width"].where(part.seeds >= 3, 0).fillna(0)
+            means = part[column]
+            ends = means - part[f"{column}_smallest"], part[f"{column}_largest"] - means
             panel.errorbar(
                 part[x],
-                part[column],
-                yerr=errors,
+                means,
+                yerr=[end.clip(lower=0) for end in ends],  # a mean is rounded
                 label=planner.title,
                 color=planner.color,
                 marker=planner.marker,
