@@ -59,17 +59,11 @@ def _options(platform: Platform) -> PoolOptions:
     return cast("PoolOptions", platform.options)
 
 
-def _delivers(platform: Platform) -> bool:
-    """True with the option `results_from: switch`: a switch sends a complete sum on as the
-    result."""
-    return getattr(platform.options, "results_from", "server") == "switch"
-
-
 class PoolScheme(ServerScheme):
     """A shared pool: gradients meet in the switches of the tree towards the server."""
 
     def definitions(self, platform: Platform) -> dict[str, int]:
-        return {"DELIVERY": 1} if _delivers(platform) else {}
+        return {"DELIVERY": 1} if platform.delivers else {}
 
     def pool_options(
         self,
@@ -96,7 +90,7 @@ class PoolScheme(ServerScheme):
             reminder=options.reminder,
             reminder_delay_ns=options.reminder_delay_ns or 0,
             switches=switches,
-            delivered=_delivers(platform),
+            delivered=platform.delivers,
             index="position" if positions else index,
             priority=priority,
             positions=positions,
@@ -148,7 +142,7 @@ class PoolScheme(ServerScheme):
             whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
             calls.append(("table_add", "job", "aggregate", [number], whole))
             send_up_tree(topology, switch, number, tree, calls)
-            if _delivers(platform):
+            if platform.delivers:
                 deliver(platform, switch, job, calls)
         copy_to(platform, job, tree.children[switch], tree.below, calls)
 

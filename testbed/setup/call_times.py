@@ -59,7 +59,7 @@ def latency_ns(platform: Platform, group: Communicator, collective: str) -> int:
     """The least time of a call without bytes: what a packet needs, from host to host, in all steps
     that must follow each other."""
     workers = group.workers
-    if group.servers:
+    if group.servers and not platform.delivers:
         server = group.servers[0]
         ways = (
             _hop_ns(platform, each, server) + _hop_ns(platform, server, each) for each in workers

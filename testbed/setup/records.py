@@ -100,6 +100,12 @@ class Platform:
         )
 
     @property
+    def delivers(self) -> bool:
+        """True with the option `results_from: switch`: a switch sends a complete sum on as the
+        result."""
+        return getattr(self.options, "results_from", "server") == "switch"
+
+    @property
     def numbers(self) -> int:
         """Numbers of communicators that packets may have."""
         return self.job_count + sum(self.groups)

@@ -10,12 +10,14 @@ time than a packet needs.)
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import yaml
 from rich.console import Console
 
 from testbed import results, units
@@ -114,8 +116,9 @@ class Point:
 
 def check(setting: Setting, systems: Sequence[str]) -> None:
     """Raises UserError for a system or a link that cannot be."""
-    for name in systems:
+    for system in systems:
         allowed = (*SYSTEMS, AUTO)
+        name = system if system == AUTO else name_of(system)
         if name not in allowed:
             wrong = f"--system: found {name!r}; allowed: {', '.join(allowed)}"
             raise UserError(sentence(wrong, did_you_mean(name, allowed)))
@@ -127,6 +130,23 @@ def check(setting: Setting, systems: Sequence[str]) -> None:
         except FieldError as error:
             wrong = f"--{option}: found {error.found}; allowed: {error.allowed}"
             raise UserError(sentence(wrong, error.hint)) from None
+
+
+def systems_of(text: str) -> list[str]:
+    """Systems with commas between them, each as an experiment says it: NAME, or with options
+    "{name: NAME, ...}"."""
+    return [each.strip() for each in re.split(r",(?![^{]*\})", text)]
+
+
+def name_of(system: str) -> str:
+    """The name of a system that may have options. Raises UserError."""
+    if not system.startswith("{"):
+        return system
+    try:
+        return str(yaml.safe_load(system)["name"])
+    except (yaml.YAMLError, KeyError, TypeError):
+        form = "{name: SYSTEM, OPTION: VALUE, ...}"
+        raise UserError(f"--system: found {system!r}; allowed: NAME, or {form}") from None
 
 
 def sizes_of(text: str) -> list[int]:
@@ -206,7 +226,7 @@ def _point(setting: Setting, system: str, size: int, folder: Path, console: Cons
     bound = _bound(setting, system, size, folder)
     pause_ns = PAUSES * bound.model_ns + PAUSE_NS[setting.runtime]
     experiment = _of(setting, system, VALUE_BYTES * given, model, pause_ns)
-    made = folder / system
+    made = folder / "run"
     time_ns, wrong = math.nan, 0
     try:
         time_ns = _time_ns(carry_out(experiment, made, (), console))
@@ -215,14 +235,14 @@ def _point(setting: Setting, system: str, size: int, folder: Path, console: Cons
             raise
         wrong = 1
     shutil.rmtree(made, ignore_errors=True)
-    title = SYSTEMS[system].title
+    title = SYSTEMS[name_of(system)].title
     size = VALUE_BYTES * whole
     return Point(system, title, collective, ranks, size, count, time_ns, wrong, bound)
 
 
 def experiment_of(setting: Setting, system: str, model: Path) -> Experiment:
     """The experiment of a point. model: its program. Raises UserError."""
-    entry = SYSTEMS[system]
+    entry = SYSTEMS[name_of(system)]
     hosts = setting.ranks + 1
     keys = {name: getattr(setting, name) for name in ("runtime", "rate", "delay", "loss", "queue")}
     return load_text(

@@ -39,7 +39,8 @@ def arguments(parser: Parser) -> None:
         "--system",
         default=DEFAULTS,
         metavar="NAMES",
-        help="systems and algorithms, with commas between them, and auto: for each size the one of"
+        help="systems and algorithms, with commas between them, each a name, or with options as in"
+        " an experiment, '{name: esa, results_from: switch}'; and auto: for each size the one of"
         f" them that takes the least time in the alpha-beta model (default: {DEFAULTS})",
     )
     parser.add_argument(
@@ -79,13 +80,20 @@ def call(options: Namespace) -> int:
     import_schemas()
     from testbed import units
     from testbed.steps import quiet_console
-    from testbed.sweeps.collective_perf import Setting, check, crossovers, measure, sizes_of
+    from testbed.sweeps.collective_perf import (
+        Setting,
+        check,
+        crossovers,
+        measure,
+        sizes_of,
+        systems_of,
+    )
 
     names = {each.name for each in fields(Setting)}
     given = {name: value for name, value in vars(options).items() if name in names}
     setting = Setting(**given | {"rate": options.rate or RATES[options.runtime]})
     sizes = sizes_of(options.sizes)
-    systems = [name.strip() for name in options.system.split(",")]
+    systems = systems_of(options.system)
     check(setting, systems)
     points: list[Point] = []
     every = [(system, size) for system in systems for size in sizes]

@@ -47,6 +47,28 @@ def test_an_unknown_system_is_named_before_anything_runs(capsys):
     assert "--system: found 'rings'; allowed: esa, atp" in capsys.readouterr().err
 
 
+def test_a_system_may_have_options(capsys):
+    """Without the way over the server a small sum takes half as long, and its bound is smaller."""
+    words = ["perf", "all_reduce", "--ranks", "4", "--sizes", "1K", "--iterations", "1", "--json"]
+    systems = ["esa", "{name: esa, results_from: switch, order: fifo}", "switchml"]
+    assert main([*words, "--system", ",".join(systems)]) == 0
+    found = json.loads(capsys.readouterr().out)["points"]
+    assert [each["system"] for each in found] == systems
+    over_server, direct, switchml = found
+    assert direct["time_ns"] < 0.7 * over_server["time_ns"]
+    assert direct["time_ns"] == pytest.approx(switchml["time_ns"], rel=0.1)
+    assert direct["bound_ns"] == switchml["bound_ns"] < over_server["bound_ns"]
+    assert min(each["over_bound"] for each in found) > 1
+
+
+def test_a_system_with_options_that_cannot_be_is_named(capsys):
+    words = ["perf", "all_reduce", "--sizes", "1K", "--system"]
+    assert main([*words, "ring,{esa}"]) == 2
+    assert "--system: found '{esa}'; allowed: NAME, or {name: SYSTEM" in capsys.readouterr().err
+    assert main([*words, "{name: esa, results_from: here}"]) == 2
+    assert "results_from: found 'here'; allowed: server, switch" in capsys.readouterr().err
+
+
 def test_auto_takes_what_is_fastest_in_the_model_and_says_what(capsys):
     words = ["perf", "all_reduce", "--ranks", "8", "--sizes", "1K,1M", "--iterations", "1"]
     assert main([*words, "--system", "auto,ring,halving_doubling", "--json"]) == 0
