@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from testbed.collective import CollectiveError, client, prelude
-from tests.support.fabric import lossy, perfect, total
+from tests.support.fabric import MS, lossy, perfect, total
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.programs import BLOCK, draw, programs, sums, text
@@ -203,3 +203,17 @@ def test_compiled_and_interpreted_machines_agree():
     ]
     assert lines[0] == lines[1]
     assert len(lines[0].split()) == 6
+
+
+@pytest.mark.parametrize("system", first_of(["esa", "grid"], 1))
+def test_a_loss_costs_a_call_no_long_timer_once_losses_are_proven(system):
+    """On a real clock a timer is 100 ms at least, in case a process stands still. Where packets are
+    known to get lost, it is as short as what shows a gap (worker_state.timeout_ns)."""
+    fabric, jobs = programs(text(system), lossy(3, loss=0.01))
+    took = []
+    for seed in range(12):
+        begun = fabric.now
+        sums(jobs, draw(seed, 4000, np.int32))
+        took.append(fabric.now - begun)
+    assert total(fabric.workers(), "retransmissions") > 20
+    assert sorted(took)[len(took) // 2] < 60 * MS
