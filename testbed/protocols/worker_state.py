@@ -46,6 +46,7 @@ CONFIG = record(
     "sets",  # of each slot, with SwitchML
     "omit_zeros",  # 1: what is all zeros goes without its values
     "short",  # 1: values that fit go in 16 bits
+    "program",  # 1: a program gives the values
 )
 
 # Worker.state
@@ -94,6 +95,7 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "iterations": job.iterations,
         "omit_zeros": int(job.omit_zeros),
         "short": int(job.value_bits == 16),
+        "program": int(job.program),
     }
     return new_record(CONFIG, **fields, **more)
 
@@ -119,7 +121,7 @@ def timeout_ns(worker):
     longest = max(state.longest_ns, state.longest_before_ns)
     adaptive = max(adaptive, longest + (longest >> 1))
     least = config.min_timeout_ns
-    if state.guesses > 0 and worker.given.source.size > 0:
+    if state.guesses > 0 and config.program == 1:
         least = config.min_patience_ns
     return min(max(adaptive, least), config.max_timeout_ns)
 
