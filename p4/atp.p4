@@ -9,7 +9,8 @@
  *
  *   arriving packet                           what the switch does
  *   ----------------------------------------  --------------------------------------------------
- *   gradient, aggregator empty                CLAIM: the packet's content goes in; drop
+ *   gradient, aggregator empty                CLAIM: the packet's content goes in; drop (DUPLICATE if
+ *                                             its sum has left, with DELIVERY)
  *   gradient, same owner, new workers         ADD; when all have come COMPLETE: the sum leaves,
  *                                             the aggregator is held (or freed, by policy)
  *   gradient, same owner, known workers       DUPLICATE: drop; RE_EMIT when complete and held
@@ -28,7 +29,7 @@
  * The record's priority is not used.
  *
  * Compile-time parameters: AGGREGATORS (pool size), VALUES, VALUE_BITS
- * (values.p4), BITMAP_WIDTH, ZEROS (zeros.p4).
+ * (values.p4), BITMAP_WIDTH, ZEROS (zeros.p4), DELIVERY (delivery.p4).
  */
 #include "ina.p4"
 #include "pool_types.p4"

@@ -1,9 +1,10 @@
 /* Results that a switch sends itself (option results_from: switch).
  *
- * A sum that is complete at the switch of the job's parameter server (PS) has the values of all workers. It
- * leaves as the result: one copy for each worker, as a result from the PS would be, and one for the PS, which
- * keeps it for workers that lose theirs. The PS alone says what is to be done about a sum that has left int32,
- * and remembers alone whose values a sum for one worker are; such sums go to the PS first.
+ * A sum that is complete at the switch of the job's parameter server (PS), or comes there complete from another
+ * switch, has the values of all workers. It leaves as the result: one copy for each worker, as a result from the
+ * PS would be, and one for the PS, which keeps it for workers that lose theirs. Only the PS decides what happens
+ * to a sum that has left int32, and only the PS remembers which worker a sum for one worker belongs to; such
+ * sums go to the PS first.
  *
  * Included inside an ingress control, which has `hdr`, `meta` and `standard`. The program defines
  * RESULT_EXTRA, what a result says of the next fragment at its place. Without the compile-time parameter
@@ -16,6 +17,7 @@
         hdr.ina.kind = KIND_RESULT;
         hdr.ina.extra = RESULT_EXTRA;
         hdr.ethernet.source = meta.mac;
+        hdr.ip.source = meta.ip;
         standard.mcast_grp = group;
     }
     table delivery {                     // the jobs whose PS is at this switch
@@ -25,10 +27,15 @@
         size = JOBS;
     }
 
-#define WITH_DELIVERY                                                            \
-    if (meta.event == COMPLETE &&                                                \
-        (hdr.ina.flags & (FLAG_OVERFLOW | FLAG_ROUND | FOR_SOME)) == 0) {        \
-        delivery.apply();                                                        \
+#define IS_WHOLE                                                                   \
+    (meta.event == COMPLETE ||                                                     \
+     (meta.event == PASS && (hdr.ina.flags & NOT_AGGREGATED) == 0 &&               \
+      (hdr.workers.bitmap & meta.complete) == meta.complete))
+
+#define WITH_DELIVERY                                                              \
+    if (meta.aggregated == 1 && IS_WHOLE &&                                        \
+        (hdr.ina.flags & (FLAG_OVERFLOW | FLAG_ROUND | FOR_SOME)) == 0) {          \
+        delivery.apply();                                                          \
     }
 #define IS_DELIVERED (meta.delivered == 1)
 

@@ -124,7 +124,11 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                 receiver.apply();
 #if defined(DELIVERY) && defined(DEPARTURES)
                 if (for_server == 1) {
-                    count_departure(COMPLETE);
+                    bit<5> cause = COMPLETE;
+                    if (meta.event != COMPLETE) {
+                        cause = SUM_OF_ANOTHER;
+                    }
+                    count_departure(cause);
                 }
 #endif
 #ifdef ZEROS

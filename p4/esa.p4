@@ -8,7 +8,8 @@
  *
  *   arriving packet                           what the switch does
  *   ----------------------------------------  --------------------------------------------------
- *   gradient, aggregator empty                CLAIM: the packet's content goes in; drop
+ *   gradient, aggregator empty                CLAIM: the packet's content goes in; drop (DUPLICATE if
+ *                                             its sum has left, with DELIVERY)
  *   gradient, same owner, new workers         ADD; when all have come COMPLETE: the sum leaves
  *   gradient, same owner, known workers       DUPLICATE: drop; RE_EMIT when complete and held
  *   gradient, same owner, some known          OVERLAP: unchanged to the PS
@@ -27,7 +28,7 @@
  * from there to a port).
  *
  * Compile-time parameters: AGGREGATORS (pool size), VALUES, VALUE_BITS
- * (values.p4), BITMAP_WIDTH, ZEROS (zeros.p4).
+ * (values.p4), BITMAP_WIDTH, ZEROS (zeros.p4), DELIVERY (delivery.p4).
  */
 #include "ina.p4"
 #include "pool_types.p4"

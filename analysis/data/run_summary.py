@@ -183,7 +183,15 @@ def _bound_at_packets(results: Results, per_job: pd.DataFrame) -> pd.Series:
     faster = (slowest / server).reindex(pd.MultiIndex.from_frame(per_job[_JOB])).to_numpy()
     at_packets = bound * (packets / per_job["fragments"]) * faster
     aggregated = per_job["ps_packets"].notna() & per_job["in_switch_share"].notna()
+    if _sends_results_from_switch(results):
+        return bound.where(aggregated)
     return at_packets.where(at_packets > bound, bound).where(aggregated)
+
+
+def _sends_results_from_switch(results: Results) -> bool:
+    """Whether a sum reaches the workers no later than its PS."""
+    system = results.experiment.get("system")
+    return isinstance(system, dict) and system.get("results_from") == "switch"
 
 
 def _without_losses(results: Results) -> set[int]:

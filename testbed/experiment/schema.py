@@ -73,7 +73,8 @@ class Timers(Section):
     min_timeout_ns: Timer = Field(
         default=None,
         alias="min_timeout",
-        description="The shortest adaptive retransmission timeout.",
+        description="The shortest adaptive retransmission timeout; where losses are proven, a"
+        " program's may be as short as five of `min_reminder_delay`.",
     )
     max_timeout_ns: Timer = Field(
         default=None,

@@ -5,7 +5,7 @@ worker's. The server asks for the fragment again, but a program may have changed
 gave, and it has taken the result. So the worker keeps the results that a switch has sent it, of
 this round and the one before, and answers with the sum of all workers.
 
-A result of the round before that is not the first one, no worker can lack.
+No worker can lack a result of an older round.
 """
 
 from __future__ import annotations

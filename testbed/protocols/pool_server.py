@@ -162,9 +162,9 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         # Room to send requests to all, in the batch and on the link; else a reminder follows later.
         room = filled + count - i + config.workers < out.shape[0]
         spare = room and state.next_request_ps <= now * 1000
-        asked_for = server.stage[slot] != server_store.EMPTY
+        begun = server.stage[slot] != server_store.EMPTY  # by a worker that lacks the result
         verdict = _take(server, now, row, slot)
-        if verdict == COMPLETES and delivered and not asked_for:
+        if verdict == COMPLETES and delivered and not begun:
             _note_complete(server, now, flags, slot)
         elif verdict == COMPLETES:
             filled = _complete(server, now, flags, slot, out, out_lengths, destinations, filled)

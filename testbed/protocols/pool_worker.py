@@ -310,9 +310,10 @@ def _has_made(worker, scoreboard, iteration, fragment):
     """True if this worker has the result of a fragment of this iteration, or the one before, whose
     values it can make again, or whose result it has kept. Values that a program has given cannot be
     made again."""
-    if worker.given.source.size > 0 or iteration < 0:
-        return kept_results.has(worker.kept, iteration, fragment)
     latest = scoreboard.state.iteration
+    if worker.given.source.size > 0 or iteration < 0:
+        # A row may have an older round's result, which no worker can lack.
+        return iteration >= latest - 1 and kept_results.has(worker.kept, iteration, fragment)
     if iteration == latest:
         return send_scoreboard.has_result(scoreboard, fragment)
     return iteration == latest - 1
@@ -352,7 +353,9 @@ def _send_kept(worker, scoreboard, now, packets, lengths, filled, iteration, fra
     the new count."""
     config, row = worker.config, packets[filled]
     whole = iteration * scoreboard.state.fragments + fragment
-    wire.write_header(row, wire.GRADIENT, 1, wire.RESEND, config.job, 0, whole, 0, config.number)
+    # Switches pass on a partial sum as it is, whoever is in it.
+    flags = wire.RESEND | wire.PARTIAL
+    wire.write_header(row, wire.GRADIENT, 1, flags, config.job, 0, whole, 0, config.number)
     kept_results.write(worker.kept, iteration, fragment, row)
     lengths[filled] = 4 * (wire.HEADER_WORDS + config.bitmap_words + scoreboard.state.values)
     worker_state.take_pace(worker.state, config, now, lengths[filled])

@@ -44,7 +44,7 @@ SHORT = 0x0100
 ROUND = 0x0200
 FOR_ONE = 0x0400  # of a result's values only the worker `meant` needs any
 FROM_ONE = 0x0800  # the worker `meant` alone gives values, and only the others need the result's
-AGAIN = 0x1000  # of a request: the worker is to send its part although it has the result
+AGAIN = 0x1000  # of a request: the worker is to send its part, or the result, if it has that
 CONTENDED = 0x2000  # of a result: fragments have met in its aggregator (a2tp.py)
 FOR_SOME = FOR_ONE | FROM_ONE
 

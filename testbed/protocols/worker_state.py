@@ -122,7 +122,7 @@ def timeout_ns(worker):
     adaptive = max(adaptive, longest + (longest >> 1))
     least = config.min_timeout_ns
     if state.guesses > 0 and config.program == 1:
-        least = config.min_patience_ns
+        least = min(least, config.min_patience_ns)
     return min(max(adaptive, least), config.max_timeout_ns)
 
 

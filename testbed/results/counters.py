@@ -14,7 +14,7 @@ EVENTS: Mapping[str, str] = {
     "allocations": "gradient claimed an empty aggregator",
     "additions": "gradient was added to an incomplete sum",
     "completions": "gradient was added and completed the sum",
-    "duplicates": "gradient was already in the sum: dropped",
+    "duplicates": "gradient was already in the sum, or in one that has left: dropped",
     "re_emissions": "gradient was in a complete, held sum: the sum was resent",
     "overlaps": "gradient overlapped the sum partially: to the PS unchanged, if there is one",
     "preemptions": "gradient evicted a partial sum and took its aggregator",

@@ -93,7 +93,7 @@ def _check_formats(path: Path, defines: dict[str, int], include_dirs: tuple[Path
         option, file, actions = _FORMATS[name]
         if any(count[action] < 2 for action in actions):  # declared and applied
             raise UserError(
-                f"the P4 program {path} does not apply the actions of p4/{file}, so it cannot do"
+                f"the P4 program {path} does not apply what p4/{file} has, so it cannot do"
                 f" what {option} asks for; use its macros as p4/pool_ingress.p4 does, or take"
                 f" {option} out"
             )

@@ -240,8 +240,9 @@ def _on_tree(platform: Platform, group: Communicator, tree: JobTree, packets: _P
             yield (link, 1 - end), given(child)
     if topology.is_host(tree.target):
         own = _own(platform, tree.target)
-        yield _back(own), given(switch_of(topology, tree.target))
-        yield own, packets.all
+        if not platform.delivers:  # else no worker waits for it
+            yield _back(own), given(switch_of(topology, tree.target))
+            yield own, packets.all
 
 
 def _with_plan(platform: Platform, group: Communicator, packets: _Packets) -> Counted:

@@ -270,7 +270,8 @@ def communication_bound_ns(platform: Platform, group: Communicator, fragments: i
     workers = len(group.workers)
     packets = dict.fromkeys(group.workers, fragments)
     if platform.system.memory:
-        packets |= dict.fromkeys(group.servers, fragments)
+        servers = () if platform.delivers else group.servers  # no worker waits for their links
+        packets |= dict.fromkeys(servers, fragments)
     elif group.servers:
         largest = -(-fragments // len(group.servers))
         packets |= dict.fromkeys(group.servers, largest * workers)

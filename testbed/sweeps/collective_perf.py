@@ -188,6 +188,8 @@ def measure(
     candidates = [name for name in systems if name != AUTO] or CANDIDATES
     known: dict[tuple[str, int], Point] = {}
     with tempfile.TemporaryDirectory(prefix="ina-perf-") as folder:
+        for system in set(systems) - {AUTO}:  # an option that cannot be is an error at once
+            _bound(setting, system, sizes[0], Path(folder))
         for system in systems:
             for size in sizes:
                 carries, at = system, Path(folder)
@@ -235,7 +237,7 @@ def _point(setting: Setting, system: str, size: int, folder: Path, console: Cons
             raise
         wrong = 1
     shutil.rmtree(made, ignore_errors=True)
-    title = SYSTEMS[name_of(system)].title
+    title = system if system.startswith("{") else SYSTEMS[system].title
     size = VALUE_BYTES * whole
     return Point(system, title, collective, ranks, size, count, time_ns, wrong, bound)
 

@@ -111,10 +111,13 @@ def _wrong_at(step: Step, right: Callable[[int], int], wrong: WrongValue) -> str
         where = f"aggregator {after.place}"
         return _at(step, event, where, after.workers, values.kept or 0, wrong)
     left = step.leaves
-    ours = left is not None and left.is_gradient and (left.job, left.fragment) == mine
-    if ours and left is not None and values.left not in (None, right(left.workers)):
-        where = "the packet that went on"
-        return _at(step, event, where, left.workers, values.left or 0, wrong)
+    if left is None or (left.job, left.fragment) != mine:
+        return ""
+    if left.is_gradient or left.is_result:
+        workers = left.workers if left.is_gradient else (1 << wrong.workers) - 1
+        if values.left not in (None, right(workers)):
+            where = "the packet that went on"
+            return _at(step, event, where, workers, values.left or 0, wrong)
     return ""
 
 

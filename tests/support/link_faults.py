@@ -6,6 +6,7 @@ from tests.support.experiments import memory_line
 
 SYSTEMS = {
     "esa": "{name: esa}",
+    "esa-from-switch": "{name: esa, results_from: switch}",
     "atp": "{name: atp}",
     "a2tp": "{name: a2tp}",
     "switchml": "{name: switchml, window: 32}",

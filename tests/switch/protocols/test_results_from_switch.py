@@ -14,7 +14,16 @@ from testbed.errors import UserError
 from testbed.protocols import wire
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from tests.support.experiments import setup_of
-from tests.support.fabric import US, Fabric, check_values, lossy, perfect, run_exact, total
+from tests.support.fabric import (
+    US,
+    Fabric,
+    check_values,
+    lossy,
+    perfect,
+    run_exact,
+    total,
+    udp_frame,
+)
 from tests.support.matrix import first_of
 from tests.support.programs import draw, programs, sums
 from tests.support.programs import text as program_text
@@ -36,7 +45,6 @@ jobs:
   - {model: resnet18, workers: 4, iterations: 2, scale: 0.0006, placement: spread}
   - {model: vgg16, workers: 4, iterations: 2, scale: 0.00006, start: 50 us, placement: spread}
 """
-EMPTY = 0
 
 
 def run(system, schedule=perfect, topology=STAR, aggregators=4096):
@@ -55,6 +63,11 @@ def total_event(setup, switch, event: str) -> int:
     """How often a switch has counted an event, for all jobs."""
     rows = dataplane.counters(setup.platform, switch)
     return sum(value for _, name, value in rows if name == event)
+
+
+def within_int32(arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Smaller numbers, so that no sum leaves int32, which the server alone would send."""
+    return [each >> 3 for each in arrays]
 
 
 def losing(*addresses: str):
@@ -135,6 +148,8 @@ def test_what_a_program_gave_comes_back_as_the_kept_result(system, options, dtyp
     fabric.schedule = losing(worker.spec.address, server.spec.address)
     for seed, size in enumerate((1, 700, 16, 5000)):
         arrays = draw(seed, size, dtype)
+        if dtype == np.int32:
+            arrays = within_int32(arrays)
         expected = np.sum(arrays, axis=0, dtype=dtype)
         found = sums(jobs, arrays)
         for rank, each in enumerate(found):
@@ -145,6 +160,59 @@ def test_what_a_program_gave_comes_back_as_the_kept_result(system, options, dtyp
             each[:] = -1  # a program's arrays are its own again
     assert fabric.schedule.lost
     assert total(fabric.workers(), "answered_asks") > 0
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_programs_on_several_switches_get_kept_results(system):
+    """Lower switches, which know some of the workers only, pass them on as they are."""
+    name, _, more = system.partition(",")
+    text = program_text(name, options=f",{more}").replace("{kind: star, hosts: 5}", RACKS)
+    fabric, jobs = programs(text.replace("workers: 4", "workers: 4, placement: spread"))
+    worker, server = fabric.workers()[1], fabric.servers()[0]
+    fabric.schedule = losing(worker.spec.address, server.spec.address)
+    for seed in range(4):
+        arrays = within_int32(draw(seed, 700, np.int32))
+        expected = np.sum(arrays, axis=0, dtype=np.int32)
+        for found in sums(jobs, arrays):
+            np.testing.assert_array_equal(found, expected)
+    assert fabric.schedule.lost and total(fabric.workers(), "answered_asks") > 0
+    assert sum(total_event(fabric.setup, each, "outside") for each in fabric.switches.values()) == 0
+
+
+def test_a_result_of_an_older_round_is_not_sent_again():
+    """Its row may be that of a fragment of this round, which has another sum."""
+    name, _, more = ESA.partition(",")
+    fabric, jobs = programs(program_text(name, options=f",{more}", aggregators=1024))
+    worker, server = fabric.workers()[1], fabric.servers()[0]
+    for _ in range(420):  # 128 of them are a round
+        sums(jobs, [np.ones(1, np.int32)] * 4)
+    machine = worker.machine
+    latest, fragments = machine.scoreboard.state.iteration, machine.scoreboard.state.fragments
+    kept = machine.protocol.kept
+    rounds = set(kept.iteration[kept.iteration >= 0].tolist())
+    assert latest >= 3 and latest in rounds
+    sent = []
+    fabric.schedule = lambda now, node, frame: sent.append((node, frame)) or (0,)
+    row = np.zeros(wire.HEADER_WORDS + 1, np.uint32)
+    for old in (latest - 2, latest - 3):
+        for fragment in range(fragments):
+            ask = wire.ASK, 255, wire.AGAIN, 0, 0, old * fragments + fragment, 0, wire.SERVER
+            wire.write_header(row, *ask)
+            frame = udp_frame(server.spec.address, worker.spec.address, row.tobytes())
+            fabric._at_host(worker.spec.host, (1, frame))
+    assert not [frame for node, frame in sent if node == worker.spec.host]
+
+
+@pytest.mark.parametrize("system", (ESA, WITHOUT_COLLISIONS))
+def test_a_sum_that_another_switch_completes_is_a_result_at_the_server_s(system):
+    """All workers are below one leaf, and the server below another one."""
+    place = "placement: {workers: [h1, h2, h3, h4], ps: h%d}"
+    text = TEXT.replace("placement: spread", place % 6, 1).replace("placement: spread", place % 7)
+    text = text.replace("[h1, h2, h3, h4], ps: h7", "[h5, h8, h9, h10], ps: h7")
+    fabric = run_exact(text, perfect, system=system, topology=RACKS, aggregators=4096)
+    assert total(fabric.servers(), "results") == 0
+    counted = [total_event(fabric.setup, fabric.switches[each], "passes") for each in ("s1", "s2")]
+    assert max(counted) > 0
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

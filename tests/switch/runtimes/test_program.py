@@ -66,7 +66,7 @@ def test_a_program_that_does_not_know_a_format_of_packets(tmp_path, option, key,
     assert prepare(set_up(load_text(with_format(program)))).warnings == ()
     ingress.write_text(source.replace(f" {macro}\n", "\n", 1))
     assert prepare(set_up(load_text(text("esa", program)))).warnings == ()
-    with pytest.raises(UserError, match=rf"program {program} does not apply the actions of p4/"):
+    with pytest.raises(UserError, match=rf"program {program} does not apply what p4/"):
         prepare(set_up(load_text(with_format(program))))
 
 
