@@ -179,6 +179,15 @@ class DeliveryOptions(PoolOptions):
                     "no result comes back from the parameter server that could free an aggregator",
                 )
             )
+        if self.results_from == "switch" and not self.reminder:
+            raise as_pydantic(
+                FieldError(
+                    "results_from: switch with reminder: false",
+                    "reminder: true",
+                    "a result that the parameter server and a worker have lost comes again only if"
+                    " the server asks the others for it",
+                )
+            )
         return self
 
 

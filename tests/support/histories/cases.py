@@ -120,6 +120,8 @@ def text_of(system: str, network: str = "star", aggregators: int = 4, **options:
     """The experiment file of a case on one of NETWORKS; options not given have their first
     value."""
     chosen = {key: values[0] for key, values in OPTIONS[system].items()} | options
+    if chosen.get("release") == DELIVERED:
+        chosen["reminder"] = "true"  # what else is an error
     places = {key: "" for key in SPREAD}
     if network != "star":
         servers = ("", "") if KNOWN[system].servers == "none" else (", ps: h7", ", ps: h8")

@@ -252,8 +252,9 @@ def test_a_late_copy_claims_no_aggregator(system):
         ("atp, results_from: switch", "found results_from: switch with release: on_result"),
         ("esa, release: on_result, results_from: switch", "allowed: release: on_completion"),
         ("a2tp, results_from: switch", "results_from: found 'switch'; allowed: server"),
+        ("esa, reminder: false, results_from: switch", "allowed: reminder: true"),
     ],
 )
-def test_an_aggregator_that_a_result_would_free_is_refused(system, message):
+def test_what_would_wait_for_ever_is_refused(system, message):
     with pytest.raises(UserError, match=message):
         setup_of(TEXT % {"system": system, "topology": STAR, "aggregators": 64})

@@ -75,7 +75,7 @@ def test_no_lossless_run_is_below_its_bound(system, slow, tmp_path):
     at_packets = jobs["communication_bound_at_packets_ns"]
     assert (at_packets >= jobs["communication_bound_ns"]).all()
     assert (jobs["communication_ns"] >= at_packets).all()
-    # Where a server's link is slow, its packets are what the job waits for, if results come from it.
+    # Where a server's link is slow, a job waits for its packets, if results come from it.
     if "results_from: switch" in system:
         assert (at_packets == jobs["communication_bound_ns"]).all()
     elif slow > 8:
