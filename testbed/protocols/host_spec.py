@@ -180,6 +180,7 @@ class ServerSpec(SystemSpec):
     min_reminder_delay_ns: int
     max_reminder_delay_ns: int
     switches: tuple[AggregatingSwitch, ...] = ()  # that may hold the missing part of a fragment
+    delivered: bool = False  # a switch sends complete sums on as results
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,6 @@ class PoolSpec(ServerSpec):
     whole_pool: int = 0  # how many they are if not scaled along with a model; 0: as many
     index: str  # rule for the index of a fragment's aggregator (testbed.protocols.esa.MODES)
     priority: str  # of a fragment (testbed.protocols.priority.POLICIES)
-    delivered: bool = False  # a switch sends complete sums on as results
     positions: WindowPositions | None = None  # with index "position"
 
     def __post_init__(self) -> None:

@@ -29,7 +29,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
-from testbed.protocols.host_spec import HostSpec, PoolSpec
+from testbed.protocols.host_spec import HostSpec, ServerSpec
 from testbed.protocols.jit import by_type, njit
 from testbed.protocols.records import new_counters, new_record, new_status
 
@@ -72,7 +72,7 @@ def new_worker(
     nothing = np.zeros((0, 0), np.int32)
     own, sums = gradients if gradients is not None else (nothing, nothing)
     kept = kept_results.no_results()
-    if spec.job.program and isinstance(spec.options, PoolSpec) and spec.options.delivered:
+    if spec.job.program and isinstance(spec.options, ServerSpec) and spec.options.delivered:
         words = spec.job.bitmap_width // 32 + spec.job.values
         kept = kept_results.new_kept_results(spec.job.fragments, words)
     return Worker(

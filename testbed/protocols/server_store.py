@@ -192,7 +192,6 @@ completed = by_type("rules", "completed")
 def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
     """A server machine with its system's rules and fields of `CONFIG`."""
     job, options = spec.job, spec.options_of(ServerSpec)
-    delivered = int(getattr(options, "delivered", False))
     # An answer takes a frame's time on the link; at most half of it is for answers.
     frame_ps = sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps)
     config = new_record(
@@ -206,7 +205,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         # Who begins an iteration has received all of the one before, and each server has a part of
         # every iteration. Of a program's round it may have none, and of an iteration whose results
         # a switch has sent it may have lost them all.
-        ahead=job.iterations if job.program or delivered else 1,
+        ahead=job.iterations if job.program or options.delivered else 1,
         remind=int(options.reminder),
         delay_ns=options.reminder_delay_ns,
         min_delay_ns=options.min_reminder_delay_ns,
@@ -215,7 +214,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         short=int(job.value_bits == 16),
         rounded_bits=sizes.rounded_bits(job.workers),
         request_ps=2 * frame_ps,
-        delivered=delivered,
+        delivered=int(options.delivered),
         **fields,
     )
     nodes = [switch.number for switch in options.switches]

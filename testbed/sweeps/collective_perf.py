@@ -188,8 +188,9 @@ def measure(
     candidates = [name for name in systems if name != AUTO] or CANDIDATES
     known: dict[tuple[str, int], Point] = {}
     with tempfile.TemporaryDirectory(prefix="ina-perf-") as folder:
-        for system in set(systems) - {AUTO}:  # an option that cannot be is an error at once
-            _bound(setting, system, sizes[0], Path(folder))
+        for system in systems:  # an option that cannot be is an error at once
+            if system != AUTO:
+                _bound(setting, system, sizes[0], Path(folder))
         for system in systems:
             for size in sizes:
                 carries, at = system, Path(folder)

@@ -64,6 +64,12 @@ ATP_ORDER = (
     " same order, in which they become ready (fifo)"
 )
 
+NOTHING_FREES = "no result comes back from the parameter server that could free an aggregator"
+NOBODY_ASKS = (
+    "a result that the parameter server and a worker have lost comes again only if the server asks"
+    " the others for it"
+)
+
 
 class SystemOptions(Section):
     """Options of every system; each system adds its own."""
@@ -170,24 +176,17 @@ class DeliveryOptions(PoolOptions):
     )
 
     @model_validator(mode="after")
-    def _results_free_nothing(self) -> DeliveryOptions:
-        if self.results_from == "switch" and getattr(self, "release", "") == "on_result":
-            raise as_pydantic(
-                FieldError(
-                    "results_from: switch with release: on_result",
-                    "release: on_completion",
-                    "no result comes back from the parameter server that could free an aggregator",
-                )
-            )
-        if self.results_from == "switch" and not self.reminder:
-            raise as_pydantic(
-                FieldError(
-                    "results_from: switch with reminder: false",
-                    "reminder: true",
-                    "a result that the parameter server and a worker have lost comes again only if"
-                    " the server asks the others for it",
-                )
-            )
+    def _server_can_do_its_part(self) -> DeliveryOptions:
+        if self.results_from == "server":
+            return self
+        release = getattr(self, "release", "on_completion")
+        for key, found, allowed, reason in (
+            ("release", release, "on_completion", NOTHING_FREES),
+            ("reminder", "true" if self.reminder else "false", "true", NOBODY_ASKS),
+        ):
+            if found != allowed:
+                wrong = f"results_from: switch with {key}: {found}"
+                raise as_pydantic(FieldError(wrong, f"{key}: {allowed}", reason))
         return self
 
 
