@@ -57,21 +57,25 @@ static void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const f
 static void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *packet) {
     tm_link *link = &p->link[TM_EGRESS];
     uint8_t *bytes;
-    if (!link->timed && !link->lossy && !p->departures.first) {
+    frame *f;
+    uint64_t arrivals[2] = {tm->now};
+    int copies;
+    if (!link->lossy && (tm->early || (!link->timed && !p->departures.first))) {
         uint32_t length = tm_deparse(tm, packet, NULL, &bytes);
         if (!bytes) return;
-        link->counters.packets++;
-        link->counters.bytes += length;
-        emit(tm, number, tm->now, length);
+        if (link->timed) {
+            tm_link_send(link, length, tm->now, arrivals, &copies);
+        } else {
+            link->counters.packets++;
+            link->counters.bytes += length;
+        }
+        emit(tm, number, arrivals[0], length);
         return;
     }
     if (link->down) {
         link->counters.down_drops++;
         return;
     }
-    frame *f;
-    uint64_t arrivals[2];
-    int copies;
     uint32_t length = tm_deparse(tm, packet, &f, &bytes);
     if (!bytes) return;
     tm_link_send(link, length, tm->now, arrivals, &copies);
