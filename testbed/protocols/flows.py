@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.protocols import host_links, lag, values, wire
+from testbed.protocols import host_links, lag, values, wire, worker_state
 from testbed.protocols.host_links import NONE
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
@@ -418,7 +418,7 @@ def send(flows, scoreboard, now, packets, lengths, destinations):
         if transfer == NONE or not host_links.may_send(links, now):
             break
         if waited:
-            lag.record(flows.lag, now - state.next_send_ps // 1000)
+            lag.record(flows.lag, now - worker_state.paced_ns(state, links.config))
             waited = False
         row = packets[filled]
         lengths[filled] = _transmit(flows, transfer, flows.unsent[transfer], row, 0, now)

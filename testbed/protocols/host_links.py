@@ -467,5 +467,5 @@ def deadline(links):
         return 0
     due = state.timer_ns
     if state.pacing == 1:
-        due = min(due, (state.next_send_ps + 999) // 1000)
+        due = min(due, worker_state.paced_ns(state, links.config))
     return due

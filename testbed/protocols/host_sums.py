@@ -33,6 +33,7 @@ from testbed.protocols import (
     send_scoreboard,
     values,
     wire,
+    worker_state,
 )
 from testbed.protocols.host_links import NONE
 from testbed.protocols.host_spec import ChunksPart, HostSpec, HostSumsSpec
@@ -705,7 +706,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
         if p == NONE or not host_links.may_send(links, now):
             break
         if waited:
-            lag.record(worker.lag, now - state.next_send_ps // 1000)
+            lag.record(worker.lag, now - worker_state.paced_ns(state, links.config))
             waited = False
         item = np.int64(member.queue[p, 0])
         member.queued[p] = heap.pop(member.queue[p], member.queued[p], member.rank)

@@ -19,7 +19,8 @@ def new_lag() -> np.ndarray:
 
 @njit(cache=True)
 def record(lag, lag_ns):
-    """Count one lag in ns."""
+    """Count one lag in ns; what was early counts as in time."""
+    lag_ns = max(lag_ns, 0)
     if lag_ns > lag[MAXIMUM]:
         lag[MAXIMUM] = lag_ns
     octave = 0

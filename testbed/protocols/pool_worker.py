@@ -521,7 +521,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             state.pacing = 1
             break
         if waited:
-            lag.record(worker.lag, now - state.next_send_ps // 1000)
+            lag.record(worker.lag, now - worker_state.paced_ns(state, config))
             waited = False
         flags = (
             server_store.SENT_AGAIN if send_scoreboard.was_requested(scoreboard, fragment) else 0
@@ -547,5 +547,5 @@ def deadline(worker, scoreboard):
         due = worker_state.NEVER
     due = max(due, guesses.not_before(worker))
     if state.pacing == 1:
-        due = min(due, (state.next_send_ps + 999) // 1000)
+        due = min(due, worker_state.paced_ns(state, worker.config))
     return due

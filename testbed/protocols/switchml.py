@@ -519,7 +519,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
             state.pacing = 1
             break
         if waited:
-            lag.record(worker.lag, now - state.next_send_ps // 1000)
+            lag.record(worker.lag, now - worker_state.paced_ns(state, config))
             waited = False
         window.free = heap.pop(worker.free, window.free, worker.chunk)
         lengths[filled] = _write_gradient(worker, scoreboard, packets[filled], slot, 0)
@@ -550,5 +550,5 @@ def deadline(worker, scoreboard):
         return 0
     due = max(window.earliest_ns, guesses.not_before(worker))
     if state.pacing == 1:
-        due = min(due, (state.next_send_ps + 999) // 1000)
+        due = min(due, worker_state.paced_ns(state, worker.config))
     return due

@@ -32,6 +32,7 @@ CONFIG = record(
     "pace_ps",  # time of one full packet on the link; 0: unlimited
     "frame_bytes",  # of a full packet; 0: every packet takes as long
     "burst_ps",  # lateness for which the pacing makes up
+    "gather_ps",  # of it, what a worker waits for more packets to send at once
     "timeout_ns",  # of retransmission; 0: adaptive
     "min_timeout_ns",
     "max_timeout_ns",
@@ -71,6 +72,7 @@ STATE = record(
 )
 
 UNIT = 256  # of `credit`
+PARTS_OF_BURST = 4  # a program's worker gathers packets for one of them
 
 
 def configuration(spec: HostSpec, **more: int) -> np.record:
@@ -88,6 +90,7 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "pace_ps": sizes.frame_ps(job.values, job.bitmap_width, spec.rate_bps),
         "frame_bytes": sizes.frame_bytes(job.values, job.bitmap_width),
         "burst_ps": job.burst_ns * 1000,
+        "gather_ps": job.burst_ns * 1000 // PARTS_OF_BURST if job.program else 0,
         "timeout_ns": options.timeout_ns,
         "min_timeout_ns": options.min_timeout_ns,
         "max_timeout_ns": options.max_timeout_ns,
@@ -196,6 +199,16 @@ def cut_window(state, sent_ns, now):
     if sent_ns >= state.cut_ns:
         state.credit = max(state.credit >> 1, UNIT)
         state.cut_ns = now
+
+
+@njit(cache=True)
+def paced_ns(state, config):
+    """Time at which a worker that waits for the pacing alone sends again; ns.
+
+    Each packet alone would cost a wake-up and a system call, which on busy processors take longer
+    than the packet on the link. So a program's worker, which need not be on time to the packet,
+    lets some gather: the pacing makes up for that."""
+    return (state.next_send_ps + config.gather_ps + 999) // 1000
 
 
 @njit(cache=True)
