@@ -19,7 +19,8 @@ int32, so that the sum is what that one has given, bit by bit. So no link carrie
 needs, and every rank hears of every packet: that is what acknowledges it.
 
 A sum of a few float32 (`FEW_WORDS`) is a gather of them, and each rank adds them up: in one round
-trip, where the scales of a sum in int32 would need one more.
+trip, where the scales of a sum in int32 would need one more. A few int32 travel in the packet of
+the prelude, behind what it says.
 
 All ranks must call the same collectives in the same order with arrays of the same shape and type,
 as with any such library.
@@ -54,7 +55,7 @@ TIMEOUT_S = "INA_COLLECTIVE_TIMEOUT_S"  # longest wait for a rank
 RECORD = "INA_RECORD"  # JSON, the arguments of ina_recorder.start; only if a run is recorded
 
 
-FEW_WORDS = 64  # that all ranks together give to a sum that is a gather
+FEW_WORDS = 64  # of all ranks' values where a sum is a gather, of a prelude with a call's values
 FEW_CALLS = 8  # under way, of which each is looked at by itself
 NAMED = 20  # results with values that are not finite, of which a rank's log says where they are
 
@@ -174,6 +175,8 @@ class _Arena:
         return None
 
     def give_back(self, start: int, words: int) -> None:
+        if not words:
+            return
         words = -(-words // 16) * 16
         spans = sorted([*self.free, (start, start + words)])
         self.free = spans[:1]
@@ -245,7 +248,7 @@ class _Call:
 
     handle: Handle
     place: int  # word of the arena, where its sum goes
-    words: int
+    words: int  # 0: in its prelude, behind what that says
     own: bool  # they are to be given back
     target: np.ndarray  # the wanted part of its sum goes here,
     first: int  # from this value of the piece on,
@@ -643,38 +646,46 @@ class Job:
         values = given.given[begin - given.given_first : end - given.given_first]
         first, last = _overlap(given.wanted_first, given.wanted.size, start, stop)
         target = given.wanted[first - given.wanted_first : last - given.wanted_first]
-        source = self._shared_place(values) if values.size == stop - start else None
-        if given.from_one and target.size:
-            source = None  # the network brings this rank's own values to no other place
-        shared = self._shared_place(target) if target.size == stop - start else None
-        place = shared if shared is not None else self._room(stop - start)
+        count = stop - start
+        said_words = prelude.prelude_words(self.size, 0)
+        rides = not is_float and not given.share and said_words + count <= FEW_WORDS
+        source = shared = None
+        if rides:
+            opening = self._room(said_words + count)
+            place = opening + said_words
+        else:
+            source = self._shared_place(values) if values.size == count else None
+            if given.from_one and target.size:
+                source = None  # the network brings this rank's own values to no other place
+            shared = self._shared_place(target) if target.size == count else None
+            place = shared if shared is not None else self._room(count)
         if source is None:
             source = place
-            copied = words[place : place + stop - start]
+            copied = words[place : place + count]
             copied[: begin - start] = 0
             copied[begin - start : end - start] = values
             copied[end - start :] = 0
         levels, rare = np.zeros(0, np.int64), np.zeros(0, bool)
         if is_float and not self._link.fixed:
-            levels, rare = prelude.levels_of(words[source : source + stop - start], block)
+            levels, rare = prelude.levels_of(words[source : source + count], block)
         size = prelude.prelude_words(self.size, len(levels))
         call = _Call(
             handle=handle,
             place=place,
-            words=stop - start,
+            words=0 if rides else count,
             own=shared is None,
             target=target,
             first=first - start,
             index=first - given.wanted_first,
-            prelude=self._room(size),
-            prelude_words=size,
+            prelude=opening if rides else self._room(size),
+            prelude_words=size + count if rides else size,
         )
         whole, collective, dtype, root = given.said
         prelude.write_prelude(
             memory.words[call.prelude : call.prelude + size],
             self.rank,
             self.size,
-            prelude.given_words(stop - start, whole, collective, dtype, root),
+            prelude.given_words(count, whole, collective, dtype, root),
             levels,
             rare,
         )
@@ -683,7 +694,7 @@ class Job:
         # In one assignment: each field of its own would take as long.
         memory.calls[number % memory_map.CALLS] = memory_map.submitted_call(
             form=floats if is_float else memory_map.INTEGERS,
-            values=stop - start,
+            values=call.words,
             source=source,
             target=place,
             divisor=given.divisor,

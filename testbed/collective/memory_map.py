@@ -56,7 +56,7 @@ HEADER = _record(
 )
 CALL = _record(
     "form",
-    "values",  # of this call, at least 1
+    "values",  # of this call, but for those that are in its prelude
     "source",  # their place
     "target",  # place of their sum; may be the same
     "divisor",  # the sum is divided by it (float32 only): the number of ranks for a mean

@@ -146,6 +146,8 @@ def advance(feed, scoreboard, now):
                 )
             state.stage = BLOCKS
             state.laid_out = 0
+            if call.values == 0:
+                _end_layout(state)
             continue
         if state.latest < 0 or state.block == 0:
             if state.latest >= 0 and scoreboard.state.unfinished > 0:
@@ -280,8 +282,14 @@ def _lay_out_blocks(feed, scoreboard, call):
     values = min(blocks * state.block_values, call.values - begin)
     send_scoreboard.lay_out(scoreboard, state.block, blocks, values)
     if begin + values == call.values:
-        state.call += 1
-        state.stage = IDLE
+        _end_layout(state)
+
+
+@njit(cache=True)
+def _end_layout(state):
+    """All of the call is laid out."""
+    state.call += 1
+    state.stage = IDLE
 
 
 @njit(cache=True)

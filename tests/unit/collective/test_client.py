@@ -67,8 +67,12 @@ class OneByOne(client.Link):
         assert record.state == memory_map.SUBMITTED
         integers = record.form == memory_map.INTEGERS
         words = self.memory.words if integers else self.memory.numbers
-        given = words[record.source : record.source + record.values]
-        words[record.target : record.target + record.values] = 4 * given / record.divisor
+        source, target, values = record.source, record.target, record.values
+        if values == 0:
+            said = prelude.prelude_words(4, 0)
+            source = target = record.prelude + said
+            values = record.prelude_words - said
+        words[target : target + values] = 4 * words[source : source + values] / record.divisor
         record.state = memory_map.DONE
         self.done += 1
 
