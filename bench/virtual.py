@@ -159,7 +159,7 @@ def timed(address, until_ns, spent, scratch):
     """loop._run_by_turns with a clock between its parts."""
     world = at(address, loop.WORLD)
     state, queue, fabric = world.state[0], world.queue, world.fabric
-    trunks, grid_ns = world.trunks.shape[0], world.state[0].grid_ns
+    trunks = world.trunks.shape[0]
     mark = now_ns(scratch)
     while True:
         if state.pending >= 0:
@@ -169,14 +169,16 @@ def timed(address, until_ns, spent, scratch):
             mark = note(spent, 4, mark, scratch)
         last_ns = event_queue.NEVER
         if state.open == 0 and state.goes_on == 0:
-            last_ns = state.closed_ns - state.closed_ns % grid_ns + grid_ns - 1
+            last_ns = loop._cell_end(state, state.closed_ns)
         end_ns = min(until_ns, last_ns)
-        first_ns = min(queue.time[event_queue.first(queue)], fabric.time[event_queue.first(fabric)])
-        if first_ns > end_ns:
+        first_host_ns = queue.time[event_queue.first(queue)]
+        first_ns = min(first_host_ns, fabric.time[event_queue.first(fabric)])
+        if min(first_host_ns + state.lag_ns, fabric.time[event_queue.first(fabric)]) > end_ns:
             return loop.FINISHED if last_ns < event_queue.NEVER else loop.TIME_REACHED
         hosts_ns, switches_ns = max(state.hosts_ns, first_ns), max(state.switches_ns, first_ns)
-        limit_ns = min(end_ns + 1, hosts_ns - hosts_ns % grid_ns + grid_ns)
-        stop_ns = min(limit_ns, hosts_ns + state.slice_ns, switches_ns + state.to_host_ns)
+        limit_ns = min(end_ns, loop._cell_end(state, hosts_ns)) + 1
+        stop_ns = min(hosts_ns + state.slice_ns, switches_ns + state.to_host_ns)
+        stop_ns = min(stop_ns, limit_ns, end_ns + 1 - state.lag_ns)
         state.hosts_ns = max(hosts_ns, stop_ns)
         mark = note(spent, 5, mark, scratch)
         while queue.time[event_queue.first(queue)] < stop_ns:

@@ -390,10 +390,16 @@ def _run_switches(world, stop_ns):
 
 
 @njit(cache=True)
+def _cell_end(state, closed_ns):
+    """The last ns of a run whose last worker has finished at `closed_ns`."""
+    after_ns = closed_ns + state.after_ns
+    return after_ns - after_ns % state.grid_ns + state.grid_ns - 1
+
+
+@njit(cache=True)
 def _run_by_turns(world, until_ns, last):
     """Let hosts and switches take turns."""
     state, queue, fabric = world.state[0], world.queue, world.fabric
-    grid_ns = state.grid_ns
     while True:
         if state.pending >= 0:
             if not _collect(world, state.pending):
@@ -402,10 +408,11 @@ def _run_by_turns(world, until_ns, last):
         # A run ends at a multiple of the grid, wherever turns have begun and ended.
         last_ns = event_queue.NEVER
         if state.open == 0 and state.goes_on == 0:
-            last_ns = state.closed_ns - state.closed_ns % grid_ns + grid_ns - 1
+            last_ns = _cell_end(state, state.closed_ns)
         end_ns = min(until_ns, last_ns)
-        first_ns = min(queue.time[event_queue.first(queue)], fabric.time[event_queue.first(fabric)])
-        if first_ns > end_ns:
+        first_host_ns = queue.time[event_queue.first(queue)]
+        first_ns = min(first_host_ns, fabric.time[event_queue.first(fabric)])
+        if min(first_host_ns + state.lag_ns, fabric.time[event_queue.first(fabric)]) > end_ns:
             no_more = first_ns >= event_queue.NEVER
             if end_ns == last_ns or (no_more and last_ns < event_queue.NEVER):
                 state.now = last_ns
@@ -415,8 +422,9 @@ def _run_by_turns(world, until_ns, last):
             return EVENTS_HANDLED
         # Before `first_ns` nothing happens any more, so all is done up to there.
         hosts_ns, switches_ns = max(state.hosts_ns, first_ns), max(state.switches_ns, first_ns)
-        limit_ns = min(end_ns + 1, hosts_ns - hosts_ns % grid_ns + grid_ns)
-        stop_ns = min(limit_ns, hosts_ns + state.slice_ns, switches_ns + state.to_host_ns)
+        limit_ns = min(end_ns, _cell_end(state, hosts_ns)) + 1
+        stop_ns = min(hosts_ns + state.slice_ns, switches_ns + state.to_host_ns)
+        stop_ns = min(stop_ns, limit_ns, end_ns + 1 - state.lag_ns)
         _begin_pauses(world, hosts_ns)
         if state.pauses < world.pauses.shape[0]:
             stop_ns = min(stop_ns, world.pauses[state.pauses, 0])

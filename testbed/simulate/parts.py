@@ -11,7 +11,8 @@ need stays in a processor's cache for a whole window.
 
 Switches stay together where the delay between them is shorter than `SHORTEST_NS`, or not known in
 advance (a link that reorders holds frames up as they arrive). A run with windows ends with the
-window in which the last worker finishes, also if the world is in one piece.
+window that holds the time at which the last worker has finished, plus that of a host's link, also
+if the world is in one piece.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Parts:
         self._threads = 1
         self._others: ThreadPoolExecutor | None = None
         self._end_ns = NEVER - 1  # of the last window, once it is known
+        self._done_ns = -1  # up to here all windows are done
         self.window_ns = 0
         platform = nodes.setup.platform
         if platform.arrivals or platform.links_fail:
@@ -122,12 +124,15 @@ class Parts:
             if len(self) == 1:
                 reason = self._run_part(0, stop_ns, last - self.events)
             else:
-                reason = self._run_window(min(stop_ns, self._window_end(next_ns)))
+                reason = self._run_window(
+                    self._window_end(max(next_ns, self._done_ns + 1)), stop_ns
+                )
             if reason in (loop.WRONG_VALUE, loop.RAISED):
                 return reason
             states = [world.part.state[0] for world in self.nodes.worlds]
             if self._end_ns == NEVER - 1 and not any(state.open for state in states):
-                self._end_ns = self._window_end(max(int(state.closed_ns) for state in states))
+                closed_ns = max(int(state.closed_ns) for state in states)
+                self._end_ns = self._window_end(closed_ns + int(states[0].after_ns))
                 for state in states:
                     state.goes_on = 1
 
@@ -170,8 +175,17 @@ class Parts:
         self.nodes.worlds[:] = [Placed(world) for world, _ in made]
         self._batches = [batch for _, batches in made for batch in batches]
 
-    def _run_window(self, until_ns: int) -> int:
-        """Let all parts handle their events up to `until_ns`; then every frame gets to its part."""
+    def _run_window(self, end_ns: int, stop_ns: int) -> int:
+        """Let all parts handle their events up to a window's end, or to `stop_ns` if that is sooner;
+        then every frame gets to its part.
+
+        What a host sends at the end of a window reaches its switch in the next one, with the frames
+        of all other parts in between. So hosts are left where they are so long before the end, and
+        go on in the next window, side by side with their switches."""
+        until_ns = self._done_ns = min(end_ns, stop_ns)
+        for world in self.nodes.worlds:
+            state = world.part.state[0]
+            state.lag_ns = state.to_switch_ns if until_ns < stop_ns else 0
         numbers = iter(range(len(self)))  # threads take turns, each the next part
         others = []
         if self._others is not None:

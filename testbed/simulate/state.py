@@ -41,7 +41,9 @@ STATE = record(
     "to_switch_ns",  # a packet takes at least so long from a host to its switch,
     "to_host_ns",  # and so long from there until a host handles it
     "slice_ns",  # hosts do so much at a time, and switches a fraction of it
-    "grid_ns",  # every multiple of it finds hosts and switches at the same time
+    "grid_ns",  # a run ends at a multiple of it,
+    "after_ns",  # at least so long after the last worker has finished
+    "lag_ns",  # so long before the time up to which the loop runs hosts are left where they are
     "too_late",  # packets that a switch has refused, because they should have arrived: none
     "hosts_ns",  # all steps of hosts before this time are done,
     "switches_ns",  # and all steps of switches before this

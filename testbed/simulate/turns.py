@@ -66,3 +66,4 @@ def set_turns(
     state.to_switch_ns, state.to_host_ns = to_switch_ns, to_host_ns
     state.slice_ns = slice_ns
     state.grid_ns = window_ns or TURNS * (to_switch_ns + to_host_ns)
+    state.after_ns = to_switch_ns if window_ns else 0

@@ -67,7 +67,7 @@ def test_many_arrays_are_under_way_at_a_time(system):
     random = np.random.default_rng(5)
     calls = [
         draw(i, int(size), np.int32 if i % 3 else np.float32)
-        for i, size in enumerate(random.choice([1, 5, 40, 3000], 200, p=[0.5, 0.3, 0.15, 0.05]))
+        for i, size in enumerate(random.choice([1, 5, 60, 3000], 200, p=[0.3, 0.2, 0.4, 0.1]))
     ]
     handles = [
         [job.allreduce_async(arrays[rank], layer=200 - i) for i, arrays in enumerate(calls)]
