@@ -176,8 +176,8 @@ class Parts:
         self._batches = [batch for _, batches in made for batch in batches]
 
     def _run_window(self, end_ns: int, stop_ns: int) -> int:
-        """Let all parts handle their events up to a window's end, or to `stop_ns` if that is sooner;
-        then every frame gets to its part.
+        """Let all parts handle their events up to a window's end, or only to `stop_ns`; then every
+        frame gets to its part.
 
         What a host sends at the end of a window reaches its switch in the next one, with the frames
         of all other parts in between. So hosts are left where they are so long before the end, and
