@@ -14,7 +14,7 @@ from testbed.simulate.state import World
 from testbed.simulate.world import Nodes
 
 SHORTEST_NS = 200  # of a turn; in less time too little happens
-SLICE_FRAMES = 32  # of a host's link, in a turn
+SLICE_FRAMES = 16  # of a host's link, in a turn
 MOST_NS = 1 << 40  # of a turn where links have no rate
 TURNS = 4  # at the end of a run, until hosts and switches meet
 
