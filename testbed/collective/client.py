@@ -19,8 +19,8 @@ int32, so that the sum is what that one has given, bit by bit. So no link carrie
 needs, and every rank hears of every packet: that is what acknowledges it.
 
 A sum of a few float32 (`FEW_WORDS`) is a gather of them, and each rank adds them up: in one round
-trip, where the scales of a sum in int32 would need one more. A few int32 travel in the packet of
-the prelude, behind what it says.
+trip, where the scales of a sum in int32 would need one more. A few int32, of any collective, travel
+in the packet of the prelude, behind what it says.
 
 All ranks must call the same collectives in the same order with arrays of the same shape and type,
 as with any such library.
@@ -648,7 +648,7 @@ class Job:
         target = given.wanted[first - given.wanted_first : last - given.wanted_first]
         count = stop - start
         said_words = prelude.prelude_words(self.size, 0)
-        rides = not is_float and not given.share and said_words + count <= FEW_WORDS
+        rides = not is_float and said_words + count <= FEW_WORDS
         source = shared = None
         if rides:
             opening = self._room(said_words + count)
