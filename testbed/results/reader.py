@@ -7,6 +7,7 @@ for, with the declared dtypes even when they are empty.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from testbed.config.data_files import DataError, opened, read_json, read_yaml, require
 from testbed.errors import UserError, require_utf8
 from testbed.linux.processes import is_alive
-from testbed.results.schema import FORMAT, TABLES, Table
+from testbed.results.schema import FORMAT, TABLES, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,6 +204,7 @@ def _mapping(data: Any) -> dict[str, Any]:
 
 @_permitted()
 def _load(table: Table, path: Path) -> pd.DataFrame:
+    import pandas as pd
     import pyarrow as pa
 
     from testbed.results.schema_check import arrow_schema
@@ -221,14 +223,21 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
         rows = rows.select([column.name for column in table.columns])
     else:
         rows = arrow_schema(table).empty_table()
-    frame = rows.to_pandas(types_mapper=_nullable_type)
-    # Only a nullable column carries pandas' own nullable dtype; the rest are plain numpy.
-    plain = {
-        column.name: column.dtype
-        for column in table.columns
-        if not column.nullable and column.dtype != "string"
-    }
-    return frame.astype(plain)
+    values = zip(table.columns, rows.columns, strict=True)
+    return pd.DataFrame({column.name: _values(column, stored) for column, stored in values})
+
+
+def _values(column: Column, stored: pa.ChunkedArray) -> Any:
+    """A column of a frame. Only a nullable one carries pandas' own nullable dtype; the rest are
+    plain numpy. (Arrow's `to_pandas` and pandas' `astype` of a whole table take some times as long
+    for the few rows that most tables have.)"""
+    kind = _pandas_types().get(stored.type)
+    may_miss = column.nullable or column.dtype == "string"
+    if kind is not None and (may_miss or stored.null_count):
+        values = kind.__from_arrow__(stored)
+    else:
+        values = stored.to_numpy()
+    return values if may_miss else values.astype(column.dtype, copy=False)
 
 
 def _rows(table: Table, path: Path) -> pa.Table:
@@ -296,12 +305,18 @@ def bytes_of_tables(folder: Path) -> int:
     return found
 
 
-def _nullable_type(arrow_type: Any) -> Any:
+@functools.cache
+def _pandas_types() -> dict[pa.DataType, Any]:
+    """pandas' own types for values that may be missing. Texts are Python's: Arrow's take longer for
+    few rows."""
     import pandas as pd
     import pyarrow as pa
 
-    return {
+    types: dict[pa.DataType, Any] = {
         pa.int16(): pd.Int16Dtype(),
         pa.int32(): pd.Int32Dtype(),
         pa.int64(): pd.Int64Dtype(),
-    }.get(arrow_type)
+    }
+    if isinstance(pd.Series([""]).dtype, pd.StringDtype):  # from pandas 3 on; before, objects
+        types[pa.string()] = pd.StringDtype("python", na_value=float("nan"))
+    return types
