@@ -7,11 +7,15 @@ switch completed, because an evicted partial is already a sum.
 Shares of aggregator-time are the switch's own accumulators over pool size x duration, so they
 depend on no sampling period. The duration is the *span* of a repetition: from the first job's start
 to the last job's end. What a run did not measure is NaN here.
+
+A sweep has thousands of runs with a few jobs each, for which a merge or a pivot of pandas takes
+milliseconds. So what there is one of per job, host, link or switch is looked up in dictionaries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from testbed.results import Results
 
 Frames = dict[str, pd.DataFrame]  # of `summary`
+ByJob = dict[tuple[int, int], float]  # by repetition and job
 
 _JOB = ["repetition", "job"]
 _CARRIED = [
@@ -61,6 +66,7 @@ def summary(results: Results) -> Frames:
     return {name: frame.copy() for name, frame in results.once(_summary).items()}
 
 
+@pd.option_context("mode.string_storage", "python")  # Arrow's takes longer for a few names
 def _summary(results: Results) -> Frames:
     per_job = jobs(results)
     per_switch = switches(results)
@@ -108,34 +114,47 @@ def jobs(results: Results) -> pd.DataFrame:
     samples = table["workers"] * table["batch"].astype("float64") * table["iterations"]
     out["samples_per_s"] = samples / running
     out["scaling_efficiency"] = table["compute_ns"].astype("float64") / 1e9 / running
-    completions = _whole_completions(results)
-    out = out.merge(completions, on=_JOB, how="left")
+    out["completions"] = _of_jobs(out, _whole_completions(results))
     # SwitchML's opening chunks, which carry exponents alone, complete too.
     out["in_switch_share"] = (out["completions"] / out["fragments"]).clip(upper=1)
-    out = out.merge(_computation(results), on=_JOB, how="left")
-    times = iteration_times(results).groupby(_JOB)["time_ns"].agg(["mean", "min", "max"])
-    times.columns = [f"iteration_{name}_ns" for name in times.columns]
-    out = out.merge(times.reset_index(), on=_JOB, how="left")
+    out["computation_ns"] = _of_jobs(out, _computation(results))
+    times = iteration_times(results).groupby(_JOB)["time_ns"]
+    for name, found in (("mean", times.mean()), ("min", times.min()), ("max", times.max())):
+        out[f"iteration_{name}_ns"] = _of_jobs(out, _by_job(found))
     return communication(results, out)
 
 
-def _computation(results: Results) -> pd.DataFrame:
-    """Columns repetition, job, computation_ns: of one iteration, mean of the workers' first ones,
-    in which no layer waits for a gradient, and no weights are updated. A program of ranks waits
-    within its iterations; there it is the nominal time of a rank."""
+def _by_job(found: pd.Series) -> ByJob:
+    return dict(zip(found.index, found.to_numpy("float64", na_value=np.nan), strict=True))
+
+
+def _of_jobs(table: pd.DataFrame, found: ByJob) -> np.ndarray:
+    """What was found, row by row of a table of jobs; NaN where there is nothing."""
+    keys = zip(table["repetition"], table["job"], strict=True)
+    return np.array([found.get(key, np.nan) for key in keys], dtype="float64")
+
+
+def _floats(column: pd.Series) -> np.ndarray:
+    return column.to_numpy("float64", na_value=np.nan)
+
+
+def _computation(results: Results) -> ByJob:
+    """computation_ns: of one iteration, mean of the workers' first ones, in which no layer waits
+    for a gradient, and no weights are updated. A program of ranks waits within its iterations;
+    there it is the nominal time of a rank."""
     rows = results.iterations
-    rows = rows[rows["iteration"] == 0]
     spent = rows["compute_end_ns"].astype("float64") - rows["start_ns"].astype("float64")
-    found = spent.groupby([rows[key] for key in _JOB]).mean().rename("computation_ns").reset_index()
+    is_first = rows["iteration"] == 0
+    found = _by_job(spent[is_first].groupby([rows[key][is_first] for key in _JOB]).mean())
+    if not len(calls := results.collectives):
+        return found
+    of_ranks = set(zip(calls["repetition"], calls["job"], strict=True))
     table = results.jobs
     nominal = table["compute_ns"].astype("float64") / table["iterations"]
-    calls = results.collectives
-    of_ranks = pd.MultiIndex.from_frame(calls[_JOB]) if len(calls) else []
-    is_program = pd.MultiIndex.from_frame(table[_JOB]).isin(of_ranks) & nominal.notna()
-    programs = table[_JOB].assign(nominal=nominal)[is_program]
-    found = found.merge(programs, on=_JOB, how="left")
-    found["computation_ns"] = found["nominal"].fillna(found["computation_ns"])
-    return found[[*_JOB, "computation_ns"]]
+    for key, time in zip(zip(table["repetition"], table["job"], strict=True), nominal, strict=True):
+        if key in of_ranks and key in found and not np.isnan(time):
+            found[key] = time
+    return found
 
 
 def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
@@ -150,11 +169,15 @@ def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:
     needs for the packets that reached the PS in time, as far as they can be known
     (docs/baselines.md proves it); only where switches aggregate for a PS; float64.
     """
+    out = per_job.copy()
     rows = results.tensors
     groups = rows.groupby([*_JOB, "iteration"])
-    first = groups["first_sent_ns"].min().astype("float64")
-    spent = (groups["done_ns"].max().astype("float64") - first).groupby(_JOB).sum(min_count=1)
-    out = per_job.merge(spent.rename("communication_ns").reset_index(), on=_JOB, how="left")
+    last, first = groups["done_ns"].max(), groups["first_sent_ns"].min()
+    total: ByJob = {}
+    for (repetition, job, _), time in zip(last.index, _floats(last) - _floats(first), strict=True):
+        if not np.isnan(time):
+            total[repetition, job] = total.get((repetition, job), 0.0) + time
+    out["communication_ns"] = _of_jobs(out, total)
     whole = out["repetition"].isin(_without_losses(results))
     out["lossless"] = (out["retransmissions"] == 0) | whole
     out["communication_bound_at_packets_ns"] = _bound_at_packets(results, out)
@@ -167,25 +190,40 @@ def _bound_at_packets(results: Results, per_job: pd.DataFrame) -> pd.Series:
     packets = per_job["ps_packets"].astype("float64") - per_job["retransmissions"]
     # What a switch keeps after it has sent it may leave once more, for a reminder.
     counters, links = results.switch_counters, results.links
-    held = counters[counters["counter"].isin(HELD)].groupby("repetition")["value"].sum() > 0
-    unheld = per_job["repetition"].isin(held.index[~held])
+    holds = counters["counter"].isin(HELD)
+    held = set(counters["repetition"][holds & (counters["value"] > 0)])
+    unheld = per_job["repetition"].isin(set(counters["repetition"][holds]) - held)
     packets = packets - per_job["reminders"].astype("float64").where(~unheld, 0)
-    doubled = links[links["duplicates"].isna() | (links["duplicates"] > 0)]["repetition"]
+    doubled = links["repetition"][~(_floats(links["duplicates"]) == 0)]
     packets = packets.where(~per_job["repetition"].isin(doubled), 0)
-
-    ends = links.rename(columns={"node": "switch", "neighbour": "host"})
-    ends = results.hosts[[*_JOB, "role", "host"]].merge(ends, on=["repetition", "host"])
-    ends["rate_bps"] = ends["rate_bps"].astype("float64")
-    slowest = ends.groupby(_JOB)["rate_bps"].min()
-    to_server = ends[(ends["role"] == "ps") & (ends["direction"] == "egress")]
-    server = to_server.groupby(_JOB)["rate_bps"].max()
     # The bound is the time of all fragments on the slowest link.
-    faster = (slowest / server).reindex(pd.MultiIndex.from_frame(per_job[_JOB])).to_numpy()
+    slowest, server = _link_rates(results)
+    faster = _of_jobs(per_job, slowest) / _of_jobs(per_job, server)
     at_packets = bound * (packets / per_job["fragments"]) * faster
     aggregated = per_job["ps_packets"].notna() & per_job["in_switch_share"].notna()
     if _sends_results_from_switch(results):
         return bound.where(aggregated)
     return at_packets.where(at_packets > bound, bound).where(aggregated)
+
+
+def _link_rates(results: Results) -> tuple[ByJob, ByJob]:
+    """Rates in bit/s of each job: of its hosts' slowest link, and of the fastest to its PS."""
+    links, hosts = results.links, results.hosts
+    of_host: dict[tuple[int, str], list[tuple[float, bool]]] = defaultdict(list)
+    to_host = zip(links["repetition"], links["neighbour"], strict=True)
+    is_egress = links["direction"] == "egress"
+    for host, rate, towards in zip(to_host, _floats(links["rate_bps"]), is_egress, strict=True):
+        if not np.isnan(rate):
+            of_host[host].append((rate, towards))
+    slowest: ByJob = {}
+    server: ByJob = {}
+    columns = (hosts[name] for name in ("repetition", "job", "role", "host"))
+    for repetition, job, role, host in zip(*columns, strict=True):
+        for rate, towards in of_host[repetition, host]:
+            slowest[repetition, job] = min(rate, slowest.get((repetition, job), rate))
+            if role == "ps" and towards:
+                server[repetition, job] = max(rate, server.get((repetition, job), rate))
+    return slowest, server
 
 
 def _sends_results_from_switch(results: Results) -> bool:
@@ -197,33 +235,35 @@ def _sends_results_from_switch(results: Results) -> bool:
 def _without_losses(results: Results) -> set[int]:
     """The repetitions in which every packet that was sent arrived. A repetition is not among them
     where links do not count what they lost, as on BMv2."""
-    links, faults = results.links, results.faults
+    links, hosts, faults = results.links, results.hosts, results.faults
     causes = ["queue_drops", "losses", "unmodelled_drops", "down_drops"]
-    dropped = links[causes].sum(axis=1) > 0
+    lossy = np.isnan(_floats(links["losses"]))
+    for cause in causes:
+        lossy |= _floats(links[cause]) > 0
     bad = [
-        links[dropped | links["losses"].isna()],
-        results.hosts[results.hosts["socket_drops"] > 0],
-        faults[faults["kind"].isin(["kill", "restart"]) & faults["begun_ns"].notna()],
+        links["repetition"][lossy],
+        hosts["repetition"][_floats(hosts["socket_drops"]) > 0],
+        faults["repetition"][faults["kind"].isin(["kill", "restart"]) & faults["begun_ns"].notna()],
     ]
-    return set(links["repetition"]).difference(*(rows["repetition"] for rows in bad))
+    return set(links["repetition"]).difference(*bad)
 
 
-def _whole_completions(results: Results) -> pd.DataFrame:
-    """Columns repetition, job, completions: of sums over all workers of a job.
+def _whole_completions(results: Results) -> ByJob:
+    """completions: of sums over all workers of a job.
 
     Where several switches aggregate in turn, only those count that all workers' gradients reach."""
     rows = results.switch_counters
-    rows = rows[rows["job"].notna()].astype({"job": "int32", "value": "float64"})
-    found = rows[rows["counter"] == "completions"]
+    is_completions = (rows["counter"] == "completions") & rows["job"].notna()
+    found = rows[is_completions].astype({"job": "int32"})
     if found["switch"].nunique() > 1:
         planned = [name for name, system in SYSTEMS.items() if system.planned]
         if results.jobs["system"].isin(planned).any():  # a plan chose the paths; they end at the PS
             whole = _at_servers(results)
         else:
-            whole = pd.concat([common_switches(results), _root_switches(results, rows)])
+            counted = rows[rows["job"].notna()].astype({"job": "int32"})
+            whole = pd.concat([common_switches(results), _root_switches(results, counted)])
         found = found.merge(whole, on=[*_JOB, "switch"])
-    found = found.groupby(_JOB, as_index=False)["value"].sum()
-    return found.rename(columns={"value": "completions"})[[*_JOB, "completions"]]
+    return _by_job(found.groupby(_JOB)["value"].sum())
 
 
 def _at_servers(results: Results) -> pd.DataFrame:
@@ -306,12 +346,20 @@ def spans(results: Results) -> pd.Series:
     """Span of each repetition in ns (float64, NaN when a job did not end that was not killed by
     plan), by repetition."""
     rows, faults = results.jobs, results.faults
-    groups = rows[rows["outcome"] != "killed"].groupby("repetition")
-    end = groups["end_ns"].agg(lambda ends: float("nan") if ends.isna().any() else ends.max())
-    kills = faults[faults["kind"] == "kill"].groupby("repetition")["begun_ns"].max()
-    end = end.astype("float64")
-    end = end.clip(lower=kills.astype("float64").reindex(end.index).fillna(0))
-    return end - rows.groupby("repetition")["start_ns"].min()
+    kills: dict[int, float] = defaultdict(float)
+    planned = zip(faults["repetition"], faults["kind"], _floats(faults["begun_ns"]), strict=True)
+    for repetition, kind, begun in planned:
+        if kind == "kill" and begun > kills[repetition]:
+            kills[repetition] = begun
+    starts: dict[int, int] = {}
+    ends: dict[int, float] = {}
+    columns = (rows["repetition"], rows["outcome"], rows["start_ns"], _floats(rows["end_ns"]))
+    for repetition, outcome, start, end in zip(*columns, strict=True):
+        starts[repetition] = min(start, starts.get(repetition, start))
+        if outcome != "killed":
+            ends[repetition] = np.maximum(end, ends.get(repetition, kills[repetition]))
+    found = {each: ends.get(each, np.nan) - starts[each] for each in sorted(starts)}
+    return pd.Series(found, dtype="float64").rename_axis("repetition")
 
 
 def switches(results: Results) -> pd.DataFrame:
@@ -324,34 +372,28 @@ def switches(results: Results) -> pd.DataFrame:
     pools = results.memory.groupby(["repetition", "switch"])["capacity"].max()
     out = pools.rename("aggregators").reset_index()
     out["span_ns"] = out["repetition"].map(spans(results)).astype("float64")
-    counters = results.switch_counters.pivot_table(
-        index=["repetition", "switch"], columns="counter", values="value", aggfunc="sum"
-    )
-    out = out.merge(counters.reset_index(), on=["repetition", "switch"], how="left")
-    for name in (*FILLING, *HELD, *ABSORBED):
-        if name not in out:
-            out[name] = float("nan")
+    counted: dict[tuple[int, str, str], int] = defaultdict(int)
+    rows = results.switch_counters
+    columns = (rows[name] for name in ("repetition", "switch", "counter", "value"))
+    for repetition, switch, counter, value in zip(*columns, strict=True):
+        counted[repetition, switch, counter] += value
+    places = list(zip(out["repetition"], out["switch"], strict=True))
+
+    def total(counters: Iterable[str]) -> np.ndarray:
+        """Sum of those that the switch counts; NaN where it counts none."""
+        each = [[counted.get((*at, name), np.nan) for at in places] for name in counters]
+        parts = np.array(each, dtype="float64")
+        return np.where(np.isnan(parts).all(axis=0), np.nan, np.nansum(parts, axis=0))
+
     whole = out["aggregators"] * out["span_ns"]
+    out["filling_share"] = total(FILLING) / whole
     for ending in ENDINGS:
-        out[f"filling_{ending}_share"] = out[f"filling_{ending}_ns"] / whole
-    out["filling_share"] = out[list(FILLING)].sum(axis=1, min_count=1) / whole
-    out["held_share"] = out[list(HELD)].sum(axis=1, min_count=1) / whole
+        out[f"filling_{ending}_share"] = total([f"filling_{ending}_ns"]) / whole
+    out["held_share"] = total(HELD) / whole
     out["free_share"] = 1 - out["filling_share"] - out["held_share"].fillna(0)
-    out["absorbed"] = out[list(ABSORBED)].sum(axis=1, min_count=1)
+    out["absorbed"] = total(ABSORBED)
     out["absorbed_per_aggregator_s"] = out["absorbed"] / (whole / 1e9)
-    columns = [
-        "repetition",
-        "switch",
-        "aggregators",
-        "span_ns",
-        "filling_share",
-        *(f"filling_{ending}_share" for ending in ENDINGS),
-        "held_share",
-        "free_share",
-        "absorbed",
-        "absorbed_per_aggregator_s",
-    ]
-    return out[columns]
+    return out
 
 
 def events(results: Results) -> pd.DataFrame:
@@ -386,84 +428,88 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     own = programs(results)
     for repetition, group in per_job.groupby("repetition"):
         pools = per_switch[per_switch["repetition"] == repetition]
-        weights = pools["aggregators"] / pools["aggregators"].sum()
+        weights = _floats(pools["aggregators"]) / pools["aggregators"].sum()
         fragments = group["fragments"].sum() or np.nan  # 0 of programs that only use gloo
+        completed = group["in_switch_share"] * group["fragments"]
         alive = group[group["outcome"] != "killed"]
+        summed = group["job"].isin(own)
         row = {
             "repetition": repetition,
             "ps_packets_per_fragment": _total(group["ps_packets"]) / fragments,
-            "in_switch_share": _total(group["in_switch_share"] * group["fragments"]) / fragments,
-            "jct_mean_ns": alive["jct_ns"].mean(skipna=False),
-            **_by_kind(group),
-            **_by_length(group),
+            "in_switch_share": _total(completed) / fragments,
+            "jct_mean_ns": _mean(alive["jct_ns"]),
+            **_by_kind(alive),
+            **_by_length(alive),
             "waiting_mean_ns": group["waiting_ns"].mean(),
             "samples_per_s": _total(alive["samples_per_s"]),
-            "scaling_efficiency": alive["scaling_efficiency"].mean(skipna=False),
+            "scaling_efficiency": _mean(alive["scaling_efficiency"]),
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
             "retransmissions": _total(group["retransmissions"]),
-            "values_checked": group.loc[~group["job"].isin(own), "values_checked"].sum(),
-            "values_summed": group.loc[group["job"].isin(own), "values_checked"].sum(),
+            "values_checked": group["values_checked"][~summed].sum(),
+            "values_summed": group["values_checked"][summed].sum(),
             "exact": bool(group["exact"].all()),
         }
         endings = [f"filling_{ending}_share" for ending in ENDINGS]
-        for share in ("filling_share", *endings, "held_share", "free_share"):
-            row[share] = (pools[share] * weights).sum(min_count=1, skipna=False)
-        rate = pools["absorbed_per_aggregator_s"] * weights
-        row["absorbed_per_aggregator_s"] = rate.sum(min_count=1, skipna=False)
+        rate = "absorbed_per_aggregator_s"
+        for share in ("filling_share", *endings, "held_share", "free_share", rate):
+            weighed = _floats(pools[share]) * weights
+            row[share] = weighed.sum() if len(weighed) else np.nan
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _by_kind(group: pd.DataFrame) -> dict[str, float]:
+def _by_kind(alive: pd.DataFrame) -> dict[str, float]:
     """Mean JCT in ns of the jobs that have to communicate longer than they compute, and of the
-    others; NaN where there is none of a kind."""
-    alive = group[group["outcome"] != "killed"]
-    computation = alive["computation_ns"] * alive["iterations"]
-    communicating = alive["communication_bound_ns"].astype("float64") > computation
+    others; NaN where there is none of a kind. alive: the jobs that were not killed."""
+    jct, bound = _floats(alive["jct_ns"]), _floats(alive["communication_bound_ns"])
+    communicating = bound > _floats(alive["computation_ns"]) * _floats(alive["iterations"])
     return {
-        "jct_communicating_ns": alive[communicating]["jct_ns"].mean(skipna=False),
-        "jct_computing_ns": alive[~communicating]["jct_ns"].mean(skipna=False),
+        "jct_communicating_ns": _mean(jct[communicating]),
+        "jct_computing_ns": _mean(jct[~communicating]),
     }
 
 
 LENGTHS = ("short", "medium", "long")
 
 
-def _by_length(group: pd.DataFrame) -> dict[str, float]:
+def _by_length(alive: pd.DataFrame) -> dict[str, float]:
     """Mean and 99th percentile of the JCT in ns, of all jobs and of those of each length, NaN where
     there is none, or one never ended; and the number of jobs of each length.
 
     A job's length is its computation plus the bound of its communication, of all iterations. The
     range from the shortest to the longest job of the repetition is divided into three classes at
     equal ratios; if all jobs have one length, there is no class. The percentile is interpolated
-    between the two jobs next to it."""
-    alive = group[group["outcome"] != "killed"]
-    jct = alive["jct_ns"]
+    between the two jobs next to it. alive: the jobs that were not killed."""
+    jct, bound = _floats(alive["jct_ns"]), _floats(alive["communication_bound_ns"])
     found = {"jct_p99_ns": _percentile(jct)}
-    length = alive["computation_ns"] * alive["iterations"]
-    length = length + alive["communication_bound_ns"].astype("float64")
-    low, high = length.min(), length.max()
+    length = _floats(alive["computation_ns"]) * _floats(alive["iterations"]) + bound
+    known = length[~np.isnan(length)]
+    low, high = (known.min(), known.max()) if len(known) else (0.0, 0.0)
     for number, name in enumerate(LENGTHS):
-        of_class = jct.iloc[:0]
+        of_class = jct[:0]
         if 0 < low < high:
             place = np.log(length / low) / np.log(high / low) * len(LENGTHS)
-            of_class = jct[place.clip(upper=len(LENGTHS) - 0.5) // 1 == number]
+            of_class = jct[np.minimum(place, len(LENGTHS) - 0.5) // 1 == number]
         found[f"jobs_{name}"] = len(of_class)
-        found[f"jct_{name}_ns"] = of_class.mean(skipna=False)
+        found[f"jct_{name}_ns"] = _mean(of_class)
         found[f"jct_p99_{name}_ns"] = _percentile(of_class)
     return found
 
 
-def _percentile(values: pd.Series) -> float:
+def _percentile(values: np.ndarray) -> float:
     """The 99th percentile; NaN where there are no values, or one is unknown."""
-    whole = len(values) and not values.isna().any()
-    return float(values.quantile(0.99)) if whole else float("nan")
+    return float(np.percentile(values, 99)) if len(values) else float("nan")
+
+
+def _mean(values: np.ndarray | pd.Series) -> float:
+    """The same of the mean."""
+    return float(np.mean(np.asarray(values))) if len(values) else float("nan")
 
 
 def _total(values: pd.Series) -> float:
     """The sum as a float, NaN when a part is unknown."""
-    return float(values.astype("float64").sum(skipna=False))
+    return float(_floats(values).sum())
 
 
 def interval(values: pd.Series, confidence: float = 0.95) -> tuple[float, float]:
