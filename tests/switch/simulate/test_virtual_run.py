@@ -101,6 +101,7 @@ def in_child(source):
     return content(run(source))
 
 
+@pytest.mark.usefixtures("usual_samples")
 def test_equal_seeds_give_equal_tables_in_any_process():
     source = text(links=JITTERY)
     here = content(run(source))
@@ -252,6 +253,7 @@ jobs:
 """
 
 
+@pytest.mark.usefixtures("usual_samples")
 @pytest.mark.parametrize(
     "more",
     [

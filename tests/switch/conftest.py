@@ -1,0 +1,25 @@
+"""The ring switch: its runs in virtual time are short, and few samples are enough for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+SAMPLES = 100  # of a switch's memory; by default runs take ten times as many, for their pictures
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_samples() -> Iterator[int]:
+    """Yields the usual number."""
+    from testbed.simulate import simulation
+
+    with pytest.MonkeyPatch.context() as patch:
+        usual = simulation.MAX_SAMPLES
+        patch.setattr(simulation, "MAX_SAMPLES", SAMPLES)
+        yield usual
+
+
+@pytest.fixture
+def usual_samples(few_samples, monkeypatch) -> None:
+    monkeypatch.setattr("testbed.simulate.simulation.MAX_SAMPLES", few_samples)
