@@ -19,6 +19,7 @@ A frame is 326 bytes. Times are in ms, times `stretch`.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from testbed.experiment import load_text
@@ -288,11 +289,11 @@ MAP_TIMES = {
 MAP_SEEDS = (1.0, 1.1, 1.3)  # all series of a seed are as much slower
 
 
-def write_map(parent: Path) -> Path:
-    """A sweep whose figure is a map over rates, models and GPUs (MAP_TIMES, each with three seeds);
-    returns its folder."""
+def write_map(parent: Path, of: Mapping[tuple[str, str, str], dict] = MAP_TIMES) -> Path:
+    """A sweep whose figure is a map over rates, models and GPUs, each with three seeds; returns its
+    folder."""
     points = []
-    for (model, rate, gpu), times in MAP_TIMES.items():
+    for (model, rate, gpu), times in of.items():
         for system, stretch in times.items():
             key = f"p{len(points)}"
             number = float(rate.split()[0]) * 1e9

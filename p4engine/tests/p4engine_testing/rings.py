@@ -32,6 +32,7 @@ from p4engine_testing.temporary_files import no_temporary_file_left, temporary_f
 
 __all__ = ["no_temporary_file_left", "temporary_folder"]  # fixtures of all tests
 SIDE_BY_SIDE = ("unit", "switch", "network", "browser")
+FIRST = ("network", "browser")
 ALONE = "alone"  # a folder
 MARKERS = (
     "slow: takes long; runs only with --slow (./test --all)",
@@ -70,31 +71,33 @@ def folders(path: Path) -> tuple[str, ...]:
     return parts[len(parts) - parts[::-1].index("tests") :] if "tests" in parts else ()
 
 
+def ring(item: pytest.Item) -> str:
+    return "".join(folders(Path(item.path))[:1])
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_network = why_no_network()
     no_compiler = None if find_c_compiler() else "no C compiler (cc, gcc or clang)"
     for item in items:
-        ring = folders(Path(item.path))[:1]
-        if not ring:
-            continue
-        if ring == ("network",):
+        if ring(item) == "network":
             item.add_marker(pytest.mark.network)
             if no_network:
                 item.add_marker(pytest.mark.skip(reason=no_network))
-        elif ring == ("switch",):
+        elif ring(item) == "switch":
             item.add_marker(pytest.mark.switch)
             if no_compiler:
                 item.add_marker(pytest.mark.skip(reason=no_compiler))
-        if item.get_closest_marker("slow") and not config.getoption("--slow"):
+        if ring(item) and item.get_closest_marker("slow") and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="slow: runs with --slow (./test --all)"))
     if hasattr(config, "workerinput"):
-        # Long files first, which those of networks are too: then all processes end together.
+        # Long files first, which those of networks and browsers are too: then all processes end
+        # together.
         of_file: Counter[Path] = Counter()
         for item in items:
             is_long = config.getoption("--slow") and item.get_closest_marker("slow")
             of_file[item.path] += LONG if is_long else 1
-        items.sort(key=lambda item: (not item.get_closest_marker("network"), -of_file[item.path]))
+        items.sort(key=lambda item: (ring(item) not in FIRST, -of_file[item.path]))
     items.sort(key=lambda item: is_alone(Path(item.path)))
 
 
