@@ -19,6 +19,13 @@ from p4engine_testing import damage
 from p4engine_testing.programs import source
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_quickly():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("P4ENGINE_CFLAGS", "-O0")
+        yield
+
+
 def test_the_least_recently_used_files_go(tmp_path):
     for folder in ("a program at work", "a program whose compiler was killed"):
         (tmp_path / folder).mkdir()
@@ -49,7 +56,6 @@ def test_what_was_compiled_is_found_without_its_source(tmp_path):
 @pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
 def test_clang_compiles_a_program_too(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "clang")
-    monkeypatch.setenv("P4ENGINE_CFLAGS", "-O0")
     (tmp_path / "program.p4").write_text(source())
     assert not compile_program(tmp_path / "program.p4", cache=tmp_path / "cache").cached
 
