@@ -101,6 +101,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: is_alone(Path(item.path)))
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    gc.disable()  # nothing of what is imported and collected goes away
+    yield
+    gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Exempt objects of modules from garbage collection: scanning them repeatedly took a tenth of
     all tests' time."""
