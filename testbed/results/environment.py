@@ -1,11 +1,12 @@
 """The environment of a run: enough to explain later why two runs differ.
 
 Versions come from the packages' metadata, so that nothing is imported. Facts that cannot be found
-out (no git, no compiler) are null.
+out (no git, no compiler) are null. What does not change while a process lives is looked up once.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
@@ -53,6 +54,7 @@ def _distribution() -> str | None:
         return None
 
 
+@functools.cache
 def _cpu_model() -> str | None:
     try:
         text = Path("/proc/cpuinfo").read_text()
@@ -63,6 +65,7 @@ def _cpu_model() -> str | None:
     return fields.get("model name") or fields.get("CPU part")
 
 
+@functools.cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
@@ -70,6 +73,7 @@ def _version(package: str) -> str | None:
         return None
 
 
+@functools.cache
 def _first_line(program: str | None, *arguments: str) -> str | None:
     output = _output(program, *arguments)
     return output.splitlines()[0] if output else None
