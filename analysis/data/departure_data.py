@@ -34,7 +34,7 @@ def departures(results: Results) -> pd.DataFrame:
     counted = results.departures
     if not len(counted):
         return pd.DataFrame(columns=["job", "switch", "at_ps", "cause", "packets"])
-    ends = server_links(results)[[*_JOB, "node"]].drop_duplicates()
+    ends = results.once(server_links)[[*_JOB, "node"]].drop_duplicates()
     rows = counted.merge(ends, left_on=[*_JOB, "switch"], right_on=[*_JOB, "node"], how="left")
     last = rows["at_ps"].astype("boolean").fillna(True).astype(bool)  # unknown in older runs
     rows["at_ps"] = last & rows["node"].notna()
@@ -61,7 +61,7 @@ def link_packets(results: Results) -> pd.DataFrame:
     """By job (index), all repetitions together: `carried` by its PS links, of that `lost` and in
     addition `doubled`, and `reached`, the gradients that got to its PS; float64, NaN where that was
     not counted. Jobs without a PS of their own for the whole run have no row."""
-    rows = server_links(results).groupby("job")
+    rows = results.once(server_links).groupby("job")
     found = pd.DataFrame(
         {
             "carried": rows["packets"].sum(),
