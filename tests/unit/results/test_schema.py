@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from testbed.results import TABLES, SchemaError
+from testbed.results import TABLES, SchemaError, schema_check
 from testbed.results.counters import ABSORBED, COUNTERS, ENDINGS, EVENTS, FILLING, HELD
 from testbed.results.results_page import markdown
 from testbed.results.schema import DeclaredFigure
@@ -131,7 +131,9 @@ def test_columns_of_different_lengths_are_refused():
         to_arrow(ITERATIONS, 7)
 
 
-def test_a_key_occurs_once_and_a_null_in_it_equals_a_null():
+@pytest.mark.parametrize("few", [0, schema_check.FEW])  # 0: tables of any size are large
+def test_a_key_occurs_once_and_a_null_in_it_equals_a_null(monkeypatch, few):
+    monkeypatch.setattr(schema_check, "FEW", few)
     with pytest.raises(SchemaError, match="more than one row with repetition=0, job=0, worker=0"):
         to_arrow(ITERATIONS, rows() + rows(start_ns=11))
     counter = {"repetition": 0, "switch": "s1", "job": None, "counter": "passes", "value": 1}
