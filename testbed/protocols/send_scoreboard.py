@@ -69,7 +69,8 @@ MAX_ATTEMPTS = EQUAL_RETRIES + MOST_DOUBLINGS  # more do not lengthen the backof
 PROBES = 4  # per tensor; more than one, since one may get lost
 SHARE_OF_URGENT = 8  # an eighth of the window is reserved for urgent fragments
 NONE = -1
-MAX_QUEUE = 4096  # flights in the queue of timers
+MAX_QUEUE = 4096  # flights in the queue of timers,
+WINDOWS_QUEUED = 4  # or so many windows: less stays in the processor's cache
 
 # SendScoreboard.state
 STATE = record(
@@ -191,12 +192,16 @@ def new_scoreboard(
         sent_order=_new_sent_order(first, order) if span else np.zeros(0, np.int32),
         flights=np.zeros(fragments, FLIGHT),
         timers=np.zeros(fragments, np.int32),
-        queue=np.zeros(min(1 << (fragments - 1).bit_length(), MAX_QUEUE), np.int32),
+        queue=np.zeros(_queue_size(min(fragments, WINDOWS_QUEUED * window)), np.int32),
         ended=np.zeros(fragments, np.int32),
         ready_ns=np.full((iterations, tensors), -1, np.int64),
         first_sent_ns=np.full((iterations, tensors), -1, np.int64),
         done_ns=np.full((iterations, tensors), -1, np.int64),
     )
+
+
+def _queue_size(most: int) -> int:
+    return min(1 << (most - 1).bit_length(), MAX_QUEUE)
 
 
 def _new_sent_order(first: np.ndarray, order: int) -> np.ndarray:
