@@ -231,8 +231,9 @@ def test_groups_of_ranks_have_communicators_of_their_own(tmp_path, system):
     checked = 3 * 5 * 4 * (5000 + 5000 + 70)
     assert checked < job.values_checked < 1.2 * checked
     # Of each turn and step 2 rows, 2 columns and all; of each turn a gather and a broadcast of 2
-    # columns; a barrier. Each has a prelude, and is counted once, not at each rank.
-    sums = 3 * 5 * (2 * (1 + 79) + 2 * (1 + 2) + (1 + 79)) + 3 * 2 * 2 * (1 + 1) + (1 + 1)
+    # columns; a barrier. Each has a prelude, which has the whole of the last three, and is counted
+    # once, not at each rank.
+    sums = 3 * 5 * (2 * (1 + 79) + 2 * (1 + 2) + (1 + 79)) + 3 * 2 * 2 + 1
     assert job.fragments == sums
     called = read.collectives.query("collective == 'all_reduce'").groupby("communicator")
     assert called.calls.sum().to_dict() == {

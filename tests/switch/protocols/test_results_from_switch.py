@@ -184,7 +184,7 @@ def test_a_result_of_an_older_round_is_not_sent_again():
     name, _, more = ESA.partition(",")
     fabric, jobs = programs(program_text(name, options=f",{more}", aggregators=1024))
     worker, server = fabric.workers()[1], fabric.servers()[0]
-    for _ in range(420):  # 128 of them are a round
+    for _ in range(840):  # 256 of them are a round
         sums(jobs, [np.ones(1, np.int32)] * 4)
     machine = worker.machine
     latest, fragments = machine.scoreboard.state.iteration, machine.scoreboard.state.fragments
