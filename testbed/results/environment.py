@@ -73,10 +73,14 @@ def _version(package: str) -> str | None:
         return None
 
 
-@functools.cache
+_LINES: dict[tuple[str | None, ...], str] = {}  # of programs that have answered
+
+
 def _first_line(program: str | None, *arguments: str) -> str | None:
-    output = _output(program, *arguments)
-    return output.splitlines()[0] if output else None
+    command = program, *arguments
+    if command not in _LINES and (output := _output(program, *arguments)):
+        _LINES[command] = output.splitlines()[0]
+    return _LINES.get(command)
 
 
 def _output(program: str | None, *arguments: str) -> str | None:

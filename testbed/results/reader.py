@@ -231,13 +231,17 @@ def _values(column: Column, stored: pa.ChunkedArray) -> Any:
     """A column of a frame. Only a nullable one carries pandas' own nullable dtype; the rest are
     plain numpy. (Arrow's `to_pandas` and pandas' `astype` of a whole table take some times as long
     for the few rows that most tables have.)"""
+    import pandas as pd
+
     kind = _pandas_types().get(stored.type)
     may_miss = column.nullable or column.dtype == "string"
     if kind is not None and (may_miss or stored.null_count):
         values = kind.__from_arrow__(stored)
     else:
         values = stored.to_numpy()
-    return values if may_miss else values.astype(column.dtype, copy=False)
+    if may_miss or values.dtype == column.dtype:
+        return values
+    return pd.Series(values).astype(column.dtype).to_numpy()  # refuses what is no whole number
 
 
 def _rows(table: Table, path: Path) -> pa.Table:

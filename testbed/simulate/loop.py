@@ -239,6 +239,7 @@ def _step_host(world, host, now):
         return -RAISED
     if peek(row.status + FAILED_OFFSET) == 1:
         world.state[0].failed_host = host
+        world.state[0].failed_ns = now
         return -WRONG_VALUE
     if filled > 0:
         _send(world, host, filled, now)

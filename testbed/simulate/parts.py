@@ -97,7 +97,7 @@ class Parts:
         """The first host that has found a wrong value, after WRONG_VALUE."""
         states = [world.part.state[0] for world in self.nodes.worlds]
         failed = [state for state in states if state.failed_host >= 0]
-        return int(min(failed, key=lambda state: int(state.now)).failed_host)
+        return int(min(failed, key=lambda state: int(state.failed_ns)).failed_host)
 
     def close(self) -> None:
         """End the threads."""
@@ -112,21 +112,23 @@ class Parts:
         last = self.events + events
         while True:
             next_ns = self.next_ns
+            if next_ns >= NEVER and self._end_ns == NEVER - 1:
+                return loop.NO_EVENTS
             if next_ns > self._end_ns:
                 for world in self.nodes.worlds:
                     world.part.state[0].now = self._end_ns
                 return loop.FINISHED
             if next_ns > until_ns:
-                return loop.NO_EVENTS if next_ns >= NEVER else loop.TIME_REACHED
+                return loop.TIME_REACHED
             if self.events >= last:
                 return loop.EVENTS_HANDLED
             stop_ns = min(until_ns, self._end_ns)
             if len(self) == 1:
                 reason = self._run_part(0, stop_ns, last - self.events)
             else:
-                reason = self._run_window(
-                    self._window_end(max(next_ns, self._done_ns + 1)), stop_ns
-                )
+                some_ns = min(_window_ns(world.part) for world in self.nodes.worlds)
+                end_ns = self._window_end(max(some_ns, self._done_ns + 1))
+                reason = self._run_window(end_ns, stop_ns)
             if reason in (loop.WRONG_VALUE, loop.RAISED):
                 return reason
             states = [world.part.state[0] for world in self.nodes.worlds]
@@ -228,6 +230,12 @@ def _hand_over(addresses, from_to):
 
 def _next_ns(world: World) -> int:
     return min(int(each.time[each.winner[1]]) for each in (world.queue, world.fabric))
+
+
+def _window_ns(world: World) -> int:
+    """A time in the first window in which something happens: hosts lag behind (`_run_window`)."""
+    host_ns, fabric_ns = (int(each.time[each.winner[1]]) for each in (world.queue, world.fabric))
+    return min(host_ns + int(world.state[0].to_switch_ns), fabric_ns)
 
 
 def _part(nodes: Nodes, owner: np.ndarray, number: int) -> tuple[World, list[Placed]]:

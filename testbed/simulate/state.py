@@ -28,6 +28,7 @@ STATE = record(
     "free",  # entries in Frames.free
     "pending",  # switch whose packets have to be collected first, -1: none
     "failed_host",  # the host that found a wrong value
+    "failed_ns",  # when
     "events",
     "oversized",  # frames longer than any of ours, which a program has made
     "now",

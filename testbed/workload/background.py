@@ -164,7 +164,7 @@ def owes(end, number):
     """Whether packet `number`, which has arrived, is to be acknowledged at once."""
     end.owed += 1
     whole = end.burst > 0 and end.packets_received % end.burst == 0
-    return end.owed == 2 or number != end.furthest + 1 or whole
+    return end.owed >= 2 or number != end.furthest + 1 or whole
 
 
 @njit(cache=True)
