@@ -223,8 +223,14 @@ def _load(table: Table, path: Path) -> pd.DataFrame:
         rows = rows.select([column.name for column in table.columns])
     else:
         rows = arrow_schema(table).empty_table()
-    values = zip(table.columns, rows.columns, strict=True)
-    return pd.DataFrame({column.name: _values(column, stored) for column, stored in values})
+    found = {}
+    for column, stored in zip(table.columns, rows.columns, strict=True):
+        try:
+            found[column.name] = _values(column, stored)
+        except (TypeError, ValueError) as error:
+            what = f"column {column.name} does not hold {column.dtype} ({error})"
+            raise ResultsError(f"{path} can't be read: {what}") from None
+    return pd.DataFrame(found)
 
 
 def _values(column: Column, stored: pa.ChunkedArray) -> Any:

@@ -49,6 +49,20 @@ def test_rows_are_counted_before_they_are_read(write, monkeypatch):
     assert reader.bytes_of_tables(path.parent.parent) == 8 * 100_000 * len(TABLE.columns)
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([1.5, None], pa.float64()), ([1, None], pa.int8()), ([1, None], pa.int64())],
+)
+def test_a_gap_is_no_whole_number(write, values, kind):
+    path = write(2)
+    name = next(each.name for each in TABLE.columns if each.dtype == "int64" and not each.nullable)
+    rows = parquet.read_table(path)
+    at = rows.column_names.index(name)
+    parquet.write_table(rows.set_column(at, name, pa.array(values, kind)), path)
+    with pytest.raises(ResultsError, match=f"{path} can't be read: column {name} does not hold"):
+        reader._load(TABLE, path)
+
+
 def test_a_long_text_is_not_repeated_for_each_row(write, monkeypatch):
     monkeypatch.setattr(reader, "MAX_TABLE_BYTES", 4 * MIB)
     path = write(1000, "x" * 10_000)
