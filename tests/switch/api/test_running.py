@@ -25,6 +25,11 @@ SMALL = tb.Experiment(
 )
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_samples():
+    """Runs of this process are compared with those of others: both take the usual number."""
+
+
 @pytest.fixture(scope="module")
 def result(tmp_path_factory) -> tb.Result:
     return tb.run(SMALL, tmp_path_factory.mktemp("results"), progress=False)
