@@ -172,8 +172,9 @@ def timed(address, until_ns, spent, scratch):
             last_ns = loop._cell_end(state, state.closed_ns)
         end_ns = min(until_ns, last_ns)
         first_host_ns = queue.time[event_queue.first(queue)]
-        first_ns = min(first_host_ns, fabric.time[event_queue.first(fabric)])
-        if min(first_host_ns + state.lag_ns, fabric.time[event_queue.first(fabric)]) > end_ns:
+        first_fabric_ns = fabric.time[event_queue.first(fabric)]
+        first_ns = min(first_host_ns, first_fabric_ns)
+        if min(first_host_ns + state.lag_ns, first_fabric_ns) > end_ns:
             return loop.FINISHED if last_ns < event_queue.NEVER else loop.TIME_REACHED
         hosts_ns, switches_ns = max(state.hosts_ns, first_ns), max(state.switches_ns, first_ns)
         limit_ns = min(end_ns, loop._cell_end(state, hosts_ns)) + 1

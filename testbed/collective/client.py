@@ -647,12 +647,12 @@ class Job:
         first, last = _overlap(given.wanted_first, given.wanted.size, start, stop)
         target = given.wanted[first - given.wanted_first : last - given.wanted_first]
         count = stop - start
-        said_words = prelude.prelude_words(self.size, 0)
-        rides = not is_float and said_words + count <= FEW_WORDS
+        size = prelude.prelude_words(self.size, 0)
+        rides = not is_float and size + count <= FEW_WORDS
         source = shared = None
         if rides:
-            opening = self._room(said_words + count)
-            place = opening + said_words
+            opening = self._room(size + count)
+            place = opening + size
         else:
             source = self._shared_place(values) if values.size == count else None
             if given.from_one and target.size:
@@ -668,7 +668,7 @@ class Job:
         levels, rare = np.zeros(0, np.int64), np.zeros(0, bool)
         if is_float and not self._link.fixed:
             levels, rare = prelude.levels_of(words[source : source + count], block)
-        size = prelude.prelude_words(self.size, len(levels))
+            size = prelude.prelude_words(self.size, len(levels))
         call = _Call(
             handle=handle,
             place=place,

@@ -70,7 +70,7 @@ PROBES = 4  # per tensor; more than one, since one may get lost
 SHARE_OF_URGENT = 8  # an eighth of the window is reserved for urgent fragments
 NONE = -1
 MAX_QUEUE = 4096  # flights in the queue of timers,
-WINDOWS_QUEUED = 4  # or so many windows: less stays in the processor's cache
+WINDOWS_QUEUED = 4  # or in so many windows: a short queue stays in the processor's cache
 
 # SendScoreboard.state
 STATE = record(

@@ -11,7 +11,7 @@ there until a host handles it. Within this time no host can affect another one. 
 each handles all its events of a *slice* of time, one host after the other, then the switches handle
 theirs. Every node sees the same frames at the same times as if all events had been handled in their
 order, but a host's state and code, and then the P4 program's, stay in the processor's caches for
-some thirty packets instead of one. Where the least time is 0 or not known (jobs that come and go,
+some sixteen packets instead of one. Where the least time is 0 or not known (jobs that come and go,
 links that fail, hosts that share a link), events are handled in their order.
 
 Time is int64 ns. Links and pacing keep exact fractions of their own, so rates are exact although a
@@ -412,8 +412,9 @@ def _run_by_turns(world, until_ns, last):
             last_ns = _cell_end(state, state.closed_ns)
         end_ns = min(until_ns, last_ns)
         first_host_ns = queue.time[event_queue.first(queue)]
-        first_ns = min(first_host_ns, fabric.time[event_queue.first(fabric)])
-        if min(first_host_ns + state.lag_ns, fabric.time[event_queue.first(fabric)]) > end_ns:
+        first_fabric_ns = fabric.time[event_queue.first(fabric)]
+        first_ns = min(first_host_ns, first_fabric_ns)
+        if min(first_host_ns + state.lag_ns, first_fabric_ns) > end_ns:
             no_more = first_ns >= event_queue.NEVER
             if end_ns == last_ns or (no_more and last_ns < event_queue.NEVER):
                 state.now = last_ns

@@ -126,7 +126,8 @@ class Parts:
             if len(self) == 1:
                 reason = self._run_part(0, stop_ns, last - self.events)
             else:
-                some_ns = min(_window_ns(world.part) for world in self.nodes.worlds)
+                lag_ns = int(self.nodes.world.state[0].to_switch_ns)
+                some_ns = min(_next_ns(world.part, lag_ns) for world in self.nodes.worlds)
                 end_ns = self._window_end(max(some_ns, self._done_ns + 1))
                 reason = self._run_window(end_ns, stop_ns)
             if reason in (loop.WRONG_VALUE, loop.RAISED):
@@ -228,14 +229,11 @@ def _hand_over(addresses, from_to):
     return -1
 
 
-def _next_ns(world: World) -> int:
-    return min(int(each.time[each.winner[1]]) for each in (world.queue, world.fabric))
-
-
-def _window_ns(world: World) -> int:
-    """A time in the first window in which something happens: hosts lag behind (`_run_window`)."""
+def _next_ns(world: World, lag_ns: int = 0) -> int:
+    """Time of the next event, or, where hosts lag behind, up to which time the world must run to
+    handle one."""
     host_ns, fabric_ns = (int(each.time[each.winner[1]]) for each in (world.queue, world.fabric))
-    return min(host_ns + int(world.state[0].to_switch_ns), fabric_ns)
+    return min(host_ns + lag_ns, fabric_ns)
 
 
 def _part(nodes: Nodes, owner: np.ndarray, number: int) -> tuple[World, list[Placed]]:
