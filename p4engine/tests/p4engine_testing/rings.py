@@ -52,6 +52,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow too")
 
 
+# A fork does not collect what its parent has left: the end of such an object may wait for a thread,
+# which forks do not have (a server of gRPC waits so for ever).
+os.register_at_fork(after_in_child=gc.freeze)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -132,3 +133,23 @@ def test_a_test_that_leaves_a_temporary_file_fails(tmp_path, monkeypatch, option
     errors = [line.rpartition("::")[2] for line in said.splitlines() if line[:6] == "ERROR "]
     assert sorted(name.split(" ")[0] for name in errors) == ["test_child", "test_named"], said
     assert [path.name.split("-")[0] for path in mine.iterdir()] == ["pytest"], "its own are gone"
+
+
+def test_a_fork_does_not_end_what_its_parent_has_left():
+    ended: list[int] = []
+
+    class Left:
+        def __init__(self) -> None:
+            self.circle = self
+
+        def __del__(self) -> None:
+            ended.append(os.getpid())
+
+    Left()
+    child = os.fork()
+    if child == 0:
+        gc.collect()
+        os._exit(len(ended))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    gc.collect()
+    assert ended == [os.getpid()]
