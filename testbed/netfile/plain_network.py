@@ -21,6 +21,8 @@ MTU_BYTES = 1500
 class PlainNetwork(Network):
     """A built network; `start` starts the switches."""
 
+    icmp_errors = True
+
     def __init__(
         self, topology: Topology, spawner: Spawner, logs: Path, sockets: Path, plan: NetworkPlan
     ) -> None:

@@ -47,6 +47,8 @@ class Network(Mininet):
     the interfaces pass UDP packets in trains; all switches must take them apart.
     """
 
+    icmp_errors = False  # nodes do not answer packets that nobody receives
+
     def __init__(
         self,
         topology: addresses.Topology,
@@ -135,6 +137,7 @@ class Network(Mininet):
                         "name": name,
                         "hosts": str(hosts.absolute()),
                         "several_addresses": name in shared,
+                        "icmp_errors": self.icmp_errors,
                         "library": library if name in shared else None,
                     },
                     logs / "namespaces.log",

@@ -35,6 +35,10 @@ _SEVERAL_ADDRESSES = {
     "net/ipv4/conf/all/arp_ignore": "1",
 }
 
+# Longer than a run, in ms: a host whose job has ended does not tell the server that nobody listens,
+# which their links would count as a packet.
+_WITHOUT_ERRORS = {"net/ipv4/icmp_ratelimit": str(2**31 - 1)}
+
 _NAMES = "/etc/hosts"
 
 
@@ -42,8 +46,9 @@ def hold(arguments: dict, descriptors: list[int]) -> int:
     """Be a new network namespace until killed; a byte on descriptors[0] says that it is there.
 
     arguments: {"name": of the node, "hosts": file with the names of all hosts,
-    "several_addresses": true if it is a server of several hosts, "library": file of
-    source_address.py that its programs need, or null}. The node has a host name and
+    "several_addresses": true if it is a server of several hosts, "icmp_errors": false if its kernel
+    answers nothing that it cannot deliver, "library": file of source_address.py that its programs
+    need, or null}. The node has a host name and
     mounts of its own, too: /sys shows its own interfaces, and /etc/hosts is that file. Its mount
     namespace stays a slave of the machine's: an unmount outside must not fail because of us.
     """
@@ -59,6 +64,7 @@ def hold(arguments: dict, descriptors: list[int]) -> int:
         LIBRARY.write_bytes(code)
         LIBRARY.chmod(0o755)
     settings = _SETTINGS | (_SEVERAL_ADDRESSES if arguments["several_addresses"] else {})
+    settings |= {} if arguments["icmp_errors"] else _WITHOUT_ERRORS
     for name, value in settings.items():
         path = Path("/proc/sys") / name
         if path.exists():  # a kernel without IPv6 has no IPv6 to switch off

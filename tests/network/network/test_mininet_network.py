@@ -29,6 +29,12 @@ import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.sendto(b"x" * int(sys.argv[2]), (sys.argv[1], 4000))
 """
+SEND_FRAME = """
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind((sys.argv[1], 0))
+s.send(bytes.fromhex(sys.argv[2]))
+"""
 
 
 class TwoSwitches(Topology):
@@ -91,8 +97,18 @@ def test_ports_follow_the_order_of_links_whichever_end_comes_first(build):
 
 
 def test_nothing_but_our_packets_is_on_a_link(build):
-    """No ARP, no IPv6: what a capture shows first is what a host sent first."""
+    """No ARP, no IPv6, no ICMP errors: what a capture shows first is what a host sent first."""
     network = build(Star(hosts=2))
+    packet = Ether(src="02:00:00:01:00:01", dst="02:00:00:00:00:01")
+    packet /= IP(src="10.0.0.2", dst="10.0.0.1") / UDP(dport=4000) / b"nobody listens"
+    sent = network["s1"].pexec("/usr/bin/python3", "-c", SEND_FRAME, "s1-eth1", bytes(packet).hex())
+    assert sent[1:] == ("", 0)
+    counts = network["h1"].cmd("cat /proc/net/snmp").split("\n")
+    udp, icmp = (
+        dict(zip(*(line.split()[1:] for line in counts if line.startswith(kind)), strict=True))
+        for kind in ("Udp:", "Icmp:")
+    )
+    assert (udp["NoPorts"], icmp["OutMsgs"]) == ("1", "0")
     assert network["h1"].cmd("ip -6 addr") == ""
     neighbours = network["h1"].cmd("ip neigh").split("\n")
     assert [line.strip() for line in neighbours if line.strip()] == [
