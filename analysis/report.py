@@ -70,7 +70,10 @@ def report_command(
     console = console or console_of_tables()
     if not paths:
         raise ResultsError(f"name at least one results folder: {command_line('report RESULTS...')}")
-    folders = list(dict.fromkeys(Path(path).resolve() for path in paths))
+    once: dict[Path, Path] = {}
+    for path in map(_with_name, paths):
+        once.setdefault(path.resolve(), path)
+    folders = list(once.values())
     for folder in [each for each in folders if sweeps.is_sweep(each)]:
         folders.remove(folder)
         sweep_report(folder, console)
@@ -79,6 +82,11 @@ def report_command(
         _one(results, console, shown=shown)
     if len(runs) > 1:
         _comparison(runs, console)
+
+
+def _with_name(path: str | Path) -> Path:
+    """A folder as it was given, which what is printed repeats; `.` and `..` by their names."""
+    return Path(path).resolve() if Path(path).name in ("", "..") else Path(path)
 
 
 def sweep_report(

@@ -109,8 +109,8 @@ class Table:
             show = row.show
             if hasattr(show, "common"):
                 show = show.common(_magnitudes(values))
-            return [_text(value, show) for value in values]
-        return [_text(value, show) for value, show in zip(values, self._shows, strict=True)]
+            return [text_of(value, show) for value in values]
+        return [text_of(value, show) for value, show in zip(values, self._shows, strict=True)]
 
     @cached_property
     def _shows(self) -> list[Callable[[Any], str]]:
@@ -192,7 +192,8 @@ def _number(value: Value) -> float | None:
     return float(number)
 
 
-def _text(value: Value, show: Callable[[Any], str]) -> str:
+def text_of(value: Value, show: Callable[[Any], str]) -> str:
+    """The text of a value, with its interval if that says something."""
     if value is None or isinstance(value, str):
         return value or ""
     if isinstance(value, Labelled):
@@ -202,8 +203,9 @@ def _text(value: Value, show: Callable[[Any], str]) -> str:
     mean, half = value.mean, value.shown_half_width
     shown = show(mean)
     found = _QUANTITY.fullmatch(shown)
-    if found and mean and half > 1e-9 * abs(mean):
-        shown = f"{found['number']} ± {_like(found['number'], show(half))}{found['unit']}"
+    give = _like(found["number"], show(half)) if found and mean and half > 1e-9 * abs(mean) else "0"
+    if found and float(give.replace(" ", "")):  # "± 0.0" would say that it is exact
+        shown = f"{found['number']} ± {give}{found['unit']}"
     return f"{value.prefix}{shown}"
 
 

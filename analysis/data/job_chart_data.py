@@ -57,12 +57,13 @@ def _mean_jct(jobs: pd.DataFrame) -> pd.Series:
     return jobs.groupby("repetition")["jct_ns"].mean()
 
 
-def jct_by_job(per_job: pd.DataFrame) -> BarChart | None:
-    """JCT, a bar per job; None when no job ended. `per_job`: frame "jobs" of a run."""
+def jct_by_job(per_job: pd.DataFrame, beside: float = 0.0) -> BarChart | None:
+    """JCT, a bar per job; None when no job ended. `per_job`: frame "jobs" of a run. `beside`: the
+    largest value in ns of charts that have the same unit."""
     ended = per_job.dropna(subset=["jct_ns"])
     if not len(ended):
         return None
-    scale, unit = units.time_unit(float(ended["jct_ns"].max()))
+    scale, unit = units.time_unit(max(beside, float(ended["jct_ns"].max())))
     return _by_job(ended, "jct_ns", f"JCT ({unit})", unit, scale)
 
 
@@ -83,14 +84,14 @@ def _by_job(per_job: pd.DataFrame, column: str, axis: str, unit: str, scale: flo
     return BarChart(axis, unit, groups, tuple(series))
 
 
-def ps_bytes_by_job(per_job: pd.DataFrame) -> BarChart | None:
+def ps_bytes_by_job(per_job: pd.DataFrame, beside: float = 0.0) -> BarChart | None:
     """Bytes on the links of the parameter servers, a bar per job and direction; None without
-    servers."""
+    servers. `beside`: the largest number of charts that have the same unit."""
     columns = ["ps_link_bytes_in", "ps_link_bytes_out"]
     known = per_job.dropna(subset=columns)
     if not len(known):
         return None
-    scale, unit = units.size_unit(float(known[columns].max().max()))
+    scale, unit = units.size_unit(max(beside, float(known[columns].max().max())))
     jobs = {str(rows["name"].iloc[0]): rows for _, rows in known.groupby("job")}
     styles = (
         PlotStyle("to the PS", plot_style.DIRECTIONS[0], "o", ""),
@@ -135,14 +136,15 @@ class IterationChart:
     lines: tuple[IterationLine, ...]
 
 
-def iteration_lines(results: Results) -> IterationChart | None:
+def iteration_lines(results: Results, beside: float = 0.0) -> IterationChart | None:
     """Time of each iteration of the jobs with the longest JCTs, the mean over workers and
-    repetitions; None when none ended."""
+    repetitions; None when none ended. `beside`: the largest time in ns of charts that have the same
+    unit."""
     times = iteration_times(results).dropna(subset=["time_ns"])
     times = times[times["job"].isin(longest_jobs(results.jobs)["job"])]
     if not len(times):
         return None
-    scale, unit = units.time_unit(float(times["time_ns"].max()))
+    scale, unit = units.time_unit(max(beside, float(times["time_ns"].max())))
     names = job_names(results.jobs)
     repeated = times["repetition"].nunique() > 2
     lines = []

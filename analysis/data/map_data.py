@@ -74,6 +74,7 @@ def maps(sweep: Sweep, frame: pd.DataFrame) -> list[Map]:
     figure = sweep.figure
     assert figure is not None and figure.rows
     placed = [_placed(point, figure.rows, figure.x, figure.each) for point in sweep.points]
+    frame = frame.assign(series=frame["series"].map(sweep.titles()))
     found = []
     for title in dict.fromkeys(each for each, _, _ in placed):
         here = [place for place in placed if place[0] == title]

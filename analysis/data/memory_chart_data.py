@@ -86,15 +86,16 @@ def aggregators_by_state(results: Results, switch: str | None, most: int) -> Are
     used = rows.groupby("time_ns")[["occupied", "held"]].sum().astype("float64")
     thinned = thin(used, most)
     filling, held = thinned["occupied"].to_numpy(), thinned["held"].to_numpy()
+    areas = (
+        Area("filling", plot_style.FILLING, "", filling),
+        Area("held", plot_style.HELD, "////", held),
+        Area("free", plot_style.FREE, "", capacity - filling - held),
+    )
     return AreaChart(
         f"{switch}: {capacity} aggregators by state",
         capacity,
         thinned.index.to_numpy(),
-        (
-            Area("filling", plot_style.FILLING, "", filling),
-            Area("held", plot_style.HELD, "////", held),
-            Area("free", plot_style.FREE, "", capacity - filling - held),
-        ),
+        tuple(area for area in areas if area.heights.any()),
         len(used),
         _every_ns(used),
     )
@@ -151,6 +152,7 @@ def preemptions(results: Results, switch: str, most: int) -> pd.Series:
     entries, neighbours become one."""
     happened = event_increments(results, switch)
     counts = happened[happened["event"].isin(PREEMPTIONS)].groupby("time_ns")["count"].sum()
+    counts = counts[counts > 0]
     if len(counts) <= most:
         return counts
     groups = np.arange(len(counts)) // -(-len(counts) // most)
@@ -181,7 +183,8 @@ def event_rates(results: Results, switch: str, most: int) -> EventRates | None:
         some = happened[happened["event"] == event]
         span = pd.cut(some["time_ns"], bins, labels=False)
         counts = some.groupby(span)["count"].sum().reindex(range(len(bins) - 1), fill_value=0)
-        rates[event] = counts.to_numpy() / (np.diff(bins) / 1e9)
+        if counts.any():
+            rates[event] = counts.to_numpy() / (np.diff(bins) / 1e9)
     return EventRates(bins[1:], rates)
 
 

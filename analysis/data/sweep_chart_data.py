@@ -19,6 +19,7 @@ from testbed import units
 from testbed.analysis.data.chart_data import BarChart, bar_series, interval_name
 from testbed.analysis.data.run_summary import estimate
 from testbed.analysis.data.sweep_data import Sweep
+from testbed.analysis.style import key_words
 from testbed.analysis.style.plot_style import PlotStyle, series_styles
 from testbed.text_table import Estimate
 
@@ -166,18 +167,19 @@ def panels(
     sweep: Sweep, frame: pd.DataFrame, labels: Mapping[str, str] | None = None
 ) -> list[SweepPanel]:
     """The panels of the measures that were measured, from left to right. Bars are sorted by the
-    first of them. `frame`: of `frame` in sweep_data.py, not empty. `labels`: other names of series,
-    and other titles of measures (names as in MEASURES)."""
+    first of them. `frame`: of `frame` in sweep_data.py, not empty. `labels`: other names of series
+    and keys, and other titles of measures (names as in MEASURES)."""
     frame, labels = with_links(frame), labels or {}
     styles = series_styles(list(dict.fromkeys(zip(frame["series"], frame["system"], strict=True))))
-    axis = _axis(sweep)
+    axis = _axis(sweep, labels)
     measured = [each for each in chosen(sweep) if frame[each.column].notna().any()]
     if axis is None and measured:
         means = frame.groupby("series")[measured[0].column].mean()
         styles = {
             name: styles[name] for name in sorted(styles, key=lambda name: _last(means[name]))
         }
-    styles = {name: replace(style, title=labels.get(name, name)) for name, style in styles.items()}
+    named = sweep.titles(labels)
+    styles = {name: replace(style, title=named.get(name, name)) for name, style in styles.items()}
     titles = {each.column: labels[name] for name, each in MEASURES.items() if name in labels}
     return [
         _panel(
@@ -186,6 +188,7 @@ def panels(
             replace(each, title=titles.get(each.column, each.title)),
             styles,
             axis,
+            named,
         )
         for each in measured
     ]
@@ -202,9 +205,11 @@ def _panel(
     measure: Measure,
     styles: dict[str, PlotStyle],
     axis: Axis | None,
+    named: Mapping[str, str],
 ) -> SweepPanel:
     scale, unit = _unit(frame[measure.column], measure.unit)
-    title = measure.title.format(against=sweep.figure.against if sweep.figure else "")
+    against = sweep.figure.against if sweep.figure else ""
+    title = measure.title.format(against=named.get(sweep.series_called(against), against))
     values = {
         name: frame[frame["series"] == name].set_index("x")[measure.column] / scale
         for name in styles
@@ -252,13 +257,20 @@ def _side_by_side(lines: list[Line]) -> list[Line]:
     return [replace(line, x=line.x + first + step * rank) for rank, line in enumerate(lines)]
 
 
+def axis_label(sweep: Sweep, labels: Mapping[str, str] | None = None) -> str:
+    """What the axis is called: as `labels` say, else as the file does, else by the key's words."""
+    declared = sweep.figure.x_label if sweep.figure else ""
+    key = sweep.axis or ""
+    return (labels or {}).get(key) or declared or key_words.words(key)
+
+
 def _axis_labels(sweep: Sweep) -> dict[float, str]:
     """The values of the axis in the words of the experiment file."""
     on_axis = [point.values[sweep.axis] for point in sweep.points if sweep.axis in point.values]
     return {value.number: value.short for value in on_axis if value.number is not None}
 
 
-def _axis(sweep: Sweep) -> Axis | None:
+def _axis(sweep: Sweep, labels: Mapping[str, str]) -> Axis | None:
     """The axis of the varied number; None where none is varied. Each value stands at itself, or, if
     only a 0 forbids a logarithmic axis, at its rank."""
     if sweep.axis is None:
@@ -266,10 +278,10 @@ def _axis(sweep: Sweep) -> Axis | None:
     words = _axis_labels(sweep)
     numbers = sorted(words)
     positive = [number for number in numbers if number > 0]
-    label = (sweep.figure.x_label if sweep.figure else "") or sweep.axis
+    label = axis_label(sweep, labels)
     if sweep.named_axis:
         return Axis(label, words, False, named=True)
-    label, words = _with_one_unit(label, words)
+    label, words = _with_one_unit(label, words, key_words.unit(sweep.axis))
     if numbers[0] == 0 and positive and positive[-1] >= RANGE * positive[0]:
         return Axis(label, {float(n): words[number] for n, number in enumerate(numbers)}, False)
     wide = numbers[-1] >= RANGE * numbers[0]
@@ -283,15 +295,16 @@ def _powers_of_two(numbers: Sequence[float]) -> bool:
     return len(ratios) > 1 and all(ratio >= 2 and math.log2(ratio) % 1 == 0 for ratio in ratios)
 
 
-def _with_one_unit(label: str, words: dict[float, str]) -> tuple[str, dict[float, str]]:
-    """The unit that all values have is said once, by the label."""
-    parts = {number: re.fullmatch(r"([\d.]+) (\S+)", text) for number, text in words.items()}
-    units = {part[2] if part else "" for part in parts.values()}
-    if len(units) > 1 or "" in units:
+def _with_one_unit(label: str, words: dict[float, str], plain: str) -> tuple[str, dict[float, str]]:
+    """The unit that all values have, a 0 excepted, is said once, by the label. `plain`: that of
+    values without one."""
+    parts = {number: re.fullmatch(r"([\d.]+)(?: (\S+))?", text) for number, text in words.items()}
+    units = {part[2] or plain if part else "" for number, part in parts.items() if number}
+    if len(units) != 1 or units == {""}:
         return label, words
     (unit,) = units
     said = label if f"({unit})" in label else f"{label} ({unit})"
-    return said, {number: part[1] for number, part in parts.items() if part}
+    return said, {number: part[1] if part else "0" for number, part in parts.items()}
 
 
 def _range(frame: pd.DataFrame, column: str) -> float:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis.data.run_summary import summary
+from testbed.analysis.style.key_words import words
 from testbed.config.data_files import DataError, read_json, require
 from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
 from testbed.results.schema import DeclaredFigure
@@ -24,6 +27,7 @@ from testbed.systems import SYSTEMS
 _SHORT = 20
 _KEY = re.compile(r"[0-9A-Za-z_-]{1,64}")  # a point's folder
 _MANY = 64  # jobs
+_OPTION = re.compile(r"(?<=\()\w+(?= )|(?<=, )\w+(?= )")  # in "atp (release on_completion)"
 
 
 @dataclass(frozen=True)
@@ -60,15 +64,27 @@ class Point:
         return self.results is not None and self.results.finished
 
     def series(self, *without: str) -> str:
-        """The name of its line: the values of all keys `without` some; a system by its title."""
+        """The name of its line in data: the values of all keys `without` some, with these keys as
+        the file has them; a system by its title."""
+        return self._named(without, lambda key: key)
+
+    def title(self, *without: str, labels: Mapping[str, str] | None = None) -> str:
+        """What a reader sees of it: keys by their words, or by those of `labels`."""
+        said = labels or {}
+        return self._named(without, lambda key: said.get(key) or words(key))
+
+    def _named(self, without: Sequence[str], called: Callable[[str], str]) -> str:
+        def option(found: re.Match[str]) -> str:
+            return called(f"system.{found[0]}").removeprefix("system.")
+
         parts = []
         for key, value in self.values.items():
             if key == "system":
                 title = SYSTEMS[self.system].title if self.system in SYSTEMS else self.system
-                text = value.title or value.text
-                parts.append(title + text.removeprefix(self.system))
+                options = (value.title or value.text).removeprefix(self.system)
+                parts.append(title + _OPTION.sub(option, options))
             elif key not in without and value.in_legend:
-                parts.append(f"{key} {value.text}")
+                parts.append(f"{called(key)} {value.text}")
         return ", ".join(parts)
 
 
@@ -102,6 +118,22 @@ class Sweep:
         figure = self.figure
         keys = (self.axis or "", *figure.rows, figure.each) if figure else (self.axis or "",)
         return tuple(key for key in keys if key)
+
+    def titles(self, labels: Mapping[str, str] | None = None) -> dict[str, str]:
+        """What a reader sees of each series: its title by its name in data. labels: other words
+        for keys, and other titles of series, by either name."""
+        said, placed = labels or {}, self.placed
+        found = {point.series(*placed): point for point in self.points}
+        titles = {name: point.title(*placed, labels=said) for name, point in found.items()}
+        count = Counter(titles.values())  # keys of two packages may have the same words
+        for name, point in found.items():
+            named = said.get(name) or said.get(point.title(*placed))
+            titles[name] = named or (titles[name] if count[titles[name]] == 1 else name)
+        return titles
+
+    def series_called(self, name: str) -> str:
+        """The name in data of the series that a reader sees as `name`; `name` if there is none."""
+        return next((series for series, title in self.titles().items() if title == name), name)
 
 
 def is_sweep(folder: str | Path) -> bool:
@@ -224,7 +256,7 @@ def frame(sweep: Sweep) -> pd.DataFrame:
             )
     found = pd.DataFrame(rows)
     if len(found) and sweep.figure is not None:
-        found["jct_ratio"] = _ratio(found, sweep.figure.against)
+        found["jct_ratio"] = _ratio(found, sweep.series_called(sweep.figure.against))
     return found
 
 

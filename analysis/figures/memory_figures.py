@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from testbed.analysis.data.run_summary import estimate, first_repetition, summar
 from testbed.analysis.data.timeline_data import end_ns
 from testbed.analysis.figures.figure_files import hatch_color, new_figure, which_repetition
 from testbed.analysis.style import plot_style
+from testbed.text_table import text_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +31,8 @@ def memory_shares(runs: Sequence[Results]) -> Figure:
     filling, by how it ended, held and free; PS packets per fragment stand beneath."""
     styles = plot_style.plot_styles(runs)
     frames = [summary(results)["run"] for results in runs]
-    figure = new_figure(max(plot_style.COLUMN, 2.2 + 0.7 * len(runs)), 2.2)
+    needed = 2.2 + 0.7 * len(runs)
+    figure = new_figure(min(max(plot_style.COLUMN, needed), plot_style.PAGE), 2.2)
     axes = figure.add_subplot()
     bottom = np.zeros(len(runs))
     for layer in memory_chart_data.memory_shares(frames):
@@ -45,8 +48,9 @@ def memory_shares(runs: Sequence[Results]) -> Figure:
             label=layer.title,
         )
         bottom += layer.shares
+    room = max(5, int(14 * (figure.get_figwidth() - 1.6) / len(runs)))
     captions = [
-        f"{style.title}\n{units.ratio(frame['ps_packets_per_fragment'].mean())}"
+        f"{fill(style.title, room)}\n{units.ratio(frame['ps_packets_per_fragment'].mean())}"
         for style, frame in zip(styles, frames, strict=True)
     ]
     axes.set_xticks(range(len(runs)), captions)
@@ -105,8 +109,7 @@ def occupancies(runs: Sequence[tuple[str, Results]]) -> Figure:
         chart = memory_chart_data.aggregators_by_state(results, None, _SAMPLES)
         _areas(axes, chart, scale)
         rate = estimate(summary(results)["run"]["absorbed_per_aggregator_s"])
-        spread = "" if np.isnan(rate.half_width) else f" \u00b1 {units.number(rate.half_width)}"
-        absorbed = f"{units.number(rate.mean)}{spread} absorbed / s / aggregator"
+        absorbed = f"{text_of(rate, units.number)} absorbed / s / aggregator"
         axes.set_title(f"{title}\n{absorbed}", loc="left")
         _pool_axis(axes, chart.capacity)
     for axes in panels[len(runs) :]:
@@ -115,8 +118,12 @@ def occupancies(runs: Sequence[tuple[str, Results]]) -> Figure:
         axes.set_xlabel(f"time ({unit})")
         axes.tick_params(labelbottom=True)
     figure.supylabel("aggregators", fontsize=8)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3)
+    drawn = {}
+    for axes in panels:  # a state that never occurs has no area
+        handles, names = axes.get_legend_handles_labels()
+        drawn |= dict(zip(names, handles, strict=True))
+    shown = sorted(drawn, key=["filling", "held", "free"].index)
+    figure.legend([drawn[name] for name in shown], shown, loc="outside upper center", ncols=3)
     return figure
 
 

@@ -22,10 +22,10 @@ _BAND = 0.18  # opacity
 _ERROR = {"elinewidth": 0.8, "capsize": 2}
 
 
-def reported_figure(found: Sequence[Reported]) -> Figure:
+def reported_figure(found: Sequence[Reported], titles: Mapping[str, str]) -> Figure:
     """A row per measure and job. On the left its mean over the repetitions against the time since
     the first report, with a band as wide as the 95 % confidence interval; on the right its last
-    value, a bar per series."""
+    value, a bar per series. `titles`: of the series."""
     series = dict.fromkeys((line.series, line.system) for each in found for line in each.lines)
     styles = plot_style.series_styles(list(series))
     figure = new_figure(plot_style.PAGE, 0.5 + 1.9 * len(found))
@@ -41,7 +41,8 @@ def reported_figure(found: Sequence[Reported]) -> Figure:
         right.set_title(f"({next(letters)}) {each.job}: {each.measure} at the end", loc="left")
     bars = {bar.get_label(): bar for axes in rows[:, 1] for bar in axes.containers}
     shown = [bars[name] for name in styles]
-    figure.legend(shown, list(styles), loc="outside upper center", ncols=min(len(styles), 6))
+    names = [titles.get(name, name) for name in styles]
+    figure.legend(shown, names, loc="outside upper center", ncols=min(len(styles), 6))
     return figure
 
 

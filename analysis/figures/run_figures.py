@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OVER_TIME = ("occupancy", "iterations")  # figures over a run's time
 _JOBS = 24  # jobs that get bars of their own
-_LABELS = 40  # bars that get their value printed above
+_NAME = 24  # characters of a line beside lying bars
 
 
 def draw(runs: Sequence[Results], folder: Path) -> list[Path]:
@@ -75,54 +75,69 @@ def _figures(runs: Sequence[Results]) -> Iterator[tuple[str, Figure]]:
 def jct(runs: Sequence[Results], styles: Sequence[PlotStyle] | None = None) -> Figure:
     """JCT per job (per model, where there are too many jobs) and on average: one bar per run, the
     mean over repetitions, its 95 % interval, and a dot per repetition where there are several.
-    `styles`: of the runs, if not those of a comparison."""
+    Bars that have no room beside each other lie. `styles`: of the runs, if not those of a
+    comparison."""
     styles = styles or plot_style.plot_styles(runs)
     chart, _ = jct_by_run([summary(results)["jobs"] for results in runs], styles, _JOBS)
     groups = chart.groups
     width = 0.8 / len(runs)
-    needed = 1.0 + 0.28 * len(groups) * len(runs) + 0.25 * len(groups)
-    figure = new_figure(min(max(plot_style.COLUMN, needed), 2 * plot_style.PAGE), 2.2)
+    count = len(groups) * len(runs)
+    needed = 1.0 + 0.28 * count + 0.25 * len(groups)
+    wide = plot_style.width_of(min(max(plot_style.COLUMN, needed), plot_style.PAGE))
+    lying = needed > max(wide, plot_style.COLUMN)  # too many to stand beside each other
+    legend = 0.16 * -(-len(runs) // 4)
+    figure = new_figure(wide, 0.7 + legend + 0.16 * count if lying else 2.2)
     axes = figure.add_subplot()
     for number, series in enumerate(chart.series):
         offset = (number - (len(runs) - 1) / 2) * width
         style = series.style
         places = [groups.index(bar.group) + offset for bar in series.bars]
         means = [bar.estimate.mean for bar in series.bars]
-        halves = [bar.estimate.half_width for bar in series.bars]
-        axes.bar(
-            places,
-            means,
-            width=0.92 * width,
-            color=style.color,
-            hatch=style.hatch,
-            edgecolor="white" if style.hatch else style.color,
-            linewidth=0,
-            yerr=None if np.isnan(halves).all() else halves,
-            error_kw={"elinewidth": 0.8, "capsize": 2},
-            label=style.title,
-        )
+        halves = [bar.estimate.shown_half_width for bar in series.bars]
+        error = None if np.isnan(halves).all() else halves
+        look: dict[str, Any] = {
+            "color": style.color,
+            "hatch": style.hatch,
+            "edgecolor": "white" if style.hatch else style.color,
+            "linewidth": 0,
+            "error_kw": {"elinewidth": 0.8, "capsize": 2},
+            "label": style.title,
+        }
+        if lying:
+            axes.barh(places, means, height=0.92 * width, xerr=error, **look)
+        else:
+            axes.bar(places, means, width=0.92 * width, yerr=error, **look)
         for place, bar, mean, half in zip(places, series.bars, means, halves, strict=True):
             if len(bar.samples) > 1:
                 spread = np.linspace(-0.2, 0.2, len(bar.samples)) * width
-                axes.plot(place + spread, bar.samples, style.marker, ms=2, color="black")
-            if len(runs) * len(groups) > _LABELS:
-                continue
+                dots = (bar.samples, place + spread) if lying else (place + spread, bar.samples)
+                axes.plot(*dots, style.marker, ms=2, color="black")
+            end = max(mean, bar.samples.max(), mean + np.nan_to_num(half))
             axes.annotate(
                 units.significant(mean),
-                (place, max(mean, bar.samples.max(), mean + np.nan_to_num(half))),
-                xytext=(0, 1.5),
+                (end, place) if lying else (place, end),
+                xytext=(1.5, 0) if lying else (0, 1.5),
                 textcoords="offset points",
-                ha="center",
+                ha="left" if lying else "center",
+                va="center" if lying else "baseline",
                 fontsize="small",
             )
     if len(groups) > 1:
-        axes.axvline(len(groups) - 1.5, color=plot_style.GREY, linewidth=0.6, linestyle=":")
-    room = max(5, int(14 * figure.get_figwidth() / len(groups)))
-    axes.set_xticks(range(len(groups)), [fill(name, room) for name in groups])
-    axes.tick_params(axis="x", length=0)
-    axes.margins(y=0.12)
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel(chart.axis)
+        rule = axes.axhline if lying else axes.axvline
+        rule(len(groups) - 1.5, color=plot_style.GREY, linewidth=0.6, linestyle=":")
+    if lying:
+        axes.set_yticks(range(len(groups)), [fill(name, _NAME) for name in groups])
+        axes.set_ylim(len(groups) - 0.5, -0.5)
+        axes.margins(x=0.12)
+        axes.set_xlim(left=0)
+        axes.set_xlabel(chart.axis)
+    else:
+        room = max(5, int(14 * figure.get_figwidth() / len(groups)))
+        axes.set_xticks(range(len(groups)), [fill(name, room) for name in groups])
+        axes.margins(y=0.12)
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel(chart.axis)
+    axes.tick_params(axis="y" if lying else "x", length=0)
     if len(runs) > 1:
         figure.legend(loc="outside upper center", ncols=min(len(runs), 4))
     else:

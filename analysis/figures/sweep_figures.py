@@ -7,6 +7,7 @@ knows nothing of the varied key is a dashed line.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from testbed.analysis.data.sweep_chart_data import (
     Axis,
     Line,
     SweepPanel,
+    axis_label,
     chosen,
     panels,
     with_links,
@@ -70,12 +72,12 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
             done = [(point, point.results) for point in sweep.points if point.results]
             done = [(point, results) for point, results in done if results.finished]
             styles = series_styles([(point.series(), point.system) for point, _ in done])
-            of_runs = [styles[point.series()] for point, _ in done]
+            of_runs = [replace(styles[point.series()], title=point.title()) for point, _ in done]
             drawn.append(("jct", run_figures.jct([results for _, results in done], of_runs)))
         if declared is not None and declared.occupancy and (runs := _with_memory(sweep)):
             drawn.append((f"{sweep.name}-over-time", memory_figures.occupancies(runs)))
         if declared is not None and declared.reported and (found := reported(sweep)):
-            drawn.append((f"{sweep.name}-reported", reported_figure(found)))
+            drawn.append((f"{sweep.name}-reported", reported_figure(found, sweep.titles())))
         for name, figure in drawn:
             _mark(figure, frame)
             paths += save(figure, folder / name)
@@ -94,12 +96,12 @@ def draw(sweep: Sweep, frame: pd.DataFrame, folder: Path) -> list[Path]:
 def _with_memory(sweep: Sweep) -> list[tuple[str, Results]]:
     """(title, results) of the finished points whose switches aggregate."""
     found = []
-    label = (sweep.figure.x_label if sweep.figure else "") or sweep.axis
+    label = axis_label(sweep)
     for point in sweep.points:
         results = point.results
         if results is not None and results.finished and len(results.memory):
             on_axis = point.values.get(sweep.axis) if sweep.axis else None
-            title = point.series(*sweep.placed)
+            title = point.title(*sweep.placed)
             found.append((f"{title}, {label} {on_axis.short}" if on_axis else title, results))
     return found
 
@@ -114,7 +116,7 @@ def measures(
     measured, in rows of panels; or its maps. `frame`: see `draw`. `labels`: see `panels`. `into`:
     axes for the measures, one each, instead of a figure of their own."""
     if sweep.figure is not None and sweep.figure.rows:
-        return maps_figure(maps(sweep, frame), sweep.figure.x_label or sweep.figure.x)
+        return maps_figure(maps(sweep, frame), axis_label(sweep, labels))
     shown = panels(sweep, frame, labels)
     names = [fill(name, _NAME) for name in shown[0].names]
     horizontal = sweep.axis is None and len(names) > _BARS

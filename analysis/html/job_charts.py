@@ -18,9 +18,10 @@ POINTS = 400  # of a job's line
 SINGLE = 400  # points of all lines together that get a marker and an interval each; more: a band
 
 
-def completion_times(per_job: pd.DataFrame) -> Chart | None:
-    """JCT per job; None when none ended. `per_job`: frame "jobs" of data/run_summary.py."""
-    bars = job_chart_data.jct_by_job(longest_jobs(per_job))
+def completion_times(per_job: pd.DataFrame, beside: float = 0.0) -> Chart | None:
+    """JCT per job; None when none ended. `per_job`: frame "jobs" of data/run_summary.py. `beside`:
+    see data/job_chart_data.py, here and below."""
+    bars = job_chart_data.jct_by_job(longest_jobs(per_job), beside)
     text = "A bar per job: the time from its start to the end of its last iteration."
     note = _note(per_job)
     return bar_chart("jct", "Job completion time", bars, text, note=note) if bars else None
@@ -44,9 +45,9 @@ def ps_packets(per_job: pd.DataFrame) -> Chart | None:
     return chart
 
 
-def ps_bytes(per_job: pd.DataFrame) -> Chart | None:
+def ps_bytes(per_job: pd.DataFrame, beside: float = 0.0) -> Chart | None:
     """Bytes on the parameter servers' links, per job and direction; None without servers."""
-    bars = job_chart_data.ps_bytes_by_job(longest_jobs(per_job))
+    bars = job_chart_data.ps_bytes_by_job(longest_jobs(per_job), beside)
     text = "Two bars per job: bytes on its parameter server's link, in each direction."
     note = _note(per_job)
     return bar_chart("ps-bytes", "Bytes on the PS links", bars, text, note=note) if bars else None

@@ -144,7 +144,7 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
     layout = parts.layout(
         xaxis=parts.time_axis(trace["x"][-1]),
         yaxis={"text": "aggregator"},
-        margin={"l": 60, "r": 16, "t": 78, "b": 48},  # room for the tools above the map
+        margin={"l": 60, "r": 16, "t": 58, "b": 48},  # room for the scale above the map
     )
     return Chart(
         name=f"pool-{switch}",
@@ -153,18 +153,19 @@ def heat_map(results: Results, switch: str, steps: int | None = None) -> Chart |
         text="Heat map: places in the pool from bottom to top, time from left to right; darker:"
         " more aggregators in use.",
         note=note,
-        height=330,
+        height=310,
         over_time=True,
     )
 
 
 def events(results: Results, switch: str, steps: int = RATES) -> Chart | None:
     """The rate of each event over time; None where it was not sampled. Only the rarer
-    ones that mean trouble are shown at first."""
+    ones that mean trouble are shown at first, if there are any."""
     found = memory_chart_data.event_rates(results, switch, steps)
     if found is None:
         return None
     time = parts.seconds(found.time_ns)
+    shown = found.rates.keys() & SHOWN_EVENTS or found.rates.keys()
     traces = []
     for number, (event, rates) in enumerate(found.rates.items()):
         title = event.replace("_", " ")
@@ -181,7 +182,7 @@ def events(results: Results, switch: str, steps: int = RATES) -> Chart | None:
                     "shape": "hvh",
                     "width": 1.5,
                 },
-                "visible": True if event in SHOWN_EVENTS else "legendonly",
+                "visible": True if event in shown else "legendonly",
                 "hovertemplate": title + ": %{y} / s<extra></extra>",
             }
         )

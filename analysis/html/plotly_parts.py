@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:
@@ -174,7 +175,8 @@ def thinned_note(rows: int, most: int, what: str) -> str:
     """A note for readers about `thin`; "" where nothing was left out."""
     if rows <= most:
         return ""
-    return f"{rows:,} {what} are shown as {most:,} means of neighbours.".replace(",", "\u202f")
+    shown = f"{units.number(rows)} {what} are shown as {units.number(most)}"
+    return f"{shown} means of neighbours."
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:

@@ -9,7 +9,7 @@ that aggregated most is shown, as the page of the point shows all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +58,10 @@ def sections(points: Sequence[tuple[Point, str, str]]) -> list[page.Section]:
     """A section for each kind of chart that one of the points has; the first one is open. points:
     those that have finished, each with what it is called and where its page is ("": nowhere)."""
     found: dict[str, list[page.Chart]] = {}
-    for point, title, link in points[:POINTS]:
-        assert point.results is not None
-        for chart in _charts(point.results):
+    runs = [point.results for point, _, _ in points[:POINTS] if point.results is not None]
+    largest = _largest(runs)
+    for results, (point, title, link) in zip(runs, points, strict=False):
+        for chart in _charts(results, largest):
             small = _small(chart, f"{chart.name}-{point.key}", title, link)
             found.setdefault(_kind(chart), []).append(small)
     left_out = len(points) - POINTS
@@ -78,14 +79,25 @@ def sections(points: Sequence[tuple[Point, str, str]]) -> list[page.Section]:
     ]
 
 
-def _charts(results: Results) -> Iterator[page.Chart]:
-    """The charts of a run's page, in fewer steps."""
+def _largest(runs: Iterable[Results]) -> dict[str, float]:
+    """The largest values of all points, which decide about the unit of all charts of a kind."""
+    columns = ("jct_ns", "iteration_max_ns", "ps_link_bytes_in", "ps_link_bytes_out")
+    jobs = [summary(results)["jobs"] for results in runs]
+    return {
+        column: max(_known(each[column].astype("float64").max() for each in jobs), default=0.0)
+        for column in columns
+    }
+
+
+def _charts(results: Results, largest: Mapping[str, float]) -> Iterator[page.Chart]:
+    """The charts of a run's page, in fewer steps. largest: see `_largest`."""
     jobs = summary(results)["jobs"]
-    lines = iteration_lines(results)
+    lines = iteration_lines(results, largest["iteration_max_ns"])
+    in_bytes = max(largest["ps_link_bytes_in"], largest["ps_link_bytes_out"])
     drawn: list[page.Chart | None] = []
     if len(jobs):
-        drawn += [job_charts.completion_times(jobs), job_charts.ps_packets(jobs)]
-        drawn += [job_charts.ps_bytes(jobs)]
+        drawn += [job_charts.completion_times(jobs, largest["jct_ns"])]
+        drawn += [job_charts.ps_packets(jobs), job_charts.ps_bytes(jobs, in_bytes)]
     if lines:
         drawn.append(job_charts.iterations(lines, STEPS))
     drawn += measure_charts.measures(results, STEPS)
@@ -141,17 +153,23 @@ def _grid(
     kind: str, charts: Sequence[page.Chart], shared: str, text: str, note: str
 ) -> page.Multiples:
     """Charts of one kind with the same scale on the `shared` axes, and one legend for all."""
-    for axis in shared:
-        titles = {chart.spec["layout"][f"{axis}axis"]["title"].get("text") for chart in charts}
-        reach = [_reach(chart, axis) for chart in charts]
-        if len(titles) == 1 and max(reach) > 0:  # else the units differ
-            for chart in charts:
-                layout = chart.spec["layout"]
-                layout[f"{axis}axis"] = layout[f"{axis}axis"] | {"range": [0, max(reach)]}
+    for axis in (f"{each}axis" for each in shared):
+        alike: dict[str, list[page.Chart]] = {}
+        for chart in charts:  # each of several measures has an axis of its own
+            title = chart.spec["layout"][axis]["title"].get("text", "")
+            alike.setdefault(title, []).append(chart)
+        for some in alike.values():
+            ends = [_ends(chart, axis[0]) for chart in some]
+            low, high = min(low for low, _ in ends), max(high for _, high in ends)
+            if high > low:
+                widest = some[[high for _, high in ends].index(high)].spec["layout"][axis]
+                for chart in some:
+                    chart.spec["layout"][axis] = widest | {"range": [low, high]}
     colors: dict[str, str] = {}
     for chart in charts:
         for trace in chart.spec["data"]:
-            if trace.get("name") and trace.get("showlegend", True) and _color(trace):
+            seen = trace.get("showlegend", True) and trace.get("visible") != "legendonly"
+            if trace.get("name") and seen and _color(trace):
                 colors.setdefault(trace["name"], _color(trace))
     notes = dict.fromkeys(chart.note for chart in charts if chart.note)
     if len(notes) > 1:
@@ -161,8 +179,8 @@ def _grid(
     )
 
 
-def _reach(chart: page.Chart, axis: str) -> float:
-    """The largest number of a chart on an axis that begins at 0."""
+def _ends(chart: page.Chart, axis: str) -> tuple[float, float]:
+    """The smallest and the largest number of a chart on an axis; 0 is on it."""
     ends: list[float] = [0.0]
     for trace in chart.spec["data"]:
         if trace.get("visible") == "legendonly" or (trace["type"] == "heatmap" and axis == "y"):
@@ -173,7 +191,8 @@ def _reach(chart: page.Chart, axis: str) -> float:
             values = values + (np.array(_known(added)) if added else 0.0)
         beside = trace["type"] == "bar" and "text" in trace  # its number stands beside a bar
         ends.append(float(values.max(initial=0.0)) * (1.3 if beside else 1.04))
-    return max(ends)
+        ends.append(float(values.min(initial=0.0)) * 1.04)
+    return min(ends), max(ends)
 
 
 def _known(values: Iterable[Any] | None) -> list[float]:

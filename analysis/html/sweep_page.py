@@ -19,6 +19,7 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html import small_multiples
 from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE
+from testbed.analysis.style.key_words import words
 from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import ResultsError
@@ -45,12 +46,13 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
         sections.append(page.Section("measures", "Figures", figures))
     sections.append(page.Section("points", "Points", [_points(sweep, frame)]))
     finished = [
-        (point, point.series(), _page_of(sweep, point)) for point in sweep.points if point.finished
+        (point, point.title(), _page_of(sweep, point)) for point in sweep.points if point.finished
     ]
     sections += small_multiples.sections(finished)
     return page.Page(
         title=sweep.name,
-        subtitle=f"A sweep over {parts.listed(list(sweep.keys))}, {len(sweep.points)} points",
+        subtitle=f"A sweep over {parts.listed([words(key) for key in sweep.keys])},"
+        f" {len(sweep.points)} points",
         sections=sections,
         wide=True,
     )
@@ -84,7 +86,7 @@ def _summary(sweep: Sweep, frame: pd.DataFrame) -> page.Section:
 def _chart(sweep: Sweep, panel: SweepPanel) -> page.Chart:
     """A measure over the varied number, or as a bar per series where none is varied."""
     name = f"measure-{panel.column}"
-    keys = " and ".join(key for key in sweep.keys if key != sweep.axis) or "point"
+    keys = " and ".join(words(key) for key in sweep.keys if key != sweep.axis) or "point"
     if panel.bars is not None:
         return bar_chart(name, panel.title, panel.bars, f"A bar per {keys}.", single=True)
     axis = panel.axis

@@ -113,7 +113,7 @@ def _hovers(edges: pd.DataFrame, place: dict[str, tuple[float, float]]) -> parts
 
 
 def _share(load: float) -> str:
-    return "" if load != load else f", {100 * load:.0f} % of its rate"
+    return "" if load != load else f", {units.share(load)} of its rate"
 
 
 def _nodes(
@@ -133,6 +133,7 @@ def _nodes(
             "y": [place[name][1] for name in switches],
             "text": switches,
             "textposition": "top center",
+            "cliponaxis": False,
             "marker": {"symbol": "square", "size": 20, "color": "#444"},
             "hovertext": ["<br>".join([name, *work.get(name, [])]) for name in switches],
             "hovertemplate": "%{hovertext}<extra></extra>",
@@ -150,6 +151,7 @@ def _nodes(
                 "y": [place[name][1] for name in idle],
                 "text": idle,
                 "textposition": "bottom center",
+                "cliponaxis": False,
                 "marker": {"symbol": "circle-open", "size": 10, "color": plot_style.GREY},
                 "hovertemplate": "%{text}<extra></extra>",
             }
@@ -187,6 +189,7 @@ def _hosts(
             "y": [place[name][1] for name in shown],
             "text": shown,
             "textposition": "bottom center",
+            "cliponaxis": False,
             "marker": {
                 "symbol": "star-square" if server else "circle",
                 "size": 15 if server else 12,

@@ -21,6 +21,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from testbed.analysis.style.key_words import words
+
 if TYPE_CHECKING:
     from testbed.results import Results
 
@@ -299,7 +301,7 @@ def _strokes(title: str) -> str:
     strokes = ""
     for option in _options(title) or [title]:
         key, _, value = option.rpartition(" ")
-        stroke = _OPTION_STROKES.get(key.rpartition(".")[2])
+        stroke = _OPTION_STROKES.get(key.rpartition(".")[2].replace(" ", "_"))
         stroke = stroke or _STROKES[zlib.crc32(key.encode()) % len(_STROKES)]
         strokes += (2 + zlib.crc32(value.encode()) % 3) * stroke
     return strokes
@@ -318,8 +320,8 @@ def _with_differences(runs: Sequence[Results], titles: Sequence[str]) -> list[st
         ]
         # Options of the system first: they are what such comparisons are about.
         keys.sort(key=lambda key: not key.startswith("system."))
-        words = [f"{key.rpartition('.')[2]} {flat[number][key]}" for key in keys[:2]]
-        found.append(f"{title} ({', '.join(words)})" if words else title)
+        said = [f"{words(key)} {flat[number][key]}" for key in keys[:2]]
+        found.append(f"{title} ({', '.join(said)})" if said else title)
     return found
 
 

@@ -19,6 +19,7 @@ from rich.text import Text
 from testbed import units
 from testbed.analysis.data import departure_data
 from testbed.analysis.data.run_summary import LENGTHS, Frames, estimate, job_names
+from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
 from testbed.results import hand_over
 from testbed.results.counters import ENDINGS
@@ -646,7 +647,8 @@ def _compared(real: Estimate, virtual: Estimate, reference: float | None) -> lis
         difference: Value = "" if not gap else "new"
     else:
         share, give = 100 * gap / real.mean, 100 * half / real.mean
-        shown = f"{share:+.1f} %" if math.isnan(give) else f"{share:+.1f} ± {give:.1f} %"
+        sure = math.isnan(give) or round(give, 1) == 0
+        shown = f"{share:+.1f} %" if sure else f"{share:+.1f} ± {give:.1f} %"
         difference = Labelled(shown, share)
     if not reference:
         return [difference, units.UNKNOWN]
@@ -734,7 +736,7 @@ def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> 
     """One row per point of a sweep: what was varied, what came out over its repetitions. A varied
     number sorts as a number."""
     measured = [column for column in POINTS if column.key in frame]
-    columns = [*(_words(key, key) for key in keys), *measured]
+    columns = [*(_words(key, heading(key)) for key in keys), *measured]
     columns = columns if measured else [*columns, *POINTS[-2:]]
     rows = []
     for number, point in enumerate(points):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +47,8 @@ def figure(
     None: as wide as its panels need. ax: axes to draw into, one per measure; the figure is theirs,
     and saved with their size. style: matplotlib settings, as a mapping, as the name of a style
     sheet, or "paper" (see `style`); what it leaves open is as in rcParams where they differ from
-    matplotlib's defaults, else as in the reports. labels: other names of series in the legend, and
-    other titles of measures.
+    matplotlib's defaults, else as in the reports. labels: other names of series in the legend,
+    other titles of measures, and other words for varied keys, on the axis and in the legend.
 
     Raises UserError for a key that was not varied, an unknown measure, series, style or width, and
     a sweep without a finished point."""
@@ -70,7 +70,7 @@ def figure(
     measures = _check_measured(shown, data)
     if axes and len(axes) != len(measures):
         raise UserError(f"ax: found {len(axes)} axes for {len(measures)} measures; name y")
-    named = _labels(labels, list(dict.fromkeys(data["series"])), measures)
+    named = _labels(shown, labels, measures)
     settings = plot_style.rc(_settings(style))
     with rc_context(settings), plot_style.as_wide_as(inches):
         drawn = sweep_figures.measures(shown, data, named, axes)
@@ -200,7 +200,9 @@ def _check_measured(sweep: Sweep, data: pd.DataFrame) -> list[str]:
     named = sweep.figure.panels if sweep.figure else ()
     if "jct_ratio" in named:
         assert sweep.figure is not None
-        _check_series("against", sweep.figure.against, list(data["series"]))
+        against = sweep.series_called(sweep.figure.against)
+        if against not in set(data["series"]):
+            raise _no_such("against", "series", against, sweep.titles().values())
     linked = with_links(data)
     measured = [name for name in named or USUAL if linked[MEASURES[name].column].notna().any()]
     for name in named:
@@ -210,28 +212,25 @@ def _check_measured(sweep: Sweep, data: pd.DataFrame) -> list[str]:
 
 
 def _labels(
-    labels: Mapping[str, str] | None, series: Sequence[str], measures: Sequence[str]
+    sweep: Sweep, labels: Mapping[str, str] | None, measures: Sequence[str]
 ) -> dict[str, str]:
-    for name in labels or ():
-        if name not in measures:
-            _check_series("labels", name, series, measures)
-    said = dict(labels or {})
-    titles = [said.get(name, name) for name in series]
+    said, series = dict(labels or {}), sweep.titles()
+    keys = [key for key in sweep.keys if key != "system"]
+    for name in said:
+        if name not in {*series, *series.values(), *measures, *keys}:
+            known = [*series.values(), *measures, *keys]
+            raise _no_such("labels", "series, measure or key", name, known)
+    titles = list(sweep.titles(said).values())
     for title in titles:
         if titles.count(title) > 1:
             raise UserError(f"labels: two series are called {title!r}")
     return said
 
 
-def _check_series(
-    argument: str, name: str, series: Sequence[str], measures: Sequence[str] = ()
-) -> None:
-    if name not in series:
-        known = list(dict.fromkeys([*series, *measures]))
-        kind = "series or measure" if measures else "series"
-        hint = did_you_mean(name, known)
-        said = f"{argument}: there is no {kind} {name!r}"
-        raise UserError(sentence(said, hint, f"{kind}: {', '.join(known)}"))
+def _no_such(argument: str, kind: str, name: str, known: Iterable[str]) -> UserError:
+    known = list(dict.fromkeys(known))
+    said = f"{argument}: there is no {kind} {name!r}"
+    return UserError(sentence(said, did_you_mean(name, known), f"{kind}: {', '.join(known)}"))
 
 
 def _in_style(drawn: Figure, settings: dict[Any, Any]) -> Figure:

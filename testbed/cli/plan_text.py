@@ -8,6 +8,7 @@ from fractions import Fraction
 from rich.console import RenderableType
 from rich.text import Text
 
+from testbed import units
 from testbed.config.units import RATE, about
 from testbed.routing.network import Network
 from testbed.routing.plan import BeforeRepair, JobPlan, Plan
@@ -39,7 +40,7 @@ _LOADS = (
     Column("what", "what", words=True),
     Column("load_bps", "load", rate_text, "bit/s"),
     Column("capacity_bps", "capacity", rate_text, "bit/s"),
-    Column("share", "share", lambda share: f"{100 * share:.1f} %", "share"),
+    Column("share", "share", units.share, "share"),
 )
 
 

@@ -55,6 +55,48 @@ _CONTRAST = """
   }));
 })()
 """
+# Texts of a chart, its title included, that its tools cover, and tools that stand in the plot.
+_COVERED = """
+[...document.querySelectorAll("figure:not([hidden] *, [hidden])")].flatMap((figure) => {
+  const tools = [...figure.querySelectorAll(".modebar-btn")]
+    .map((each) => each.getBoundingClientRect()).filter((each) => each.width);
+  const boxes = [...figure.querySelectorAll(".chart text, .nsewdrag")].map((each) =>
+    [each.textContent || "the plot", each.getBoundingClientRect()]);
+  const title = figure.querySelector("h3");
+  const words = document.createRange();
+  words.selectNodeContents(title);
+  boxes.push(...[...words.getClientRects()].map((each) => [title.textContent, each]));
+  return boxes.filter(([, each]) => each.width && tools.some((tool) => tool.left < each.right
+    && tool.right > each.left && tool.top < each.bottom && tool.bottom > each.top))
+    .map(([text]) => text);
+})
+"""
+# Names in legends of charts whose traces show nothing, and of tools that are there for good or that
+# send a chart somewhere.
+_EMPTY = """
+[...document.querySelectorAll(".js-plotly-plot")].flatMap((chart) => {
+  const groups = {};
+  for (const trace of chart.data) {
+    if (!trace.name || trace.visible === "legendonly") continue;
+    const group = groups[trace.legendgroup || trace.name] ||= { name: trace.name };
+    const values = trace.orientation === "h" ? trace.x : trace.y || [];
+    const areas = trace.stackgroup || trace.type === "bar";
+    group.seen ||= values.some((each) => each !== null && (!areas || each !== 0));
+  }
+  return Object.values(groups).filter((each) => !each.seen).map((each) => chart.id + each.name);
+})
+"""
+_TOOLS = """
+[...document.querySelectorAll(".modebar:not(.modebar--hover), .modebar-btn[data-title^=Share]")]
+  .map((each) => each.dataset.title || "tools without the pointer")
+"""
+# Keys of files in what a reader sees, where it is not the file or the keys that are shown.
+_SECTION = r"\b(memory|links|system|jobs(\[.\])?|topology|virtual|timers)\.[a-z_]+"
+_KEYS = f"""
+[...document.querySelectorAll("h1, h2, h3, header p, figcaption, .note, .words, th, td, text")]
+  .filter((each) => !each.closest("#table-differences")).map((each) => each.textContent)
+  .filter((text) => /{_SECTION}/.test(text))
+"""
 _PAPER = "getComputedStyle(document.body).backgroundColor"
 _WIDEST = "document.documentElement.scrollWidth"
 
@@ -64,6 +106,10 @@ def faults(page: Any, width: int, scheme: str) -> list[str]:
     unreadable. page: Playwright's; all that it evaluates are expressions, since a page's policy may
     forbid functions."""
     found = [f"cut: {text}" for text in page.evaluate(_CUT)]
+    found += [f"covered by tools: {text}" for text in page.evaluate(_COVERED)]
+    found += [f"in a legend for nothing: {text}" for text in page.evaluate(_EMPTY)]
+    found += [f"tool: {text}" for text in page.evaluate(_TOOLS)]
+    found += [f"a key of a file: {text}" for text in page.evaluate(_KEYS)]
     found += [f"last row hidden: {name}" for name in page.evaluate(_HIDDEN_ROWS)]
     if (widest := page.evaluate(_WIDEST)) > width:
         found.append(f"{widest} pixels wide")

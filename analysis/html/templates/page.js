@@ -3,7 +3,7 @@
 // together, sorts and filters tables.
 (() => {
   const { charts } = JSON.parse(document.getElementById("charts").textContent);
-  const config = { displaylogo: false, responsive: true, scrollZoom: false };
+  const { config } = shared;
   const drawn = new Map(); // name -> the chart's element
   const page = document.documentElement.dataset; // how far it is, for tests that wait for it
   page.drawn = "0";

@@ -66,7 +66,16 @@ const shared = (() => {
       element.hidden = element.dataset.option !== option;
   }
 
+  // Plotly's tools, which page.css puts beside a chart's title. None sends a chart anywhere.
+  const config = {
+    displaylogo: false,
+    displayModeBar: "hover",
+    modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d"],
+    responsive: true,
+    scrollZoom: false,
+  };
+
   const isHidden = (element) => element.closest("[hidden], details:not([open])") !== null;
 
-  return { themed, onScheme, pick, isHidden };
+  return { themed, onScheme, pick, config, isHidden };
 })();

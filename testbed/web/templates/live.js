@@ -1,7 +1,7 @@
 "use strict";
 // The live page's own behaviour: takes the stream of what is new, and shows it in tables and charts.
 (() => {
-  const config = { displaylogo: false, responsive: true, scrollZoom: false };
+  const { config } = shared;
   const page = document.documentElement.dataset; // how far it is, for tests that wait for it
   const status = document.getElementById("state");
   const drawn = new Map(); // name -> the chart's element

@@ -19,8 +19,9 @@ from testbed.analysis.data import timeline_data
 from testbed.analysis.data.chart_data import thin
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.topology_data import links, places
+from testbed.analysis.figures.memory_figures import occupancies, occupancy
 from testbed.analysis.html import html_page as page
-from testbed.analysis.html import job_charts, small_multiples, timeline_chart
+from testbed.analysis.html import job_charts, memory_charts, small_multiples, timeline_chart
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.comparison_page import comparison_page
 from testbed.analysis.html.run_page import run_page
@@ -318,7 +319,7 @@ def test_thinning_keeps_the_mean_and_says_so():
     frame = pd.DataFrame({"y": [float(n) for n in range(1000)]})
     thinned = thin(frame, 100)
     assert len(thinned) == 100 and thinned["y"].mean() == pytest.approx(frame["y"].mean())
-    assert "1\u202f000 rows" in parts.thinned_note(1000, 100, "rows")
+    assert "1 000 rows" in parts.thinned_note(1000, 100, "rows")
     assert parts.thinned_note(100, 100, "rows") == ""
 
 
@@ -403,7 +404,7 @@ def check_side_by_side(made: page.Page) -> None:
     for kind in ("jct", "iterations", "topology", "timeline", "states", "owners", "pool", "events"):
         charts = grids[f"all-{kind}"].charts
         assert [chart.name.rpartition("-")[2] for chart in charts] == ["a", "b", "c", "e"]
-        assert [chart.title for chart in charts][1] == "ESA, memory.aggregators 32"
+        assert [chart.title for chart in charts][1] == "ESA, aggregators 32"
     for kind, axis in (("timeline", "xaxis"), ("states", "xaxis"), ("iterations", "yaxis")):
         ranges = [chart.spec["layout"][axis]["range"] for chart in grids[f"all-{kind}"].charts]
         assert ranges == [ranges[0]] * 4, "b took half as long"
@@ -412,6 +413,64 @@ def check_side_by_side(made: page.Page) -> None:
     assert dict(grids["all-owners"].legend).keys() == {"big", "small"}
     folded = {section.name: section.folded for section in made.sections}
     assert not folded["all-jct"] and folded["all-events"]
+
+
+def test_points_of_other_magnitudes_have_one_unit_and_one_scale(tmp_path):
+    """The shortest takes microseconds, the longest seconds."""
+    finished = []
+    for key, stretch in (("a", 1e-4), ("b", 0.2), ("c", 30.0)):
+        run = read(write_run(tmp_path / key, stretches=(stretch,)))
+        run.jobs.loc[:, ["ps_link_bytes_in", "ps_link_bytes_out"]] *= int(1e4 * stretch)
+        run.measures = measures_of(run, {"loss": stretch, "gain": -stretch})
+        finished.append((sweeps.Point(key, "esa", {}, run), key, ""))
+    made = {section.name: section.blocks[0] for section in small_multiples.sections(finished)}
+    for kind, (_, shared, _) in small_multiples.KINDS.items():
+        charts = made[f"all-{kind}"].charts
+        for axis in (f"{each}axis" for each in shared):
+            alike = {}
+            for chart in charts:
+                shown = chart.spec["layout"][axis]
+                what = chart.title.partition(": ")[2] if kind == "measure" else ""
+                alike.setdefault(what, []).append({**shown, "dtick": None})
+                assert shown["range"][0] < shown["range"][1]
+            for axes in alike.values():
+                assert len(axes) == 3 and axes == [axes[0]] * 3, (kind, axis)
+    (low, _), (_, high) = [
+        next(c for c in made["all-measure"].charts if c.title.endswith(name)).spec["layout"][
+            "yaxis"
+        ]["range"]
+        for name in ("gain", "loss")
+    ]
+    assert low < -29 and high > 29
+    # The lines that are shown only on request are not in the legend, which cannot be clicked.
+    assert dict(made["all-events"].legend).keys() == {"preemptions"}
+
+
+def measures_of(run, values):
+    rows = [
+        {"repetition": 0, "job": 0, "worker": 0, "number": number, "step": number, "name": name,
+         "time_ns": end, "value": value * number}
+        for name, value in values.items()
+        for number, end in enumerate(run.iterations["end_ns"].head(2))
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_what_never_occurs_is_in_no_legend(tmp_path):
+    """Nothing is held in the first of two runs; in the second everything happens."""
+    runs = [read(write_run(tmp_path / name)) for name in ("never", "once")]
+    runs[0].memory["held"] = 0
+    runs[0].events["value"] = 0
+    for run, names in zip(runs, ({"filling", "free"}, {"filling", "held", "free"}), strict=True):
+        chart = memory_charts.by_state(run, "s1")
+        marks = {"preemptions since the previous mark"} if "held" in names else set()
+        assert {trace["name"] for trace in chart.spec["data"]} == names | marks
+        assert {
+            text.get_text() for text in occupancy(run).axes[0].get_legend().get_texts()
+        } == names
+    figure = occupancies([(run.name, run) for run in runs])
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["filling", "held", "free"]
 
 
 def test_of_many_points_the_first_have_charts(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Reports of results for a reader: printed tables, report.txt, and refusals."""
 
 import io
+import itertools
 import os
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from testbed import units
 from testbed.analysis.figures import run_figures as figures
 from testbed.analysis.report import after_run, render, report_command
 from testbed.errors import UserError
 from testbed.results import Writer, read
+from testbed.text_table import Estimate, text_of
 from tests.support.paths import ROOT
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
 
@@ -113,6 +116,17 @@ def test_repetitions_show_their_interval(tmp_path, console):
     assert row(printed(console), "big", "vgg16")[4:8] == ["125", "±", "12", "ms"]
 
 
+@pytest.mark.parametrize("show", [units.share, units.ratio, units.number, units.time, units.rate])
+def test_no_interval_is_said_to_be_nothing(show):
+    for mean, half in itertools.product((1.0, 0.5, 96e6, 1234.5), (0.0, 1e-7, 4e-4, 0.04, 3e5)):
+        text = text_of(Estimate(mean, half, 3), show)
+        plain, _, after = text.partition(" ± ")
+        assert plain.split()[0] in show(mean)
+        assert not after or float(after.split()[0].replace(" ", "")) > 0, text
+    assert text_of(Estimate(1.0, 4e-4, 3), units.share) == "100.0 %"  # 96 of 96, and 95.9
+    assert text_of(Estimate(1.0, 4e-3, 3), units.share) == "100.0 ± 0.4 %"
+
+
 def test_after_a_run_table_text_and_figures_are_there(tmp_path, console):
     folder = write_run(tmp_path)
     after_run(folder, console)
@@ -142,11 +156,13 @@ def test_figures_of_the_same_tables_are_the_same_files(tmp_path):
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
-def test_two_runs_are_compared(tmp_path, console):
+def test_two_runs_are_compared(tmp_path, console, monkeypatch):
     slow = write_run(tmp_path, "slow", stretches=(1.25,), cpu=0.9)
     fast = write_run(tmp_path, "fast")
-    report_command([fast, slow], console)
+    monkeypatch.chdir(tmp_path)
+    report_command([fast.name, slow.name, f"{slow.name}/../{fast.name}"], console)
     text = printed(console)
+    assert str(tmp_path) not in text, "paths are printed as they were given"
     comparison = text[text.index("Comparison") :]
     assert "slow: DEGRADED: cpu peak share 0.9" in text
     assert row(comparison, "Comparison") == []
@@ -167,6 +183,9 @@ def test_two_runs_are_compared(tmp_path, console):
         "memory.pdf",
     }
     assert (slow / "figures" / "jct.png").exists()
+    monkeypatch.chdir(slow)
+    report_command(["."], console)  # whose name is that of the folder
+    assert f"({slow})" in printed(console)
 
 
 def test_a_failed_run_is_printed_but_not_drawn(tmp_path, console):

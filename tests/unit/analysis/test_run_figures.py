@@ -1,6 +1,7 @@
 """Figures of runs: their bars, areas, titles and marks."""
 
 import errno
+import itertools
 import json
 
 import pytest
@@ -14,6 +15,7 @@ from testbed.analysis.data.chart_data import SPARSE
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures import figure_files
 from testbed.analysis.figures import run_figures as figures
+from testbed.analysis.figures.memory_figures import memory_shares
 from testbed.analysis.html import timeline_chart
 from testbed.analysis.style import plot_style
 from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
@@ -64,6 +66,23 @@ def test_as_many_jobs_as_there_is_room_for_have_their_names(tmp_path, most, by):
     results = read(write_run(tmp_path))
     jobs = summary(results)["jobs"]
     assert job_chart_data.jct_by_run([jobs], plot_styles([results]), most)[1] == by
+
+
+@pytest.mark.parametrize("count", [3, 12])
+def test_a_comparison_is_as_wide_as_a_page_with_every_number_beside_its_bar(tmp_path, count):
+    """Bars that have no room beside each other lie; a file is 1440 pixels wide at most."""
+    run = read(write_run(tmp_path))
+    styles = [PlotStyle(f"system {number}", "#D55E00", "o", "") for number in range(count)]
+    figure = figures.jct([run] * count, styles)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    assert figure.get_figwidth() <= plot_style.PAGE and len(axes.texts) == 3 * count
+    boxes = [text.get_window_extent() for text in axes.texts]
+    names = [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label]
+    boxes += [name.get_window_extent() for name in names if name.get_text()]
+    assert not [(a, b) for a, b in itertools.combinations(boxes, 2) if a.overlaps(b)]
+    assert {bool(patch.get_y()) for patch in axes.patches} == {count > 3}
+    assert memory_shares([run] * count).get_figwidth() <= plot_style.PAGE
 
 
 def test_packets_at_the_servers_have_a_bar_per_job(tmp_path):

@@ -86,6 +86,22 @@ def test_series_and_measures_have_the_names_that_are_given(swept):
     assert colors[0] == "#D55E00"
 
 
+def test_keys_have_words_or_those_that_are_given(swept):
+    """On the axis, where a key is on it, and in the legend."""
+    for labels, said in ((None, "aggregators"), ({"memory.aggregators": "slots"}, "slots")):
+        across = tb.figure(swept, y="jct", labels=labels)
+        assert across.axes[0].get_xlabel() == said
+        bars = tb.figure(swept, x="", y="jct", labels=labels)
+        names = [text.get_text() for text in bars.legends[0].get_texts()]
+        assert sorted(names)[1:3] == [f"ESA, {said} {number}" for number in (16, 32)]
+    # A series is renamed by the name that a reader sees, and by the one in data.csv.
+    for key in ("aggregators", "memory.aggregators"):
+        renamed = tb.figure(swept, x="", y="jct", labels={f"ESA, {key} 16": "small"})
+        assert "small" in [text.get_text() for text in renamed.legends[0].get_texts()]
+    ratio = tb.figure(swept, x="", y="jct_ratio", against="ESA, aggregators 16")
+    assert ratio.axes[0].get_title("left") == "JCT relative to ESA, aggregators 16"
+
+
 def test_bars_are_sorted_and_the_interval_is_named(swept):
     figure = tb.figure(swept, x="", y="jct")
     bars = [patch.get_height() for patch in figure.axes[0].patches]
@@ -110,7 +126,10 @@ def test_a_narrow_figure_cuts_no_name(swept):
         ({"ax": Figure().subplots(), "y": ["jct", "retransmissions"]}, "1 axes for 2 measures"),
         ({"style": "papers"}, "style: there is no 'papers'; did you mean paper"),
         ({"style": {"font.sice": 3}}, "no setting 'font.sice'; did you mean font.size"),
-        ({"labels": {"Esa": "ours"}}, "labels: there is no series or measure 'Esa'; did you mean"),
+        (
+            {"labels": {"Esa": "ours"}},
+            "labels: there is no series, measure or key 'Esa'; did you mean ESA",
+        ),
         ({"labels": {"ESA": "Ring"}}, "labels: two series are called 'Ring'"),
     ],
 )
