@@ -46,7 +46,7 @@ class Figure(Section):
     x_label: Annotated[str, ANY_TEXT] = Field(
         default="",
         description="The label of the x axis.",
-        json_schema_extra={"default": "the key"},
+        json_schema_extra={"default": "the key in words"},
     )
     rows: tuple[Annotated[str, ANY_TEXT], ...] = Field(
         default=(),
