@@ -18,6 +18,7 @@ from testbed.analysis.style import plot_style
 from testbed.text_table import text_of
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -118,11 +119,11 @@ def occupancies(runs: Sequence[tuple[str, Results]]) -> Figure:
         axes.set_xlabel(f"time ({unit})")
         axes.tick_params(labelbottom=True)
     figure.supylabel("aggregators", fontsize=8)
-    drawn = {}
+    drawn: dict[str, Artist] = {}
     for axes in panels:  # a state that never occurs has no area
         handles, names = axes.get_legend_handles_labels()
-        drawn |= dict(zip(names, handles, strict=True))
-    shown = sorted(drawn, key=["filling", "held", "free"].index)
+        drawn |= zip(map(str, names), handles, strict=True)
+    shown = [name for name in ("filling", "held", "free") if name in drawn]
     figure.legend([drawn[name] for name in shown], shown, loc="outside upper center", ncols=3)
     return figure
 
