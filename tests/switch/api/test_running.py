@@ -119,7 +119,7 @@ def test_a_sweep_is_read_again_and_goes_on(swept, capsys):
 
 def test_a_figure_has_what_was_asked_for(swept, tmp_path):
     figure = tb.figure(swept, x="memory.aggregators", y=["jct", "ps_packets_per_fragment"])
-    assert [axes.get_xlabel() for axes in figure.axes] == ["memory.aggregators"] * 2
+    assert [axes.get_xlabel() for axes in figure.axes] == ["aggregators"] * 2
     assert figure.axes[0].get_title("left").startswith("(a) average JCT")
     figure.savefig(tmp_path / "figure.pdf")
     assert b"/Type3" not in (tmp_path / "figure.pdf").read_bytes(), "fonts are embedded as such"
