@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BRIEF_JOBS = 10
+BRIEF_LINKS = 5
 BRIEF, DETAILS, ALL = "brief", "details", "all"  # how much is printed of a run; ALL: rows of zeros
 LOADING = "loading matplotlib"
 _WIDTH = 150  # of report.txt, and of a terminal that does not tell its own
@@ -158,6 +159,8 @@ def brief(results: Results, frames: Frames) -> RenderableType:
         parts.append(f"the table has {chosen}")
     if len(jobs):
         parts.append(printed(tables.brief_jobs({**frames, "jobs": jobs})))
+    for table in (tables.lost_by_job(frames, BRIEF_JOBS), tables.lost_by_link(frames, BRIEF_LINKS)):
+        parts += [printed(table)] if table.rows else []
     parts += explanations.of_run(frames)
     if len(results.faults):
         parts.append(f"{len(results.faults)} planned faults took place.")
@@ -177,6 +180,8 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
         found.append(tables.lengths(frames))
         found.append(tables.throughput(frames))
         found.append(tables.traffic(frames))
+        found.append(tables.lost_by_job(frames))
+        found.append(tables.lost_by_link(frames))
         found.append(tables.departures(results, frames))
         if len(tables.comparable(frames)):
             found.append(tables.communication(frames))

@@ -46,6 +46,9 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                   inout standard_metadata_t standard) {
     bit<19> threshold = 0;
 
+    /* Packets that were marked in front of each port. */
+    counter(PORTS, CounterType.packets) marks;
+
     /* A queue that a packet found at least this long marks it; 0: never. */
     action set_threshold(bit<19> packets) {
         threshold = packets;
@@ -177,6 +180,7 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
 #endif
             congestion.apply();
             if (threshold != 0 && standard.enq_qdepth >= threshold) {
+                marks.count((bit<32>) standard.egress_port);
                 hdr.ip.ecn = 3;
                 hdr.ina.flags = hdr.ina.flags | FLAG_ECN;
             }

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from testbed import units
-from testbed.analysis.data.run_summary import ratio_interval, summary
+from testbed.analysis.data.run_summary import fallbacks, ratio_interval, summary
+from testbed.results.counters import RESENT
+from testbed.systems import SYSTEMS
 
 if TYPE_CHECKING:
     from testbed.analysis.data.run_summary import Frames
@@ -24,7 +26,18 @@ MORE = 1.05  # times as much: a difference worth a sentence
 ALIKE = 1.02  # completion times this close are alike
 MOST_POINTS = 4  # of a sweep that is explained
 MOST_REFUSED = 4  # jobs that are named
-RESENT = 0.01  # of the gradient packets: worth a sentence
+RESENT_SHARE = 0.01  # of the gradient packets: worth a sentence
+_LOST = {
+    "queue_full": "dropped by full queues",
+    "lost": "lost on links",
+    "link_down": "lost because a link was down,",
+    "unmodelled": "dropped outside the model",
+}
+_NOT_LOST = {
+    "collision": "is of fragments for which a switch had no room",
+    "no_loss": "follows from no loss of a packet of its fragment",
+    "unknown": "follows from what is not known",
+}
 
 
 def of_run(frames: Frames) -> list[str]:
@@ -49,9 +62,9 @@ def of_run(frames: Frames) -> list[str]:
         found.append(text)
     found += _memory(run)
     resent = _resent(ended)
-    if resent > RESENT:
+    if resent > RESENT_SHARE:
         found.append(f"{units.share(resent)} of the gradient packets were retransmitted.")
-    return [*found, *_fallbacks(ended)]
+    return [*found, *_lost(frames), *_fallbacks(ended)]
 
 
 def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
@@ -136,18 +149,49 @@ def _memory(run: pd.DataFrame) -> list[str]:
     return [f"{text}."]
 
 
+def _lost(frames: Frames) -> list[str]:
+    """What links have lost, where, and how much of what was sent again follows from it; and what
+    the rest follows from."""
+    links, jobs = frames["lost_by_link"], frames["lost_by_job"]
+    of = frames["jobs"]["fallback"].fillna(frames["jobs"]["system"]).unique()
+    who = SYSTEMS[of[0]].title if len(of) == 1 and of[0] in SYSTEMS else "the jobs"
+    resends = "resends" if len(of) == 1 else "resend"
+    resent = jobs["resent"].sum()
+    after = {cause: jobs[f"after_{cause}"].sum() for cause in RESENT}
+    known = resent > 0 and after["unknown"] < resent
+    found = []
+    for cause, words in _LOST.items():
+        lost = links[cause].sum()
+        if not lost > 0:
+            continue
+        counts = links[cause].sort_values(ascending=False, kind="stable")
+        where = str(counts.index[0])
+        if others := int((counts > 0).sum()) - 1:
+            more = f"{others} other link{'s' if others > 1 else ''}"
+            where += f" ({units.share(counts.iloc[0] / lost)}) and {more}"
+        text = f"{units.number(lost)} packet{'s were' if lost > 1 else ' was'} {words} at {where}"
+        if known and cause in after:
+            text += f"; {units.share(after[cause] / resent)} of what {who} {resends} follows from"
+            text += " them" if lost > 1 else " it"
+        found.append(f"{text}.")
+    rest = [
+        f"{units.share(after[cause] / resent)} {words}"
+        for cause, words in _NOT_LOST.items()
+        if resent and after[cause] > 0
+    ]
+    if rest and (known or found):
+        found.append(f"Of what {who} {resends}, {' and '.join(rest)}.")
+    elif resent > 0 and not known:
+        found.append("What retransmissions follow from was not measured.")
+    return found
+
+
 def _fallbacks(ended: pd.DataFrame) -> list[str]:
     """Who was carried by hosts in place of the system, and why."""
-    if "fallback" not in ended or ended["fallback"].isna().all():
-        return []
-    refused = ended[ended["fallback"].notna()].drop_duplicates("name")
-    found = [
-        f"Job {row.name} got no switch memory ({row.refused}): {row.fallback} added up."
-        for row in refused.head(MOST_REFUSED).itertuples(index=False)
-    ]
-    if len(refused) > MOST_REFUSED:
-        found.append(f"So did {len(refused) - MOST_REFUSED} more jobs.")
-    return found
+    found = fallbacks(ended)
+    more = len(found) - MOST_REFUSED
+    shown = [f"{text}." for text in found[:MOST_REFUSED]]
+    return [*shown, f"{more} more jobs were carried by hosts in this way."] if more > 0 else shown
 
 
 def _resent(ended: pd.DataFrame) -> float:
@@ -204,7 +248,7 @@ def _compared(
             f" packets per fragment, which take at least {units.time(bounds[1])}."
         )
     resent = [_resent(each) for each in (best, ended)]
-    if resent[1] > RESENT and resent[1] > 2 * resent[0]:
+    if resent[1] > RESENT_SHARE and resent[1] > 2 * resent[0]:
         return (
             f"{said}. It retransmitted {units.share(resent[0])} of its gradient packets, {title}"
             f" {units.share(resent[1])}."

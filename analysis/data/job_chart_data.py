@@ -77,7 +77,7 @@ def ps_packets_by_job(per_job: pd.DataFrame) -> BarChart | None:
 def _by_job(per_job: pd.DataFrame, column: str, axis: str, unit: str, scale: float) -> BarChart:
     series: list[BarSeries] = []
     for number, rows in per_job.groupby("job"):
-        name = str(rows["name"].iloc[0])
+        name = job_names(rows).iloc[0]
         style = plot_style.job_style(int(number), name)
         series.append(bar_series(style, {name: rows[column]}, scale, int(number)))
     groups = tuple(each.style.title for each in series)
@@ -92,7 +92,7 @@ def ps_bytes_by_job(per_job: pd.DataFrame, beside: float = 0.0) -> BarChart | No
     if not len(known):
         return None
     scale, unit = units.size_unit(max(beside, float(known[columns].max().max())))
-    jobs = {str(rows["name"].iloc[0]): rows for _, rows in known.groupby("job")}
+    jobs = {job_names(rows).iloc[0]: rows for _, rows in known.groupby("job")}
     styles = (
         PlotStyle("to the PS", plot_style.DIRECTIONS[0], "o", ""),
         PlotStyle("from the PS", plot_style.DIRECTIONS[1], "o", "///"),

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD
+from testbed.analysis.data import loss_data
+from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD, SUMS
 from testbed.systems import SYSTEMS
+from testbed.systems.system import fallback_words
 from testbed.text_table import TRUSTED, Estimate
 
 if TYPE_CHECKING:
@@ -61,8 +63,8 @@ _CARRIED = [
 
 def summary(results: Results) -> Frames:
     """All frames: "jobs" (one row per repetition and job), "switches" (per repetition and switch),
-    "events" (per repetition, switch, event and job) and "run" (per repetition). They are computed
-    once; the frames are the caller's own."""
+    "events" (per repetition, switch, event and job), "run" (per repetition), and "lost_by_link" and
+    "lost_by_job" (see loss_data.py). They are computed once; the frames are the caller's own."""
     return {name: frame.copy() for name, frame in results.once(_summary).items()}
 
 
@@ -75,6 +77,8 @@ def _summary(results: Results) -> Frames:
         "switches": per_switch,
         "events": events(results),
         "run": run(results, per_job, per_switch),
+        "lost_by_link": loss_data.by_link(results),
+        "lost_by_job": loss_data.by_job(results),
     }
 
 
@@ -249,10 +253,13 @@ def _without_losses(results: Results) -> set[int]:
 
 
 def _whole_completions(results: Results) -> ByJob:
-    """completions: of sums over all workers of a job.
+    """completions: of sums over all workers of a job, or of a group of its ranks.
 
+    In a run that is older than counter `sums`, or in which links failed, groups are not told apart.
     Where several switches aggregate in turn, only those count that all workers' gradients reach."""
     rows = results.switch_counters
+    if len(counted := rows[rows["counter"] == SUMS]):
+        return _by_job(counted.astype({"job": "int32"}).groupby(_JOB)["value"].sum())
     is_completions = (rows["counter"] == "completions") & rows["job"].notna()
     found = rows[is_completions].astype({"job": "int32"})
     if found["switch"].nunique() > 1:
@@ -425,7 +432,7 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
     their mean; shares of memory weigh every aggregator alike.
     """
     rows = []
-    own = programs(results)
+    own, lost = programs(results), loss_data.lost_packets(results)
     for repetition, group in per_job.groupby("repetition"):
         pools = per_switch[per_switch["repetition"] == repetition]
         weights = _floats(pools["aggregators"]) / pools["aggregators"].sum()
@@ -446,9 +453,11 @@ def run(results: Results, per_job: pd.DataFrame, per_switch: pd.DataFrame) -> pd
             "ps_link_bytes_in": _total(group["ps_link_bytes_in"]),
             "ps_link_bytes_out": _total(group["ps_link_bytes_out"]),
             "retransmissions": _total(group["retransmissions"]),
+            "lost_packets": float(lost.get(repetition, np.nan)),
             "values_checked": group["values_checked"][~summed].sum(),
             "values_summed": group["values_checked"][summed].sum(),
             "exact": bool(group["exact"].all()),
+            "fallbacks": fallback_notes(group),
         }
         endings = [f"filling_{ending}_share" for ending in ENDINGS]
         rate = "absorbed_per_aggregator_s"
@@ -552,6 +561,7 @@ def ratio_interval(
     return float(np.exp(middle - half)), float(np.exp(middle + half))
 
 
+NAMED = 2  # jobs carried by hosts that a cell names
 MOST_JOBS = 64  # with rows in tables and bars and lines in charts of their own
 
 
@@ -576,8 +586,32 @@ def jobs_left_out(jobs: pd.DataFrame, most: int = MOST_JOBS) -> str:
 
 
 def job_names(jobs: pd.DataFrame) -> pd.Series:
-    """The names of jobs by their numbers. `jobs`: table jobs, or frame "jobs"."""
-    return jobs.drop_duplicates("job").set_index("job")["name"]
+    """The names of jobs by their numbers, with the algorithm of hosts that carries a job in place
+    of the system: `gpt (ring)`. `jobs`: table jobs, or frame "jobs"."""
+    each = jobs.drop_duplicates("job").set_index("job")
+    instead = " (" + each["fallback"].astype("object") + ")"
+    return each["name"].astype("object") + instead.where(each["fallback"].notna(), "")
+
+
+def fallbacks(jobs: pd.DataFrame) -> list[str]:
+    """Who is carried by an algorithm of hosts in place of the system, and why, such as `gpt: ring,
+    because s1 is held by llama`."""
+    return [
+        fallback_words(row.name, row.fallback, row.refused)
+        for row in jobs[jobs["fallback"].notna()].drop_duplicates("job").itertuples(index=False)
+    ]
+
+
+def fallback_notes(jobs: pd.DataFrame) -> str:
+    """The same of few words, for a cell or a legend: `ring for gpt`, or `ring for 7 of 9 jobs`;
+    "" where the system carries all jobs."""
+    each = jobs.drop_duplicates("job")
+    found = []
+    for algorithm, of in each[each["fallback"].notna()].groupby("fallback"):
+        many = len(of) > NAMED or len(of) == len(each) > 1
+        who = f"{len(of)} of {len(each)} jobs" if many else " and ".join(of["name"])
+        found.append(f"{algorithm} for {who}")
+    return ", ".join(found)
 
 
 def first_repetition(table: pd.DataFrame) -> pd.DataFrame:

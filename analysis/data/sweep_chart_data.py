@@ -178,7 +178,9 @@ def panels(
         styles = {
             name: styles[name] for name in sorted(styles, key=lambda name: _last(means[name]))
         }
-    named = sweep.titles(labels)
+    named, own = sweep.titles(labels), set(labels.values())
+    notes = frame.groupby("series")["fallbacks"].agg(lambda found: max(found, key=len))
+    named |= {n: f"{named[n]}, {note}" for n, note in notes.items() if note and named[n] not in own}
     styles = {name: replace(style, title=named.get(name, name)) for name, style in styles.items()}
     titles = {each.column: labels[name] for name, each in MEASURES.items() if name in labels}
     return [

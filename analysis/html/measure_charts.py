@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from testbed.analysis.data.run_summary import job_names
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart
 from testbed.analysis.style import plot_style
@@ -19,7 +20,7 @@ def measures(results: Results, points: int = POINTS) -> list[Chart]:
     """A chart for each measure, with a line per job of at most `points`: of the first repetition
     that has it and of the lowest rank that reports it."""
     table = results.measures
-    names = dict(zip(results.jobs.job, results.jobs["name"], strict=True))
+    names = job_names(results.jobs)
     charts = []
     for name in list(dict.fromkeys(table["name"]))[:CHARTS]:
         traces: list[parts.Trace] = []

@@ -12,7 +12,13 @@ import pandas as pd
 from testbed import units
 from testbed.analysis.data import explanations
 from testbed.analysis.data.job_chart_data import iteration_lines
-from testbed.analysis.data.run_summary import Frames, jobs_left_out, longest_jobs, summary
+from testbed.analysis.data.run_summary import (
+    Frames,
+    job_names,
+    jobs_left_out,
+    longest_jobs,
+    summary,
+)
 from testbed.analysis.data.timeline_data import end_ns
 from testbed.analysis.html import (
     departure_charts,
@@ -63,14 +69,13 @@ def run_page(results: Results) -> page.Page:
         sections.append(_fidelity(results))
     sections += _origin(results)
     parts.align([chart for each in sections for chart in page.charts(each.blocks)], end_ns(results))
-    jobs = results.jobs.drop_duplicates("job")
+    names = job_names(results.jobs)
     return page.Page(
         title=results.name,
         subtitle=_subtitle(results),
         sections=sections,
         jobs=[
-            page.Job(int(row.job), str(row.name), plot_style.job_color(int(row.job)))
-            for row in jobs[["job", "name"]].itertuples(index=False)
+            page.Job(int(job), name, plot_style.job_color(int(job))) for job, name in names.items()
         ],
     )
 
@@ -104,6 +109,9 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         blocks += [page.Paragraph(f"{text}.") for text in tables.past_switches(results)]
         blocks += [page.Paragraph(text) for text in explanations.of_run(frames)]
         blocks.append(page.Figures(_figures(run)))
+    for lost in (tables.lost_by_job(frames), tables.lost_by_link(frames)):
+        if lost.rows:
+            blocks.append(page.TableView(lost, filtered=len(lost.rows) > tables.FEW_JOBS))
     if len(results.faults):
         blocks.append(page.TableView(tables.faults(results)))
     if len(results.collectives):

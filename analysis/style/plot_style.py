@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.style.key_words import words
@@ -244,6 +244,7 @@ def plot_styles(runs: Sequence[Results]) -> list[PlotStyle]:
     """One style per run. Runs of one system share its colour and marker; titles are as short as
     they can be while no two are equal: the system, else the run's name, else the system with what
     the experiments of that system differ in, else the run's folder."""
+    from testbed.analysis.data.run_summary import fallback_notes
     from testbed.systems import SYSTEMS
 
     systems = [system_of(run) for run in runs]
@@ -256,7 +257,11 @@ def plot_styles(runs: Sequence[Results]) -> list[PlotStyle]:
         count = Counter(titles)
         titles = [new if count[old] > 1 else old for old, new in zip(titles, better, strict=True)]
     styles = series_styles(list(zip(titles, systems, strict=True)))
-    return [styles[title] for title in titles]
+    notes = [fallback_notes(run.jobs) for run in runs]
+    return [
+        replace(styles[title], title=f"{title}, {note}") if note else styles[title]
+        for title, note in zip(titles, notes, strict=True)
+    ]
 
 
 def series_styles(series: Sequence[tuple[str, str]]) -> dict[str, PlotStyle]:

@@ -17,8 +17,8 @@ import pandas as pd
 from rich.text import Text
 
 from testbed import units
-from testbed.analysis.data import departure_data
-from testbed.analysis.data.run_summary import LENGTHS, Frames, estimate, job_names
+from testbed.analysis.data import departure_data, loss_data
+from testbed.analysis.data.run_summary import LENGTHS, Frames, estimate, fallback_notes, job_names
 from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
 from testbed.results import hand_over
@@ -59,6 +59,7 @@ SWITCH = _words("switch", "switch")
 JOBS = (
     JOB,
     _words("model", "model"),
+    _words("fallback", "carried\nby"),
     Column("workers", "workers", unit="count"),
     PS_PACKETS,
     IN_SWITCH,
@@ -108,6 +109,29 @@ TRAFFIC = (
     _count("asks", "retransmit\nrequests"),
     TO_PS,
     FROM_PS,
+)
+LOST_BY_LINK = (
+    _words("link", "link"),
+    _count("queue_full", "full\nqueue", group="lost"),
+    _count("lost", "on the\nlink", group="lost"),
+    _count("link_down", "link\ndown", group="lost"),
+    _count("unmodelled", "outside\nthe model", group="lost"),
+    _count("marks", "marked"),
+)
+LOST_BY_JOB = (
+    JOB,
+    _count("lost_queue_full", "full\nqueue", group="lost"),
+    _count("lost_lost", "on\nlinks", group="lost"),
+    _count("lost_link_down", "link\ndown", group="lost"),
+    _count("sockets", "by\nhosts", group="lost"),
+    _count("marked", "marked\nresults"),
+    _count("resent", "all", group="resent"),
+    _count("after_queue_full", "after full\nqueue", group="resent"),
+    _count("after_lost", "after\nloss", group="resent"),
+    _count("after_link_down", "link was\ndown", group="resent"),
+    _count("after_collision", "no room\nin switch", group="resent"),
+    _count("after_no_loss", "after\nno loss", group="resent"),
+    _count("after_unknown", "not\nknown", group="resent"),
 )
 DEPARTURES = (
     JOB,
@@ -178,10 +202,13 @@ POINTS = (
     _ratio("jct_ratio", "relative\nJCT"),
     TO_PS,
     FROM_PS,
+    _count("lost_packets", "lost"),
     _count("retransmissions", "resent"),
+    _words("fallbacks", "carried\nby hosts"),
     Column("exact", "exact", _yes),
     _words("fidelity", "fidelity"),
 )
+_IF_ANY = ("fallbacks", "lost_packets")  # columns of points that are there if one of them has any
 # Of the comparison, a row each.
 _MEASURES = (
     _ratio("ps_packets_per_fragment", "PS packets / fragment"),
@@ -197,6 +224,7 @@ _MEASURES = (
     _share("held_share", "memory held"),
     _share("free_share", "memory free"),
     _count("absorbed_per_aggregator_s", "absorbed / s / aggregator"),
+    _count("lost_packets", "lost packets"),
     _count("retransmissions", "resent packets"),
 )
 # Of a run and its twin, a row each for every job.
@@ -283,7 +311,7 @@ def past_switches(results: Results) -> list[str]:
     completed in switches are shares of the rest."""
     if not len(results.collectives):
         return []
-    names = results.jobs.groupby("job")["name"].first()
+    names = job_names(results.jobs)
     found = []
     for job, rows in results.collectives.groupby("job"):
         past = rows[rows["route"] == "gloo"]
@@ -331,7 +359,9 @@ def jobs(frames: Frames) -> Table:
     """One row per job (means over repetitions) and the average."""
     per_job, run = frames["jobs"], frames["run"]
     waited = bool((per_job["waiting_ns"] > 0).any())
-    columns = [column for column in JOBS if waited or column.key != "waiting_ns"]
+    by_hosts = bool(per_job["fallback"].notna().any())
+    shown = {"waiting_ns": waited, "fallback": by_hosts}
+    columns = [column for column in JOBS if shown.get(column.key, True)]
     rows = []
     for _, job in per_job.groupby("job"):
         ended = job["outcome"] == "finished"
@@ -342,12 +372,15 @@ def jobs(frames: Frames) -> Table:
             job["iteration_max_ns"].max(),
         )
         workers = int(job["workers"].iloc[0])
-        rows.append(_means(columns, job, workers=workers, jct_ns=jct, iteration_ns=spread))
+        by = job[["fallback", "system"]].bfill(axis=1).iloc[0, 0]
+        others = {"workers": workers, "jct_ns": jct, "iteration_ns": spread, "fallback": by}
+        rows.append(_means(columns, job, **others))
     if len(run):
         times = ("jct_mean_ns", "waiting_mean_ns") if waited else ("jct_mean_ns",)
         shares = [estimate(run[column.key]) for column in (PS_PACKETS, IN_SWITCH)]
         means = [estimate(run[key])._replace(prefix="mean ") for key in times]
-        rows.append(Row(["all", "", "", *shares, *means], total=True))
+        blank = [""] * (3 if by_hosts else 2)
+        rows.append(Row(["all", *blank, *shares, *means], total=True))
     return Table("jobs", "Jobs", columns, rows)
 
 
@@ -399,7 +432,7 @@ def flows(results: Results) -> Table:
 
 def collectives(results: Results) -> Table:
     """What programs called, by which route; a row sums up ranks, groups and repetitions."""
-    found, names = results.collectives, results.jobs.groupby("job")["name"].first()
+    found, names = results.collectives, job_names(results.jobs)
     rows = []
     for key, group in found.groupby(["job", "collective", "dtype", "route"]):
         job, collective, dtype, route = key
@@ -425,6 +458,52 @@ def traffic(frames: Frames) -> Table:
     """The cost of each job for the network (means over repetitions)."""
     rows = [_means(TRAFFIC, job) for _, job in frames["jobs"].groupby("job")]
     return Table("traffic", "Traffic", TRAFFIC, rows)
+
+
+def lost_by_link(frames: Frames, most: int = BUSIEST) -> Table:
+    """What links have lost and marked, by cause, all repetitions together, those with the most
+    losses first; and the sum. No rows where there is nothing."""
+    found = frames["lost_by_link"]
+    columns = _nonzero(LOST_BY_LINK, found)
+    named = ((name, row) for name, row in found.head(most).iterrows())
+    rows = [Row([name, *(row[column.key] for column in columns[1:])]) for name, row in named]
+    if more := len(found) - len(rows):
+        rest = found.iloc[most:]
+        rows.append(Row([f"{more} other links", *_sums(columns, rest)]))
+    if len(found) > 1:
+        rows.append(Row(["all", *_sums(columns, found)], total=True))
+    return Table("lost-by-link", "Lost and marked, by link", columns, rows)
+
+
+def lost_by_job(frames: Frames, most: int | None = None) -> Table:
+    """The same by job, beside what was sent again and why: what follows from a loss of a packet of
+    the same fragment, and what from none. The sum has all jobs, also if only `most` have rows."""
+    found, names = frames["lost_by_job"], job_names(frames["jobs"])
+    columns = _nonzero(LOST_BY_JOB, found)
+    rows = []
+    for job, row in found.iterrows():
+        if job == loss_data.OTHERS or job in names.index and (most is None or len(rows) < most):
+            name = "other traffic" if job == loss_data.OTHERS else names[job]
+            rows.append(Row([name, *(row[column.key] for column in columns[1:])]))
+    if len(found) > 1:
+        rows.append(Row(["all", *_sums(columns, found)], total=True))
+    return Table("lost-by-job", "Lost, marked and sent again, by job", columns, rows)
+
+
+def _any(values: pd.Series) -> bool:
+    """Whether there is a text, or a number above 0."""
+    if values.dtype == object or str(values.dtype).startswith("str"):
+        return bool((values != "").any())
+    return bool((values > 0).any())
+
+
+def _nonzero(columns: Sequence[Column], found: pd.DataFrame) -> list[Column]:
+    """The first column, and those with a number above 0."""
+    return [columns[0], *(each for each in columns[1:] if _any(found[each.key]))]
+
+
+def _sums(columns: Sequence[Column], found: pd.DataFrame) -> list[float]:
+    return [float(found[column.key].sum(min_count=1)) for column in columns[1:]]
 
 
 def departures(results: Results, frames: Frames) -> Table:
@@ -588,7 +667,7 @@ def comparison(
     for measure in _MEASURES:
         column = measure.key
         values = [estimate(run[column]) if len(run) else math.nan for run in over_all]
-        never = column == "waiting_mean_ns" and not any(
+        never = column in ("waiting_mean_ns", "lost_packets") and not any(
             (run[column] > 0).any() for run in over_all if len(run)
         )
         row = Row([measure.title, *values], measure.show)
@@ -603,6 +682,9 @@ def comparison(
     rows[-1] = Row(rows[-1].values, rows[-1].show, section=True)
     exact = [_yes(run["exact"].all()) if len(run) else units.UNKNOWN for run in over_all]
     marks = [_fidelity_of(r) if r.finished else r.state.upper() for r in runs]
+    notes = [fallback_notes(each["jobs"]) for each in frames]
+    if any(notes):
+        rows.append(Row(["carried by hosts", *(note or "none" for note in notes)]))
     rows += [
         Row(["repetitions", *map(len, over_all)]),
         Row(["exact", *exact]),
@@ -735,7 +817,11 @@ def _side_by_side(
 def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> Table:
     """One row per point of a sweep: what was varied, what came out over its repetitions. A varied
     number sorts as a number."""
-    measured = [column for column in POINTS if column.key in frame]
+    measured = [
+        column
+        for column in POINTS
+        if column.key in frame and (column.key not in _IF_ANY or _any(frame[column.key]))
+    ]
     columns = [*(_words(key, heading(key)) for key in keys), *measured]
     columns = columns if measured else [*columns, *POINTS[-2:]]
     rows = []

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 
 from testbed.setup.records import JobSetup, Setup
+from testbed.systems.system import fallback_words
 from testbed.text_table import Column, Row, Table, printed
 
 JOBS = 32  # of which `facts` speaks
@@ -36,9 +37,15 @@ def facts(setup: Setup) -> list[str]:
     return [_fact(job) for job in setup.jobs.values()]
 
 
+def refusals(setup: Setup) -> list[str]:
+    """Of these, those of jobs that got no tree, however many there are; and of groups of ranks."""
+    every = (*setup.jobs.values(), *setup.groups.values())
+    return list(dict.fromkeys(_fact(job) for job in every if job.refused))
+
+
 def _fact(job: JobSetup) -> str:
     if job.refused:
-        return f"job {job.name}: no tree, {job.refused}; {job.platform.system.name} adds up"
+        return fallback_words(job.name, job.platform.system.name, job.refused)
     trees = job.group.trees
     slots = " and ".join(dict.fromkeys(str(tree.slots) for tree in trees))
     number = "1 tree" if len(trees) == 1 else f"{len(trees)} trees"

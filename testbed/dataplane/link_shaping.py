@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from testbed.dataplane.loss_notes import note_calls
+
 if TYPE_CHECKING:
     from testbed.experiment import LinkDirection
     from testbed.setup.records import Platform
 
 
 def shape_links(platform: Platform, switch: str, client: Any, latency_ns: int = 0) -> None:
-    """Give a switch's links their bandwidth, delay, jitter, queue and impairments, in one batch.
+    """Give a switch's links their bandwidth, delay, jitter, queue and impairments, in one batch,
+    and have it note what they lose.
 
     `client` is the switch's control interface. `latency_ns` is what the way through the switch
     takes a packet. It is the same for all, so it makes no difference whether it passes before the
@@ -28,7 +31,7 @@ def shape_links(platform: Platform, switch: str, client: Any, latency_ns: int = 
         calls.append(("port_shape", port, "egress", *_shape(leaving, latency_ns)))
         if topology.is_host(neighbour):
             calls.append(("port_shape", port, "ingress", *_shape(entering)))
-    client.batch(calls)
+    client.batch([*calls, *note_calls(platform, switch)])
 
 
 def _shape(link: LinkDirection, latency_ns: int = 0) -> tuple[int | float | None, ...]:

@@ -7,7 +7,8 @@ memory utilisation depends on no sampling.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,8 +104,13 @@ def occupancy_of_slots(platform: Platform, client: Any) -> list[tuple[int, int, 
     return list(zip(range(jobs), filling, held, strict=True))
 
 
-def counters(platform: Platform, client: Any) -> list[tuple[int, str, int]]:
-    """All counters of a switch as (job, name, value); times in ns. [] without switch memory."""
+def counters(
+    platform: Platform, client: Any, whole: Mapping[int, Fraction] | None = None
+) -> list[tuple[int, str, int]]:
+    """All counters of a switch as (job, name, value); times in ns. [] without switch memory.
+
+    whole: by communicator, the share of the sums completed here that have all its workers; then
+    counter `sums` is among them."""
     if not platform.system.memory:
         return []
     jobs, numbers, owners = platform.job_count, platform.numbers, platform.owners
@@ -123,6 +129,7 @@ def counters(platform: Platform, client: Any) -> list[tuple[int, str, int]]:
         ]
     )
     now = stats["timestamp"]
+    completed = np.asarray(events, np.int64)[kept.place(0, "completions") :: EVENTS_PER_JOB]
     events = of_jobs(platform, events, EVENTS_PER_JOB)
     endings = of_jobs(platform, endings, ENDINGS_PER_JOB)
     filling = of_jobs(platform, filling, ENDINGS_PER_JOB)
@@ -144,6 +151,11 @@ def counters(platform: Platform, client: Any) -> list[tuple[int, str, int]]:
         rows.append((job, "filling_open_ns", sum(open_times[FILLING]) * timestamp_unit_ns))
         rows.append((job, "held_ns", int(held[job]) * timestamp_unit_ns))
         rows.append((job, "held_open_ns", sum(open_times[HELD]) * timestamp_unit_ns))
+    if whole is not None:
+        sums = dict.fromkeys(range(jobs), 0)
+        for number, share in whole.items():
+            sums[int(owners[number])] += round(completed[number] * share)
+        rows += [(job, "sums", count) for job, count in sums.items()]
     return rows
 
 
@@ -155,8 +167,9 @@ def port_counts(
 
     The first are the rows of `port_stats()`, with the packets that the switch has refused at each
     port (p4/admission.p4) as `refused` of direction ingress; null for egress, and where switches
-    admit everything. The second are (communicator, cause, packets) with packets
-    (p4/departures.p4), [] without a PS."""
+    admit everything; and those that it has marked (p4/egress.p4) as `marks` of direction egress.
+    The second are (communicator, cause, packets) with packets (p4/departures.p4), [] without a PS.
+    """
     departures: list[tuple[int, str, int]] = []
     if platform.system.servers == "none":
         rows = client.port_stats()
@@ -169,8 +182,11 @@ def port_counts(
             causes = ((cause, int(counts[number, [*each]].sum())) for cause, each in CAUSES.items())
             departures += [(number, cause, packets) for cause, packets in causes if packets]
     refused = refusals(platform, client, [row["port"] for row in rows])
-    for row in rows:
-        row["refused"] = refused.get(row["port"]) if row["direction"] == "ingress" else None
+    marked = client.batch([("counter_read", "marks", row["port"]) for row in rows])
+    for row, marks in zip(rows, marked, strict=True):
+        is_egress = row["direction"] == "egress"
+        row["refused"] = None if is_egress else refused.get(row["port"])
+        row["marks"] = marks["packets"] if is_egress else None
     return rows, departures
 
 

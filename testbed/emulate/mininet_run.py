@@ -36,9 +36,9 @@ from testbed.protocols import has_compiled
 from testbed.routing.group_server import has_shared_servers
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.captured_ports import CapturedPort
-from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work
+from testbed.runtimes.live_view import Page, Progress, Sources, Work, titles_of
 from testbed.runtimes.run import Run
-from testbed.setup import Setup
+from testbed.setup import JobSetup, Setup
 from testbed.setup.host_specs import host_kinds, host_specs
 from testbed.steps import quiet_console, step
 
@@ -245,11 +245,17 @@ class Repetition:
         platform = self.setup.platform
         with self.switches.asked(name, "cannot be read") as client:
             stats = client.stats()  # first: reading registers takes a while
-            counters = dataplane.counters(platform, client)
+            whole = collect.whole_sums(platform, self._setups(), name)
+            counters = dataplane.counters(platform, client, whole)
             ports, left = dataplane.port_counts(platform, client)
-            counts = counters, ports, left
+            counts = counters, ports, left, dataplane.read_notes(platform, client)
         self.lives.setdefault(name, []).append(counts)
         self.stats.setdefault(name, []).append(stats)
+
+    def _setups(self) -> list[JobSetup]:
+        """All communicators that there have been."""
+        made = self._communicators.made if self._communicators is not None else {}
+        return [*self.setup.jobs.values(), *self.setup.groups.values(), *made.values()]
 
     def run(self, console: Console, writer: Writer, beside: bool = False) -> None:
         """Start, watch, collect. beside: with Mininet's prompt open while the jobs run. Raises
@@ -257,10 +263,7 @@ class Repetition:
         switches, hosts = self.switches, self.hosts
         setup, session = self.setup, self.session
         platform = setup.platform
-        jobs = {
-            number: JobTitle(job.name, job.iterations, job.start_ns)
-            for number, job in enumerate(setup.listed)
-        }
+        jobs = titles_of(setup)
         title = setup.name
         if setup.repetitions > 1:
             title += f", repetition {self.number + 1} of {setup.repetitions}"
@@ -308,7 +311,7 @@ class Repetition:
         if self._page is not None:
             named = [
                 {"job": number, "name": job.name, "system": platform.system.name}
-                for number, job in enumerate(setup.listed)
+                for number, job in jobs.items()
             ]
             sources = self._sources(memory, faults, programs, start_ns)
             self._page.begin(named, sources)
@@ -345,6 +348,15 @@ class Repetition:
                 )
         for number, why in watch.unfinished.items():
             raise RunError(f"job {setup.listed[number].name} could not finish: {why}")
+
+    def _resent(
+        self, jobs: list[collect.Row], hosts: list[collect.Row], links: list[collect.Row]
+    ) -> list[collect.Row]:
+        """Rows of table resent."""
+        notes = [life[3] for lives in self.lives.values() for life in lives]
+        unseen = any(row["unmodelled_drops"] for row in links)
+        unseen = unseen or any(row["socket_drops"] for row in hosts)
+        return collect.resent_rows(self.setup.platform, jobs, self.hosts.hosts, notes, unseen)
 
     def _sources(
         self, memory: MemorySampler, faults: Faults, programs: ProgramGroup, start_ns: int
@@ -388,10 +400,8 @@ class Repetition:
         setup, switches, hosts = self.setup, self.switches, self.hosts
         for name in switches.clients:
             self._keep_counts(name)
-        counters, links, departures = [], [], []
-        made = self._communicators.made if self._communicators is not None else {}
-        setups = [*setup.jobs.values(), *setup.groups.values(), *made.values()]
-        ends = collect.ps_switches(setup.platform, setups)
+        counters, links, departures, losses = [], [], [], []
+        ends = collect.ps_switches(setup.platform, self._setups())
         for name, lives in self.lives.items():
             registers, stats, left = collect.together(lives)
             departures += collect.departure_rows(setup.platform, name, left, ends)
@@ -399,7 +409,8 @@ class Repetition:
                 {"switch": name, "job": job, "counter": counter, "value": value}
                 for job, counter, value in registers
             ]
-            links += collect.link_rows(setup.platform, name, stats)
+            links += (own := collect.link_rows(setup.platform, name, stats))
+            losses += collect.loss_rows(setup.platform, name, own, [life[3] for life in lives])
         memory.tick(time.monotonic_ns(), last=True)
         peaks, waits = watch.cpu.peaks(), watch.run_queue.of
         host_rows = collect.host_rows(hosts.hosts, peaks, waits)
@@ -442,6 +453,8 @@ class Repetition:
             "switches": switch_rows,
             "switch_counters": counters,
             "departures": departures,
+            "losses": losses,
+            "resent": self._resent(job_rows, host_rows, links),
             "links": links,
             **memory.snapshots.tables(),
             "hosts": host_rows,

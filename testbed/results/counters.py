@@ -58,6 +58,23 @@ DEPARTURES: Mapping[str, str] = {
     "nothing_held": "answer to a reminder for a fragment that a switch does not hold",
 }
 
+# Why a link lost a packet.
+LOSSES: Mapping[str, str] = {
+    "queue_full": "dropped because the modelled queue was full",
+    "lost": "dropped by the experiment's loss rate",
+    "link_down": "lost because the link was down",
+}
+
+# What a retransmission follows from.
+RESENT: Mapping[str, str] = {
+    **LOSSES,
+    "collision": "no loss: a switch without room for the fragment had told the worker",
+    "no_loss": "no loss of a packet of the fragment on a link: a timer that was too short, waiting"
+    " for others, or a switch that was restarted",
+    "unknown": "not known: BMv2, more than a million losses and retransmissions at a switch, or"
+    " packets that hosts and kernels lost",
+}
+
 ENDINGS: Mapping[str, str] = {
     "completed": "the sum was complete",
     "evicted": "the sum left as a partial because another fragment preempted it",
@@ -80,7 +97,15 @@ TIMES: Mapping[str, str] = {
     "held_open_ns": "held_ns for sums that were still held when the run ended",
 }
 
-COUNTERS: Mapping[str, str] = {**EVENTS, **ENDED, **TIMES}
+# Of all completions, those that were not a part of a sum that is completed elsewhere.
+SUMS = "sums"
+
+COUNTERS: Mapping[str, str] = {
+    **EVENTS,
+    **ENDED,
+    **TIMES,
+    SUMS: "completions of sums over all workers of a group or job; not with link failures",
+}
 
 # A contribution is *absorbed* if its values went into an aggregator and not to the PS in a packet
 # of their own. (A retransmission that flushes a sum goes on to the PS, so it is not absorbed.)

@@ -3,8 +3,9 @@
 The digest covers values, not files: Parquet may write equal tables in different bytes. Tables come
 in the order of their names, columns as declared, rows by their keys; a null is no value. Columns
 and tables of things that few runs have are left out where they are empty (`OPTIONAL`). Facts that
-are in no table (when, where and for how long a run ran) are not in the digest. Nor are tables that
-came after the first digests were published (`LATER`): equal runs keep equal digests.
+are in no table (when, where and for how long a run ran) are not in the digest. Nor are tables,
+columns and counters that came after the first digests were published (`LATER`): equal runs keep
+equal digests.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import struct
 from typing import Any
 
+from testbed.results.counters import SUMS
 from testbed.results.reader import Results
 from testbed.results.schema import TABLES, Table
 
@@ -22,7 +24,8 @@ OPTIONAL = {
     *("links.refused", "links.down_drops"),
     *("faults.entries", "faults.rate_bps"),
 }
-LATER = {"departures", "queues"}
+LATER = {"departures", "queues", "losses", "resent", "links.marks", "jobs.marked_results"}
+LATER_COUNTERS = {SUMS}  # rows of table switch_counters
 
 
 def digest(results: Results) -> str:
@@ -43,12 +46,15 @@ def table_digest(results: Results, name: str) -> str:
 def _table(table: Table, frame: Any) -> bytes:
     """Digest of one table."""
     content = hashlib.sha256()
+    if table.name == "switch_counters":
+        frame = frame[~frame["counter"].isin(LATER_COUNTERS)]
     if len(frame):
         frame = frame.sort_values(list(table.key), kind="stable", na_position="first")
     for column in table.columns:
         series = frame[column.name]
         missing = series.isna()
-        if f"{table.name}.{column.name}" in OPTIONAL and missing.all():
+        name = f"{table.name}.{column.name}"
+        if name in LATER or name in OPTIONAL and missing.all():
             continue
         content.update(f"{column.name}:{column.dtype}:{len(frame)}\0".encode())
         content.update(missing.to_numpy(bool).tobytes())

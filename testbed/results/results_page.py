@@ -5,7 +5,7 @@ python -m testbed.results.results_page > docs/results.md
 
 from __future__ import annotations
 
-from testbed.results.counters import COUNTERS, DEPARTURES
+from testbed.results.counters import COUNTERS, DEPARTURES, LOSSES, RESENT
 from testbed.results.fidelity import CPU_LIMIT, LAG_LIMIT, WINDOW_LIMIT
 from testbed.results.schema import FORMAT, TABLES, Column
 
@@ -95,6 +95,9 @@ def markdown() -> str:
     parts.append("\n".join(lines) + "\n")
     lines = ["## Causes of departures", "", "| cause | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in DEPARTURES.items()]
+    for title, causes in (("losses", LOSSES), ("retransmissions", RESENT)):
+        lines += ["", f"## Causes of {title}", "", "| cause | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {meaning} |" for name, meaning in causes.items()]
     parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 

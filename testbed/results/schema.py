@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from testbed.algorithms.registry import ALGORITHMS
-from testbed.results.counters import COUNTERS, DEPARTURES, EVENTS
+from testbed.results.counters import COUNTERS, DEPARTURES, EVENTS, LOSSES, RESENT
 
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep: what was varied
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one
@@ -212,6 +212,12 @@ _DECLARED = (
             ),
             _count("gradient_packets", "gradient packets that its workers sent, of every kind"),
             _count("retransmissions", "gradient packets that were retransmitted"),
+            _count(
+                "marked_results",
+                "results by which its workers learnt of a queue that had marked packets; null: the"
+                " run is older than this column",
+                True,
+            ),
             _count("ps_packets", "gradient packets that reached its PS; null: no PS", True),
             _count("ps_link_bytes_in", "bytes on the PS's link towards the PS", True, "bytes"),
             _count("ps_link_bytes_out", "bytes on the PS's link from the PS", True, "bytes"),
@@ -494,6 +500,12 @@ _DECLARED = (
                 True,
             ),
             _count(
+                "marks",
+                "packets that were marked because they found the queue long, or had been before;"
+                " null: ingress, or the run is older than this column",
+                True,
+            ),
+            _count(
                 "down_drops",
                 "lost because the link was down: sent meanwhile, or queued or in flight when it"
                 " failed; null: no link failures in the experiment",
@@ -501,6 +513,40 @@ _DECLARED = (
             ),
         ),
         key=("repetition", "node", "port", "direction"),
+    ),
+    Table(
+        "losses",
+        "Packets that a switch's links have lost, by cause and by job; where none were lost there"
+        " is no row. The packets of a link and a cause add up to the link's count in table links.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _number("port", "its port, from 1"),
+            _name("direction", "as the switch sees it", allowed=("ingress", "egress")),
+            _name("cause", "why, see below", allowed=tuple(LOSSES)),
+            _number(
+                "job",
+                "job of the packets; null: other traffic, packets beyond the million that a switch"
+                " notes, or not told apart (BMv2)",
+                True,
+            ),
+            Column("packets", "int64", "count", "such packets", minimum=1),
+        ),
+        key=("repetition", "switch", "port", "direction", "cause", "job"),
+    ),
+    Table(
+        "resent",
+        "Retransmissions of each job by what they follow from, the last loss of a packet of the"
+        " fragment before: a gradient, a sum, a result or a request; where hosts add up, the same"
+        " packet. They add up to retransmissions in table jobs. Causes without retransmissions have"
+        " no row.",
+        (
+            _REPETITION,
+            _JOB,
+            _name("cause", "what they follow from, see below", allowed=tuple(RESENT)),
+            Column("packets", "int64", "count", "such retransmissions", minimum=1),
+        ),
+        key=("repetition", "job", "cause"),
     ),
     Table(
         "measures",

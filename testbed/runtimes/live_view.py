@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from p4engine.frontend.diagnostics import P4Error
@@ -35,6 +35,9 @@ from testbed import units
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.dataplane.memory_snapshot import Blocks
 from testbed.steps import live_area
+
+if TYPE_CHECKING:
+    from testbed.setup import JobSetup, Setup
 
 _log = logging.getLogger(__name__)
 LIVE_STEP_NS = 250_000_000
@@ -60,6 +63,20 @@ class JobTitle:
     name: str
     iterations: int
     start_ns: int
+
+
+def titles_of(setup: Setup, known: Mapping[int, JobSetup] | None = None) -> dict[int, JobTitle]:
+    """All jobs by number, or those that are `known`. Beside the name of one that an algorithm of
+    hosts carries in place of the system, the algorithm's."""
+    found = {}
+    for number, job in (setup.jobs if known is None else known).items():
+        name = f"{job.name} ({job.platform.system.name})" if job.refused else job.name
+        found[number] = JobTitle(name, job.job.iterations, job.job.start_ns)
+    if known is not None:
+        return found
+    for number, job in enumerate(setup.listed):
+        found.setdefault(number, JobTitle(job.name, job.iterations, job.start_ns))
+    return dict(sorted(found.items()))
 
 
 class Work(NamedTuple):

@@ -6,14 +6,17 @@ testbed/results/schema.py. Times are ns since the run's start, which all process
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from testbed.dataplane import loss_notes
+from testbed.dataplane.loss_notes import Notes
 from testbed.routing.tree import switch_of
 
 if TYPE_CHECKING:
@@ -29,8 +32,8 @@ Worker = tuple[int, int]  # the numbers of its job, and of its own
 Times = Mapping[str, np.ndarray]
 Counted = tuple[int, str, int]  # job or communicator, name and value
 # What a switch has counted between two restarts: (job, counter, value) of its registers, its
-# `port_stats()`, and (communicator, cause, packets) of departures.
-Life = tuple[list[Counted], list[Row], list[Counted]]
+# `port_stats()`, (communicator, cause, packets) of departures, and the notes of its links.
+Life = tuple[list[Counted], list[Row], list[Counted], Notes | None]
 
 
 class Host(Protocol):
@@ -170,6 +173,7 @@ def job_rows(
                 "values_checked": checked,
                 "gradient_packets": _total(workers, "gradient_packets"),
                 "retransmissions": _total(workers, "retransmissions"),
+                "marked_results": _total(workers, "marked_results"),
                 "ps_packets": _total(servers, "ps_packets"),
                 "ps_link_bytes_in": carried[0],
                 "ps_link_bytes_out": carried[1],
@@ -373,7 +377,7 @@ SWITCH_COUNTERS = {
 }
 LINK_COUNTERS = (
     *("packets", "bytes", "queue_drops", "losses", "duplicates", "reordered"),
-    *("unmodelled_drops", "max_queue", "refused"),
+    *("unmodelled_drops", "max_queue", "refused", "marks"),
 )
 
 
@@ -408,6 +412,17 @@ def ps_switches(platform: Platform, setups: Iterable[JobSetup]) -> dict[int, set
     }
 
 
+def whole_sums(
+    platform: Platform, setups: Iterable[JobSetup], switch: str
+) -> dict[int, Fraction] | None:
+    """By communicator, the share of the sums completed at a switch that have all its workers. None
+    where trees change during a run."""
+    if platform.links_fail:
+        return None
+    shares = {each.number: each.group.whole_sums.get(switch) for each in setups}
+    return {number: share for number, share in shares.items() if share}
+
+
 def departure_rows(
     platform: Platform, switch: str, counted: Iterable[Counted], ends: Mapping[int, set[str]]
 ) -> list[Row]:
@@ -422,10 +437,10 @@ def departure_rows(
     ]
 
 
-def together(lives: Sequence[Life]) -> Life:
+def together(lives: Sequence[Life]) -> tuple[list[Counted], list[Row], list[Counted]]:
     """Counts of a switch over all its lives, between which it was restarted."""
     ports: dict[tuple[int, str], Row] = {}
-    for _, stats, _ in lives:
+    for _, stats, *_ in lives:
         for row in stats:
             key = row["port"], row["direction"]
             if key not in ports:
@@ -438,8 +453,59 @@ def together(lives: Sequence[Life]) -> Life:
                     before[name] = (
                         max(before[name], row[name]) if most else before[name] + row[name]
                     )
-    registers = _added(counted for counted, _, _ in lives)
-    return registers, list(ports.values()), _added(left for _, _, left in lives)
+    registers = _added(counted for counted, *_ in lives)
+    return registers, list(ports.values()), _added(left for _, _, left, _ in lives)
+
+
+def loss_rows(
+    platform: Platform, switch: str, links: Iterable[Row], lives: Sequence[Notes | None]
+) -> list[Row]:
+    """Table losses: those at one switch, whose rows of table links are `links`. lives: its notes.
+    What the links have counted and nobody has noted is of no job."""
+    noted: dict[tuple[int, str, str], Counter[int | None]] = defaultdict(Counter)
+    for notes in filter(None, lives):
+        for (port, direction, job, cause), packets in loss_notes.lost(platform, notes).items():
+            noted[port, direction, cause][job] += packets
+    rows = []
+    for link in links:
+        place = {"port": link["port"], "direction": link["direction"]}
+        for column, cause in loss_notes.COUNTED.items():
+            of_jobs = noted[link["port"], link["direction"], cause]
+            of_jobs[None] += (link.get(column) or 0) - of_jobs.total()
+            each = {"switch": switch, **place, "cause": cause}
+            rows += [each | {"job": job, "packets": n} for job, n in of_jobs.items() if n > 0]
+    return rows
+
+
+def resent_rows(
+    platform: Platform,
+    jobs: Iterable[Row],
+    hosts: Sequence[Host],
+    notes: Sequence[Notes | None],
+    lost_unseen: bool,
+) -> list[Row]:
+    """Table resent: the retransmissions of each job (rows of table jobs) by what they follow from.
+
+    A switch that has dropped a fragment for want of room says so, and the fragment is sent again
+    without being called a retransmission on the wire. lost_unseen: packets were lost that no switch
+    could note, so that nothing can be said to follow from no loss."""
+    whole = [each for each in notes if each is not None]
+    noted = loss_notes.resent(platform, whole)
+    signalled: Counter[int] = Counter()
+    for host in hosts:
+        signalled[host.spec.job.number] += host.totals.get("collisions_signalled", 0)
+    rows = []
+    for job in jobs:
+        number, left = job["job"], job["retransmissions"]
+        found = Counter({cause: n for (of, cause), n in noted.items() if of == number})
+        if lost_unseen:
+            found["unknown"] = found.pop("no_loss", 0)
+        left -= sum(found.values())
+        if whole and not any(each.missed for each in whole):
+            found["collision"] = max(min(left, signalled[number]), 0)
+        found["unknown"] += left - found["collision"]
+        rows += [{"job": number, "cause": why, "packets": n} for why, n in found.items() if n > 0]
+    return rows
 
 
 def _added(lives: Iterable[Iterable[Counted]]) -> list[Counted]:

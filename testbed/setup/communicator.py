@@ -98,6 +98,28 @@ class Communicator:
         slots = sum(tree.slots for tree in self.trees)
         return tuple((tree.shape, Fraction(tree.slots, slots)) for tree in self.trees)
 
+    @cached_property
+    def whole_sums(self) -> Mapping[str, Fraction]:
+        """By switch that aggregates, the share of the sums completed there that have all workers;
+        the others are parts of a sum. Where sums of several trees, or of several groups of a plan,
+        meet at a switch, it follows from their shares of the fragments."""
+        found: dict[str, list[Fraction]] = {}
+        for switch, share, is_whole in self._sums():
+            sums = found.setdefault(switch, [Fraction(0), Fraction(0)])
+            sums[0] += share
+            sums[1] += share * is_whole
+        return {switch: whole / all_ for switch, (all_, whole) in found.items() if all_}
+
+    def _sums(self) -> Iterator[tuple[str, Fraction, bool]]:
+        """(switch, share of the fragments, whether it adds up all workers) of each sum."""
+        for group in self.plan.groups if self.plan is not None else ():
+            yield group.node, group.range.share, len(group.workers) == len(self.workers)
+        for tree, share in self.shares if self.plan is None and self.shapes else ():
+            for switch in tree.switches:
+                everyone = len(tree.below[switch]) == len(self.workers)
+                at_root = tree.target == switch or tree.target not in tree.switches
+                yield switch, share, everyone and at_root
+
     def part(self, switch: str, tree: int) -> Part | None:
         """Its slots at a switch, for packets of a tree; None if it has none there."""
         found = next((each for each in self.trees if each.number == tree), None)

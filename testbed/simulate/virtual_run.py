@@ -115,16 +115,22 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     counters: list[dict[str, Any]] = []
     links: list[dict[str, Any]] = []
     departures: list[dict[str, Any]] = []
+    losses: list[dict[str, Any]] = []
+    notes = []
     known = simulation.cluster.setups if simulation.cluster else setup.jobs
-    ends = collect.ps_switches(platform, [*known.values(), *setup.groups.values()])
+    setups = [*known.values(), *setup.groups.values()]
+    ends = collect.ps_switches(platform, setups)
     for name, switch in simulation.nodes.switches.items():
         switch.advance(simulation.now_ns)
+        whole = collect.whole_sums(platform, setups, name)
         counters += [
             {"switch": name, "job": job, "counter": counter, "value": value}
-            for job, counter, value in dataplane.counters(platform, switch)
+            for job, counter, value in dataplane.counters(platform, switch, whole)
         ]
         stats, left = dataplane.port_counts(platform, switch)
-        links += collect.link_rows(platform, name, stats)
+        links += (own := collect.link_rows(platform, name, stats))
+        notes.append(dataplane.read_notes(platform, switch))
+        losses += collect.loss_rows(platform, name, own, notes[-1:])
         departures += collect.departure_rows(platform, name, left, ends)
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(setup.listed)}
@@ -145,6 +151,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         **flows,
         "switch_counters": counters,
         "departures": departures,
+        "losses": losses,
+        "resent": collect.resent_rows(platform, job_rows, reports, notes, lost_unseen=False),
         "links": links,
         **simulation.snapshots.tables(),
         "hosts": collect.host_rows(reports, {}, lambda host: collect.NO_WAIT),

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from testbed.experiment.planned_faults import title
 from testbed.runtimes import result_rows as collect
-from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work, WorkerTimes
+from testbed.runtimes.live_view import Page, Progress, Sources, Work, WorkerTimes, titles_of
 from testbed.simulate.host_totals import times_of
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ class VirtualView:
     ) -> None:
         """page: shows it, too."""
         setup = simulation.setup
-        self._titles = {
-            job: JobTitle(each.name, each.iterations, each.start_ns)
-            for job, each in enumerate(setup.listed)
-        }
+        self._titles = titles_of(setup)
         self._repetition = ""
         if setup.repetitions > 1:
             self._repetition = f"repetition {setup.repetition + 1} of {setup.repetitions}, "
@@ -55,7 +52,7 @@ class VirtualView:
         if page is not None:
             named = [
                 {"job": job, "name": each.name, "system": setup.platform.system.name}
-                for job, each in enumerate(setup.listed)
+                for job, each in self._titles.items()
             ]
             page.begin(named, _sources(simulation))
         self._began_ns = self._last_ns = time.monotonic_ns()
@@ -97,7 +94,8 @@ class VirtualView:
         done = simulation.iterations()
         self._work = {job: Work(done[job], count) for job, count in sent.items()}
         if cluster := simulation.cluster:
-            self._view.jobs = {job: self._titles[job] for job in sorted(sent)}
+            titles = self._titles | titles_of(simulation.setup, cluster.setups)
+            self._view.jobs = {job: titles[job] for job in sorted(sent)}
             self._view.remark += f", {cluster.ended} jobs have ended, {cluster.waiting} wait"
             return
         for job, end_ns in simulation.finished().items():

@@ -67,3 +67,9 @@ class System:
     def aggregator_bytes(self, values: int, bitmap_bits: int) -> int:
         """Switch memory of one aggregator: its registers, int32 values and bitmap included."""
         return self.slot_bytes + bitmap_bits // 8 + 4 * values
+
+
+def fallback_words(job: str, algorithm: str, refused: str) -> str:
+    """That an algorithm of hosts carries a job in place of the system, and why: `gpt: ring, because
+    s1 is held by llama`."""
+    return f"{job}: {algorithm}, because {refused}"

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from testbed.setup import Setup
 
 Found = tuple[Iterable[str], Iterable[str]]  # facts and warnings
-# Shows its steps, if there is a console. Knows programs that have been tried before, if it is told.
+# Shows its steps, if there is a console. Knows programs that have been tried before, if it is told;
+# then the facts are those of a sweep's point: who is carried by hosts.
 Inspect = Callable[["Experiment", "Console | None", "_Tried | None"], Found]
 
 
@@ -63,6 +64,8 @@ def call(options: Namespace) -> int:
         with step(console, "looking at the machine, the models and the network"):
             warnings += capacity.warnings(setup, calibration.load())
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
+            if tried:  # a sweep is told of what differs between its points
+                return tree_text.refusals(setup), warnings
             return [*placement_check.places(setup), *tree_text.facts(setup)], warnings
 
     return check_command(options.file, inspect, options.json, options.changes)
@@ -154,6 +157,7 @@ def _check_sweep(
 
     sweep = load_sweep(path, changes=changes)
     labels: dict[str, list[str]] = {}  # of the points that a warning is about
+    carried: dict[str, list[str]] = {}  # and of those that a fact is about
     begun: list[str] = []  # points
     tried = _Tried(sweep.keys)
 
@@ -165,7 +169,9 @@ def _check_sweep(
         for point in sweep.points:
             begun.append(point.label)
             try:
-                found = inspect(point.experiment, None, tried)[1]
+                facts, found = inspect(point.experiment, None, tried)
+                for fact in facts:
+                    carried.setdefault(fact, []).append(point.label)
                 for warning in (*point.experiment.warnings, *found):
                     labels.setdefault(warning, []).append(point.label)
             except UserError as error:
@@ -175,13 +181,16 @@ def _check_sweep(
         listed += [{"warning": each, "points": points} for each, points in labels.items()]
         points = [{"key": point.key, "label": point.label} for point in sweep.points]
         keys = list(sweep.keys)
-        print_json({"file": str(path), "keys": keys, "points": points, "warnings": listed})
+        said = [{"fact": fact, "points": points} for fact, points in carried.items()]
+        whole = {"file": str(path), "keys": keys, "points": points, "facts": said}
+        print_json({**whole, "warnings": listed})
         return 0
     print(f"{path}: valid: a sweep of {len(sweep.points)} points over {', '.join(sweep.keys)}")
     for warning in other_workers(sweep.points):
         print(f"warning: {warning}")
-    for warning, (first, *others) in labels.items():
-        print(f"warning: {warning}")
+    warned = {f"warning: {warning}": points for warning, points in labels.items()}
+    for line, (first, *others) in {**carried, **warned}.items():
+        print(line)
         if len(others) + 1 < len(sweep.points):
             more = f" and {len(others)} more" if others else ""
             print(f"  at the sweep's point {first}{more}")

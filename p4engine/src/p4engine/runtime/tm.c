@@ -48,7 +48,9 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
                        uint64_t sent_ns) {
     tm_link *link = &p->link[TM_INGRESS];
     start_queue *queue = &p->ingress_queue;
+    if (p->again) tm_note_bytes(tm, number, TM_INGRESS, TM_AGAIN, data, length, sent_ns);
     if (link->down) {
+        tm_note_bytes(tm, number, TM_INGRESS, TM_DOWN, data, length, sent_ns);
         link->counters.down_drops++;
         return;
     }
@@ -56,12 +58,14 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
     if (link->limited && link->busy_until > sent_ns &&
         (queue->count >= link->shape.queue_packets ||
          queue->bytes + length > link->shape.queue_bytes)) {
+        tm_note_bytes(tm, number, TM_INGRESS, TM_QUEUE_FULL, data, length, sent_ns);
         link->counters.queue_drops++;
         return;
     }
     uint64_t arrivals[2];
     int copies;
     uint64_t start = tm_link_send(link, length, sent_ns, arrivals, &copies);
+    if (!copies) tm_note_bytes(tm, number, TM_INGRESS, TM_LOST, data, length, sent_ns);
     if (start > sent_ns) {
         if (!tm_start_queue_push(queue, start, length)) tm->stats.no_memory++;
         if (queue->count > link->counters.max_queue) link->counters.max_queue = queue->count;
@@ -92,6 +96,7 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
         enter_link(tm, number, p, data, length, tm->now);
         return TM_OK;
     }
+    if (p->again) tm_note_bytes(tm, number, TM_INGRESS, TM_AGAIN, data, length, tm->now);
     link->counters.packets++;
     link->counters.bytes += length;
     tm_arrive(tm, number, data, length);

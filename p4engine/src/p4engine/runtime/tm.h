@@ -75,6 +75,29 @@ typedef struct tm_counters {
     uint64_t down_drops; /* the link was down: sent meanwhile, or waiting or on their way when it went down */
 } tm_counters;
 
+/* Which packets are of interest in notes, and what they are of: fields in their bytes, big-endian, at offsets from the
+ * Ethernet header on. A packet is of interest if its 16 bits at mark_at are `mark`; it then is of a flow (16 bits) and
+ * of a unit of it (32 bits), and has been sent before if its 32 bits at again_at, masked, are `again`. Its kind (low 4
+ * bits of a byte) and 64 more bits are only noted. */
+typedef struct tm_subject {
+    uint32_t mark_at, mark;
+    uint32_t kind_at, flow_at, unit_at, more_at;
+    uint32_t again_at, again_mask, again;
+} tm_subject;
+
+enum tm_what {
+    TM_QUEUE_FULL = 0, /* dropped by a full queue */
+    TM_LOST = 1,       /* by the link's loss */
+    TM_DOWN = 2,       /* as the link was down */
+    TM_AGAIN = 3       /* has come in on a port for which tm_note_again is on, and has been sent before */
+};
+
+/* What has become of a packet of interest. `packet`: kind, `what`, direction, port, flow and unit, 4 + 2 + 1 + 9 + 16 +
+ * 32 bits. */
+typedef struct tm_note {
+    uint64_t time_ns, packet, more;
+} tm_note;
+
 /* An egress queue: what the link has carried of its packets, what it has dropped, and its settings. A packet whose
  * priority names no queue is dropped, and counts as the link's `queue_drops` only. */
 typedef struct tm_queue {
@@ -154,6 +177,12 @@ P4_EXPORT int64_t tm_port_queue(tm_switch *, uint32_t port, uint32_t direction);
 P4_EXPORT int tm_queue_depth(tm_switch *, uint32_t port, uint32_t priority, uint64_t packets);
 P4_EXPORT int tm_queue_rate(tm_switch *, uint32_t port, uint32_t priority, uint64_t rate_pps);
 P4_EXPORT int tm_queue_get(const tm_switch *, uint32_t port, uint32_t priority, tm_queue *);
+
+/* Notes of what was lost, of at most so many packets, from now on; 0: none. Counters of links count all that is lost. */
+P4_EXPORT int tm_notes_set(tm_switch *, const tm_subject *, uint64_t most);
+P4_EXPORT int tm_note_again(tm_switch *, uint32_t port, int on); /* also of what comes in there and was sent before */
+/* The notes in the order of their making; returns their number. *missed: those for which there was no room. */
+P4_EXPORT uint64_t tm_notes(const tm_switch *, const tm_note **, uint64_t *missed);
 
 P4_EXPORT int tm_group_set(tm_switch *, uint32_t group, const tm_member *, uint32_t count);
 P4_EXPORT int tm_group_delete(tm_switch *, uint32_t group);

@@ -38,6 +38,20 @@ static uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t
     return 0;
 }
 
+void tm_note_packet(tm_switch *tm, uint32_t number, uint32_t what, p4_packet *packet) {
+    if (!tm->notes_most) return;
+    if (P4_LOOPS) { /* its deparser may send copies, so the packet is taken as it came */
+        tm_note_add(tm, number, TM_EGRESS, what, packet->data, packet->length, tm->now);
+        return;
+    }
+    frame *f;
+    uint8_t *bytes;
+    uint32_t length = tm_deparse(tm, packet, &f, &bytes);
+    if (!bytes) return;
+    tm_note_add(tm, number, TM_EGRESS, what, bytes, length, tm->now);
+    tm_frame_free(tm, f);
+}
+
 static void emit(tm_switch *tm, uint32_t number, uint64_t time, uint32_t length) {
     tm->stats.sent++;
     tm->sink.emit(tm->sink.context, number, time, length);
@@ -73,12 +87,14 @@ static void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
         return;
     }
     if (link->down) {
+        tm_note_packet(tm, number, TM_DOWN, packet);
         link->counters.down_drops++;
         return;
     }
     uint32_t length = tm_deparse(tm, packet, &f, &bytes);
     if (!bytes) return;
     tm_link_send(link, length, tm->now, arrivals, &copies);
+    if (!copies) tm_note_bytes(tm, number, TM_EGRESS, TM_LOST, f->data, length, tm->now);
     for (int i = 0; i < copies; i++) {
         if (tm->early || (arrivals[i] <= tm->now && !p->departures.first)) {
             tm_emit_frame(tm, number, arrivals[i], f);

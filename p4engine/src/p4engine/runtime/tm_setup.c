@@ -74,6 +74,7 @@ void tm_destroy(tm_switch *tm) {
     free(tm->scratch);
     free(tm->spare);
     free(tm->heap);
+    free(tm->notes);
     free(tm->outputs);
     free(tm->bytes);
     free(tm);
@@ -97,7 +98,7 @@ int tm_program_set(tm_switch *tm, const p4_program *program, p4_instance *instan
     if (program != tm->program) {
         for (uint32_t i = 0; i < TM_PORTS; i++) {
             port *p = tm->ports[i];
-            if (p) p->link[TM_EGRESS].counters.queue_drops += tm_queues_empty(tm, p);
+            if (p) p->link[TM_EGRESS].counters.queue_drops += tm_queues_empty(tm, p, TM_QUEUE_FULL);
         }
         memset(tm->scratch, 0, program->packet_size);
         memset(tm->spare, 0, program->packet_size);
@@ -165,6 +166,9 @@ int tm_port_counters(const tm_switch *tm, uint32_t number, uint32_t direction, t
 /* Drops what is on its way; returns how much it was. */
 static uint64_t empty_link(tm_switch *tm, event_list *l) {
     if (l->first) tm_event_remove(tm, l);
+    uint32_t direction = l->kind == ARRIVALS ? TM_INGRESS : TM_EGRESS;
+    for (frame *f = l->first; f; f = f->next)
+        tm_note_bytes(tm, l->port, direction, TM_DOWN, f->data, f->length, tm->now);
     uint64_t count = free_event_list(tm, l);
     l->last = NULL;
     return count;
@@ -177,7 +181,7 @@ int tm_port_up_set(tm_switch *tm, uint32_t number, int up) {
     if (in->down == !up) return TM_OK;
     if (!up) {
         in->counters.down_drops += empty_link(tm, &p->arrivals);
-        out->counters.down_drops += tm_queues_empty(tm, p) + empty_link(tm, &p->departures);
+        out->counters.down_drops += tm_queues_empty(tm, p, TM_DOWN) + empty_link(tm, &p->departures);
         p->ingress_queue.count = 0;
         p->ingress_queue.bytes = 0;
     }
@@ -275,6 +279,7 @@ void tm_stats_get(const tm_switch *tm, tm_stats *stats) {
 
 void tm_stats_reset(tm_switch *tm) {
     memset(&tm->stats, 0, sizeof tm->stats);
+    tm->note_count = tm->notes_missed = 0;
     for (uint32_t i = 0; i < TM_PORTS; i++) {
         if (!tm->ports[i]) continue;
         memset(&tm->ports[i]->link[TM_INGRESS].counters, 0, sizeof(tm_counters));

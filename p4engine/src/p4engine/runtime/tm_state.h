@@ -1,7 +1,7 @@
 /* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm_setup.c (makes
  * and frees a switch), tm.c (arrivals and events), with it passes.h of the architecture (tm_arrive and tm_pass: ingress;
  * tm_egress, which the queues call back; and what these ask for) and tm_out.h (the way to the outside), tm_queues.c
- * (egress queues), tm_link.c, tm_store.c (the memory of packets, and their events). Nothing outside of them includes
+ * (egress queues), tm_link.c, tm_notes.c, tm_store.c (the memory of packets, and their events). Nothing outside of them includes
  * this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
@@ -66,6 +66,7 @@ typedef struct port {
     start_queue ingress_queue;
     queued_packet *first, *last; /* egress queue, if there is one */
     uint64_t waiting, waiting_bytes; /* `waiting`: of all queues */
+    uint8_t again;          /* 1: notes of what comes in and was sent before */
     priority_queue *queues; /* by priority, NULL: one queue */
     uint64_t rate_pps;      /* of all queues, as set last */
 } port;
@@ -107,6 +108,9 @@ struct tm_switch {
     int32_t deflection;      /* the port for packets for which a queue has no room, -1: none */
     uint32_t cpu_port;       /* for copies to the CPU, where the architecture has such */
     uint8_t loops[TM_PORTS]; /* 1: the port is in loopback mode */
+    tm_subject subject;
+    tm_note *notes;
+    uint64_t notes_most, note_count, note_capacity, notes_missed;
     tm_output *outputs; /* the built-in sink */
     uint8_t *bytes;
     uint64_t output_count, output_capacity, byte_count, byte_capacity;
@@ -145,6 +149,16 @@ void tm_prefetch_next(const tm_switch *tm); /* what the next event will read fir
 void tm_start_queue_expire(start_queue *q, uint64_t now); /* forgets the packets that have started */
 int tm_start_queue_push(start_queue *q, uint64_t time, uint32_t length); /* 0: out of memory */
 
+/* ---- tm_notes.c ---- */
+
+/* Notes what has become of a packet with these bytes, if it is of interest. */
+void tm_note_add(tm_switch *tm, uint32_t port, uint32_t direction, uint32_t what, const uint8_t *data, uint32_t length,
+                  uint64_t time_ns);
+static inline void tm_note_bytes(tm_switch *tm, uint32_t port, uint32_t direction, uint32_t what, const uint8_t *data,
+                                 uint32_t length, uint64_t time_ns) {
+    if (tm->notes_most) tm_note_add(tm, port, direction, what, data, length, time_ns);
+}
+
 /* ---- the architecture's passes.h, which tm.c includes ---- */
 
 /* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
@@ -152,12 +166,15 @@ void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint3
 /* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
 int tm_copy_bytes(tm_switch *tm, queued_packet *q);
 
+/* Notes what has become of a packet that was to leave through a port; of one that still needs its state, too. */
+void tm_note_packet(tm_switch *tm, uint32_t port, uint32_t what, p4_packet *packet);
+
 /* ---- tm_queues.c ---- */
 
 int tm_queues_new(tm_switch *tm, port *p); /* the queues of a port; 0: out of memory */
 void tm_queues_free(tm_switch *tm, port *p);
 /* Drops what waits and returns how much it was. Several queues count it themselves, one leaves that to the caller. */
-uint64_t tm_queues_empty(tm_switch *tm, port *p);
+uint64_t tm_queues_empty(tm_switch *tm, port *p, uint32_t what);
 /* Into the egress queue of a port, or through it where nothing waits. With `keep` the caller still needs the
  * packet. */
 void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);

@@ -90,6 +90,8 @@ MANAGER_CALLS = (
     "queue_stats",
     "port_stats",
     "port_queues",
+    "notes_set",
+    "notes",
     "stats",
     "stats_reset",
     "timestamp",

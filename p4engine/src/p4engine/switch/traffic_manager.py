@@ -8,8 +8,9 @@ a program names.
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Sequence
-from ctypes import POINTER, byref, c_void_p
+from ctypes import POINTER, byref, c_uint64, c_void_p
 from typing import Any
 
 from p4engine.switch.traffic_manager_abi import (
@@ -21,6 +22,7 @@ from p4engine.switch.traffic_manager_abi import (
     Output,
     Queue,
     Stats,
+    Subject,
     as_dict,
     declare,
 )
@@ -365,6 +367,36 @@ class Manager:
                 row: dict[str, Any] = {"port": port, "direction": direction, **as_dict(counters)}
                 rows.append(row | {"queue": queue, "unmodelled_drops": None})
         return rows
+
+    def notes_set(
+        self,
+        mark: tuple[int, int],
+        fields: tuple[int, int, int, int],
+        again: tuple[int, int, int],
+        ports: Sequence[int],
+        most: int = 1 << 20,
+    ) -> None:
+        """Note from now on each packet of interest that a link loses, up to `most` of them.
+
+        A packet is of interest if its 16 bits at offset mark[0] are mark[1]. `fields`: the offsets
+        of its kind (4 bits), flow (16), unit (32) and 64 bits more, which are noted. Offsets count
+        bytes from the Ethernet header on. Packets that come in through `ports` are noted, too, if
+        their 32 bits at offset again[0], masked with again[1], are again[2].
+        """
+        subject = Subject(*mark, *fields, *again)
+        self._check(self.lib.tm_notes_set(self._tm, byref(subject), most), "notes")
+        for port in self.ports:
+            status = self.lib.tm_note_again(self._tm, port, int(port in ports))
+            self._check(status, f"port {port}")
+
+    def notes(self) -> array[int]:
+        """The notes, in the order of their making: three numbers for each, see `tm_note` of tm.h.
+        The last number is how many are missing, for which there was no room."""
+        rows, missed = POINTER(c_uint64)(), c_uint64()
+        words = 3 * self.lib.tm_notes(self._tm, byref(rows), byref(missed))
+        found = array("Q", ctypes.string_at(rows, 8 * words) if words else b"")
+        found.append(missed.value)
+        return found
 
     def port_queues(self) -> list[tuple[int, int]]:
         """(port, packets) of the ports whose egress queues hold packets now."""

@@ -76,6 +76,16 @@ class Queue(ctypes.Structure):
     ]
 
 
+class Subject(ctypes.Structure):
+    _fields_ = [
+        (name, c_uint32)
+        for name in (
+            *("mark_at", "mark", "kind_at", "flow_at", "unit_at", "more_at"),
+            *("again_at", "again_mask", "again"),
+        )
+    ]
+
+
 class Stats(ctypes.Structure):
     _fields_ = [
         (name, c_uint64)
@@ -135,6 +145,9 @@ def declare(lib: ctypes.CDLL) -> None:
         "tm_queue_depth": (c_int, [c_void_p, c_uint32, c_uint32, c_uint64]),
         "tm_queue_rate": (c_int, [c_void_p, c_uint32, c_uint32, c_uint64]),
         "tm_queue_get": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(Queue)]),
+        "tm_notes_set": (c_int, [c_void_p, POINTER(Subject), c_uint64]),
+        "tm_note_again": (c_int, [c_void_p, c_uint32, c_int]),
+        "tm_notes": (c_uint64, [c_void_p, POINTER(POINTER(c_uint64)), POINTER(c_uint64)]),
         "tm_group_set": (c_int, [c_void_p, c_uint32, POINTER(Member), c_uint32]),
         "tm_group_delete": (c_int, [c_void_p, c_uint32]),
         "tm_group_get": (c_int64, [c_void_p, c_uint32, POINTER(Member), c_uint32]),
