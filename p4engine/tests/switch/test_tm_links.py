@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -425,3 +427,37 @@ def test_a_link_begins_anew_without_fractions_of_a_nanosecond(make, packet, dire
         tm.receive(1, packet("U", 2), starts)
     wanted = [starts + 512 * 10**9 * n // rate_bps for n in range(1, 5)]
     assert [time_ns for time_ns, _, _ in tm.run()] == wanted
+
+
+@pytest.mark.parametrize("queues", [1, 3])
+@pytest.mark.parametrize("seed", range(16))
+def test_notes_tell_each_packet_that_a_link_has_lost(make, packet, queues, seed):
+    """Of the packets of interest, one for one; all others are in the counters alone."""
+    draw = random.Random(seed)
+    tm = make(ports=[1, 2], seed=seed, priority_queues=queues)
+    tm.notes_set((0, ord("U") << 8 | 2), (3, 5, 8, 12), (16, 0xFF, 14), [1], most=1000)
+    for port, direction in ((1, "ingress"), (2, "egress")):
+        loss, limit = draw.choice([0.0, 0.3]), draw.choice([2, 1000])
+        tm.port_shape(port, direction, rate_bps=512_000_000, queue_packets=limit, loss=loss)
+    sent = [seed % 2 == 0 or draw.random() < 0.5 for _ in range(draw.randint(1, 40))]
+    for time_ns, of_interest in enumerate(sent):
+        size = 64 if of_interest else 12  # too short for its fields
+        tm.receive(1, packet("U", 2, size=size), 300 * time_ns)
+    tm.advance(2000)
+    tm.port_up(2, False)
+    tm.run()
+    *words, missed = tm.notes()
+    rows = [words[at : at + 3] for at in range(0, len(words), 3)]
+    found = Counter()
+    for _, about, more in rows:
+        what, direction, port = about >> 58 & 3, about >> 57 & 1, about >> 48 & 511
+        assert about & 0xFFFFFFFF == int.from_bytes(packet("U", 2)[8:12]) and more > 0
+        found[port, ("ingress", "egress")[direction], what] += 1
+    lost = Counter()
+    for row in tm.port_stats():
+        for what, name in enumerate(("queue_drops", "losses", "down_drops")):
+            lost[row["port"], row["direction"], what] += row[name]
+    assert found.pop((1, "ingress", 3), 0) == sum(sent) and missed == 0
+    if all(sent):
+        assert found == +lost
+    assert all(found[key] <= lost[key] for key in found)
