@@ -157,7 +157,7 @@ def _lost(frames: Frames) -> list[str]:
     who = SYSTEMS[of[0]].title if len(of) == 1 and of[0] in SYSTEMS else "the jobs"
     resends = "resends" if len(of) == 1 else "resend"
     resent = jobs["resent"].sum()
-    after = {cause: jobs[f"after_{cause}"].sum() for cause in RESENT}
+    after = {cause: jobs[f"after_{cause}"].sum(min_count=1) for cause in RESENT}
     known = resent > 0 and after["unknown"] < resent
     found = []
     for cause, words in _LOST.items():

@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from testbed.analysis.data.explanations import of_comparison, of_run
+from testbed.analysis.data.loss_data import OF_LINKS
 from testbed.analysis.html.run_page import run_page
 from testbed.results import read
+from testbed.results.counters import RESENT
 from tests.support.synthetic_results import write_run
 
 S = 1e9
@@ -18,7 +20,9 @@ S = 1e9
 def frames(**changed) -> dict[str, pd.DataFrame]:
     """A run of one job of 10 s, of which it computes 2 s and its links need 4 s at least."""
     job = {
+        "job": 0,
         "name": "a",
+        "system": "esa",
         "outcome": "finished",
         "jct_ns": 10 * S,
         "computation_ns": 0.5 * S,
@@ -41,7 +45,12 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
     times = changed.get("jct_ns", 10 * S)
     times = times if isinstance(times, list) else [times]
     jobs = [job | {"repetition": number, "jct_ns": time} for number, time in enumerate(times)]
-    return {"jobs": pd.DataFrame(jobs), "run": pd.DataFrame([run])}
+    links = pd.DataFrame(columns=[*OF_LINKS.values(), "marks"], dtype="float64")
+    lost = pd.DataFrame(
+        columns=["resent", *(f"after_{cause}" for cause in RESENT)], dtype="float64"
+    )
+    found = {"jobs": pd.DataFrame(jobs), "run": pd.DataFrame([run])}
+    return found | {"lost_by_link": links, "lost_by_job": lost}
 
 
 @pytest.mark.parametrize(
@@ -59,7 +68,7 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
         ({"retransmissions": 50}, "5.0 % of the gradient packets were retransmitted"),
         (
             {"fallback": "ring", "refused": "s1 is held by b"},
-            "Job a got no switch memory (s1 is held by b): ring added up.",
+            "a: ring, because s1 is held by b.",
         ),
         ({"filling_share": 0.9}, "switch memory was full most of the time"),
         ({"filling_evicted_share": 0.1}, "10.0 % for sums that were evicted incomplete"),

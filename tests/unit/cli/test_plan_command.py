@@ -232,7 +232,15 @@ def test_check_says_who_has_which_tree(tmp_path, capsys) -> None:
     assert main(["check", str(path)]) == 0
     text = capsys.readouterr().out
     assert "job a: 1 tree of 32 slots, root s3" in text
-    assert "job b: no tree, s1 is held by a; ring adds up" in text
+    assert "b: ring, because s1 is held by a" in text
+    path.write_text(TREES % "" + "sweep: {system.mode: [exclusive, quotas]}\n")
+    assert main(["check", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    place = lines.index("b: ring, because s1 is held by a")
+    assert lines[place + 1] == "  at the sweep's point system.mode=exclusive"
+    assert main(["check", str(path), "--json"]) == 0
+    (fact,) = json.loads(capsys.readouterr().out)["facts"]
+    assert fact == {"fact": lines[place], "points": ["system.mode=exclusive"]}
 
 
 def test_options_that_a_mode_has_not_are_errors(tmp_path, capsys) -> None:
