@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from testbed import units
-from testbed.analysis.data.run_summary import fallbacks, ratio_interval, summary
+from testbed.analysis.data.run_summary import carriers, fallbacks, ratio_interval, summary
 from testbed.results.counters import RESENT
 from testbed.systems import SYSTEMS
 
@@ -153,7 +153,7 @@ def _lost(frames: Frames) -> list[str]:
     """What links have lost, where, and how much of what was sent again follows from it; and what
     the rest follows from."""
     links, jobs = frames["lost_by_link"], frames["lost_by_job"]
-    of = frames["jobs"]["fallback"].fillna(frames["jobs"]["system"]).unique()
+    of = carriers(frames["jobs"]).unique()
     who = SYSTEMS[of[0]].title if len(of) == 1 and of[0] in SYSTEMS else "the jobs"
     resends = "resends" if len(of) == 1 else "resend"
     resent = jobs["resent"].sum()

@@ -593,6 +593,12 @@ def job_names(jobs: pd.DataFrame) -> pd.Series:
     return each["name"].astype("object") + instead.where(each["fallback"].notna(), "")
 
 
+def carriers(jobs: pd.DataFrame) -> pd.Series:
+    """What adds up for each row's job: an algorithm of hosts, or the system."""
+    instead = jobs["fallback"].astype("object")
+    return instead.where(jobs["fallback"].notna(), jobs["system"].astype("object"))
+
+
 def fallbacks(jobs: pd.DataFrame) -> list[str]:
     """Who is carried by an algorithm of hosts in place of the system, and why, such as `gpt: ring,
     because s1 is held by llama`."""

@@ -18,7 +18,14 @@ from rich.text import Text
 
 from testbed import units
 from testbed.analysis.data import departure_data, loss_data
-from testbed.analysis.data.run_summary import LENGTHS, Frames, estimate, fallback_notes, job_names
+from testbed.analysis.data.run_summary import (
+    LENGTHS,
+    Frames,
+    carriers,
+    estimate,
+    fallback_notes,
+    job_names,
+)
 from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
 from testbed.results import hand_over
@@ -372,7 +379,7 @@ def jobs(frames: Frames) -> Table:
             job["iteration_max_ns"].max(),
         )
         workers = int(job["workers"].iloc[0])
-        by = job[["fallback", "system"]].bfill(axis=1).iloc[0, 0]
+        by = carriers(job).iloc[0]
         others = {"workers": workers, "jct_ns": jct, "iteration_ns": spread, "fallback": by}
         rows.append(_means(columns, job, **others))
     if len(run):

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from p4engine.values.numbers import ControlError
 
 from testbed.protocols.sizes import memory_part
 from testbed.systems.statistics import (
@@ -182,12 +183,22 @@ def port_counts(
             causes = ((cause, int(counts[number, [*each]].sum())) for cause, each in CAUSES.items())
             departures += [(number, cause, packets) for cause, packets in causes if packets]
     refused = refusals(platform, client, [row["port"] for row in rows])
-    marked = client.batch([("counter_read", "marks", row["port"]) for row in rows])
-    for row, marks in zip(rows, marked, strict=True):
+    marked = marks(client, [row["port"] for row in rows])
+    for row in rows:
         is_egress = row["direction"] == "egress"
         row["refused"] = None if is_egress else refused.get(row["port"])
-        row["marks"] = marks["packets"] if is_egress else None
+        row["marks"] = marked.get(row["port"]) if is_egress else None
     return rows, departures
+
+
+def marks(client: Any, ports: list[int]) -> dict[int, int]:
+    """Number of packets that a switch has marked, by egress port; {} for a program of somebody's
+    own that does not count them."""
+    try:
+        counts = client.batch([("counter_read", "marks", port) for port in ports])
+    except ControlError:
+        return {}
+    return {port: count["packets"] for port, count in zip(ports, counts, strict=True)}
 
 
 def refusals(platform: Platform, client: Any, ports: Iterable[int]) -> dict[int, int]:

@@ -454,7 +454,7 @@ def together(lives: Sequence[Life]) -> tuple[list[Counted], list[Row], list[Coun
                         max(before[name], row[name]) if most else before[name] + row[name]
                     )
     registers = _added(counted for counted, *_ in lives)
-    return registers, list(ports.values()), _added(left for _, _, left, _ in lives)
+    return registers, list(ports.values()), _added(left for _, _, left, *_ in lives)
 
 
 def loss_rows(

@@ -63,7 +63,7 @@ def test_of_many_jobs_those_that_use_most_are_told_apart():
         for time in (1, 2)
         for job in range(count)
     ]  # fmt: skip
-    jobs = pd.DataFrame({"repetition": 0, "job": range(count), "name": "j"})
+    jobs = pd.DataFrame({"repetition": 0, "job": range(count), "name": "j", "fallback": None})
     chart = aggregators_by_job(SimpleNamespace(memory=pd.DataFrame(rows), jobs=jobs), "s1", 10)
     *shown, others = chart.areas
     assert [area.job for area in shown] == [*range(3, count)] and others.title == "3 others"
