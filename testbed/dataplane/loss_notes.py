@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from testbed.protocols import wire
 from testbed.protocols.sizes import FRAME_OVERHEAD
 
 if TYPE_CHECKING:
     from testbed.setup.records import Platform
+
+# As protocols/wire.py has them, which loads a compiler; a test compares the two.
+PORT, SERVER = 18766, 0x4000
+RESEND, REMINDED = 0x0004, 0x0020
+GRADIENT, CONTROL, GRADIENT_ZEROS = 1, 7, 9
 
 UDP_TARGET = FRAME_OVERHEAD - 6
 # What columns of table links count, in the order of the causes' numbers in tm.h.
@@ -39,8 +43,8 @@ def note_calls(platform: Platform, switch: str) -> list[tuple]:
     topology = platform.topology
     ports = [port for port, found in topology.ports(switch).items() if topology.is_host(found[0])]
     # With both flags it is sent for the first time, to take along a sum that was asked for.
-    again = FRAME_OVERHEAD, wire.RESEND | wire.REMINDED, wire.RESEND
-    return [("notes_set", (UDP_TARGET, wire.PORT), _FIELDS, again, ports)]
+    again = FRAME_OVERHEAD, RESEND | REMINDED, RESEND
+    return [("notes_set", (UDP_TARGET, PORT), _FIELDS, again, ports)]
 
 
 class Notes:
@@ -92,12 +96,12 @@ def resent(platform: Platform, every: Sequence[Notes]) -> Counter[tuple[int, str
         return np.concatenate([getattr(notes, name) for notes in every])
 
     kind, what = whole("kind"), whole("what")
-    is_gradient = np.isin(kind, (wire.GRADIENT, wire.GRADIENT_ZEROS, wire.CONTROL))
-    again = (what == AGAIN) & is_gradient & (whole("sender") < wire.SERVER)
+    is_gradient = np.isin(kind, (GRADIENT, GRADIENT_ZEROS, CONTROL))
+    again = (what == AGAIN) & is_gradient & (whole("sender") < SERVER)
     kept = again | (what != AGAIN)
     # A packet between two hosts is that of its sender alone, and says in `extra` which step it is.
     step = whole("more") >> np.uint64(16) | np.uint64(1 << 63)
-    alone = np.where(kind == wire.CONTROL, step, np.uint64(0))[kept]
+    alone = np.where(kind == CONTROL, step, np.uint64(0))[kept]
     unit, time_ns = whole("unit")[kept], whole("time_ns")[kept]
     jobs = np.concatenate([_jobs(platform, notes) for notes in every])[kept]
     what, again = what[kept], again[kept]

@@ -72,6 +72,11 @@ def test_marks_are_counted_per_link_and_results_tell_the_jobs():
     assert any(row["marked_results"] for row in tables["jobs"])
 
 
+def test_notes_and_packets_have_the_same_constants():
+    names = ("PORT", "SERVER", "RESEND", "REMINDED", "GRADIENT", "CONTROL", "GRADIENT_ZEROS")
+    assert all(getattr(loss_notes, name) == getattr(wire, name) for name in names)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_retransmission_follows_from_the_last_loss_of_its_fragment(seed):
     """Against the same rule, note by note."""
