@@ -183,7 +183,7 @@ def port_counts(
             causes = ((cause, int(counts[number, [*each]].sum())) for cause, each in CAUSES.items())
             departures += [(number, cause, packets) for cause, packets in causes if packets]
     refused = refusals(platform, client, [row["port"] for row in rows])
-    marked = marks(client, [row["port"] for row in rows])
+    marked = marks(client, [row["port"] for row in rows if row["direction"] == "egress"])
     for row in rows:
         is_egress = row["direction"] == "egress"
         row["refused"] = None if is_egress else refused.get(row["port"])

@@ -7,10 +7,13 @@ import json
 from testbed.analysis.style.plot_style import job_color
 from testbed.cli import plan_picture
 from testbed.cli.main import main
+from testbed.experiment import load
 from testbed.routing.network import Switch
 from testbed.routing.plan import from_json
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
+from testbed.runtimes.live_view import titles_of
+from testbed.schemes import set_up
 from testbed.setup.plan_input import of_file, read
 from testbed.sweeps.planner_scenarios import SCENARIOS, draw
 from tests.support.paths import GRID_EXAMPLE
@@ -233,6 +236,8 @@ def test_check_says_who_has_which_tree(tmp_path, capsys) -> None:
     text = capsys.readouterr().out
     assert "job a: 1 tree of 32 slots, root s3" in text
     assert "b: ring, because s1 is held by a" in text
+    titles = titles_of(set_up(load(path)))  # of the live view
+    assert [each.name for each in titles.values()] == ["a", "b (ring)"]
     path.write_text(TREES % "" + "sweep: {system.mode: [exclusive, quotas]}\n")
     assert main(["check", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
