@@ -17,6 +17,7 @@ import pandas as pd
 from rich.text import Text
 
 from testbed import units
+from testbed.algorithms.registry import ALGORITHMS
 from testbed.analysis.data import departure_data, loss_data
 from testbed.analysis.data.run_summary import (
     LENGTHS,
@@ -30,6 +31,7 @@ from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
 from testbed.results import hand_over
 from testbed.results.counters import ENDINGS
+from testbed.systems import SYSTEMS
 from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table, Value, table_data
 
 if TYPE_CHECKING:
@@ -314,25 +316,26 @@ def state_of(results: Results) -> str:
 
 
 def past_switches(results: Results) -> list[str]:
-    """A sentence for each job of whose collectives a part went past the switches: shares of sums
-    completed in switches are shares of the rest."""
+    """A sentence for each job and way by which a part of its collectives went past the switches,
+    over gloo or by an algorithm of hosts: shares of sums completed in switches are shares of the
+    rest. An algorithm that is the system, or carries the whole job, is named elsewhere."""
     if not len(results.collectives):
         return []
+    instead = results.jobs.groupby("job")["fallback"].first()
+    system = SYSTEMS.get(str(results.jobs["system"].iloc[0]))
+    ways = {"gloo", *(ALGORITHMS if system and system.memory else ())}
     names = job_names(results.jobs)
     found = []
     for job, rows in results.collectives.groupby("job"):
-        past = rows[rows["route"] == "gloo"]
-        if not len(past):
-            continue
-        calls, total = int(past["calls"].sum()), int(rows["calls"].sum())
-        given, of = int(past["bytes"].sum()), int(rows["bytes"].sum())
-        share = f" ({units.share(given / of)} of the bytes)" if of else ""
-        kinds = ", ".join(sorted(set(past["collective"])))
-        found.append(
-            f"past the switches: {units.number(calls)} of {units.number(total)} calls of"
-            f" job {names[job]}{share} went over gloo ({kinds});"
-            " columns about switches count the others"
-        )
+        calls, given = int(rows["calls"].sum()), int(rows["bytes"].sum())
+        for route, past in rows[rows["route"].isin(ways - {instead[job]})].groupby("route"):
+            share = f" ({units.share(past['bytes'].sum() / given)} of the bytes)" if given else ""
+            kinds = ", ".join(sorted(set(past["collective"])))
+            found.append(
+                f"past the switches: {units.number(past['calls'].sum())} of {units.number(calls)}"
+                f" calls of job {names[job]}{share} went over {route} ({kinds});"
+                " columns about switches count the others"
+            )
     return found
 
 

@@ -538,8 +538,8 @@ _DECLARED = (
         "resent",
         "Retransmissions of each job by what they follow from, the last loss of a packet of the"
         " fragment before: a gradient, a sum, a result or a request; where hosts add up, the same"
-        " packet. They add up to retransmissions in table jobs. Causes without retransmissions have"
-        " no row.",
+        " packet. They add up to retransmissions in table jobs, unless a worker was killed. Causes"
+        " without retransmissions have no row.",
         (
             _REPETITION,
             _JOB,

@@ -92,6 +92,7 @@ def test_what_went_past_the_switches_is_said_first(tmp_path, console):
             ("all", "all_reduce", "system", 10, 600),
             ("0 1", "all_to_all", "gloo", 4, 150),
             ("0 1", "send", "gloo", 1, 250),
+            ("0 1", "barrier", "ring", 5, 0),
         )
     ]
     with Writer.create(tmp_path, "run", "name: run\nsystem: esa\n", ENVIRONMENT) as writer:
@@ -102,9 +103,10 @@ def test_what_went_past_the_switches_is_said_first(tmp_path, console):
     console.print(render(read(writer.folder)))
     said = " ".join(printed(console).split())
     assert (
-        "past the switches: 10 of 30 calls of job big (40.0 % of the bytes) went over gloo"
+        "past the switches: 10 of 40 calls of job big (40.0 % of the bytes) went over gloo"
         " (all_to_all, send); columns about switches count the others"
     ) in said
+    assert "10 of 40 calls of job big (0.0 % of the bytes) went over ring (barrier);" in said
     console.file.truncate(0)
     console.print(render(read(write_run(tmp_path))))
     assert "past the switches" not in printed(console)
