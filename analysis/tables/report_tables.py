@@ -17,7 +17,6 @@ import pandas as pd
 from rich.text import Text
 
 from testbed import units
-from testbed.algorithms.registry import ALGORITHMS
 from testbed.analysis.data import departure_data, loss_data
 from testbed.analysis.data.run_summary import (
     LENGTHS,
@@ -31,6 +30,7 @@ from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
 from testbed.results import hand_over
 from testbed.results.counters import ENDINGS
+from testbed.results.schema import TABLES
 from testbed.systems import SYSTEMS
 from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table, Value, table_data
 
@@ -323,7 +323,8 @@ def past_switches(results: Results) -> list[str]:
         return []
     instead = results.jobs.groupby("job")["fallback"].first()
     system = SYSTEMS.get(str(results.jobs["system"].iloc[0]))
-    ways = {"gloo", *(ALGORITHMS if system and system.memory else ())}
+    every = TABLES["collectives"].by_name["route"].allowed
+    ways = {*every} - {"system", "flow"} if system and system.memory else {"gloo"}
     names = job_names(results.jobs)
     found = []
     for job, rows in results.collectives.groupby("job"):
