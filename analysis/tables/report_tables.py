@@ -491,7 +491,7 @@ def lost_by_job(frames: Frames, most: int | None = None) -> Table:
     the same fragment, and what from none. The sum has all jobs, also if only `most` have rows."""
     found, names = frames["lost_by_job"], job_names(frames["jobs"])
     columns = _nonzero(LOST_BY_JOB, found)
-    rows = []
+    rows: list[Row] = []
     for job, row in found.iterrows():
         if job == loss_data.OTHERS or job in names.index and (most is None or len(rows) < most):
             name = "other traffic" if job == loss_data.OTHERS else names[job]

@@ -74,8 +74,8 @@ def titles_of(setup: Setup, known: Mapping[int, JobSetup] | None = None) -> dict
         found[number] = JobTitle(name, job.job.iterations, job.job.start_ns)
     if known is not None:
         return found
-    for number, job in enumerate(setup.listed):
-        found.setdefault(number, JobTitle(job.name, job.iterations, job.start_ns))
+    for number, each in enumerate(setup.listed):
+        found.setdefault(number, JobTitle(each.name, each.iterations, each.start_ns))
     return dict(sorted(found.items()))
 
 

@@ -46,7 +46,7 @@ def test_the_way_through_a_switch_adds_to_the_delay_of_what_leaves():
     setup, calls = set_up(load_text(TEXT)), []
     client = SimpleNamespace(batch=calls.extend)
     shape_links(setup.platform, "s1", client, latency_ns=300)
-    delays = {(port, direction): rest[3] for _, port, direction, *rest in calls}
+    delays = {(call[1], call[2]): call[6] for call in calls if call[0] == "port_shape"}
     assert {direction for _, direction in delays} == {"egress", "ingress"}
     for (_, direction), delay_ns in delays.items():
         assert delay_ns == (10_300 if direction == "egress" else 10_000)
