@@ -180,7 +180,9 @@ def panels(
         }
     named, own = sweep.titles(labels), set(labels.values())
     notes = frame.groupby("series")["fallbacks"].agg(lambda found: max(found, key=len))
-    named |= {n: f"{named[n]}, {note}" for n, note in notes.items() if note and named[n] not in own}
+    for name, note in notes.items():
+        if note and named[str(name)] not in own:
+            named[str(name)] += f", {note}"
     styles = {name: replace(style, title=named.get(name, name)) for name, style in styles.items()}
     titles = {each.column: labels[name] for name, each in MEASURES.items() if name in labels}
     return [
