@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from testbed.protocols import (
+    esa,
     guesses,
     pool_worker,
     positions,
@@ -134,7 +135,7 @@ class WorkerRules(WorkerWindow, OfPositions):
 
 
 class Indices(NamedTuple):
-    drawn: np.ndarray  # int64[1], how many indices
+    drawn: np.ndarray  # int64[2], how many indices, and of what salt
     positions: Positions
     taken: np.ndarray  # int32[pool], window positions with this index; empty without re-hash
 
@@ -180,11 +181,11 @@ class ServerRules(Indices, ServerOfPositions):
 @njit(cache=True)
 def draw_other(server, index):
     """Another index for a window position that has this one."""
-    config, rules = server.config, server.rules
+    rules = server.rules
     rules.taken[index] -= 1
     for _ in range(REHASH_DRAWS):
         rules.drawn[0] += 1
-        index = mix2(mix2(config.job, 0x2E4A5), rules.drawn[0]) % rules.taken.size
+        index = mix2(mix2(rules.drawn[1], 0x2E4A5), rules.drawn[0]) % rules.taken.size
         if rules.taken[index] == 0:
             break
     rules.taken[index] += 1
@@ -220,7 +221,7 @@ def new_indices(spec: HostSpec) -> tuple[np.ndarray, Positions, np.ndarray]:
     places = new_positions_of(spec)
     count = spec.options_of(PoolSpec).aggregators if positions_of(spec).rehash else 0
     taken = np.bincount(places.index, minlength=count).astype(np.int32)[:count]
-    return np.zeros(1, np.int64), places, taken
+    return np.array([0, _salt_of(spec)], np.int64), places, taken
 
 
 def new_server(spec: HostSpec, rules: tuple | None = None) -> store.Server:
@@ -244,6 +245,10 @@ def positions_of(spec: HostSpec) -> WindowPositions:
     return options
 
 
+def _salt_of(spec: HostSpec) -> int:
+    return esa.salt_of(spec.job.seed, spec.job.number)
+
+
 def new_positions_of(spec: HostSpec) -> Positions:
     options = spec.options_of(PoolSpec)
     return new_positions(
@@ -251,7 +256,7 @@ def new_positions_of(spec: HostSpec) -> Positions:
         options.window,
         positions_of(spec).index,
         options.aggregators,
-        spec.job.number,
+        _salt_of(spec),
         options.window_rule,
         options.whole_pool,
     )

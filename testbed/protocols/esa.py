@@ -4,7 +4,8 @@ Which aggregator a fragment asks for is the packet's 32-bit index. All workers o
 server compute the same number, below the size of the pool. `consecutive`: neighbouring fragments
 have neighbouring aggregators, and each job starts at a place of its own, so a job never collides
 with itself while its fragments in flight fit into the pool. `hash`: every fragment anywhere, as if
-drawn; collides within a single job, too.
+drawn; collides within a single job, too. Both depend on a salt that the run's seed draws for each
+job: which jobs meet in which aggregators is chance, of which every repetition is another sample.
 """
 
 from __future__ import annotations
@@ -19,19 +20,35 @@ HASH = 1
 MODES = {"consecutive": CONSECUTIVE, "hash": HASH}
 
 
-def start_of(job: int, aggregators: int, whole: int = 0) -> int:
-    """The place in the pool where a job starts. `whole`: the size of the pool if it was not scaled
-    along with the model (0: `aggregators`); jobs then lie to each other as in that one."""
+def salt_of(seed: int, job: int) -> int:
+    """What a job's places in the pool depend on in a run with this seed; 32 bits."""
+    return int(mix2(mix2(seed, 0x1DE), job))
+
+
+def start_of(mode: int, salt: int, aggregators: int, whole: int = 0) -> int:
+    """The place in the pool where a job starts, or the salt of its hash. `whole`: the size of the
+    pool if it was not scaled along with the model (0: `aggregators`); jobs then lie to each other
+    as in that one."""
+    if mode == HASH:
+        return salt
     whole = whole or aggregators
-    return int(mix2(job, 0x1DE)) % whole * aggregators // whole
+    return salt % whole * aggregators // whole
 
 
 @njit(cache=True)
-def index_of(mode, aggregators, start, job, fragment):
-    """Index of a fragment, 0 .. aggregators - 1, of a job that starts at `start`."""
+def index_of(mode, aggregators, start, fragment):
+    """Index of a fragment, 0 .. aggregators - 1, of a job with this `start_of`."""
     if mode == HASH:
-        return mix2(job, fragment) % aggregators
+        return mix2(start, fragment) % aggregators
     return (start + fragment) % aggregators
+
+
+def places_of(spec: HostSpec) -> dict[str, int]:
+    """Where a job's fragments are in the pool, as fields of its hosts' configurations."""
+    options, job = spec.options_of(PoolSpec), spec.job
+    mode, aggregators = MODES[options.index], options.aggregators
+    start = start_of(mode, salt_of(job.seed, job.number), aggregators, options.whole_pool)
+    return {"index_mode": mode, "aggregators": aggregators, "index_start": start}
 
 
 class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
@@ -42,9 +59,7 @@ class WorkerRules(pool_worker.Stateless, pool_worker.Rules):
     def index_for(worker, scoreboard, fragment):
         config, state = worker.config, scoreboard.state
         whole = state.iteration * state.fragments + fragment
-        return index_of(
-            config.index_mode, config.aggregators, config.index_start, config.job, whole
-        )
+        return index_of(config.index_mode, config.aggregators, config.index_start, whole)
 
 
 class ServerRules(pool_worker.Stateless, server_store.Rules):
@@ -55,10 +70,7 @@ class ServerRules(pool_worker.Stateless, server_store.Rules):
     def index_for(server, iteration, fragment):
         config = server.config
         whole = iteration * config.fragments + fragment
-        return (
-            index_of(config.index_mode, config.aggregators, config.index_start, config.job, whole),
-            0,
-        )
+        return index_of(config.index_mode, config.aggregators, config.index_start, whole), 0
 
 
 def new_worker(
@@ -67,25 +79,10 @@ def new_worker(
     rules: type[WorkerRules] = WorkerRules,
 ) -> pool_worker.Worker:
     """A worker machine; `gradients` as in pool_worker.new_worker."""
-    options = spec.options_of(PoolSpec)
-    return pool_worker.new_worker(
-        spec,
-        rules(),
-        gradients,
-        index_mode=MODES[options.index],
-        aggregators=options.aggregators,
-        index_start=start_of(spec.job.number, options.aggregators, options.whole_pool),
-        policy=priority.POLICIES[options.priority],
-    )
+    policy = priority.POLICIES[spec.options_of(PoolSpec).priority]
+    return pool_worker.new_worker(spec, rules(), gradients, **places_of(spec), policy=policy)
 
 
 def new_server(spec: HostSpec) -> server_store.Server:
     """A parameter server machine."""
-    options = spec.options_of(PoolSpec)
-    return server_store.new_server(
-        spec,
-        ServerRules(),
-        index_mode=MODES[options.index],
-        aggregators=options.aggregators,
-        index_start=start_of(spec.job.number, options.aggregators, options.whole_pool),
-    )
+    return server_store.new_server(spec, ServerRules(), **places_of(spec))

@@ -434,7 +434,7 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     whole = scoreboard.state.iteration * scoreboard.state.fragments + fragment
     level = worker.priority[tensor]
     if config.policy == priority.RANDOM:
-        level = priority.random_priority(config.job, whole)
+        level = priority.random_priority(config.seed, config.job, whole)
     index = _index_for(worker, scoreboard, fragment)
     as_floats = payload.goes_as_floats(worker, scoreboard, fragment)
     if as_floats:

@@ -44,18 +44,18 @@ def new_positions(
     window: int,
     mode: str,
     aggregators: int,
-    job: int,
+    salt: int,
     rule: str = "positions",
     whole_pool: int = 0,
 ) -> Positions:
     """`first`: first fragment of each tensor and their number, int64[T + 1]; `mode`: an index mode
-    of esa.py; `aggregators`: the number of indices; `rule`: of the window, "positions" or
-    "in_flight"; `whole_pool`: see esa.start_of."""
+    of esa.py; `aggregators`: the number of indices; `salt`: of the job (esa.salt_of); `rule`: of
+    the window, "positions" or "in_flight"; `whole_pool`: see esa.start_of."""
     order = sending_order(first)
     place = np.empty_like(order)
     place[order] = np.arange(order.size, dtype=np.int32)
-    start = start_of(job, aggregators, whole_pool)
-    indices = [index_of(MODES[mode], aggregators, start, job, place) for place in range(window)]
+    start = start_of(MODES[mode], salt, aggregators, whole_pool)
+    indices = [index_of(MODES[mode], aggregators, start, place) for place in range(window)]
     index = np.array(indices, np.int64)
     if rule == "positions":
         return Positions(order, place, index, np.zeros(0, np.int64))

@@ -93,6 +93,6 @@ def priority_of(policy, communication_ns, computation_ns, iterations_left, layer
 
 
 @njit(cache=True)
-def random_priority(job, fragment):
+def random_priority(seed, job, fragment):
     """The `random` policy: drawn per fragment, equal on all workers."""
-    return LOWEST + mix2(job + 0x7E57, fragment) % (HIGHEST - LOWEST + 1)
+    return LOWEST + mix2(mix2(seed, job + 0x7E57), fragment) % (HIGHEST - LOWEST + 1)

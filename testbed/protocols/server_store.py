@@ -56,7 +56,7 @@ CONFIG = record(
     "max_delay_ns",
     "index_mode",
     "aggregators",
-    "index_start",  # where the job starts in the pool (esa.py)
+    "index_start",  # where the job starts in the pool, or the salt of its hash (esa.py)
     "floats",  # 1: what leaves int32 is summed as floating-point numbers; 2: what a worker sends as
     #            such is, and sums of whole numbers are modulo 2^32
     "omit_zeros",  # 1: a result that is all zeros goes without its values

@@ -38,7 +38,7 @@ CONFIG = record(
     "max_timeout_ns",
     "index_mode",
     "aggregators",
-    "index_start",  # where the job starts in the pool (esa.py)
+    "index_start",  # where the job starts in the pool, or the salt of its hash (esa.py)
     "policy",
     "communication_ns",  # of one iteration, for the priority
     "computation_ns",

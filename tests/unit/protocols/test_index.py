@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from testbed.protocols.esa import CONSECUTIVE, HASH, index_of, start_of
+from testbed.protocols.esa import CONSECUTIVE, HASH, index_of, salt_of, start_of
 
 POOL = 97
 
 
-def indices(mode: int, job: int, count: int = 200, pool: int = POOL) -> np.ndarray:
-    start = start_of(job, pool)
-    return np.array([index_of(mode, pool, start, job, fragment) for fragment in range(count)])
+def indices(mode: int, job: int, count: int = 200, pool: int = POOL, seed: int = 1) -> np.ndarray:
+    start = start_of(mode, salt_of(seed, job), pool)
+    return np.array([index_of(mode, pool, start, fragment) for fragment in range(count)])
 
 
 @pytest.mark.parametrize("mode", [CONSECUTIVE, HASH])
@@ -36,19 +36,38 @@ def test_hashed_fragments_collide_within_a_job_as_if_drawn():
     assert (indices(HASH, 1) != indices(HASH, 2)).mean() > 0.9
 
 
+@pytest.mark.parametrize("mode", [CONSECUTIVE, HASH])
+def test_how_jobs_lie_to_each_other_is_drawn_for_each_run(mode):
+    """Whether two jobs share an aggregator depends neither on their numbers nor on their order."""
+    met = {
+        seed: [
+            int((indices(mode, a, 1, 8, seed) == indices(mode, b, 1, 8, seed))[0])
+            for a in range(6)
+            for b in range(a)
+        ]
+        for seed in range(60)
+    }
+    by_pair = np.array(list(met.values())).mean(axis=0)
+    assert (by_pair > 0).all() and (by_pair < 0.35).all()  # expected: 1/8 of the runs
+
+
 def test_indices_are_the_same_in_every_version():
     """Results of virtual time depend on them."""
-    assert [index_of(HASH, 1 << 32, 0, job, f) for job, f in ((0, 0), (0, 1), (1, 0))] == [
-        33350994,
-        2672842292,
-        2988215890,
+    pool = 1 << 32
+    salts = [salt_of(seed, job) for seed, job in ((1, 0), (1, 1), (2, 0))]
+    assert salts == [4206934111, 2025698688, 1363392985]
+    start = start_of(HASH, salts[0], pool)
+    assert [index_of(HASH, pool, start, fragment) for fragment in (0, 1)] == [
+        3181942871,
+        2767477822,
     ]
-    start = start_of(0, 1 << 32)
-    assert index_of(CONSECUTIVE, 1 << 32, start, 0, 0) == 2021333925
-    assert index_of(CONSECUTIVE, 1 << 32, start, 0, 5) == 2021333930
+    start = start_of(CONSECUTIVE, salts[0], pool)
+    assert [index_of(CONSECUTIVE, pool, start, f) for f in (0, 5)] == [salts[0], salts[0] + 5]
 
 
 def test_in_a_scaled_pool_jobs_lie_to_each_other_as_in_the_whole_one():
     for job in range(20):
-        assert abs(start_of(job, 32, 256) - start_of(job, 256) / 8) < 1
-        assert start_of(job, 256, 256) == start_of(job, 256)
+        salt = salt_of(1, job)
+        whole = start_of(CONSECUTIVE, salt, 256)
+        assert abs(start_of(CONSECUTIVE, salt, 32, 256) - whole / 8) < 1
+        assert start_of(CONSECUTIVE, salt, 256, 256) == whole

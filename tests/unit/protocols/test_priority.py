@@ -67,7 +67,7 @@ def test_attained_service_takes_the_place_of_remaining_work():
 
 
 def test_random_priorities_use_the_range():
-    drawn = [p.random_priority(1, f) for f in range(5000)]
+    drawn = [p.random_priority(1, 1, f) for f in range(5000)]
     assert min(drawn) == 1 and max(drawn) == 255
     assert abs(sum(drawn) / len(drawn) - 128) < 5
 
@@ -129,4 +129,4 @@ def test_a_logarithm_may_be_half_an_octave():
 
 
 def test_random_priorities_are_the_same_in_every_version():
-    assert [p.random_priority(job, f) for job, f in ((0, 0), (0, 1), (3, 0))] == [105, 15, 81]
+    assert [p.random_priority(1, job, f) for job, f in ((0, 0), (0, 1), (3, 0))] == [89, 181, 63]
