@@ -6,7 +6,9 @@ trip of before can tell; and results come by different ways, through a switch al
 server. To send all of it again would fill links and server with what nobody lacks.
 
 So sending again is a guess. Without proof that packets get lost there is one at a time, like TCP's
-tail loss probes (RFC 8985) and QUIC's probe timeouts (RFC 9002), and the time to the next doubles.
+tail loss probes (RFC 8985) and QUIC's probe timeouts (RFC 9002), and the time to the next doubles,
+up to that of the longest backoff: after a time in which everything was lost, full queues before it
+have made round trips long, and the next guess, which gives the proof, must not wait for many.
 Proof is a result that would not have come otherwise: of a sum that lacked a worker until that one
 sent again (server_store.SENT_AGAIN), or one that was served again to this worker. It pays for some
 windows of guesses, so on links that lose packets guesses are believed.
@@ -16,6 +18,7 @@ A fixed timeout is believed: who sets it says after what time a fragment is lost
 from __future__ import annotations
 
 from testbed.protocols.jit import njit
+from testbed.protocols.send_scoreboard import doubled_ns
 from testbed.protocols.worker_state import patience_ns, retry_ns
 
 PAID_WINDOWS = 4  # of guesses after a proof of a loss
@@ -43,7 +46,7 @@ def take(worker, now):
     if state.guesses > 0:
         state.guesses -= 1
     else:
-        state.guess_ns = now + (retry_ns(worker) << state.doubts)
+        state.guess_ns = now + doubled_ns(retry_ns(worker), state.doubts)
         state.doubts = min(state.doubts + 1, MOST_DOUBTS)
     return True
 

@@ -28,6 +28,7 @@ from testbed.protocols import acks, wire, worker_state
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
 from testbed.protocols.records import names_of, new_record, record
+from testbed.protocols.send_scoreboard import doubled_ns
 from testbed.protocols.worker_state import NEVER, UNIT
 
 REORDERING = 3  # numbers by which a transmission may be late before it counts as lost
@@ -167,11 +168,11 @@ def _timeout_ns(links, peer):
     if config.timeout_ns > 0:
         return config.timeout_ns << peer.doublings
     if peer.round_trip_ns == 0:
-        return 4 * config.min_timeout_ns << peer.doublings
+        return doubled_ns(4 * config.min_timeout_ns, peer.doublings)
     usual = peer.round_trip_ns + 4 * peer.variation_ns + 2 * config.ack_delay_ns
     if peer.doublings == 0:
         return usual if config.yields == 1 else max(usual, config.min_timeout_ns)
-    return max(usual, config.min_timeout_ns) << peer.doublings - 1
+    return doubled_ns(max(usual, config.min_timeout_ns), peer.doublings - 1)
 
 
 @njit(cache=True)

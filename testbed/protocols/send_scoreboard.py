@@ -572,7 +572,13 @@ def backoff_ns(retry, attempts):
     workers wait for them. Many attempts may also have waited for another worker. Without a limit,
     the next loss would wait for their backoff, and the other workers' backoffs for that."""
     doublings = min(max(np.int64(attempts) - EQUAL_RETRIES, 0), MOST_DOUBLINGS)
-    return min(retry << doublings, max(retry, LONGEST_BACKOFF_NS))
+    return doubled_ns(retry, doublings)
+
+
+@njit(cache=True)
+def doubled_ns(time, doublings):
+    """A time that waits twice as long with each doubling, up to LONGEST_BACKOFF_NS, or itself."""
+    return min(time << doublings, max(time, LONGEST_BACKOFF_NS))
 
 
 @njit(cache=True)

@@ -5,9 +5,11 @@ The clock is the test's: nothing is ever late here, and the first timeouts are 4
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
-from tests.support.experiments import setup_of
+from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import MS, Fabric
 from tests.support.matrix import first_of
 from tests.support.switches import start_switches
@@ -90,3 +92,46 @@ def test_a_lost_retransmission_is_repaired_before_a_timeout(system):
     counted = [worker.counters() for worker in fabric.workers()]
     assert sum(each["retransmissions"] for each in counted) >= 3
     assert fabric.now < 300 * MS
+
+
+FLOOD = """
+name: flood
+topology: {kind: star, hosts: 4}
+links: {bandwidth: 10 Mbit/s, delay: 1 ms}
+system: {name: %s, window: 64}
+%s
+jobs:
+  - {model: resnet18, workers: 3, iterations: 1, scale: 0.05, compute_scale: 0}
+"""
+UNDISTURBED_NS = 2400 * MS  # less than this of the job is left after the flood
+RECOVERY_NS = 1500 * MS  # a few of the longest timers
+
+
+@pytest.mark.parametrize(
+    ("system", "queue_ms"),
+    first_of(
+        [
+            *(("switchml", queue_ms) for queue_ms in (300, 100, 1000)),
+            *((system, 300) for system in ("ring", "tree", "esa", "atp")),
+        ],
+        1,
+    ),
+)
+def test_after_a_flood_a_job_goes_on_at_once(system, queue_ms):
+    """Queues grow, so that round trips are long; then nearly all is lost, for as long as timers
+    take to back off as far as they can."""
+    begin, end = 200 * MS, 10_200 * MS
+    draw = random.Random(system)
+
+    def schedule(now: int, node: str, frame: bytes) -> tuple[int, ...]:
+        if not begin <= now < end:
+            return (0,)
+        if now > begin + 3000 * MS and draw.random() < 0.9:
+            return ()
+        return (queue_ms * MS * min(now - begin, 1000 * MS) // (1000 * MS),)
+
+    setup = setup_of(FLOOD % (system, memory_line(system, 128)))
+    fabric = Fabric(setup, start_switches(setup), schedule, delay_ns=MS)
+    fabric.run()
+    assert fabric.now > end  # the flood has hit it
+    assert fabric.now < end + UNDISTURBED_NS + RECOVERY_NS
