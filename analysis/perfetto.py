@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data.run_summary import job_names
 from testbed.results import hand_over
 from testbed.results.counters import EVENTS
@@ -158,7 +159,7 @@ def _measure_events(process: int, rows: pd.DataFrame) -> Iterator[Event]:
 def _switch_events(
     memory: pd.DataFrame, events: pd.DataFrame, queues: pd.DataFrame, names: pd.Series
 ) -> Iterator[Event]:
-    switches = sorted({*memory["switch"], *events["switch"], *queues["switch"]})
+    switches = sorted({*memory["switch"], *events["switch"], *queues["switch"]}, key=units.natural)
     for number, switch in enumerate(switches):
         process = SWITCHES + number
         yield from _process(process, f"switch {switch}", _ORDER[SWITCHES], number)

@@ -9,6 +9,7 @@ experiment files have them are in testbed/config/units.py.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
@@ -108,6 +109,11 @@ def number(value: float | None) -> str:
     if not whole and abs(value) < 1000:
         return significant(float(value))
     return (f"{int(value):,}" if whole else f"{float(value):,.0f}").replace(",", " ")
+
+
+def natural(name: object) -> str:
+    """A key that sorts names as people count: s2 before s10."""
+    return re.sub(r"[0-9]+", lambda digits: digits[0].zfill(10), str(name))
 
 
 def ratio(value: float | None) -> str:

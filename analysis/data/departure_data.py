@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from testbed.analysis.data.run_summary import naturally
 from testbed.results.counters import DEPARTURES
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def departures(results: Results) -> pd.DataFrame:
     found = rows.groupby(["job", "switch", "at_ps", "cause"], as_index=False)["packets"].sum()
     rank = found["cause"].map({name: number for number, name in enumerate(DEPARTURES)})
     order = found.assign(rank=rank, elsewhere=~found["at_ps"])
-    order = order.sort_values(["job", "elsewhere", "switch", "rank"], ignore_index=True)
+    order = order.sort_values(
+        ["job", "elsewhere", "switch", "rank"], key=naturally, ignore_index=True
+    )
     return order[["job", "switch", "at_ps", "cause", "packets"]]
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from testbed import units
 from testbed.analysis.data import loss_data
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD, SUMS
 from testbed.systems import SYSTEMS
@@ -313,7 +314,7 @@ def common_switches(results: Results) -> pd.DataFrame:
                 towards[last] = _next_switches(graph, last)
             paths = [_path(towards[last], switch_of[each], last) for each in workers.get(job, [])]
             shared = set.intersection(*map(set, paths)) if paths else set()
-            found += [(repetition, job, switch) for switch in sorted(shared)]
+            found += [(repetition, job, switch) for switch in sorted(shared, key=units.natural)]
     return pd.DataFrame(found, columns=[*_JOB, "switch"]).astype(results.hosts[_JOB].dtypes)
 
 
@@ -324,7 +325,8 @@ def _switch_graph(links: pd.DataFrame, hosts: set[str]) -> tuple[DiGraph, dict[s
 
     graph = networkx.DiGraph()
     switch_of = {}
-    ports = links[["node", "port", "neighbour"]].drop_duplicates().sort_values(["node", "port"])
+    ports = links[["node", "port", "neighbour"]].drop_duplicates()
+    ports = ports.sort_values(["node", "port"], key=naturally)
     for node, neighbour in ports[["node", "neighbour"]].itertuples(index=False):
         if neighbour in hosts:
             switch_of[neighbour] = node
@@ -369,6 +371,16 @@ def spans(results: Results) -> pd.Series:
     return pd.Series(found, dtype="float64").rename_axis("repetition")
 
 
+def naturally(column: pd.Series) -> pd.Series:
+    """Keys of a column's values, with which names are sorted as people count (`sort_values`)."""
+    return column if pd.api.types.is_numeric_dtype(column) else column.map(units.natural)
+
+
+def by_switch(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of each switch."""
+    return sorted(rows.groupby("switch"), key=lambda each: units.natural(each[0]))
+
+
 def switches(results: Results) -> pd.DataFrame:
     """One row per repetition and switch that reports memory.
 
@@ -378,6 +390,7 @@ def switches(results: Results) -> pd.DataFrame:
     """
     pools = results.memory.groupby(["repetition", "switch"])["capacity"].max()
     out = pools.rename("aggregators").reset_index()
+    out = out.sort_values(["repetition", "switch"], key=naturally, ignore_index=True)
     out["span_ns"] = out["repetition"].map(spans(results)).astype("float64")
     counted: dict[tuple[int, str, str], int] = defaultdict(int)
     rows = results.switch_counters
@@ -409,7 +422,8 @@ def events(results: Results) -> pd.DataFrame:
     rows = results.switch_counters
     rows = rows[rows["counter"].isin(list(EVENTS))].rename(columns={"counter": "event"})
     rank = rows["event"].map({name: number for number, name in enumerate(EVENTS)})
-    rows = rows.assign(rank=rank).sort_values(["repetition", "switch", "rank", "job"])
+    order = ["repetition", "switch", "rank", "job"]
+    rows = rows.assign(rank=rank).sort_values(order, key=naturally)
     return rows[["repetition", "switch", "event", "job", "value"]].reset_index(drop=True)
 
 

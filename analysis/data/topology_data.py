@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from testbed.analysis.data.run_summary import first_repetition, spans
+from testbed.analysis.data.run_summary import first_repetition, naturally, spans
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -107,4 +107,5 @@ def switch_work(results: Results) -> pd.DataFrame:
         index=["switch", "job"], columns="counter", values="value", aggfunc="sum", fill_value=0
     )
     table = table.reindex(columns=list(_COUNTED), fill_value=0)
+    table = table.sort_index(level="switch", key=naturally, sort_remaining=False, kind="stable")
     return table[table.sum(axis=1) > 0]

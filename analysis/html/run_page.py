@@ -107,6 +107,7 @@ def _summary(results: Results, frames: Frames) -> page.Section:
             checked = units.number(run["values_checked"].sum())
             blocks.append(page.Paragraph(f"WRONG VALUES among {checked} checked.", "bad"))
         blocks += [page.Paragraph(f"{text}.") for text in tables.past_switches(results)]
+        blocks += [page.Paragraph(f"{text}.", "bad") for text in tables.ties(results)]
         blocks += [page.Paragraph(text) for text in explanations.of_run(frames)]
         blocks.append(page.Figures(_figures(run)))
     for lost in (tables.lost_by_job(frames), tables.lost_by_link(frames)):

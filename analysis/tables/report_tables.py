@@ -17,10 +17,11 @@ import pandas as pd
 from rich.text import Text
 
 from testbed import units
-from testbed.analysis.data import departure_data, loss_data
+from testbed.analysis.data import departure_data, explanations, loss_data
 from testbed.analysis.data.run_summary import (
     LENGTHS,
     Frames,
+    by_switch,
     carriers,
     estimate,
     fallback_notes,
@@ -293,7 +294,7 @@ def headline(results: Results, frames: Frames) -> Text:
         else:
             checked = units.number(run["values_checked"].sum())
             text.append(f"exactness: WRONG VALUES among {checked} checked", style="bold red")
-        for said in past_switches(results):
+        for said in [*past_switches(results), *ties(results)]:
             text.append(f"\n{said}", style="yellow")
         if len(run) > 1:
             text.append(f"\nrepetitions: {len(run)} (mean, and 95 % confidence interval)")
@@ -313,6 +314,15 @@ def state_of(results: Results) -> str:
     """The trust that a finished run deserves, in a sentence."""
     mark = IN_VIRTUAL_TIME if _is_virtual(results) else "not recorded"
     return f"Finished; fidelity: {results.fidelity or mark}."
+
+
+def ties(results: Results) -> list[str]:
+    """What ties have decided in a run whose sources may be in step."""
+    virtual = results.experiment.get("virtual")
+    if not isinstance(virtual, dict) or virtual.get("steps") != "exact":
+        return []
+    sums = results.links[["tie_drops", "queue_drops"]].sum()
+    return explanations.of_ties(int(sums["tie_drops"]), int(sums["queue_drops"]))
 
 
 def past_switches(results: Results) -> list[str]:
@@ -547,7 +557,7 @@ def departures(results: Results, frames: Frames) -> Table:
             lines = departure_data.LINK_ROWS.items()
             rows += [row("", title, link[name]) for name, title in lines if link[name] > 0]
             rows.append(row("", departure_data.REACHED, link["reached"], last=True))
-        for switch, here in of_job[~at_ps].groupby("switch") if few else ():
+        for switch, here in by_switch(of_job[~at_ps]) if few else ():
             rows += causes(here)
             rows.append(row(switch, "sent towards the PS", here["packets"].sum(), last=True))
     title = "Where the packets to the PS come from"
@@ -610,7 +620,7 @@ def memory(frames: Frames) -> Table:
     columns = [column for column in MEMORY if column.key not in unknown]
     rows = [
         _means(columns, switch, aggregators=switch["aggregators"].max())
-        for _, switch in switches.groupby("switch")
+        for _, switch in by_switch(switches)
     ]
     title = "Switch memory (shares of aggregator-time; filling is split by how it ended)"
     return Table("memory", title, columns, rows)
@@ -634,7 +644,7 @@ def events(frames: Frames, every: bool = False) -> Table:
     counts = of_jobs["value"].sum().to_dict()
     totals = counted.groupby(["switch", "event"])["value"].sum()
     rows: list[Row] = []
-    for switch, here in counted.groupby("switch"):
+    for switch, here in by_switch(counted):
         kinds = here["event"].unique()
         for event in kinds:
             values = [counts.get((switch, event, job), math.nan) for job in owners]

@@ -161,6 +161,17 @@ class VirtualTime(Section):
         description="The time of a packet through a switch, without queueing.",
     )
 
+    steps: Annotated[str, Choice(("drawn", "exact"))] = Field(
+        default="drawn",
+        description="`drawn`: each flow of `background` has a phase and a jitter of its own, from"
+        " the seed. `exact`: it sends exactly at its rate, in step with others.",
+    )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether flows may be in step with each other."""
+        return self.steps == "exact"
+
     def jitter_time_ns(self, role: str) -> int:
         """The duration of a delay of a "worker" or "server"; 0: one frame."""
         jitter_ns, given = (

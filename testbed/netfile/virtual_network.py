@@ -211,7 +211,8 @@ class VirtualNetwork:
 
     def _sender(self, flow: Flow, first: int, templates: int) -> np.ndarray:
         entry = flow.entry
-        return new_table(
+        rate_pmps = round((entry.packet_rate or 0) * 1000)
+        made = new_table(
             generator.SENDER,
             flow=flow.number,
             tagged=int(flow.tagged),
@@ -219,7 +220,7 @@ class VirtualNetwork:
             templates=templates,
             drawn=int(entry.size[0] and not flow.is_own),
             rate_bps=entry.rate_bps or 0,
-            rate_pmps=round((entry.packet_rate or 0) * 1000),
+            rate_pmps=rate_pmps,
             exponential=int(entry.gaps == "exponential"),
             burst=entry.burst,
             on_ps=1000 * (entry.on_ns or 0),
@@ -231,6 +232,13 @@ class VirtualNetwork:
             left=generator.UNTIL_END if entry.count is None else entry.count,
             stream=self._stream(flow, GENERATOR_STREAM),
         )
+        if not self.plan.file.virtual.is_exact:
+            bits = 8 * len(self._frames[flow.number][0])
+            gap_ps = 10**12 * bits // entry.rate_bps if entry.rate_bps else 10**15 // rate_pmps
+            background.take_phase(made, entry.burst * gap_ps)
+            if entry.gaps == "exponential":
+                made["jitter_ps"] = 0
+        return made
 
     def _acknowledgement(self, flow: Flow) -> bytes:
         assert flow.target is not None
@@ -265,7 +273,7 @@ class VirtualNetwork:
         delay_ns += (len(links) - 1) * self.plan.file.virtual.switch_latency_ns
         # 400 packets' times on the slowest link, and four round trips, as testbed/simulate has it
         timeout_ns = TIMEOUT_PACKETS * 8 * length * 10**9 // slowest_bps + 8 * delay_ns
-        return new_table(
+        made = new_table(
             background.END,
             sending=int(sends),
             tcp=1,
@@ -281,6 +289,9 @@ class VirtualNetwork:
             least_timeout_ns=timeout_ns,
             timeout_at_ns=background.NEVER,
         )
+        if sends and not self.plan.file.virtual.is_exact:
+            background.take_phase(made, int(made["interval_ps"][0]))
+        return made
 
 
 def _table(kind: np.dtype, rows: Sequence[tuple[int, ...]]) -> np.ndarray:

@@ -11,6 +11,7 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.style import plot_style
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_results import printed
+from testbed.netfile.virtual_run import ties
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,6 +57,7 @@ def _page(
         )
         for each in outcomes
     ]
+    checks += [page.Paragraph(f"warning: {tied}", "bad") for tied in ties(run)]
     sections = [page.Section("checks", "Checks", checks)] if checks else []
     if drawn:
         charts = [_chart(each) for each in drawn]

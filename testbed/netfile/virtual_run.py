@@ -17,6 +17,7 @@ import numpy as np
 from p4engine.control.commands import Commands
 from p4engine.values.numbers import ControlError
 
+from testbed.analysis.data.explanations import of_ties
 from testbed.errors import RunError, UserError
 from testbed.netfile.virtual_network import VirtualNetwork
 from testbed.netfile.virtual_schema import Change, Reading
@@ -233,8 +234,18 @@ def _size(switch: Any, name: str) -> int:
     return int(found.size)
 
 
+def ties(run: VirtualRun) -> list[str]:
+    """What ties have decided in a run whose flows may be in step."""
+    if not run.network.plan.file.virtual.is_exact:
+        return []
+    rows = [row for each in run.network.nodes.switches.values() for row in each.port_stats()]
+    return of_ties(*(sum(row[name] for row in rows) for name in ("tie_drops", "queue_drops")))
+
+
 def warn(run: VirtualRun) -> None:
     """Say what the numbers do not show."""
+    for tied in ties(run):
+        print(f"warning: {tied}", file=sys.stderr)
     if not run.drained:
         print(
             f"warning: packets were still on their way {run.network.plan.file.virtual.drain_ns} ns"

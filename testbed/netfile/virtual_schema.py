@@ -174,6 +174,11 @@ class VirtualSettings(Section):
     seed: Annotated[int, Whole(0, 2**31 - 1)] = Field(
         default=1, description="Of all random numbers."
     )
+    steps: Annotated[str, Choice(("drawn", "exact"))] = Field(
+        default="drawn",
+        description="`drawn`: each flow has a phase and a jitter of its own, drawn from the seed."
+        " `exact`: it sends exactly at its rate, in step with others.",
+    )
     switch_latency_ns: Annotated[int, Quantity(TIME, 0, SECOND)] = Field(
         default=400,
         alias="switch_latency",
@@ -191,6 +196,11 @@ class VirtualSettings(Section):
         json_schema_extra={"default": "of the flows, at least 1514 B, and 512 B more"},
         description="Room for a frame, with the headers that programs add.",
     )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether flows may be in step with each other."""
+        return self.steps == "exact"
 
 
 class Answer(Section):

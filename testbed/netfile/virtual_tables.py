@@ -13,6 +13,7 @@ from testbed.netfile.virtual_network import VirtualNetwork
 from testbed.netfile.virtual_plan import Flow
 from testbed.netfile.virtual_run import VirtualRun
 from testbed.simulate.frame_world import counts
+from testbed.units import natural
 from testbed.workload.generator import FINE
 
 Rows = list[dict[str, Any]]
@@ -70,7 +71,9 @@ def flow_rows(run: VirtualRun) -> Rows:
         keys = [key for key in found if key[0] == flow.number]
         if flow.target is not None and (flow.number, flow.target, 0) not in found:
             keys.append((flow.number, flow.target, 0))
-        for key in sorted(keys, key=lambda each: (each[2], each[1] != flow.target, each[1])):
+        for key in sorted(
+            keys, key=lambda each: (each[2], each[1] != flow.target, natural(each[1]))
+        ):
             rows.append(_flow_row(run, flow, key[1], bool(key[2]), found.get(key)))
         if not keys:
             rows.append(_flow_row(run, flow, None, False, None))
@@ -197,6 +200,7 @@ def port_rows(run: VirtualRun) -> Rows:
                     "queue_max": row["max_queue"],
                     "queue_mean": sum(depths) / len(depths) if depths else None,
                     "queue_drops": row["queue_drops"],
+                    "tie_drops": row["tie_drops"],
                     "losses": row["losses"],
                     "duplicates": row["duplicates"],
                     "reordered": row["reordered"],

@@ -21,7 +21,7 @@ from testbed.results.schema import TABLES, Table
 OPTIONAL = {
     *("flows", "measures", "collectives"),
     *("jobs.batch", "jobs.compute_ns", "jobs.fallback", "jobs.refused", "jobs.trees"),
-    *("links.refused", "links.down_drops"),
+    *("links.refused", "links.down_drops", "links.tie_drops"),
     *("faults.entries", "faults.rate_bps"),
 }
 LATER = {"departures", "queues", "losses", "resent", "links.marks", "jobs.marked_results"}

@@ -506,6 +506,12 @@ _DECLARED = (
                 True,
             ),
             _count(
+                "tie_drops",
+                "of queue_drops: packets that arrived in the very moment in which another one got"
+                " the last place; null: the switch does not count them",
+                True,
+            ),
+            _count(
                 "down_drops",
                 "lost because the link was down: sent meanwhile, or queued or in flight when it"
                 " failed; null: no link failures in the experiment",

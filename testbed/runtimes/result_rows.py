@@ -377,7 +377,7 @@ SWITCH_COUNTERS = {
 }
 LINK_COUNTERS = (
     *("packets", "bytes", "queue_drops", "losses", "duplicates", "reordered"),
-    *("unmodelled_drops", "max_queue", "refused", "marks"),
+    *("unmodelled_drops", "max_queue", "refused", "marks", "tie_drops"),
 )
 
 

@@ -95,7 +95,7 @@ def _end(platform: Platform, flow: Flow, sending: bool, seed: int) -> np.ndarray
     patience_ns = _least_timeout_ns(platform, flow)
     rate_bps = flow.rate_bps or uplink_rate(platform, flow.source)
     interval_ps = -(-8 * flow.packet_bytes * 10**12 // rate_bps) if rate_bps else 0
-    return new_table(
+    made = new_table(
         background.END,
         sending=int(sending),
         tcp=int(flow.kind == "tcp"),
@@ -118,6 +118,9 @@ def _end(platform: Platform, flow: Flow, sending: bool, seed: int) -> np.ndarray
         every_ns=flow.every_ns or 0,
         next_ns=flow.start_ns,
     )
+    if sending and not (platform.virtual and platform.virtual.is_exact):
+        background.take_phase(made, interval_ps)
+    return made
 
 
 def _least_timeout_ns(platform: Platform, flow: Flow) -> int:

@@ -185,18 +185,26 @@ def _deliver(world, host, now):
 
 
 @njit(cache=True)
+def _arrive(world, switch_row, port, start, length, now):
+    """Give a switch a frame of `now`, which is an event of its own like all arrivals at that time:
+    among them the traffic manager draws the order."""
+    if _receive(switch_row.receive_ahead, (switch_row.manager, port, start, length, now)) < 0:
+        if world.state[0].to_switch_ns > 0:
+            world.state[0].too_late += 1
+        else:  # it has come so far itself
+            _receive(switch_row.receive, (switch_row.manager, port, start, length, now))
+
+
+@njit(cache=True)
 def _send(world, host, filled, now):
     """Send the first `filled` packets of the batch to the host's switch."""
     row, out, frame = world.hosts[host], world.out, world.frame
     switch_row = world.switches[row.switch]
-    ahead = world.state[0].to_switch_ns > 0
-    receive = switch_row.receive_ahead if ahead else switch_row.receive
     for i in range(filled):
         length = out.lengths[i]
         if row.raw == 1:
             start = out.packets.ctypes.data + i * 4 * out.packets.shape[1]
-            if _receive(receive, (switch_row.manager, row.port, start, length, now)) < 0:
-                world.state[0].too_late += 1
+            _arrive(world, switch_row, row.port, start, length, now)
             row.bytes_sent += length
             continue
         which = row.header + out.destinations[i]
@@ -219,8 +227,7 @@ def _send(world, host, filled, now):
             min(length, 4 * out.packets.shape[1]),  # a longer packet is filled with anything
         )
         length += FRAME_OVERHEAD
-        if _receive(receive, (switch_row.manager, row.port, frame.ctypes.data, length, now)) < 0:
-            world.state[0].too_late += 1
+        _arrive(world, switch_row, row.port, frame.ctypes.data, length, now)
         row.bytes_sent += length
     row.packets_sent += filled
 
@@ -266,10 +273,14 @@ def _cross_trunk(world, trunk, now):
     row = frames.address(world.frames, frames.take(world, inbox))
     frames.prefetch_next(world, inbox)
     length = peek(row + frames.LENGTH)
-    _receive(switch_row.receive, (switch_row.manager, port, row + frames.HEAD, length, now))
     left = np.int64(world.first[inbox])
     due = frames.when_ns(world.frames, left) if left >= 0 else event_queue.NEVER
     event_queue.put(world.fabric, trunk, due)
+    entry = switch_row.receive
+    if world.fabric.time[event_queue.first(world.fabric)] == now:  # perhaps here
+        entry = switch_row.receive_ahead
+    if _receive(entry, (switch_row.manager, port, row + frames.HEAD, length, now)) < 0:
+        _receive(switch_row.receive, (switch_row.manager, port, row + frames.HEAD, length, now))
     return switch
 
 

@@ -45,7 +45,9 @@ def listen(
         row = nodes.world.switches[number]
         chosen = frozenset(ports[name])
         for field in ("receive", "receive_ahead"):
-            made = _entering(name, chosen, _RECEIVE(int(row[field])), seen)
+            made = _entering(
+                name, chosen, _RECEIVE(int(row[field])), seen, field == "receive_ahead"
+            )
             kept.append(made)
             row[field] = ctypes.cast(made, c_void_p).value
         outputs, clear = _OUTPUTS(int(row.outputs)), _CLEAR(int(row.outputs_clear))
@@ -55,11 +57,16 @@ def listen(
     return kept
 
 
-def _entering(name: str, ports: Collection[int], receive: Any, seen: Seen) -> Any:
+def _entering(name: str, ports: Collection[int], receive: Any, seen: Seen, ahead: bool) -> Any:
     def tell(manager: int, port: int, data: int, length: int, time_ns: int) -> int:
-        if port in ports:
-            seen(name, port, INBOUND, time_ns, ctypes.string_at(data, length))
-        status: int = receive(manager, port, data, length, time_ns)
+        if port not in ports:
+            return int(receive(manager, port, data, length, time_ns))
+        frame = ctypes.string_at(data, length)
+        if not ahead:
+            seen(name, port, INBOUND, time_ns, frame)
+        status = int(receive(manager, port, data, length, time_ns))
+        if ahead and status >= 0:  # else it comes again, otherwise
+            seen(name, port, INBOUND, time_ns, frame)
         return status
 
     return _RECEIVE(tell)

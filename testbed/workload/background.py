@@ -1,15 +1,19 @@
 """The ends of background flows at one host, in virtual time.
 
-A sender at a constant rate sends a packet every so many picoseconds. A sender like TCP has a window
-that grows with every acknowledgement (slow start, then one packet per round trip) and is halved
-when the queues have dropped a packet: additive increase, multiplicative decrease, as in Jacobson,
-"Congestion Avoidance and Control" (SIGCOMM 1988). Each packet has a number of its own, also if it
-replaces a lost one. The receiver acknowledges every second packet, one that leaves a gap and the
-last one of a burst at once, and any other after a while (RFC 1122, RFC 5681). An acknowledgement
-has the highest number so far and which of the 62 before it have arrived, so that a lost one does no
-harm. A packet is lost when a packet that was sent three places later has been acknowledged; the
-window is halved at most once for the packets in flight at one time. If nothing is acknowledged for
-a timeout, all packets in flight are lost, and the window begins at one packet.
+A sender at a constant rate sends a packet every so many picoseconds, from a time of its own on and
+each later by up to as much. Real sources are in step with no other ones; where sources are in step,
+their phases alone decide whose packets find the last place in a queue.
+
+A sender like TCP has a window that grows with every acknowledgement (slow start, then one packet
+per round trip) and is halved when the queues have dropped a packet: additive increase,
+multiplicative decrease, as in Jacobson, "Congestion Avoidance and Control" (SIGCOMM 1988). Each
+packet has a number of its own, also if it replaces a lost one. The receiver acknowledges every
+second packet, one that leaves a gap and the last one of a burst at once, and any other after a
+while (RFC 1122, RFC 5681). An acknowledgement has the highest number so far and which of the 62
+before it have arrived, so that a lost one does no harm. A packet is lost when a packet that was
+sent three places later has been acknowledged; the window is halved at most once for the packets in
+flight at one time. If nothing is acknowledged for a timeout, all packets in flight are lost, and
+the window begins at one packet.
 
 Its packets leave no faster than its host's link, at random distances: half to one and a half times
 a packet's time on the link. Without that, the packets of some flows would come to a full queue just
@@ -35,6 +39,8 @@ from testbed.protocols.values import mix2
 
 PORT = 18767  # of UDP
 NEVER = (1 << 62) - 1
+MOST_OFF_PS = 1 << 30  # the latest that a packet leaves behind its exact time, about 1 ms
+PHASE = 0x9A5E  # the number of the random number that is a sender's phase
 UNIT = 1024  # of a window, to one packet
 RING = 8192  # packets that a sender may have in flight
 FIRST_WINDOW = 10
@@ -60,6 +66,7 @@ END = record(
     "length",  # of a packet's payload, bytes
     "interval_ps",  # from one packet to the next, of tcp on average and at least
     "stream",  # of random distances
+    "jitter_ps",  # of a constant rate: packets leave up to so much later; 0: exactly
     "start_ns",
     "end_ns",
     "on_ns",  # 0: always
@@ -113,6 +120,19 @@ def new_background(ends: Sequence[np.ndarray]) -> Background:
         packets=np.zeros((len(ends), RING), np.int8),
         status=new_status(),
     )
+
+
+def take_phase(sender: np.ndarray, gap_ps: int) -> None:
+    """Give a sender with a gap of `gap_ps` between its packets a phase and a jitter of its own."""
+    gap_ps = min(gap_ps, MOST_OFF_PS)
+    sender["due_ps"] += int(mix2(int(sender["stream"][0]), PHASE)) * gap_ps >> 32
+    sender["jitter_ps"] = gap_ps
+
+
+@njit(cache=True)
+def later_ps(sender, number):
+    """How much later than its exact time a packet leaves, ps."""
+    return mix2(sender.stream, number) * sender.jitter_ps >> 32
 
 
 @njit(cache=True)
@@ -263,7 +283,7 @@ def _send_constantly(machine, place, now, out, filled):
     """Send what is due at a constant rate; returns (rows filled, next deadline)."""
     end = machine.ends[place]
     while filled < out.lengths.size:
-        due_ns = -(-end.due_ps // 1000)
+        due_ns = -(-(end.due_ps + later_ps(end, end.number)) // 1000)
         allowed_ns = _silent_until(end, max(due_ns, end.start_ns))
         if allowed_ns > due_ns:
             if allowed_ns == NEVER:

@@ -56,6 +56,7 @@ SENDER = record(
     "drawn_periods",  # 1: these are means
     "silent_ps",  # end of the period in which it sends; -1: not known yet
     "due_ps",  # the next packet
+    "jitter_ps",  # with constant gaps: packets leave up to so much later (background.take_phase)
     "end_ps",
     "left",  # packets that it may still send
     "number",  # packets sent
@@ -305,7 +306,8 @@ def _send(machine, place, now, out, filled):
             sender.silent_ps = begins + _period_ps(sender, sender.on_ps)
             sender.due_ps = max(sender.due_ps, begins)
             continue
-        due_ns = -(-sender.due_ps // 1000)
+        late_ps = background.later_ps(sender, sender.number - sender.in_burst)
+        due_ns = -(-min(sender.due_ps + late_ps, sender.end_ps - 1) // 1000)
         if due_ns > now:
             return filled, due_ns
         template = _template(machine, sender)

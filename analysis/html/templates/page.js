@@ -174,7 +174,7 @@
 
   function compare(a, b) {
     const [x, y] = [number(a), number(b)];
-    if (Number.isNaN(x) && Number.isNaN(y)) return a.localeCompare(b);
+    if (Number.isNaN(x) && Number.isNaN(y)) return a.localeCompare(b, undefined, { numeric: true });
     if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) ? 1 : -1; // words last
     return x - y;
   }

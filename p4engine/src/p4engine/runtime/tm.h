@@ -73,6 +73,7 @@ typedef struct tm_counters {
     uint64_t max_queue; /* packets */
     uint64_t busy_ns;   /* time spent serialising */
     uint64_t down_drops; /* the link was down: sent meanwhile, or waiting or on their way when it went down */
+    uint64_t tie_drops;  /* of queue_drops: of packets that arrived just when another one got the last place */
 } tm_counters;
 
 /* Which packets are of interest in notes, and what they are of: fields in their bytes, big-endian, at offsets from the

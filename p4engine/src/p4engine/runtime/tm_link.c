@@ -2,15 +2,8 @@
 
 #define NS_PER_S 1000000000ull
 
-/* splitmix64 (Steele, Lea, Flood 2014): a Weyl sequence and a bijective mixer. */
-static uint64_t mix(uint64_t x) {
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
 static uint64_t draw(tm_link *link, int purpose) {
-    return mix(link->draws[purpose] += 0x9e3779b97f4a7c15ull);
+    return tm_mix(link->draws[purpose] += 0x9e3779b97f4a7c15ull);
 }
 
 static int happens(tm_link *link, int purpose, uint64_t probability) {
@@ -22,7 +15,7 @@ void tm_link_init(tm_link *link, uint64_t seed, uint32_t port, uint32_t directio
     link->shape.queue_packets = link->shape.queue_bytes = TM_UNLIMITED;
     for (int purpose = 0; purpose < DRAWS; purpose++) {
         uint64_t stream = ((uint64_t)port << 8) | (direction << 4) | (uint64_t)purpose;
-        link->draws[purpose] = mix(seed + mix(stream + 1));
+        link->draws[purpose] = tm_mix(seed + tm_mix(stream + 1));
     }
 }
 

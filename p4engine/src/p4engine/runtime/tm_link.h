@@ -25,6 +25,13 @@ typedef struct tm_link {
     uint64_t draws[DRAWS];
 } tm_link;
 
+/* splitmix64 (Steele, Lea, Flood 2014): a bijective mixer, here of a Weyl sequence. */
+static inline uint64_t tm_mix(uint64_t x) {
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
 void tm_link_init(tm_link *, uint64_t seed, uint32_t port, uint32_t direction);
 int tm_link_shape(tm_link *, const tm_shape *);
 void tm_link_up(tm_link *, int up, uint64_t now_ns); /* nothing is on the wire then */

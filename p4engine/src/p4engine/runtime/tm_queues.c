@@ -140,6 +140,7 @@ static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
         if (deflected(tm, number, packet, keep)) return;
         tm_note_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
+        link->counters.tie_drops += p->entered_ns == tm->now;
         q->seen.queue_drops++;
         return;
     }
@@ -151,6 +152,7 @@ static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
         q->first = kept;
     q->last = kept;
     q->waiting_bytes += packet->length;
+    p->entered_ns = tm->now;
     if (++q->seen.queue > q->seen.max_queue) q->seen.max_queue = q->seen.queue;
     if (++p->waiting > link->counters.max_queue) link->counters.max_queue = p->waiting;
     schedule(tm, p);
@@ -195,6 +197,7 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
         if (deflected(tm, number, packet, keep)) return;
         tm_note_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
+        link->counters.tie_drops += p->entered_ns == tm->now;
         return;
     }
     queued_packet *q = packet_keep(tm, packet);
@@ -207,6 +210,7 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
     }
     p->last = q;
     p->waiting_bytes += packet->length;
+    p->entered_ns = tm->now;
     if (p->waiting > link->counters.max_queue) link->counters.max_queue = p->waiting;
 }
 

@@ -31,11 +31,15 @@ typedef struct queued_packet {
 } queued_packet;
 
 /* Packets in order of time, of which the first one is an event in the heap. DEQUEUES stands for an egress queue: its
- * time is that at which the queue's first packet begins to leave. Of events with the same time, the one that was
- * certain earlier comes first, then that of the smaller port; so the order does not depend on who called when. */
+ * time is that at which the queue's first packet begins to leave. Of events with the same time, packets that leave
+ * come first (the one that was certain earlier, then that of the smaller port), so that there is room for those that
+ * arrive; then arrivals, in an order drawn from the switch's seed; then what leaves since this moment alone. So the
+ * order does not depend on who called when. */
 enum { ARRIVALS, DEPARTURES, DEQUEUES };
+#define ARRIVED (1ull << 62)
+#define CERTAIN_LATE (1ull << 63)
 typedef struct event_list {
-    uint64_t time, order; /* of the first packet; order: since when, port, kind */
+    uint64_t time, order; /* of the first packet; order: since when, port, kind; an arrival's: see order_of */
     int32_t place;        /* in the heap, -1: empty */
     uint16_t port;
     uint8_t kind;
@@ -67,6 +71,7 @@ typedef struct port {
     queued_packet *first, *last; /* egress queue, if there is one */
     uint64_t waiting, waiting_bytes; /* `waiting`: of all queues */
     uint8_t again;          /* 1: notes of what comes in and was sent before */
+    uint64_t entered_ns;             /* when a packet last got a place in a queue */
     priority_queue *queues; /* by priority, NULL: one queue */
     uint64_t rate_pps;      /* of all queues, as set last */
 } port;

@@ -139,8 +139,15 @@ void tm_builtin_emit(void *context, uint32_t port, uint64_t time_ns, uint32_t le
 
 /* ---- lists of packets and their events ---- */
 
-static int earlier(const event_list *a, const event_list *b) {
-    return a->time != b->time ? a->time < b->time : a->order < b->order;
+/* Of arrivals at the same time, a draw says which comes first, a new one for each time: no port is favoured. */
+static uint64_t order_of(const tm_switch *tm, const event_list *l) {
+    if (l->kind != ARRIVALS) return l->order;
+    uint64_t drawn = tm_mix(tm->seed ^ tm_mix(l->time << 9 | l->port));
+    return ARRIVED | drawn >> 13 << 11 | l->order;
+}
+
+static int earlier(const tm_switch *tm, const event_list *a, const event_list *b) {
+    return a->time != b->time ? a->time < b->time : order_of(tm, a) < order_of(tm, b);
 }
 
 static void heap_put(tm_switch *tm, int32_t place, event_list *l) {
@@ -150,7 +157,7 @@ static void heap_put(tm_switch *tm, int32_t place, event_list *l) {
 
 static void heap_up(tm_switch *tm, event_list *l) {
     int32_t place = l->place;
-    while (place > 0 && earlier(l, tm->heap[(place - 1) / 2])) {
+    while (place > 0 && earlier(tm, l, tm->heap[(place - 1) / 2])) {
         heap_put(tm, place, tm->heap[(place - 1) / 2]);
         place = (place - 1) / 2;
     }
@@ -162,8 +169,8 @@ static void heap_down(tm_switch *tm, event_list *l) {
     for (;;) {
         int32_t child = 2 * place + 1;
         if (child >= tm->heap_count) break;
-        if (child + 1 < tm->heap_count && earlier(tm->heap[child + 1], tm->heap[child])) child++;
-        if (!earlier(tm->heap[child], l)) break;
+        if (child + 1 < tm->heap_count && earlier(tm, tm->heap[child + 1], tm->heap[child])) child++;
+        if (!earlier(tm, tm->heap[child], l)) break;
         heap_put(tm, place, tm->heap[child]);
         place = child;
     }
@@ -172,7 +179,8 @@ static void heap_down(tm_switch *tm, event_list *l) {
 
 void tm_event_set(tm_switch *tm, event_list *l, uint64_t time, uint64_t since) {
     l->time = time;
-    l->order = since << 11 | (uint64_t)l->port << 2 | l->kind;
+    l->order = (uint64_t)l->port << 2 | l->kind;
+    if (l->kind != ARRIVALS) l->order |= since < time ? since << 11 : CERTAIN_LATE;
     if (l->place < 0) l->place = tm->heap_count++; /* capacity: three lists per port */
     heap_up(tm, l);
     heap_down(tm, l);

@@ -57,6 +57,7 @@ class Counters(ctypes.Structure):
             "max_queue",
             "busy_ns",
             "down_drops",
+            "tie_drops",
         )
     ]
 
