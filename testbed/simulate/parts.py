@@ -29,6 +29,7 @@ from testbed.setup import Platform, Setup
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER, EventQueue
 from testbed.simulate.frames import hand_over
+from testbed.simulate.late_trees import late_jobs
 from testbed.simulate.state import FRAMES, World
 from testbed.simulate.turns import take_turns, ways_out
 from testbed.simulate.world import Nodes
@@ -57,7 +58,7 @@ class Parts:
         self._done_ns = -1  # up to here all windows are done
         self.window_ns = 0
         platform = nodes.setup.platform
-        if platform.arrivals or platform.links_fail:
+        if platform.arrivals or platform.links_fail or late_jobs(nodes.setup):
             return
         ahead = _lookaheads(platform)
         groups = _groups(list(nodes.switches), ahead)

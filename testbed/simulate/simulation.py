@@ -22,6 +22,7 @@ from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of
+from testbed.simulate.late_trees import LateTrees
 from testbed.simulate.links_that_fail import LinksThatFail
 from testbed.simulate.parts import EVENTS_AT_ONCE, Parts
 from testbed.simulate.waiting import waiting
@@ -43,7 +44,6 @@ class Simulation:
 
     def __init__(self, setup: Setup, compiled: Compiled, threads: int = 1) -> None:
         """`threads`: at most so many work on it; the results do not depend on it."""
-        self.setup = setup
         platform = setup.platform
         self.nodes = world.build(setup, compiled)
         self.parts = Parts(self.nodes, threads)
@@ -56,12 +56,18 @@ class Simulation:
             self.cluster.begin(0)
         looks = platform.job_count * len(self.nodes.switches)
         most = min(max(SAMPLED_JOBS // looks, MIN_SAMPLES), MAX_SAMPLES)
+        self._late = LateTrees(self.nodes)
         self.links = LinksThatFail(self.nodes) if platform.links_fail else None
         self.unfinished: dict[int, str] = {}
         self._max_samples = most - most % 2  # every second one goes
         self._samples = 0
         self._step_ns = self._first_step_ns()
         self._progress: dict[int, tuple[int, int]] = {}  # by job: (progress, when it was new)
+
+    @property
+    def setup(self) -> Setup:
+        """Of the repetition; it changes with jobs that get a tree when others have ended."""
+        return self.nodes.setup
 
     @property
     def now_ns(self) -> int:
@@ -80,9 +86,10 @@ class Simulation:
         while True:
             submitted_ns = self.cluster.next_ns() if self.cluster else NEVER
             links_ns = self.links.next_ns() if self.links else NEVER
-            stop_ns = min(sample_ns, check_ns, submitted_ns, links_ns, NEVER - 1)
+            late_ns = self._late.next_ns()
+            stop_ns = min(sample_ns, check_ns, submitted_ns, links_ns, late_ns, NEVER - 1)
             reason = self.parts.run(stop_ns, EVENTS_AT_ONCE)
-            if reason == loop.NO_EVENTS and min(submitted_ns, links_ns) < NEVER:
+            if reason == loop.NO_EVENTS and min(submitted_ns, links_ns, late_ns) < NEVER:
                 reason = loop.TIME_REACHED  # nothing but the next job, or the next change of links
             if reason == loop.FINISHED:
                 if self.cluster:
@@ -100,6 +107,8 @@ class Simulation:
                 self.cluster.begin(self.now_ns)
             if reason == loop.TIME_REACHED and stop_ns == submitted_ns and self.cluster:
                 self.cluster.begin(stop_ns)
+            if reason == loop.TIME_REACHED and stop_ns == late_ns:
+                self._late.tick(stop_ns, self.finished())
             if reason == loop.TIME_REACHED and stop_ns == links_ns and self.links:
                 self.links.tick(stop_ns, self.finished())
             if reason == loop.NO_EVENTS:

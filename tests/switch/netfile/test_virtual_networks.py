@@ -70,7 +70,7 @@ network:
     - {{between: [h2, s1-p2], bandwidth: 100 Gbit/s, delay: 1 us}}
     - {{between: [s1-p3, s2-p2], bandwidth: 100 Gbit/s, delay: 1 us}}
     - {{between: [h3, s2-p1], bandwidth: 100 Gbit/s, delay: 1 us}}
-virtual: {{duration: 200 us}}
+virtual: {{duration: 200 us, steps: exact}}
 flows:
   - {{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 60 Gbit/s, gaps: fixed}}
 """
@@ -174,7 +174,7 @@ def test_probes_measure_the_use_of_links(tmp_path):
 def test_copies_and_rounds_are_counted(tmp_path):
     """Each packet goes round three times, and a copy of it leaves at another port."""
     more = (
-        "virtual: {duration: 100 us}\n"
+        "virtual: {duration: 100 us, steps: exact}\n"
         "flows: [{name: f, from: h1, to: h2, rate: 8 Gbit/s, size: 1000 B, dscp: 3}]\n"
         "readings: [{counter: passes, of: s1, at: [50 us, 100 us]}]\n"
     )
@@ -297,7 +297,7 @@ def test_packets_of_the_files_own_are_sent_as_they_are(tmp_path):
 
 def test_programs_for_tofino_run_too(tmp_path):
     more = (
-        "virtual: {duration: 100 us}\n"
+        "virtual: {duration: 100 us, steps: exact}\n"
         "flows: [{name: f, from: h1, to: h2, rate: 50 Gbit/s, size: 1000 B}]\n"
     )
     text = star(str(DATA / "l3_tna.p4"), 2, more, params=", mac: '08:00:00:00:00:%02d'")
@@ -308,7 +308,7 @@ def test_programs_for_tofino_run_too(tmp_path):
 
 def test_the_control_plane_acts_at_its_times(tmp_path):
     more = (
-        "virtual: {duration: 100 us, switch_latency: 0}\n"
+        "virtual: {duration: 100 us, switch_latency: 0, steps: exact}\n"
         "flows: [{name: f, from: h1, to: h2, packet_rate: 1e6, size: 1250 B}]\n"
         "changes:\n"
         "  - {at: 20 us, link: [s1, h2], up: false}\n"
@@ -333,7 +333,7 @@ def with_class(folder: Path, body: str) -> str:
         f"class Own:\n    def __init__(self, host):\n        self.host = host\n{body}"
     )
     more = (
-        "virtual: {duration: 100 us, switch_latency: 0}\n"
+        "virtual: {duration: 100 us, switch_latency: 0, steps: exact}\n"
         "flows: [{name: f, from: h2, to: h1, packet_rate: 1e5, size: 1250 B}]\n"
     )
     return star(MARKING, 2, more, host={1: "class: 'host.py:Own'"})

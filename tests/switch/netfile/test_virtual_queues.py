@@ -63,7 +63,7 @@ def test_a_burst_of_two_senders_waits_as_long_as_the_sum_says(tmp_path, packets)
     """Two packets come in each service time and one leaves: packet i of the queue, from 0, waits
     ceil(i / 2) services, of which the mean over 2 n packets is n / 2."""
     more = (
-        "virtual: {duration: 1 ms, switch_latency: 0}\n"
+        "virtual: {duration: 1 ms, switch_latency: 0, steps: exact}\n"
         "flows:\n"
         f"  - {{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, burst: {packets},"
         f" count: {packets}}}\n"
@@ -80,7 +80,7 @@ def test_a_burst_of_two_senders_waits_as_long_as_the_sum_says(tmp_path, packets)
 
 def test_a_lasting_incast_fills_the_queue_and_loses_half(tmp_path):
     more = (
-        "virtual: {duration: 500 us, switch_latency: 0}\n"
+        "virtual: {duration: 500 us, switch_latency: 0, steps: exact}\n"
         "flows: [{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 100 Gbit/s}]\n"
     )
     text = star(MARKING, 3, more, links="bandwidth: 100 Gbit/s, delay: 1 us, queue: 64 packets")
@@ -102,7 +102,7 @@ def test_a_lasting_incast_fills_the_queue_and_loses_half(tmp_path):
 
 def test_programs_see_the_depth_and_mark_what_waited(tmp_path):
     more = (
-        "virtual: {duration: 100 us}\n"
+        "virtual: {duration: 100 us, steps: exact}\n"
         "flows:\n"
         "  - {name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, burst: 100,"
         " count: 100, ecn: ect0}\n"
@@ -120,7 +120,7 @@ def test_programs_see_the_depth_and_mark_what_waited(tmp_path):
 
 def test_the_higher_priority_does_not_wait(tmp_path):
     more = (
-        "virtual: {duration: 200 us, switch_latency: 0}\n"
+        "virtual: {duration: 200 us, switch_latency: 0, steps: exact}\n"
         "flows:\n"
         "  - {name: high, from: h1, to: h3, size: 1250 B, rate: 40 Gbit/s, dscp: 8}\n"
         "  - {name: low, from: h2, to: h3, size: 1250 B, rate: 100 Gbit/s}\n"
@@ -136,7 +136,7 @@ def test_the_higher_priority_does_not_wait(tmp_path):
 def test_tofinos_metadata_has_the_same_queue(tmp_path):
     """n packets of two senders meet: the last one finds n waiting, and waits n services."""
     more = (
-        "virtual: {duration: 100 us, switch_latency: 0}\n"
+        "virtual: {duration: 100 us, switch_latency: 0, steps: exact}\n"
         "flows: [{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, burst: 50,"
         " count: 50}]\n"
         "readings:\n"

@@ -155,3 +155,21 @@ def test_jobs_that_come_find_the_switches_taken_or_free():
 def test_jobs_that_come_share_switches_by_quotas():
     tables = run_virtual(load_text(ARRIVALS % "quotas"))
     assert all(job["exact"] and job["trees"] for job in tables["jobs"])
+
+
+STARTS = (("first", "0 s"), ("meanwhile", "1 us"), ("later", "50 ms"), ("at-once", "50.001 ms"))
+
+
+def test_a_job_that_starts_after_another_has_ended_gets_its_switch():
+    jobs = [JOB % (name, "0.0003", 2, f", start: {at}") for name, at in STARTS]
+    tables = made(*jobs, topology="{kind: star, hosts: 8}")
+    carried = {job["name"]: (job["fallback"], job["trees"]) for job in tables["jobs"]}
+    assert carried == {
+        "first": (None, "s1"),
+        "meanwhile": ("ring", None),
+        "later": (None, "s1"),
+        "at-once": ("ring", None),  # with the one before it
+    }
+    counted = [row for row in tables["switch_counters"] if row["counter"] == "completions"]
+    completed = {row["job"] for row in counted if row["value"]}
+    assert completed == {0, 2}
