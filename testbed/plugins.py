@@ -20,8 +20,10 @@ exception, since each of its traces has a name. docs/extending.md has an example
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Mapping
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -32,6 +34,7 @@ T = TypeVar("T")
 SYSTEMS, SCHEMES, PLANNERS = "ina.systems", "ina.schemes", "ina.planners"
 TOPOLOGIES, MODELS = "ina.topologies", "ina.models"
 GROUPS = (SYSTEMS, PLANNERS, TOPOLOGIES, MODELS)
+SWITCH = "INA_PLUGINS"  # `off` in the environment: the testbed's own parts alone
 KINDS = ("system", "planner", "topology", "models")
 
 
@@ -39,7 +42,7 @@ KINDS = ("system", "planner", "topology", "models")
 def found(group: str) -> dict[str, metadata.EntryPoint]:
     """The entry points of a group by name. Raises UserError if two packages use one name."""
     entries: dict[str, metadata.EntryPoint] = {}
-    for entry in metadata.entry_points(group=group):
+    for entry in () if os.environ.get(SWITCH) == "off" else metadata.entry_points(group=group):
         other = entries.setdefault(entry.name, entry)
         if other.value != entry.value:
             raise UserError(
@@ -83,8 +86,27 @@ def with_shipped(group: str, shipped: Mapping[str, T], kind: type) -> dict[str, 
 
 def model_folders() -> tuple[Path, ...]:
     """The folders with traces of all packages of models."""
-    modules = [load(MODELS, name, ModuleType) for name in sorted(found(MODELS))]
-    return tuple(Path(place) for module in modules for place in module.__path__)
+    return tuple(folder for _, folder in model_packages())
+
+
+def model_packages() -> list[tuple[str, Path]]:
+    """The names of the packages of models, each with its folder of traces."""
+    modules = {name: load(MODELS, name, ModuleType) for name in sorted(found(MODELS))}
+    return [(name, Path(place)) for name, each in modules.items() for place in each.__path__]
+
+
+def package(group: str, name: str) -> tuple[str, str, Path] | None:
+    """The package that an entry point is of: its name, its version ("" if it has none), and its
+    folder, or its file if it is a single module; None if there is no such entry point."""
+    entry = found(group).get(name)
+    if entry is None:
+        return None
+    top = entry.value.partition(":")[0].partition(".")[0]
+    spec = find_spec(top)
+    places = (spec.submodule_search_locations or [spec.origin or ""]) if spec is not None else []
+    owner = entry.dist
+    title, version = (owner.name, owner.version) if owner is not None else (top, "")
+    return title, version, Path(next(iter(places), None) or "")
 
 
 def listing() -> list[str]:

@@ -4,11 +4,13 @@ p4engine/tests/p4engine_testing/rings.py. The ring network here also needs Minin
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
 from p4engine_testing.load import pytest_addoption
 
+os.environ["INA_PLUGINS"] = "off"  # what a user has installed is no part of the tests
 pytest.register_assert_rewrite("tests.support.runs")  # failures there show values, as in tests
 
 __all__ = ["pytest_addoption"]
