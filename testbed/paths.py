@@ -23,6 +23,7 @@ EXPERIMENTS = (PACKAGE / "experiments").resolve()
 LABS = (PACKAGE / "labs").resolve()
 # The folder of run.py and .git; None where the testbed is installed from a wheel.
 CHECKOUT = PACKAGE.parent if (PACKAGE.parent / "run.py").is_file() else None
+LATEST = "latest"  # in place of a results folder: the newest one
 SUDO_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -15,6 +15,7 @@ from testbed.api.experiments import Experiment
 from testbed.config.data_files import read_text
 from testbed.config.yaml_document import read_yaml
 from testbed.errors import UserError, did_you_mean, sentence
+from testbed.paths import LATEST, default_results
 from testbed.results import TABLES, Results, ResultsError
 from testbed.results import read as read_folder
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from testbed.analysis.data.sweep_data import Point, Sweep
 
 
-def read(folder: str | Path) -> Result | SweepResult:
-    """A results folder: that of a run, or that of a sweep; SWEEP/HASH is a point of one. Raises
-    UserError."""
+def read(folder: str | Path = LATEST) -> Result | SweepResult:
+    """A results folder: that of a run, or that of a sweep; SWEEP/HASH is a point of one, "latest"
+    the newest below `results`. Raises UserError."""
     from testbed.analysis.data.sweep_data import is_sweep, run_at
+    from testbed.results.reader import latest
 
+    folder = latest(Path(folder), default_results())
     return SweepResult(folder) if is_sweep(folder) else Result(run_at(folder).folder)
 
 

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from p4engine.process_end import exit_with
 
-from testbed.cli.shared import Parser
+from testbed.cli.shared import Parser, find_latest
 from testbed.errors import (
     RunError,
     UserError,
@@ -173,6 +173,8 @@ def main(arguments: list[str]) -> int:
         if options.version:
             print(version())
             return 0
+        if hasattr(options, "of_results"):
+            find_latest(options)
         with logged(options.verbose):
             return module(options.command).call(options)
     except UserError as error:

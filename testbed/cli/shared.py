@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from testbed.errors import UserError
 from testbed.linux.blas_threads import no_blas_threads
-from testbed.paths import command_line, default_results
+from testbed.paths import LATEST, command_line, default_results
 from testbed.runtimes import interrupts
 
 
@@ -73,6 +73,36 @@ def refuse_changes(options: argparse.Namespace, of: str) -> None:
     """Raises UserError if there are `changes`, where FILE is no experiment but `of`."""
     if options.changes:
         raise UserError(f"{options.changes[0]}: KEY=VALUE changes an experiment, not {of}")
+
+
+def results_argument(
+    parser: Parser, name: str, metavar: str, what: str, nargs: str | None = "?"
+) -> None:
+    """Add an argument that names results, or several with nargs="*". `latest`, which it is if it is
+    left out, stands for the folder that changed last (`find_latest`)."""
+    newest = Path(LATEST)
+    parser.add_argument(
+        name,
+        type=Path,
+        nargs=nargs,
+        metavar=metavar,
+        default=[newest] if nargs == "*" else newest,
+        help=what if nargs is None else f"{what} (default: {LATEST}, the newest results)",
+    )
+    parser.set_defaults(of_results=(*(parser.get_default("of_results") or ()), name))
+
+
+def find_latest(options: argparse.Namespace) -> None:
+    """Put the folder that is meant in the place of `latest`. Raises UserError if there is none."""
+    from testbed.results.reader import latest
+
+    given = getattr(options, "results", None)
+    results = given if isinstance(given, Path) else default_results()
+    for name in options.of_results:
+        named = getattr(options, name)
+        several = named if isinstance(named, list) else [named]
+        found = [latest(each, results) for each in several]
+        setattr(options, name, found if several is named else found[0])
 
 
 def results_option(parser: Parser) -> None:

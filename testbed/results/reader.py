@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from testbed.config.data_files import DataError, opened, read_json, read_yaml, require
 from testbed.errors import UserError, require_utf8
 from testbed.linux.processes import is_alive
-from testbed.results.schema import FORMAT, TABLES, Column, Table
+from testbed.paths import LATEST
+from testbed.results.schema import FORMAT, SWEEP_FILE, TABLES, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,6 +162,32 @@ def find(parent: str | Path) -> list[Path]:
         return []
     found = [path.parent for path in parent.glob("*/status.json")]
     return sorted(found, key=lambda path: ((path / "status.json").stat().st_mtime, path.name))
+
+
+def by_age(folder: Path) -> list[Path]:
+    """The folders of runs and of sweeps that lie in a folder, in that of a sweep the runs of all
+    its points; the one that changed last is the last."""
+    inside = sorted(each for each in folder.iterdir() if each.is_dir())
+    if (folder / SWEEP_FILE).is_file():
+        runs = [run for point in inside for run in find(point)]
+        return sorted(runs, key=lambda run: (run / "status.json").stat().st_mtime)
+    found = [((run / "status.json").stat().st_mtime, run) for run in find(folder)]
+    for each in inside:
+        if (each / SWEEP_FILE).is_file():
+            times = [path.stat().st_mtime for path in each.glob("*/*/status.json")]
+            found.append((max(times, default=(each / SWEEP_FILE).stat().st_mtime), each))
+    return [path for _, path in sorted(found)]
+
+
+def latest(path: Path, results: Path) -> Path:
+    """The path, or, if it is or begins with LATEST, the run or sweep below `results` that changed
+    last, with the rest of the path. Raises ResultsError if there is none."""
+    if path.parts[:1] != (LATEST,) or path.exists():
+        return path
+    known = by_age(results) if results.is_dir() else []
+    if not known:
+        raise ResultsError(f"{path}: {results} has no results; name a folder of results")
+    return known[-1].joinpath(*path.parts[1:])
 
 
 def _not_results(folder: Path) -> str:

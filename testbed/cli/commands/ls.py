@@ -5,11 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from testbed.cli.shared import Parser, json_option, print_columns, print_json, working
 from testbed.errors import UserError
 from testbed.paths import default_results
+
+if TYPE_CHECKING:
+    from testbed.results import Results
 
 SHOWN = 20
 
@@ -36,15 +39,17 @@ def call(options: Namespace) -> int:
     folder = options.folder
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; results go to where --results says")
-    listed = sorted(_entries(folder), key=lambda each: each[0])
+    from testbed.results.reader import by_age
+
+    listed = by_age(folder)
     if options.tag is not None:
         from testbed.results.tags import tags_of
 
-        listed = [each for each in listed if options.tag in tags_of(each[1])]
+        listed = [each for each in listed if options.tag in tags_of(each)]
     kept = listed[-options.last :] if options.last else listed
     described: list[dict[str, Any]] = []
     with working(lambda: f"reading results: {len(described)} of {len(kept)}"):
-        for _, path in kept:
+        for path in kept:
             described.append(_described(path, folder))
     if options.json:
         print_json(described)
@@ -55,18 +60,18 @@ def call(options: Namespace) -> int:
         return 0
     from testbed import units
 
-    times = [each["jct_s"] and 1e9 * each["jct_s"] for each in described]
-    time = units.time.common(times)
+    times = [_ends(each["jct_s"]) for each in described]
+    time = units.time.common([each for ends in times for each in ends])
     rows = [
         (
             each["name"],
             each["state"] + (", degraded" if each["fidelity"] == "degraded" else ""),
             each["system"] or "-",
-            time(jct_ns),
+            " to ".join(dict.fromkeys(map(time, ends))),
             each["started"].replace("T", " ")[:16],
             " ".join(each["tags"]),
         )
-        for each, jct_ns in zip(described, times, strict=True)
+        for each, ends in zip(described, times, strict=True)
     ]
     print_columns(("name", "state", "system", "average JCT", "started", "tags"), rows)
     if len(kept) < len(listed):
@@ -74,25 +79,10 @@ def call(options: Namespace) -> int:
     return 0
 
 
-def _entries(folder: Path) -> list[tuple[float, Path]]:
-    """(time of the last change, folder) of the runs and sweeps that lie in a folder."""
-    from testbed.results import SWEEP_FILE, find
-
-    inside = sorted(each for each in folder.iterdir() if each.is_dir())
-    if (folder / SWEEP_FILE).is_file():
-        runs = [run for point in inside for run in find(point)]
-        return [((run / "status.json").stat().st_mtime, run) for run in runs]
-    found = [((run / "status.json").stat().st_mtime, run) for run in find(folder)]
-    for each in inside:
-        if (each / SWEEP_FILE).is_file():
-            times = [path.stat().st_mtime for path in each.glob("*/*/status.json")]
-            found.append((max(times, default=(each / SWEEP_FILE).stat().st_mtime), each))
-    return found
-
-
 def _described(path: Path, folder: Path) -> dict[str, Any]:
     """name, kind (run or sweep), state, fidelity, system, jct_s (the average over jobs and
-    repetitions), started (local time), tags; None where nobody knows."""
+    repetitions; of a sweep, the shortest and the longest of its points), started (local time),
+    tags; None where nobody knows."""
     from testbed.results import SWEEP_FILE
     from testbed.results.tags import tags_of
 
@@ -101,38 +91,57 @@ def _described(path: Path, folder: Path) -> dict[str, Any]:
     return about | (_of_sweep(path) if (path / SWEEP_FILE).is_file() else _of_run(path))
 
 
+def _ends(jct_s: float | list[float] | None) -> list[float | None]:
+    """A time, or the shortest and the longest one, in ns."""
+    both = jct_s if isinstance(jct_s, list) else [jct_s]
+    return [each and 1e9 * each for each in both]
+
+
 def _of_run(path: Path) -> dict[str, Any]:
     from testbed.results import ResultsError, read
 
     try:
         results = read(path)
-        jct = results.jobs["jct_ns"].astype("float64").mean() / 1e9
+        known = _jct_s(results)
         system = results.experiment.get("system")
     except ResultsError:
         return _about("run", "unreadable", (path / "status.json").stat().st_mtime)
     if isinstance(system, dict):
         system = system.get("name")
-    started = datetime.fromisoformat(results.started_utc).timestamp()
-    known = float(jct) if jct == jct else None
-    return _about("run", results.state, started, results.fidelity, system, known)
+    return _about("run", results.state, _started(results), results.fidelity, system, known)
 
 
 def _of_sweep(path: Path) -> dict[str, Any]:
-    from testbed.config.data_files import DataError, read_json
-    from testbed.results import SWEEP_FILE
+    from testbed.analysis.data.sweep_data import read_sweep
+    from testbed.results import SWEEP_FILE, ResultsError
 
-    changed = (path / SWEEP_FILE).stat().st_mtime
     try:
-        described = read_json(path / SWEEP_FILE)
-        points = described["points"]
-        systems = ", ".join(dict.fromkeys(str(point["system"]) for point in points))
-        keys = [str(point["key"]) for point in points]
-    except (DataError, KeyError, TypeError):
-        return _about("sweep", "unreadable", changed)
-    started = [each.stat().st_mtime for key in keys for each in path.glob(f"{key}/*/status.json")]
-    finished = sum(any(path.glob(f"{key}/*/tables/jobs.parquet")) for key in keys)
-    state = f"{finished} of {len(keys)} points"
-    return _about("sweep", state, min(started, default=changed), None, systems)
+        sweep = read_sweep(path)
+        runs = [point.results for point in sweep.points if point.results is not None]
+        times = [_jct_s(run) for run in runs if run.finished]
+    except ResultsError:
+        return _about("sweep", "unreadable", (path / SWEEP_FILE).stat().st_mtime)
+    known = [time for time in times if time is not None]
+    state = f"{sum(run.finished for run in runs)} of {len(sweep.points)} points"
+    begun = [_started(run) for run in runs]
+    return _about(
+        "sweep",
+        state,
+        min(begun, default=(path / SWEEP_FILE).stat().st_mtime),
+        "degraded" if any(run.fidelity == "degraded" for run in runs) else None,
+        ", ".join(dict.fromkeys(point.system for point in sweep.points)),
+        [min(known), max(known)] if known else None,
+    )
+
+
+def _started(run: Results) -> float:
+    return datetime.fromisoformat(run.started_utc).timestamp()
+
+
+def _jct_s(run: Results) -> float | None:
+    """The average over a run's jobs and repetitions; None if none has ended."""
+    jct = run.jobs["jct_ns"].astype("float64").mean() / 1e9
+    return float(jct) if jct == jct else None
 
 
 def _about(
@@ -141,7 +150,7 @@ def _about(
     started: float,
     fidelity: str | None = None,
     system: str | None = None,
-    jct_s: float | None = None,
+    jct_s: float | list[float] | None = None,
 ) -> dict[str, Any]:
     return {
         "kind": kind,

@@ -19,6 +19,7 @@ from testbed.cli.shared import (
     positive,
     print_json,
     refuse_network,
+    results_argument,
     working,
 )
 from testbed.errors import UserError
@@ -40,9 +41,8 @@ def _rate(text: str) -> int:
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a graph file, an experiment, or the results of one"
-    )
+    what = "a graph file, an experiment, or the results of one"
+    results_argument(parser, "file", "FILE", what)
     parser.add_argument(
         "--planner",
         metavar="NAME",

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
-from testbed.cli.shared import Parser, details_options, json_option, shown
+from testbed.cli.shared import Parser, details_options, json_option, results_argument, shown
 from testbed.linux.blas_threads import no_blas_threads
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "results",
-        type=Path,
-        nargs="+",
-        metavar="RESULTS",
-        help="a folder below results/, or SWEEP/HASH for a point of a sweep",
-    )
+    what = "a folder below results/, or SWEEP/HASH for a point of a sweep"
+    results_argument(parser, "results", "RESULTS", what, "*")
     parser.add_argument(
         "--column",
         type=int,

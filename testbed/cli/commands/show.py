@@ -16,6 +16,7 @@ from testbed.cli.shared import (
     print_json,
     refuse_changes,
     refuse_network,
+    results_argument,
 )
 
 if TYPE_CHECKING:
@@ -23,12 +24,8 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE.yaml",
-        help="an experiment file, a results folder, or SWEEP/HASH for a point of a sweep",
-    )
+    what = "an experiment file, a results folder, or SWEEP/HASH for a point of a sweep"
+    results_argument(parser, "file", "FILE.yaml", what)
     changes_argument(parser)
     parser.add_argument(
         "--hash",

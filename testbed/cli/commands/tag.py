@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from pathlib import Path
 
-from testbed.cli.shared import Parser
+from testbed.cli.shared import Parser, results_argument
 from testbed.errors import UserError
 
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("tag", metavar="TAG", help="a word, such as baseline")
-    parser.add_argument(
-        "results", type=Path, nargs="+", metavar="RESULTS", help="folders of runs or sweeps"
-    )
+    results_argument(parser, "results", "RESULTS", "folders of runs or sweeps", "*")
     parser.add_argument("--remove", action="store_true", help="take the tag away")
 
 
