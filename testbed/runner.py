@@ -105,6 +105,7 @@ def carry_out(
 ) -> Path:
     """Check the machine, compile, and run an experiment; returns its results folder, which is below
     `results`. Shows the progress on `console`. Raises UserError and RunError as `run` does."""
+    experiment = experiment.noted()
     is_virtual = experiment.runtime == VIRTUAL
     if prompt is not None and is_virtual:
         raise UserError("--cli is for runs on Mininet; virtual time has no network to look into")
@@ -156,13 +157,17 @@ def execute(
     """Run all repetitions; returns the results folder, which is marked with how it ended.
     captured: ports whose packets are written down. on_mininet: further arguments of MininetRun.
     Raises RunError."""
+    from testbed.experiment.inputs import changes, have_changed, record
     from testbed.results import Writer, describe
 
     experiment, runtime = run.experiment, _runtime(run, captured, on_mininet)
+    if names := changes(experiment.inputs, experiment.noted().inputs):
+        raise RunError(f"{have_changed(names)} the run was set up; run it again")
     environment = describe(
         run.setup.platform.timestamp_unit_ns,
         switch=experiment.switch,
         runtime=experiment.runtime,
+        **record(experiment),
         **runtime.versions(),
     )
     yaml = experiment.resolved_yaml()

@@ -1,31 +1,33 @@
 """`ina pack`: a run, a sweep or a figure's sweep as one file.
 
 Beside what the results folders hold (without logs and captures), it has the files that the
-experiments name: P4 programs, traces, graphs, topologies, programs of jobs. In an experiment they
-are absolute paths of this machine; `inputs` says which member each is.
+experiments name: P4 programs, traces, graphs, topologies, programs of jobs, each with what it
+includes or imports. In an experiment they are absolute paths of this machine; `inputs` says which
+member each is. They must be as the run has read them.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterator, Mapping
+import os
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
 from testbed.artifacts import archive
-from testbed.config.data_files import read_yaml
+from testbed.config.data_files import read_text, read_yaml
 from testbed.errors import UserError
-from testbed.paths import command_line
+from testbed.experiment import load_text
+from testbed.experiment.inputs import require_same, sources_of
+from testbed.paths import P4, command_line
 from testbed.results import SWEEP_FILE, Results, checkout, digest, hand_over
 from testbed.results.environment import version
 from testbed.results.schema import FORMAT as RESULTS_FORMAT
-from testbed.traffic.chakra import FIRST, files_of
 
 KEPT = ("status.json", "experiment.yaml", "environment.json", "report.txt", "report.html")
 KEPT_FOLDERS = ("tables", "figures")
 OF_SWEEP = (SWEEP_FILE, "data.csv", "report.txt", "report.html")
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 def pack(what: Path, output: Path | None, results: Path) -> dict[str, Any]:
@@ -112,14 +114,21 @@ def _add_run(run: Results, place: str, members: dict[str, Path]) -> dict[str, An
     members |= {f"{place}/{n}": run.folder / n for n in KEPT if (run.folder / n).is_file()}
     for name in KEPT_FOLDERS:
         members |= _below(run.folder / name, f"{place}/{name}")
-    data = read_yaml(run.folder / "experiment.yaml")
+    file = run.folder / "experiment.yaml"
+    experiment = load_text(read_text(file), file=str(file), folder=run.folder)
+    needs = "an artifact has a run together with what it has read"
+    if warning := require_same(run, experiment, needs):
+        print(f"warning: {warning}", file=sys.stderr)
     inputs: dict[str, str] = {}
     folders: dict[Path, str] = {}  # those of this machine, each by a number
-    for file in sorted(set(named_files(data))):
-        folder = folders.setdefault(file.parent, f"{place}/inputs/{len(folders)}")
-        for each in _with_includes(file):
-            members[f"{folder}/{each.name}"] = each
-        inputs[str(file)] = f"{folder}/{file.name}"
+    for source in sources_of(experiment):
+        if source.named:
+            top = _top(source.files)
+            folder = folders.setdefault(top, f"{place}/inputs/{len(folders)}")
+            packed = [each for each in source.files if each.is_relative_to(top)]
+            names = [f"{folder}/{each.relative_to(top).as_posix()}" for each in packed]
+            members |= zip(names, packed, strict=True)
+            inputs[source.named] = names[0]
     return {
         "folder": place,
         "name": run.name,
@@ -130,7 +139,7 @@ def _add_run(run: Results, place: str, members: dict[str, Path]) -> dict[str, An
         "fidelity": run.fidelity,
         "digest": digest(run),
         "inputs": inputs,
-        "code": runs_code(data),
+        "code": runs_code(read_yaml(file)),
     }
 
 
@@ -141,17 +150,12 @@ def _below(folder: Path, place: str) -> Mapping[str, Path]:
     return {f"{place}/{path.name}": path for path in files if not path.name.startswith(".")}
 
 
-def named_files(data: Any) -> Iterator[Path]:
-    """The files that a resolved experiment names: every text in it that is, or begins with, the
-    absolute path of a file."""
-    if isinstance(data, dict):
-        for value in data.values():
-            yield from named_files(value)
-    elif isinstance(data, list):
-        for value in data:
-            yield from named_files(value)
-    elif isinstance(data, str) and (path := path_in(data)) is not None:
-        yield path
+def _top(files: Sequence[Path]) -> Path:
+    """The folder below which all files are that belong to the first one, so that they find each
+    other; without those that come with the testbed, which are everywhere."""
+    first = files[0]
+    own = [each for each in files if first.is_relative_to(P4) or not each.is_relative_to(P4)]
+    return Path(os.path.commonpath([each.parent for each in own]))
 
 
 def runs_code(data: Any) -> bool:
@@ -160,38 +164,3 @@ def runs_code(data: Any) -> bool:
     if isinstance(data, dict):
         return any(key in ("class", "command") or runs_code(each) for key, each in data.items())
     return isinstance(data, list) and any(runs_code(each) for each in data)
-
-
-def path_in(text: str) -> Path | None:
-    """The file of this machine that a text names."""
-    for word in _words(text):
-        if word.startswith("/") and "\n" not in word and len(word) < 4096 and Path(word).is_file():
-            return Path(word)
-    return None
-
-
-def path_in_text(text: str, known: Container[str]) -> str | None:
-    """The one of some known paths that a text names."""
-    return next((word for word in _words(text) if word in known), None)
-
-
-def _words(text: str) -> tuple[str, str, str]:
-    """The places of a path in a text: alone, before `:CLASS`, or first on a command line."""
-    return text, text.rpartition(":")[0], text.split(" ")[0]
-
-
-def _with_includes(file: Path) -> list[Path]:
-    """A file, and the files beside it that a P4 program includes, or that belong to the trace of a
-    program's first rank."""
-    if file.name.endswith(FIRST):
-        return files_of(file)
-    found = [file]
-    for each in found:
-        if each.suffix not in (".p4", ".h"):
-            continue
-        text = each.read_text(encoding="utf-8", errors="replace")
-        for name in _INCLUDE.findall(text):
-            beside = each.parent / name
-            if "/" not in name and beside.is_file() and beside not in found:
-                found.append(beside)
-    return found

@@ -11,6 +11,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -19,11 +20,12 @@ from rich.console import Console
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.tables import report_tables as tables
 from testbed.artifacts import archive
-from testbed.artifacts.pack import path_in_text, runs_code
+from testbed.artifacts.pack import runs_code
 from testbed.config.problems import ExperimentError
 from testbed.config.yaml_document import read_yaml, write_yaml
 from testbed.errors import RunError, UserError
 from testbed.experiment import Experiment, load_text
+from testbed.experiment.inputs import PLUG_IN, changes, recorded, with_texts
 from testbed.experiment.load import read_file
 from testbed.results import TABLES, Results, ResultsError, digest, find, read, table_digest
 from testbed.results.reader import bytes_of_tables
@@ -143,27 +145,31 @@ def _rerun(folder: Path, run: dict[str, Any], data: Any) -> Rerun:
     """A run of an artifact, with its experiment as it is here."""
     place = folder / run["folder"]
     here = {there: str(folder / PurePosixPath(name)) for there, name in run["inputs"].items()}
-    text = write_yaml(_moved(data, here))
+    # Nothing else of another machine is named: a file that is not among the inputs must be part of
+    # the testbed, or is an error when it is loaded.
+    text = write_yaml(with_texts(data, here))
+    packed = read(place)
+    _require_plug_ins(run, packed)
     label = str(run.get("label") or run["name"])
     key = str(run.get("point") or "run")
     if not archive.harmless(key) or "/" in key:
         raise UserError(f"{key!r} is no point's hash")
     experiment = load_text(text, file=_named(run), folder=place)
-    return Rerun(key, label, experiment, read(place))
+    return Rerun(key, label, experiment, packed)
 
 
-def _moved(data: Any, here: dict[str, str]) -> Any:
-    """A file's data with the paths of this machine. Nothing else of another machine is named: a
-    file that is not among the inputs must be part of the testbed, or is an error when it is
-    loaded."""
-    if isinstance(data, dict):
-        return {key: _moved(value, here) for key, value in data.items()}
-    if isinstance(data, list):
-        return [_moved(value, here) for value in data]
-    if isinstance(data, str):
-        named = path_in_text(data, here)
-        return data if named is None else data.replace(named, here[named], 1)
-    return data
+def _require_plug_ins(run: dict[str, Any], packed: Results) -> None:
+    """Raise UserError that names a package that a run of an artifact needs and that is not here."""
+    for each in recorded(packed.environment) or ():
+        if each.role != PLUG_IN:
+            continue
+        try:
+            metadata.version(each.name)
+        except (metadata.PackageNotFoundError, ValueError):
+            raise UserError(
+                f"{run['folder']}: it was made with a plug-in of the package {each.name}"
+                f" {each.version}, which is not installed here; install it, then verify again"
+            ) from None
 
 
 def _run_virtual(
@@ -194,6 +200,9 @@ def _same(rerun: Rerun, results: Path, error: str) -> Checked:
         checked.outcome = SAME
         return checked
     checked.outcome = DIFFERENT
+    was = recorded(rerun.packed.environment)
+    if names := changes(was, rerun.experiment.inputs) if was is not None else []:
+        checked.why = f"other ones here: {', '.join(names)}"
     checked.tables = [
         name for name in TABLES if table_digest(again, name) != table_digest(rerun.packed, name)
     ]

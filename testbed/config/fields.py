@@ -293,6 +293,14 @@ class Nodes(Kind):
         return {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}]}
 
 
+@dataclass(frozen=True)
+class Reads:
+    """Mark in an annotation of a key whose text names what a run reads, so that its content is
+    part of the run's identity (testbed/experiment/inputs.py has what each `role` means)."""
+
+    role: str
+
+
 def kind_of(info: FieldInfo) -> Kind | None:
     """The kind of value that a model's field holds; None for a section or a list of them."""
     return next((each for each in info.metadata if isinstance(each, Kind)), None)

@@ -15,6 +15,7 @@ from pydantic import PrivateAttr
 from testbed import systems
 from testbed.config.yaml_document import write_yaml
 from testbed.experiment.drawn_jobs import Source
+from testbed.experiment.inputs import Input, identity, inputs_of
 from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
@@ -53,6 +54,8 @@ class Experiment(ExperimentFile):
     _directions: tuple[tuple[LinkDirection, LinkDirection], ...] = PrivateAttr()
     _warnings: tuple[str, ...] = PrivateAttr()
     _source: Source | None = PrivateAttr(default=None)  # of jobs, where `arrivals` are drawn
+    _inputs: tuple[Input, ...] | None = PrivateAttr(default=None)
+    _identity: str = PrivateAttr(default="")
 
     def topology_object(self) -> Topology:
         """The network as data."""
@@ -89,6 +92,25 @@ class Experiment(ExperimentFile):
     def aggregator_bytes(self) -> int:
         """Switch memory of one aggregator."""
         return self.system_entry.aggregator_bytes(self.values_per_packet, self.bitmap_bits)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """What a run of it reads, as that was when it was asked for first."""
+        if self._inputs is None:
+            self._inputs = inputs_of(self)
+        return self._inputs
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of the experiment, without its name, and of its inputs."""
+        self._identity = self._identity or identity(self)
+        return self._identity
+
+    def noted(self) -> Experiment:
+        """The same with its inputs as they are now."""
+        made = self.model_copy()
+        made._inputs, made._identity = inputs_of(self), ""
+        return made
 
     @property
     def warnings(self) -> tuple[str, ...]:

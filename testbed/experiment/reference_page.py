@@ -223,9 +223,12 @@ servers' hosts stay idle at the other points, if there are enough hosts; otherwi
 `sweep` warn that workers differ.
 
 The results are in `results/NAME/`: `report.txt`, `data.csv` and `figures/` of the sweep, and one
-folder per point. The folder's name is a hash of the resolved experiment without its name. A
-repeated command continues with the unfinished points. To repeat a point, delete its folder. The
-command reports points that finished with other code. A point that fails is reported and does not
+folder per point. The folder's name is a hash of the resolved experiment without its name, and of
+the content of [all files that it reads](results.md#what-a-run-has-read). A repeated command
+continues with the unfinished points, and runs points again whose experiment or files have changed;
+it says what has. Earlier runs stay in the folder, outside the sweep; they count again when a file
+is as it was. To repeat a point, delete its folder. The command reports points that finished with
+other code of the testbed, which it does not run again. A point that fails is reported and does not
 stop the others; the exit code is then 1. Points in virtual time run in parallel: on all processors,
 on `--processes N`, or on a Dask cluster that shares the folder (`--dask tcp://HOST:PORT`,
 [dask.md](dask.md)). Points on Mininet run one after the other, on a cluster one at a time on each

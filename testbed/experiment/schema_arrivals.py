@@ -12,6 +12,7 @@ from testbed.config.fields import (
     Choice,
     Number,
     Quantity,
+    Reads,
     Section,
     Whole,
     as_pydantic,
@@ -133,7 +134,7 @@ class TracedModel(JobShape):
 class ClusterTrace(Section):
     """Jobs of a public trace of a GPU cluster. Each repetition draws its own."""
 
-    file: Annotated[str, ANY_TEXT] = Field(
+    file: Annotated[str, ANY_TEXT, Reads("cluster trace")] = Field(
         description="The trace's file.",
     )
     format: Annotated[str, Choice(tuple(FORMS))] = Field(
@@ -176,7 +177,7 @@ class Arrivals(Section):
     """Jobs that come and go, instead of `jobs`: one of `csv`, `poisson`, `cluster_trace`,
     `submissions`."""
 
-    csv: Annotated[str | None, ANY_TEXT] = Field(
+    csv: Annotated[str | None, ANY_TEXT, Reads("arrivals")] = Field(
         default=None,
         description="A file with one line per job and the columns `submit`, `model`, `workers`,"
         " `iterations`, and any other key of a job.",

@@ -20,6 +20,7 @@ from testbed.config.fields import (
     Nodes,
     Number,
     Quantity,
+    Reads,
     Section,
     Whole,
     WordOr,
@@ -107,7 +108,7 @@ class RankModel(Section):
     """A program of ranks as a job's model ([workloads.md](workloads.md)): a file, or a transformer,
     whose parallelism is in the job's `parallel`."""
 
-    file: Annotated[str | None, ANY_TEXT] = Field(
+    file: Annotated[str | None, ANY_TEXT, Reads("model")] = Field(
         default=None,
         json_schema_extra={"default": "this or `transformer` is required"},
         description="Chakra traces, `NAME.et`, or a workload of SimAI, `NAME.txt`.",
@@ -149,7 +150,7 @@ class RankModel(Section):
         json_schema_extra={"default": "`a100` with `transformer`"},
         description="The GPU whose peak, or whose measurements, the compute times follow.",
     )
-    times: Annotated[str | None, Choice(TIMES)] = Field(
+    times: Annotated[str | None, Choice(TIMES), Reads("times of layers")] = Field(
         default=None,
         json_schema_extra={"default": "`computed` with `transformer`"},
         description="`computed`: floating-point operations / (peak x `utilisation`). `measured`:"
@@ -181,6 +182,7 @@ class RankModel(Section):
         return self
 
 
+FILE_OR_MAPPING = WordOr(RankModel, (), "{file: run.et}")
 OF_FILE = ("replicas", "stage")
 OF_TRANSFORMER = (
     *("sequence", "global_batch", "micro_batch", "gpu", "times", "utilisation", "layers"),
@@ -195,7 +197,7 @@ class JobShape(Section):
         json_schema_extra={"default": "model and number, such as `resnet50-0`"},
         description="The job's name in tables and figures.",
     )
-    model: Annotated[str, ANY_TEXT] = Field(
+    model: Annotated[str, ANY_TEXT, Reads("model")] = Field(
         description="A trace: the name of a shipped one, or the path of your own file.",
     )
     gpu: Annotated[str | None, Choice(tuple(GPUS))] = Field(
@@ -266,7 +268,7 @@ class Job(JobShape):
     """One training job: it replays a model, or runs a program (docs/training.md). Jobs are numbered
     from 0 in the order of the file."""
 
-    model: Annotated[RankModel | str, WordOr(RankModel, (), "{file: run.et}")] = Field(  # type: ignore[assignment]
+    model: Annotated[RankModel | str, FILE_OR_MAPPING, Reads("model")] = Field(  # type: ignore[assignment]
         default="",
         json_schema_extra={"default": "required without `command`"},
         description="A trace: the name of an included one, or the path of your own file, of a"
@@ -278,7 +280,7 @@ class Job(JobShape):
         json_schema_extra={"default": "required without `command`"},
         description="Training iterations to replay.",
     )
-    command: Annotated[str, ANY_TEXT] = Field(
+    command: Annotated[str, ANY_TEXT, Reads("command")] = Field(
         default="",
         json_schema_extra={"default": "none: the job replays a model"},
         description="A program and its arguments, instead of `model` and all keys for replay:"

@@ -17,12 +17,10 @@ smaller versions of it.
 from __future__ import annotations
 
 import copy
-import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +54,11 @@ class Point:
     values: Choice
     experiment: Experiment
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """A hash of the resolved experiment without its name, equal for equal experiments."""
-        return hashlib.sha256(_nameless(self.experiment).resolved_yaml().encode()).hexdigest()[:12]
+        """The beginning of the experiment's identity, equal for equal experiments that read equal
+        files."""
+        return self.experiment.identity[:12]
 
     @property
     def label(self) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from testbed.config.fields import ANY_TEXT, NAME, Choice, Flag, Kind, Section, Text, Whole
+from testbed.config.fields import ANY_TEXT, NAME, Choice, Flag, Kind, Reads, Section, Text, Whole
 from testbed.config.units import FieldError, describe
 from testbed.experiment.schema_links import LinkSettings
 from testbed.netfile.virtual_schema import (
@@ -90,7 +90,7 @@ class Host(Section):
 
     ip: Annotated[str, ADDRESS] = Field(description="IPv4 address and prefix length.")
     mac: Annotated[str, MAC] | None = Field(default=None, description="MAC address.")
-    commands: tuple[PlainText, ...] = Field(
+    commands: Annotated[tuple[PlainText, ...], Reads("command")] = Field(
         default=(),
         description="Shell commands that are run in the host once the network is up. In virtual"
         " time only those that set routes and neighbours.",
@@ -98,7 +98,7 @@ class Host(Section):
     answer: Answer | None = Field(
         default=None, description="In virtual time: it sends packets of flows back."
     )
-    class_: Annotated[str, OBJECT] | None = Field(
+    class_: Annotated[Annotated[str, OBJECT] | None, Reads("Python file")] = Field(
         default=None,
         alias="class",
         description="In virtual time: a Python class that is the host, FILE.py:NAME.",
@@ -150,7 +150,7 @@ class Clone(Section):
 class SwitchSettings(Section):
     """A switch, its program and its entries at the start."""
 
-    program: PlainText | None = Field(
+    program: Annotated[PlainText | None, Reads("P4 program")] = Field(
         default=None, description="P4 program, where it is not that of all switches."
     )
     entries: tuple[Entry, ...] = Field(default=(), description="Table entries, in order.")
@@ -209,7 +209,9 @@ class LinkEntry(LinkSettings):
 class Net(Section):
     """Hosts, switches and links."""
 
-    program: PlainText = Field(description="P4 program of all switches that have no other.")
+    program: Annotated[PlainText, Reads("P4 program")] = Field(
+        description="P4 program of all switches that have no other."
+    )
     defines: Values = Field(default={}, description="Preprocessor constants of the programs.")
     architecture: PlainText | None = Field(
         default=None,
@@ -227,10 +229,10 @@ class Check(VirtualChecks):
         default=None, description="Two hosts that reach each other, or `all`."
     )
     lost: Annotated[bool, Flag()] = Field(default=False, description="The ping must not come back.")
-    run: PlainText | None = Field(
+    run: Annotated[PlainText | None, Reads("command")] = Field(
         default=None, description="A shell command; its exit code must be 0."
     )
-    start: PlainText | None = Field(
+    start: Annotated[PlainText | None, Reads("command")] = Field(
         default=None,
         description="A shell command that goes on until the end, a server for example.",
     )

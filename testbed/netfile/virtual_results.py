@@ -17,7 +17,9 @@ from typing import Any
 
 from testbed import units
 from testbed.errors import UserError
+from testbed.experiment import inputs
 from testbed.linux.ownership import hand_over
+from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_run import VirtualRun
 from testbed.results.writer import now_utc
@@ -61,6 +63,12 @@ def write(folder: Path, data: dict[str, Any], tables: dict[str, Rows]) -> None:
         raise UserError(f"{folder} can't be written: {error.strerror}") from None
 
 
+def inputs_of(plan: NetworkPlan) -> list[dict[str, str]]:
+    """What a network reads, as environment.json of an experiment's run has it."""
+    sources = inputs.declared(plan.file, plan.folder)
+    return inputs.as_records(sorted({each for source in sources for each in source.inputs()}))
+
+
 def as_csv(rows: Rows) -> str:
     """The rows of a table as CSV; what is not known is empty."""
     made = io.StringIO()
@@ -80,6 +88,7 @@ def as_json(run: VirtualRun, tables: dict[str, Rows], outcomes: list[Outcome]) -
         "events": network.nodes.events,
         "seed": network.plan.file.virtual.seed,
         "drained": run.drained,
+        "inputs": inputs_of(network.plan),
         "checks": [
             {"check": each.check, "what": each.what, "found": each.found, "holds": each.holds}
             for each in outcomes

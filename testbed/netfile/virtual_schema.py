@@ -23,6 +23,7 @@ from testbed.config.fields import (
     Nodes,
     Number,
     Quantity,
+    Reads,
     Section,
     Text,
     Whole,
@@ -310,7 +311,7 @@ class FlowEntry(Section):
         description="A packet of your own, instead of sizes and headers: an expression of Python"
         " with the names of scapy, such as Ether(dst=h2.mac)/IP(dst=h2.ip)/UDP()/Raw(b'x' * 50).",
     )
-    packets: Annotated[str, OBJECT] | None = Field(
+    packets: Annotated[Annotated[str, OBJECT] | None, Reads("Python file")] = Field(
         default=None,
         description="The same from a Python file, FILE.py:NAME: a list of packets (scapy's, or"
         " bytes), sent in turn, or a function that returns one.",

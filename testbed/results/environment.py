@@ -7,10 +7,12 @@ out (no git, no compiler) are null. What does not change while a process lives i
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import Any
 
 from p4engine.backend.c_build import find_c_compiler
 
-from testbed.paths import CHECKOUT
+import p4engine
+from testbed.paths import CHECKOUT, PACKAGE
 
 PACKAGES = ("numpy", "numba", "pandas", "pyarrow", "pydantic", "mininet", "matplotlib")
 
@@ -42,6 +45,8 @@ def describe(timestamp_unit_ns: int, **more: Any) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
         "cc": _first_line(find_c_compiler(), "--version"),
+        "testbed": version(),
+        "code": code(),
         **checkout(),
         **more,
     }
@@ -102,6 +107,43 @@ def _output(program: str | None, *arguments: str) -> str | None:
 def version() -> str:
     """Version of this testbed."""
     return _version("ina-testbed") or "not known"
+
+
+@functools.cache  # a process goes on with the code that it has loaded
+def code() -> str:
+    """A hash of the code of the testbed and of the P4 engine that runs depend on: commands, reports
+    and labs are not in it."""
+    whole = hashlib.sha256()
+    for top in (PACKAGE, PACKAGE / "traffic", PACKAGE / "topos", Path(p4engine.__file__).parent):
+        for folder, inside, names in os.walk(top.resolve()):
+            inside[:] = sorted(each for each in inside if each not in _NOT_IN_RUNS)
+            for name in sorted(name for name in names if name.endswith(_CODE)):
+                with open(f"{folder}/{name}", "rb") as file:
+                    whole.update(name.encode() + hashlib.sha256(file.read()).digest())
+    return whole.hexdigest()
+
+
+_CODE = (".py", ".c", ".h", ".p4", ".csv")
+_NOT_IN_RUNS = ("api", "artifacts", "cli", "definitions", "models", "p4runtime", "tracing", "web")
+
+
+def of_this_code(environment: Mapping[str, Any]) -> bool:
+    """True if a run with this environment was made by the code that runs here."""
+    return environment.get("code") == code()
+
+
+def made_by_other_code(environment: Mapping[str, Any]) -> str:
+    """The version that made a run with this environment, if that is not the code that runs here;
+    else "", also where that cannot be said."""
+    if "code" in environment:
+        other = not of_this_code(environment)
+    else:  # of an older version
+        here = checkout()["commit"]
+        other = here is not None and environment.get("commit") not in (None, here)
+    if not other:
+        return ""
+    commit = environment.get("commit")
+    return f"commit {commit}" if commit else f"version {environment.get('testbed', 'not known')}"
 
 
 def checkout() -> dict[str, Any]:

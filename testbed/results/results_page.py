@@ -19,7 +19,7 @@ Every run leaves one folder, `results/<name>-<UTC time>-<id>/`:
 |---|---|
 | `status.json` | state, fidelity mark and its reasons, the error of a failed run; format {FORMAT} |
 | `experiment.yaml` | the resolved experiment, with every default; `ina` accepts it again |
-| `environment.json` | kernel, CPU, versions, commit, unit of P4 timestamps |
+| `environment.json` | kernel, CPU, versions, commit, unit of P4 timestamps, what the run has read |
 | `tables/*.parquet` | the tables below |
 | `logs/` | one log per host and switch |
 | `figures/` | PNG and PDF, drawn from the tables |
@@ -62,6 +62,28 @@ print(results.jobs[["name", "jct_ns", "ps_packets"]])
 Each table is an attribute with a pandas data frame. A table that the run did not reach is empty.
 Any Parquet reader opens the files; a field's metadata has the column's unit and meaning. All times
 are nanoseconds since the start of the run. Null means "not measured", never 0.
+
+## What a run has read
+
+`inputs` in `environment.json` lists the content that the run depends on, each with its role, its
+name without folders, and the SHA-256 of its content:
+
+- the P4 program and every file that it may include, whichever conditions hold;
+- models, recordings, programs of ranks, cluster traces;
+- the file of the topology's class, a command's Python files, and the modules beside them that they
+  import; files that a topology or a command names. For a topology of your own also the network that
+  it made. What a program opens by itself, and folders, are not seen;
+- packages of plug-ins that it used, with their versions.
+
+`identity` is a hash of these and of the experiment without its name. Equal files in another folder
+or checkout have the same identity. A [sweep](experiment.md#sweep) runs what has changed, `ina diff`
+names the inputs that differ, and `trace`, `twin` and `pack` refuse a run whose inputs are not there
+any more as they were. Older results have no `inputs`: a sweep runs them again, the others warn. A
+network file's `results.json` has `inputs`, too.
+
+The testbed's own code is not an input: a new version does not make finished points invalid, and
+`sweep`, `figure` and `trace` say where results come from another one. `code` is a hash of all code
+that a run depends on, `testbed` and `commit` are the version.
 
 ## Versions
 

@@ -22,8 +22,10 @@ from testbed.analysis.figures import figure_files
 from testbed.analysis.style import plot_style
 from testbed.errors import UserError
 from testbed.results import hand_over
+from testbed.results.environment import code
 from testbed.routing.plan import Plan
 from testbed.routing.planners import PLANNERS, make_plan
+from testbed.runner import AS_IT_IS
 from testbed.steps import step
 from testbed.sweeps.figures import OF_PLANS
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
@@ -101,6 +103,12 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
     if done:
         frame = pd.concat(map(pd.read_csv, done), ignore_index=True)
         frame.to_csv(folder / "data.csv", index=False)
+        others = frame[frame.get("code", "") != code()]
+        if number := len(others[["scenario", "workers", "seed"]].drop_duplicates()):
+            console.print(
+                f"{number} points were planned by other code; to plan them again, remove {folder}",
+                **AS_IT_IS,
+            )
         path = folder / "figures" / name
         with rc_context(plot_style.rc()):
             titles = {point.scenario.name: point.scenario.title for point in points}
@@ -126,7 +134,7 @@ def plan_point(point: Point, path: str) -> str:
     """Write each planner's numbers for a point, a row per planner and host spread. Returns "": the
     point has not failed."""
     network, jobs = draw(point.scenario, point.workers, point.seed)
-    rows = []
+    rows, made_by = [], code()
     for planner in PLANNERS:
         plan = make_plan(network, jobs, planner, seed=point.seed)
         for spread_ns in SPREADS_NS:
@@ -143,6 +151,7 @@ def plan_point(point: Point, path: str) -> str:
                     "host_spread_ns": spread_ns,
                     "slots": slots,
                     "aggregated_bps": aggregated_bps,
+                    "code": made_by,
                 }
             )
     pd.DataFrame(rows).to_csv(f"{path}.part", index=False)

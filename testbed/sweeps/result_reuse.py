@@ -2,20 +2,28 @@
 
 `finished` finds the runs of a point in its own folder. Figures look at the same setting from
 several sides, so they have experiments in common: the same key, since a key leaves out the name.
-Results of the same code, a commit of this checkout without changes, would come out the same again.
-They are copied, so that each sweep's folder can be moved or removed by itself.
+Results of the same code would come out the same again. They are copied, so that each sweep's folder
+can be moved or removed by itself.
+
+A point whose inputs have changed has another key, so it is run; the earlier run stays in its own
+folder, where it is found again when the inputs are as they were.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.results import SWEEP_FILE, Results, checkout, find, read
+from testbed.experiment import inputs
+from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
+from testbed.results.environment import of_this_code
 
 if TYPE_CHECKING:
+    from testbed.analysis.data.sweep_data import Point as EarlierPoint
+    from testbed.experiment import Experiment
     from testbed.experiment.sweep import Point
 
 
@@ -36,16 +44,13 @@ def remove_unfinished(parent: Path) -> None:
 def take_over(points: Sequence[Point], folder: Path) -> int:
     """Copy from sweeps beside `folder` the `points` that are missing in it; returns their
     number."""
-    code = checkout()
-    if code["commit"] is None or code["dirty"] is not False:
-        return 0
     beside = [path.parent for path in folder.parent.glob(f"*/{SWEEP_FILE}")]
     taken = 0
     for point in points:
         if finished(folder / point.key):
             continue
         known = (run for other in beside for run in finished(other / point.key))
-        run = next((run for run in known if is_of(code, run)), None)
+        run = next((run for run in known if of_this_code(run.environment)), None)
         if run is not None:
             target = folder / point.key / run.folder.name
             shutil.rmtree(target.parent, ignore_errors=True)  # remains of an unfinished run
@@ -58,12 +63,45 @@ def take_over(points: Sequence[Point], folder: Path) -> int:
 
 
 def of_other_code(points: Sequence[Point], folder: Path) -> int:
-    """The number of points that have finished with code other than this checkout's."""
-    code = checkout()
+    """The number of points that have finished with code other than the code that runs here."""
     runs = (finished(folder / point.key)[-1:] for point in points)
-    return sum(not is_of(code, run) for last in runs for run in last)
+    return sum(not of_this_code(run.environment) for last in runs for run in last)
 
 
-def is_of(code: dict, run: Results) -> bool:
-    """True if a run was made by this code."""
-    return all(run.environment.get(key) == code[key] for key in ("commit", "dirty"))
+def why_again(points: Iterable[Point], folder: Path) -> list[str]:
+    """Sentences about those of these points, to be run, that an earlier call has finished with
+    other inputs: how many, and what has changed. To be asked before the sweep's file is written."""
+    from testbed.analysis.data.sweep_data import read_sweep
+    from testbed.experiment.sweep import shown
+
+    try:
+        earlier = {_values(p): p.results for p in read_sweep(folder).points if p.finished}
+    except ResultsError:  # there is no earlier call
+        return []
+    reasons: Counter[str] = Counter()
+    for point in points:
+        values = frozenset((key, shown(value)) for key, value in point.values.items())
+        if run := earlier.get(values):
+            reasons[_why(run, point.experiment)] += 1
+    return [
+        f"{count} point{'s run' if count > 1 else ' runs'} again: {why}"
+        for why, count in reasons.items()
+    ]
+
+
+def _values(point: EarlierPoint) -> frozenset[tuple[str, str]]:
+    return frozenset((key, value.text) for key, value in point.values.items())
+
+
+def _why(run: Results, experiment: Experiment) -> str:
+    from testbed.analysis.style.plot_style import differing
+    from testbed.config.yaml_document import read_yaml
+
+    was = inputs.recorded(run.environment)
+    if was is None:
+        return f"the earlier results {inputs.OLDER}"
+    if names := inputs.changes(was, experiment.inputs):
+        return inputs.have_changed(names)
+    now = read_yaml(experiment.resolved_yaml(), "the experiment").data
+    keys = [key for key in differing([run.experiment, now]) if key != "name"]
+    return inputs.have_changed(keys or ["the experiment"])

@@ -4,10 +4,10 @@ Points in virtual time run side by side (`point_pool`), those on Mininet one aft
 they would disturb each other.
 
 The folder `results/NAME` holds `sweep.json`, which says what was varied, and one folder per point,
-named by the hash of its resolved experiment (but its name), in which a run makes its usual results
-folder. So a sweep that was stopped goes on where it was: a point with a finished run is not run
-again, and the rest of an unfinished one is removed. A point that fails is reported and does not
-stop the others.
+named by the hash of its resolved experiment (but its name) and of all files that it reads
+(experiment/inputs.py), in which a run makes its usual results folder. So a sweep that was stopped
+goes on where it was: a point with a finished run is not run again, and the rest of an unfinished
+one is removed. A point that fails is reported and does not stop the others.
 """
 
 from __future__ import annotations
@@ -146,10 +146,13 @@ def carry_out(
     of_points = [each for point in sweep.points for each in point.experiment.warnings]
     for warning in dict.fromkeys([*of_points, *other_workers(sweep.points)]):
         print(f"warning: {warning}", file=sys.stderr)
+    again = result_reuse.why_again(todo, results / sweep.name)
     folder = _open_folder(sweep, results)
     console.print(f"results: {folder}", highlight=False, soft_wrap=True)
     if len(todo) < len(own):
         _tell_finished(own, len(todo), folder, console)
+    for sentence in again:
+        console.print(sentence, **AS_IT_IS)
     if share and (taken := result_reuse.take_over(todo, folder)):
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results, own)

@@ -20,6 +20,7 @@ from testbed.config.fields import (
     Choice,
     Flag,
     Quantity,
+    Reads,
     Section,
     Text,
     Whole,
@@ -77,7 +78,9 @@ class SystemOptions(Section):
     name: Annotated[str, NAME] = Field(
         description="The system's name.",
     )
-    program: Annotated[str, Text(ANY_TEXT.pattern, "the path of a P4 file, or default")] = Field(
+    program: Annotated[
+        str, Text(ANY_TEXT.pattern, "the path of a P4 file, or default"), Reads("P4 program")
+    ] = Field(
         default="default",
         description="A P4 program to load instead of the system's own.",
     )

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.cli.shared import Parser, import_schemas, is_results, json_option, print_json, working
+from testbed.cli.shared import (
+    Parser,
+    import_schemas,
+    is_results,
+    json_option,
+    print_json,
+    results_argument,
+    working,
+)
 
 if TYPE_CHECKING:
+    from testbed.experiment.inputs import Input
     from testbed.results import Results
 
-WHEN = ("time_utc",)  # entries of the environment that differ between any two runs
+# Entries of the environment that differ between any two runs, and those that are said otherwise.
+LEFT_OUT = ("time_utc", "identity", "inputs")
 
 
 def arguments(parser: Parser) -> None:
     what = "a results folder, SWEEP/HASH for a point of a sweep, or an experiment file"
-    parser.add_argument("first", type=Path, metavar="A", help=what)
-    parser.add_argument("second", type=Path, metavar="B", help="another one")
+    results_argument(parser, "first", "A", what, None)
+    results_argument(parser, "second", "B", "another one")
     json_option(parser, "print JSON")
 
 
@@ -27,21 +38,24 @@ def call(options: Namespace) -> int:
     import_schemas()
     from testbed.analysis.data.sweep_data import run_at
     from testbed.analysis.style.plot_style import differing
+    from testbed.experiment.inputs import OLDER, recorded
     from testbed.results import digest
 
     paths = (options.first, options.second)
     with working(f"reading {paths[0]} and {paths[1]}"):
         runs = [run_at(path) if is_results(path) else None for path in paths]
-        experiments = [
-            _resolved(path) if run is None else run.experiment
+        made = [
+            _of_file(path) if run is None else (run.experiment, recorded(run.environment))
             for path, run in zip(paths, runs, strict=True)
         ]
+        experiments = [_without_folders(*each) for each in made]
         whole = [run for run in runs if run is not None]
         both = len(whole) == 2
         hashes = [digest(run) if run.finished else None for run in whole] if both else []
+    read = [inputs for _, inputs in made]
     environments = [_environment(run) for run in whole] if both else []
     if options.json:
-        data: dict[str, Any] = {"experiment": differing(experiments)}
+        data: dict[str, Any] = {"experiment": differing(experiments), "inputs": _inputs(read)}
         if both:
             data["environment"] = differing(environments)
             data |= {"numbers": _numbers(whole), "hashes": hashes}
@@ -49,6 +63,11 @@ def call(options: Namespace) -> int:
         return 0
     titles = _titles(paths)
     _print_pairs("experiment", titles, differing(experiments))
+    if None in read:
+        unknown = [title for title, each in zip(titles, read, strict=True) if each is None]
+        print(f"inputs: not known: {' and '.join(unknown)} {OLDER}")
+    else:
+        _print_pairs("inputs", titles, _inputs(read) or {})
     if both:
         _print_pairs("environment", titles, differing(environments))
         same = hashes[0] == hashes[1] and hashes[0] is not None
@@ -60,17 +79,49 @@ def call(options: Namespace) -> int:
     return 0
 
 
-def _resolved(path: Path) -> dict[str, Any]:
+def _of_file(path: Path) -> tuple[dict[str, Any], tuple[Input, ...]]:
     from testbed.cli.shared import refuse_network
     from testbed.config.yaml_document import read_yaml
     from testbed.experiment import load
 
     refuse_network(path)
-    return read_yaml(load(path).resolved_yaml(), str(path)).data
+    experiment = load(path)
+    return read_yaml(experiment.resolved_yaml(), str(path)).data, experiment.inputs
+
+
+def _without_folders(data: Any, inputs: tuple[Input, ...] | None) -> Any:
+    """An experiment's data without the folders of what it has read: that is compared by content."""
+    from testbed.experiment.inputs import changed_texts
+
+    names = {Path(each.name).name for each in inputs or ()}
+    folder = re.compile(r"(?<![^\s='\"])/[^\s:'\"]*/([^\s:'\"/]+)")
+    return changed_texts(
+        data, lambda text: folder.sub(lambda it: it[1] if it[1] in names else it[0], text)
+    )
+
+
+def _inputs(read: list[tuple[Input, ...] | None]) -> dict[str, list[str | None]] | None:
+    """The inputs in which two runs differ, each with the beginning of its two hashes, or with the
+    versions of a plug-in; None where a run does not say what it has read."""
+    from testbed.experiment.inputs import changes
+
+    if None in read:
+        return None
+    both = [each or () for each in read]
+    found: dict[str, list[str | None]] = {}
+    for name in changes(*both):
+        parts = [
+            [i for i in each if i.name == name and i not in other]
+            for each, other in (both, both[::-1])
+        ]
+        found[name] = [
+            " ".join(f"{i.version} {i.sha256[:12]}".strip() for i in part) or None for part in parts
+        ]
+    return found
 
 
 def _environment(run: Results) -> dict[str, Any]:
-    return {key: value for key, value in run.environment.items() if key not in WHEN}
+    return {key: value for key, value in run.environment.items() if key not in LEFT_OUT}
 
 
 def _numbers(runs: list[Results]) -> dict[str, Any]:

@@ -10,18 +10,15 @@ from testbed.cli.shared import (
     import_schemas,
     json_option,
     print_json,
+    results_argument,
     results_option,
     working,
 )
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "what",
-        type=Path,
-        metavar="RUN|SWEEP|FIGURE",
-        help="a folder of results, SWEEP/HASH, or the name of a figure that has been run",
-    )
+    what = "a folder of results, SWEEP/HASH, or the name of a figure that has been run"
+    results_argument(parser, "what", "RUN|SWEEP|FIGURE", what)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file to write")
     json_option(parser, "print what was packed as JSON")
     results_option(parser)

@@ -20,6 +20,7 @@ from testbed.cli.shared import (
     picture_file,
     positive,
     print_json,
+    results_argument,
     working,
 )
 from testbed.errors import UserError
@@ -35,12 +36,8 @@ if TYPE_CHECKING:
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "results_folder",
-        type=Path,
-        metavar="RESULTS",
-        help="of a run, or SWEEP/HASH for a point of a sweep",
-    )
+    what = "of a run, or SWEEP/HASH for a point of a sweep"
+    results_argument(parser, "results_folder", "RESULTS", what)
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument(
         "--fragment",
@@ -109,6 +106,7 @@ def call(options: Namespace) -> int:
 def _setup_of(results: Results, repetition: int) -> Setup:
     from testbed.config.data_files import read_text
     from testbed.experiment import load_text
+    from testbed.experiment.inputs import require_same
     from testbed.schemes import set_up
 
     file = results.folder / "experiment.yaml"
@@ -118,6 +116,8 @@ def _setup_of(results: Results, repetition: int) -> Setup:
     if not 0 <= repetition < experiment.repetitions:
         last = experiment.repetitions - 1
         raise UserError(f"--repetition: found {repetition}; the run has 0 to {last}")
+    if warning := require_same(results, experiment, "a trace would be of another run"):
+        print(f"warning: {warning}", file=sys.stderr)
     return set_up(experiment, repetition)
 
 
@@ -153,13 +153,11 @@ class _Again(_Source):
     """A run in virtual time, made again."""
 
     def __init__(self, results: Results, setup: Setup, compiled: Compiled) -> None:
-        from testbed.results.environment import checkout
+        from testbed.results.environment import made_by_other_code
 
-        was = results.environment.get("commit")
-        now = checkout().get("commit")
-        changed = was is not None and now is not None and was != now
-        sentence = f"the run was made by commit {was}; this one may do something else"
-        super().__init__(setup, [sentence] if changed else [])
+        made_by = made_by_other_code(results.environment)
+        sentence = f"the run was made by {made_by}; this one may do something else"
+        super().__init__(setup, [sentence] if made_by else [])
         self._results, self._compiled = results, compiled
 
     def survey(self) -> Survey:

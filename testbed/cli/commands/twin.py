@@ -9,8 +9,8 @@ which otherwise depend on the clock. Only the delays of hosts are those of virtu
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.cli.shared import (
@@ -18,6 +18,7 @@ from testbed.cli.shared import (
     import_schemas,
     json_option,
     print_json,
+    results_argument,
     results_option,
     working,
     zeros_option,
@@ -34,12 +35,8 @@ MAX_DELAY_NS = 10**9  # that virtual time allows
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument(
-        "results_folder",
-        type=Path,
-        metavar="RESULTS",
-        help="of a run on Mininet, of a sweep, or SWEEP/HASH for a point of one",
-    )
+    what = "of a run on Mininet, of a sweep, or SWEEP/HASH for a point of one"
+    results_argument(parser, "results_folder", "RESULTS", what)
     zeros_option(parser)
     parser.add_argument(
         "--measured-hosts", action="store_true", help="with the measured delays of hosts"
@@ -79,6 +76,7 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
     from testbed.config.data_files import read_text
     from testbed.config.yaml_document import read_yaml, write_yaml
     from testbed.experiment import load_text
+    from testbed.experiment.inputs import require_same
     from testbed.schemes import set_up
 
     if not results.finished:
@@ -91,6 +89,8 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
             f"{results.folder}: a run in virtual time; name a run on Mininet, and its twin in"
             " virtual time is made"
         )
+    if warning := require_same(results, original, "its twin would be of another experiment"):
+        print(f"warning: {warning}", file=sys.stderr)
     data: dict[str, Any] = read_yaml(text, str(file)).data
     data["runtime"], data["switch"] = runtimes.VIRTUAL, "embedded"
     data["name"] = f"{original.name[:56]}-virtual"

@@ -11,7 +11,6 @@ import pyarrow.parquet as parquet
 import pytest
 
 from testbed.artifacts import archive
-from testbed.artifacts.pack import named_files, path_in
 from testbed.cli.main import main
 from testbed.paths import P4
 from testbed.results import digest, read
@@ -42,10 +41,16 @@ class Mine(Star):
 
 @pytest.fixture
 def run(tmp_path):
-    """The folder of a run whose P4 program is a copy, as is one of the files that it includes."""
-    (tmp_path / "programs").mkdir()
+    """The folder of a run whose P4 program is a copy, as is one of the files that it includes;
+    another one is in a folder beside it."""
+    for name in ("programs", "common"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "common" / "more.p4").write_text("#define MORE 1\n")
     for name in ("esa.p4", "pool.p4"):
         shutil.copy(P4 / name, tmp_path / "programs" / name)
+    with (tmp_path / "programs" / "esa.p4").open("a") as program:
+        program.write('#include "../common/more.p4"\n')
+    (tmp_path / "mine.py").write_text(TOPOLOGY)
     file = tmp_path / "packed.yaml"
     file.write_text(TEXT.format(program="programs/esa.p4"))
     assert main(["run", str(file), "--results", str(tmp_path / "results"), "--no-report"]) == 0
@@ -58,6 +63,7 @@ def test_a_run_in_virtual_time_is_the_same_elsewhere(run, tmp_path, capsys):
     assert main(["pack", str(run), "-o", str(made)]) == 0
     # What the experiment names is not here any more: another machine.
     shutil.rmtree(tmp_path / "programs")
+    shutil.rmtree(tmp_path / "common")
     there = str(tmp_path / "there")
     capsys.readouterr()
     assert main(["verify", str(made), "--results", there, "--json"]) == 0
@@ -76,12 +82,19 @@ def test_a_run_in_virtual_time_is_the_same_elsewhere(run, tmp_path, capsys):
     )
     parquet.write_table(table.set_column(place, table.schema[place], more), path)
 
+    environment = unpacked / "run" / "environment.json"
+    told = json.loads(environment.read_text())
+    next(each for each in told["inputs"] if each["name"] == "ina.p4")["sha256"] = "0"
+    environment.write_text(json.dumps(told))
     manifest["runs"][0]["digest"] = digest(read(unpacked / "run"))
     made.unlink()
     archive.write(made, manifest, {name: unpacked / name for name in manifest["files"]})
     assert main(["verify", str(made), "--results", there]) == 1
     said = capsys.readouterr().out
-    assert "packed: different in hosts" in said and "0 of 1 runs agree" in said
+    assert (
+        "packed: different in hosts: other ones here: ina.p4\n" in said
+        and "0 of 1 runs agree" in said
+    )
 
 
 @pytest.mark.parametrize("model", ["traces/pair.et", "{file: traces/work.txt}"])
@@ -110,12 +123,11 @@ def test_all_files_of_a_program_of_ranks_are_packed(model, tmp_path, capsys):
 
 
 def test_what_runs_code_of_the_file_asks_for_trust(run, tmp_path, capsys):
-    (tmp_path / "mine.py").write_text(TOPOLOGY)
-    text = (run / "experiment.yaml").read_text()
-    assert "kind: star" in text
-    (run / "experiment.yaml").write_text(
-        text.replace("kind: star", f"class: {tmp_path / 'mine.py'}:Mine")
-    )
+    text = TEXT.format(program="programs/esa.p4").replace("kind: star", "class: mine.py:Mine")
+    (tmp_path / "packed.yaml").write_text(text)
+    words = ["run", str(tmp_path / "packed.yaml"), "--results", str(tmp_path / "own")]
+    assert main([*words, "--no-report"]) == 0
+    (run,) = (tmp_path / "own").iterdir()
     made = tmp_path / "code.ina.zip"
     assert main(["pack", str(run), "-o", str(made)]) == 0
     with zipfile.ZipFile(made) as file:
@@ -163,17 +175,3 @@ def test_a_manifest_that_denies_its_code_is_not_believed(run, change, tmp_path, 
         main(["verify", str(made), "--results", str(tmp_path / "there"), *more])
         assert not ran.exists()
     assert not (tmp_path / "there").exists()
-
-
-def test_the_files_that_an_experiment_names_are_found(tmp_path):
-    file = tmp_path / "a b.txt"
-    file.write_text("")
-    (tmp_path / "t.py").write_text("")
-    data = {
-        "system": {"program": str(file)},
-        "topology": {"class": f"{tmp_path}/t.py:Tree"},
-        "jobs": [{"command": f"{tmp_path}/t.py --rate 3", "model": "resnet50"}],
-        "none": ["/no/such/file", str(tmp_path), 3, None],
-    }
-    assert list(named_files(data)) == [file, tmp_path / "t.py", tmp_path / "t.py"]
-    assert path_in("x" * 5000) is None

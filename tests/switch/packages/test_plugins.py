@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cli.main import main
 from testbed.paths import import_path
 from tests.support.paths import ROOT
 
@@ -30,11 +32,11 @@ def installed(tmp_path_factory) -> Path:
 def ina(installed: Path, *arguments: str | Path) -> subprocess.CompletedProcess:
     path = os.pathsep.join((str(installed), import_path()))
     words = [sys.executable, "-c", RUN, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": path, "INA_PLUGINS": "on"}
     return subprocess.run(words, capture_output=True, text=True, cwd="/", env=environment)
 
 
-def test_its_experiment_runs_and_every_value_is_right(installed, tmp_path):
+def test_its_experiment_runs_and_every_value_is_right(installed, tmp_path, capsys):
     done = ina(installed, "run", EXAMPLE / "experiment.yaml", "--results", tmp_path, "--details")
     assert done.returncode == 0, done.stderr + done.stdout
     assert (
@@ -43,6 +45,22 @@ def test_its_experiment_runs_and_every_value_is_right(installed, tmp_path):
     )
     preemptions = next(line for line in done.stdout.splitlines() if "preemptions " in line)
     assert int(preemptions.split()[-1]) > 0, "no sum was evicted by its age"
+    (run,) = tmp_path.iterdir()
+    (found,) = (
+        each
+        for each in json.loads((run / "environment.json").read_text())["inputs"]
+        if each["role"] == "plug-in"
+    )
+    assert (found["name"], found["version"]) == ("ina-esa-lru", "0.1.0")
+
+    # Who verifies it elsewhere is told which package is missing.
+    packed = tmp_path / "packed.ina.zip"
+    assert ina(installed, "pack", run, "-o", packed).returncode == 0
+    assert main(["verify", str(packed), "--results", str(tmp_path / "there"), "--trust"]) == 2
+    assert "a plug-in of the package ina-esa-lru 0.1.0, which is not" in capsys.readouterr().err
+    (next(installed.glob("*/*.p4"))).open("a").write("// edited\n")
+    done = ina(installed, "pack", run, "-o", packed.with_name("again.zip"))
+    assert done.returncode == 2 and "esa_lru.p4 and ina-esa-lru have changed since" in done.stderr
 
 
 def test_its_planner_plans(installed):
@@ -84,7 +102,8 @@ def test_a_package_that_is_wrong_is_named(installed, tmp_path, group, name, valu
     bad.mkdir()
     (bad / "METADATA").write_text("Metadata-Version: 2.1\nName: bad\nVersion: 1\n")
     (bad / "entry_points.txt").write_text(f"[{group}]\n{name} = {value}\n")
-    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{installed}:{import_path()}"}
+    environment = {**os.environ, "INA_PLUGINS": "on"}
+    environment["PYTHONPATH"] = f"{tmp_path}:{installed}:{import_path()}"
     words = [sys.executable, "-c", RUN, "check", str(ROOT / "experiments" / "quickstart.yaml")]
     done = subprocess.run(words, capture_output=True, text=True, cwd="/", env=environment)
     assert done.returncode == 2, done.stderr + done.stdout

@@ -13,7 +13,7 @@ from testbed.artifacts import archive
 from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.results import read
-from tests.support.synthetic_results import write_run, write_sweep
+from tests.support.synthetic_results import write_experiment_run, write_sweep
 
 MANIFEST = {
     "format": archive.FORMAT,
@@ -147,8 +147,7 @@ def test_a_damaged_file_is_one_clear_error(sound, tmp_path, capsys):
 
 
 def test_a_run_is_packed_whole_and_only_when_it_has_finished(tmp_path, capsys):
-    folder = write_run(tmp_path, "done")
-    (folder / "experiment.yaml").write_text("name: done\n")
+    folder = write_experiment_run(tmp_path / "runs").folder
     made = tmp_path / "done.ina.zip"
     assert main(["pack", str(folder), "-o", str(made), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -170,11 +169,8 @@ def test_a_run_is_packed_whole_and_only_when_it_has_finished(tmp_path, capsys):
 def test_tables_that_were_exchanged_are_found(tmp_path, capsys):
     """Though every hash of a file is right."""
     folder, other = (
-        write_run(tmp_path, name, stretches=(stretch,))
-        for name, stretch in (("a", 1.0), ("b", 1.1))
+        write_experiment_run(tmp_path / "runs", stretch=stretch).folder for stretch in (1.0, 1.1)
     )
-    for each in (folder, other):
-        (each / "experiment.yaml").write_text("name: x\n")
     made = tmp_path / "made.ina.zip"
     assert main(["pack", str(folder), "-o", str(made)]) == 0
     manifest = json.loads(members(made)[archive.MANIFEST])

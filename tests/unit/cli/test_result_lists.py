@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
 from testbed.cli.main import main
 from testbed.errors import RunError
 from testbed.results import SWEEP_FILE, Writer
-from tests.support.synthetic_results import ENVIRONMENT, write_run
+from tests.support.synthetic_results import ENVIRONMENT, write_run, write_sweep
 
 
 def said(capsys, *words, code=0):
@@ -57,15 +60,26 @@ def test_the_newest_and_the_tagged_ones_are_listed(tmp_path, capsys):
 
 def test_a_sweep_is_one_line_and_its_runs_are_listed_in_it(tmp_path, capsys):
     sweep = tmp_path / "swept"
-    write_run(sweep / "aaa", "point")
+    for key, stretch in (("aaa", 1.0), ("c", 2.0)):
+        run = write_run(sweep / key, "point", stretches=(stretch,))
+        status = json.loads((run / "status.json").read_text())
+        status["started_utc"] = f"2020-01-0{int(stretch)}T00:00:00+00:00"
+        (run / "status.json").write_text(json.dumps(status))
     points = [
-        {"key": key, "system": name, "values": {}} for key, name in (("aaa", "esa"), ("b", "atp"))
+        {"key": key, "system": name, "values": {}}
+        for key, name in (("aaa", "esa"), ("b", "atp"), ("c", "esa"))
     ]
     (sweep / SWEEP_FILE).write_text(json.dumps({"name": "swept", "keys": [], "points": points}))
     (described,) = json.loads(said(capsys, "ls", tmp_path, "--json"))
-    assert (described["kind"], described["state"]) == ("sweep", "1 of 2 points")
+    assert (described["kind"], described["state"]) == ("sweep", "2 of 3 points")
     assert described["system"] == "esa, atp"
-    (inside,) = json.loads(said(capsys, "ls", sweep, "--json"))
+    shortest, longest = described["jct_s"]
+    assert longest == pytest.approx(2 * shortest)
+    first = datetime.fromisoformat("2020-01-01T00:00:00+00:00").timestamp()
+    assert datetime.fromisoformat(described["started"]).timestamp() == first
+    row = said(capsys, "ls", tmp_path).splitlines()[1]
+    assert re.search(r"  [\d.]+ ms to [\d.]+ ms  ", row)
+    inside, _ = json.loads(said(capsys, "ls", sweep, "--json"))
     assert inside["name"].startswith("aaa/point-")
     said(capsys, "tag", "base", sweep)
     assert [each["tags"] for each in json.loads(said(capsys, "ls", tmp_path, "--json"))] == [
@@ -113,11 +127,63 @@ def test_two_runs_differ_in_keys_environment_and_numbers(tmp_path, capsys):
     assert data["hashes"][0] != data["hashes"][1]
 
 
-def test_equal_runs_are_equal(tmp_path, capsys):
-    first, second = write_run(tmp_path), write_run(tmp_path)
+def test_equal_runs_are_equal(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, second = write_run(tmp_path / "results"), write_run(tmp_path / "results")
+    told = said(capsys, "diff", first)  # with the latest
+    assert f"inputs: not known: {first.name} and {second.name} do not say what they" in told
+    for place, run in enumerate((first, second)):
+        note_inputs(run, f"/there/{place}", "p4", "m.csv")
     assert said(capsys, "diff", first, second) == (
-        "experiment: the same\nenvironment: the same\nresults: equal in every value\n"
+        "experiment: the same\ninputs: the same\nenvironment: the same\n"
+        "results: equal in every value\n"
     )
+    note_inputs(second, "/there/1", "other", "m.csv")
+    assert json.loads(said(capsys, "diff", first, second, "--json"))["inputs"] == {
+        "esa.p4": ["p4", "other"]
+    }
+
+
+def note_inputs(run, folder, digest, model):
+    """Let a run have read a program in a folder, and a model."""
+    file = run / "environment.json"
+    read = [
+        {"role": "P4 program", "name": "esa.p4", "sha256": digest},
+        {"role": "model", "name": model, "sha256": "m"},
+    ]
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"inputs": read}))
+    (run / "experiment.yaml").write_text(
+        f"jobs: [{{model: {folder}/{model}}}]\nsystem: {{program: {folder}/esa.p4}}\n"
+    )
+
+
+def test_latest_is_the_newest_run_or_sweep_wherever_results_are_named(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for words in (["report"], ["show", "latest", "--hash"], ["trace", "--slowest", "1"]):
+        assert main(words) == 2
+        assert capsys.readouterr().err == (
+            "error: latest: results has no results; name a folder of results\n"
+        )
+    old, new = write_run(Path("results"), "old"), write_run(Path("results"), "new")
+    assert said(capsys, "report", "--json") == said(capsys, "report", new, "--json")
+    for words in (["show", "latest", "--hash"], ["show", "--hash"]):
+        assert said(capsys, *words) == said(capsys, "show", new, "--hash")
+    assert said(capsys, "tag", "good") == "" and (new / "tags.txt").exists()
+    for words in (["twin"], ["pack"], ["trace", "--slowest", "1"], ["plan"], ["twin", "latest"]):
+        assert main(words) == 2
+        assert new.name in (told := capsys.readouterr().err) and old.name not in told
+    (swept := Path("results") / "swept").mkdir()
+    sweep = write_sweep(swept)
+    point = next(path.parent.name for path in sweep.glob("*/*") if (path / "status.json").exists())
+    assert said(capsys, "show") == said(capsys, "show", sweep)
+    assert said(capsys, "show", f"latest/{point}", "--hash") == said(
+        capsys, "show", sweep / point, "--hash"
+    )
+    (tmp_path / "latest").mkdir()  # what lies here comes first
+    assert main(["show", "latest", "--hash"]) == 2
+    assert "latest is not a results folder" in capsys.readouterr().err
 
 
 def test_files_differ_with_their_defaults(tmp_path, capsys):
@@ -129,7 +195,7 @@ def test_files_differ_with_their_defaults(tmp_path, capsys):
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text(text)
     second.write_text(text.replace("system: esa", "system: {name: esa, preempt: priority}"))
-    assert said(capsys, "diff", first, second) == "experiment: the same\n"
+    assert said(capsys, "diff", first, second) == ("experiment: the same\ninputs: the same\n")
     second.write_text(text.replace("scale: 0.001", "scale: 0.01"))
     data = json.loads(said(capsys, "diff", first, second, "--json"))
     assert data["experiment"]["jobs[0].scale"] == ["0.001", "0.01"]

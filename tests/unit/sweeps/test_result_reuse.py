@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.results import SWEEP_FILE, find
+from testbed.results import SWEEP_FILE, environment, find
 from testbed.sweeps import result_reuse
 from tests.support.synthetic_results import write_run
 
-CLEAN = {"commit": "abc", "dirty": False}
+CODE = "abc"
 
 
 @dataclass
@@ -21,14 +21,14 @@ class Named:
 
 @pytest.fixture
 def figures(tmp_path, monkeypatch):
-    """Folders `one`, which has run point k with the code CLEAN, and `two`, which has run none."""
+    """Folders `one`, which has run point k with this CODE, and `two`, which has run none."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / SWEEP_FILE).write_text("{}")
     run = write_run(tmp_path / "one" / "k")
     path = run / "environment.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **CLEAN}))
-    monkeypatch.setattr(result_reuse, "checkout", lambda: CLEAN)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "code": CODE}))
+    monkeypatch.setattr(environment, "code", lambda: CODE)
     return tmp_path / "one", tmp_path / "two"
 
 
@@ -42,13 +42,9 @@ def test_a_point_of_another_figure_is_copied_once(figures):
     assert result_reuse.take_over([Named("k")], two) == 0
 
 
-@pytest.mark.parametrize(
-    "code", [{"commit": "def", "dirty": False}, {"commit": "abc", "dirty": True},
-             {"commit": None, "dirty": None}]
-)  # fmt: skip
-def test_results_of_other_code_are_not_reused(figures, monkeypatch, code):
+def test_results_of_other_code_are_not_reused(figures, monkeypatch):
     one, two = figures
     assert result_reuse.of_other_code([Named("k"), Named("other")], one) == 0
-    monkeypatch.setattr(result_reuse, "checkout", lambda: code)
+    monkeypatch.setattr(environment, "code", lambda: "def")
     assert result_reuse.take_over([Named("k")], two) == 0
     assert result_reuse.of_other_code([Named("k"), Named("other")], one) == 1
