@@ -231,7 +231,7 @@ class InaGroup(dist.ProcessGroup):
         """All-reduce, as of any process group; see the module."""
         options = dist.AllreduceOptions() if opts is None else opts
         if why := self._unfit("all_reduce", tensors, options.reduceOp):
-            return self._over_gloo("all_reduce", tensors, why).allreduce(tensors, options)
+            return self._gloo_in_place("all_reduce", tensors, options, why)
         (tensor,) = tensors
         array, put = _for_sum(tensor)
         handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
@@ -259,6 +259,7 @@ class InaGroup(dist.ProcessGroup):
         options = c10d.ReduceScatterOptions() if opts is None else opts
         if why := self._unfit("reduce_scatter", [input], options.reduceOp):
             return self._gloo_reduce_scatter([output], [input], options, why)
+        _check_sizes("reduce_scatter", [input], [output], self._joined.size)
         return self._part_of_sum(output, input, options, [output])
 
     def reduce_scatter_single_coalesced(
@@ -270,6 +271,7 @@ class InaGroup(dist.ProcessGroup):
             return self.reduce_scatter_single(outputs[0], inputs[0], options)
         if why := self._unfit("reduce_scatter", inputs, options.reduceOp):
             return self._gloo_reduce_scatter(outputs, inputs, options, why)
+        _check_sizes("reduce_scatter", inputs, outputs, self._joined.size)
         whole = torch.cat([each.detach().reshape(self._joined.size, -1) for each in inputs], 1)
         part = whole.new_empty(whole.shape[1])
         return self._part_of_sum(part, whole, options, outputs)
@@ -283,6 +285,7 @@ class InaGroup(dist.ProcessGroup):
         if why := why or _uneven(inputs[0]):
             gloo = self._over_gloo("reduce_scatter", inputs[0], why)
             return gloo.reduce_scatter(outputs, inputs, options)
+        _check_sizes("reduce_scatter", inputs[0], outputs * self._joined.size)
         whole = torch.cat([each.detach().reshape(-1) for each in inputs[0]])
         return self._part_of_sum(outputs[0], whole, options, outputs)
 
@@ -292,6 +295,7 @@ class InaGroup(dist.ProcessGroup):
         if why := self._unfit("all_gather", [input]):
             gloo = self._over_gloo("all_gather", [input], why)
             return gloo._allgather_base(output, input, options)
+        _check_sizes("all_gather", [output], [input], self._joined.size)
         return self._gathered(output, input, options, [output])
 
     def all_gather_single_coalesced(
@@ -306,6 +310,7 @@ class InaGroup(dist.ProcessGroup):
             pairs = zip(outputs, inputs, strict=True)
             works = [gloo._allgather_base(*pair, options) for pair in pairs]
             return self._under_way(_Together(works), outputs, _nothing, options)
+        _check_sizes("all_gather", outputs, inputs, self._joined.size)
         return self._gathered_together(outputs, inputs, options, outputs, _nothing)
 
     def allgather(
@@ -315,6 +320,7 @@ class InaGroup(dist.ProcessGroup):
         options = c10d.AllgatherOptions() if opts is None else opts
         if why := self._unfit("all_gather", inputs) or _uneven(outputs[0]):
             return self._over_gloo("all_gather", inputs, why).allgather(outputs, inputs, options)
+        _check_sizes("all_gather", outputs[0], inputs * len(outputs[0]))
         whole = torch.empty(len(outputs[0]), outputs[0][0].numel(), dtype=inputs[0].dtype)
         return self._gathered(
             whole, inputs[0], options, outputs[0], lambda: _hand_out(whole, outputs[0])
@@ -328,20 +334,21 @@ class InaGroup(dist.ProcessGroup):
         if why := self._unfit("all_gather", inputs):
             gloo = self._over_gloo("all_gather", inputs, why)
             return gloo.allgather_coalesced(outputs, inputs, options)
+        flat = [each for rank in outputs for each in rank]
+        _check_sizes("all_gather", flat, inputs * self._joined.size)
         wholes = [each.new_empty(self._joined.size, each.numel()) for each in inputs]
 
         def put() -> None:
             for whole, parts in zip(wholes, zip(*outputs, strict=True), strict=True):
                 _hand_out(whole, parts)
 
-        flat = [each for rank in outputs for each in rank]
         return self._gathered_together(wholes, inputs, options, flat, put)
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
         """Broadcast, as of any process group."""
         options = c10d.BroadcastOptions() if opts is None else opts
         if why := self._unfit("broadcast", tensors):
-            return self._over_gloo("broadcast", tensors, why).broadcast(tensors, options)
+            return self._gloo_in_place("broadcast", tensors, options, why)
         (tensor,) = tensors
         array, put = _in_place(tensor)
         handle = self._joined.broadcast_async(array, options.rootRank, out=array)
@@ -351,7 +358,7 @@ class InaGroup(dist.ProcessGroup):
         """Sum at a root, as of any process group."""
         options = c10d.ReduceOptions() if opts is None else opts
         if why := self._unfit("reduce", tensors, options.reduceOp):
-            return self._over_gloo("reduce", tensors, why).reduce(tensors, options)
+            return self._gloo_in_place("reduce", tensors, options, why)
         (tensor,) = tensors
         array, put = _for_sum(tensor)
         root, is_root = options.rootRank, options.rootRank == self.rank()
@@ -442,7 +449,9 @@ class InaGroup(dist.ProcessGroup):
         (TESTBED_STRICT)."""
         dtype = tensors[0].dtype if tensors else None
         name = "" if dtype is None else _name(dtype)
-        size = sum(tensor.nbytes for tensor in tensors)
+        if any(tensor.is_meta for tensor in tensors):
+            raise ValueError(f"{kind} cannot take tensors on the device meta: they have no values")
+        size = sum(_bytes(tensor) for tensor in tensors)
         tally.TALLY.add(self._label, kind, name, size, None, tally.GLOO)
         if (kind, dtype) in self._bypasses or (self._job is None and self.size() == 1):
             return self._gloo
@@ -455,6 +464,21 @@ class InaGroup(dist.ProcessGroup):
         if client.in_job():
             print(f"ina: {text}", file=sys.stderr, flush=True)
         return self._gloo
+
+    def _gloo_in_place(self, kind: str, tensors: list[torch.Tensor], options: Any, why: str) -> Any:
+        """Collective `kind`, whose tensors have its result, over gloo. Gloo takes what lies in the
+        gaps of a tensor for its values, so tensors with gaps go as copies."""
+        call = getattr(self._over_gloo(kind, tensors, why), kind.replace("_", ""))
+        gaps = [each.layout == torch.strided and not each.is_contiguous() for each in tensors]
+        if not any(gaps):
+            return call(tensors, options)
+        copies = [each.detach().contiguous() for each in tensors]
+
+        def put() -> None:
+            for tensor, copy in zip(tensors, copies, strict=True):
+                _copy(tensor, copy)
+
+        return self._under_way(_Together([call(copies, options)]), tensors, put, options)
 
     def _gloo_reduce_scatter(
         self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], options: Any, why: str
@@ -547,6 +571,32 @@ def _plain(tensor: torch.Tensor) -> bool:
     )
 
 
+def _bytes(tensor: torch.Tensor) -> int:
+    """Bytes that a tensor gives; of a sparse one those of its indices and values."""
+    if tensor.layout == torch.sparse_coo:
+        return tensor._indices().nbytes + tensor._values().nbytes
+    return tensor.nbytes
+
+
+def _check_sizes(
+    kind: str, wholes: Sequence[torch.Tensor], parts: Sequence[torch.Tensor], ratio: int = 1
+) -> None:
+    """Refuse what gloo refuses. Raises TypeError unless each of `wholes` has the type of its part,
+    ValueError unless it has `ratio` times its values."""
+    if len(wholes) != len(parts):
+        raise ValueError(f"{kind}: there are {len(parts)} tensors for the {len(wholes)} others")
+    for whole, part in zip(wholes, parts, strict=True):
+        if whole.dtype != part.dtype:
+            types = " and ".join(sorted((_name(whole.dtype), _name(part.dtype))))
+            raise TypeError(f"{kind} needs one type for input and output, not {types}")
+        if whole.numel() != ratio * part.numel():
+            times = "" if ratio == 1 else f"{ratio} times "
+            raise ValueError(
+                f"{kind}: a tensor of {whole.numel()} values is not {times}as large as one of"
+                f" {part.numel()}"
+            )
+
+
 def _is_mean(options: Any) -> bool:
     return options.reduceOp == dist.ReduceOp.AVG
 
@@ -564,7 +614,7 @@ def _name(dtype: torch.dtype) -> str:
 def _array(tensor: torch.Tensor) -> np.ndarray:
     """A tensor's values as a flat array, not copied if they lie side by side; as bytes if numpy
     does not know their type."""
-    flat = tensor.detach().contiguous().view(-1)
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1)
     try:
         return flat.numpy()
     except TypeError:
@@ -573,9 +623,9 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
 
 def _in_place(tensor: torch.Tensor) -> tuple[np.ndarray, Callable[[], None]]:
     """A flat array for a result that belongs into a tensor, and what puts it there."""
-    if tensor.is_contiguous():
+    if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
         return _array(tensor), _nothing
-    copy = tensor.detach().contiguous()
+    copy = tensor.detach().resolve_conj().resolve_neg().contiguous()
     return _array(copy), lambda: _copy(tensor, copy)
 
 

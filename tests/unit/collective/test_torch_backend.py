@@ -290,6 +290,11 @@ def test_data_parallel_training_uses_it_unmodified():
         names = [name for name, _ in network.calls]
         assert names.count("allreduce") == 1 and "broadcast" in names, "weights are those of rank 0"
         assert torch.equal(linear.weight.grad, torch.full((1, 3), 20.0))
+        words = torch.nn.Embedding(4, 2, sparse=True)
+        torch.nn.parallel.DistributedDataParallel(words, process_group=made)(
+            torch.tensor([1, 1])
+        ).sum().backward()
+        assert words.weight.grad.to_dense()[:, 0].tolist() == [0, 2, 0, 0], "summed over gloo"
     finally:
         dist.destroy_process_group()
 

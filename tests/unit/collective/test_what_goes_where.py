@@ -193,3 +193,85 @@ def test_every_call_goes_where_the_table_says(ranks, group, monkeypatch):
     assert not wrong
     needed = {i for i, row in enumerate(rows) if row[0] in (group, "any")}
     assert used == needed, "rows that no call fits"
+
+
+def both(ranks, group, call, *made):
+    """What ranks get: `call(g, *tensors)` with tensors that `made` make of the rank's number."""
+
+    def do(g):
+        tensors = [make(g.rank()) for make in made]
+        call(g, *tensors).wait()
+        return [each.to_dense() if each.is_sparse else each for each in tensors]
+
+    return ranks(do, group)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_sparse_tensors_are_summed_over_gloo_and_counted_by_indices_and_values(
+    ranks, group, monkeypatch
+):
+    monkeypatch.setattr(tally, "TALLY", counted := tally.Tally())
+
+    def sparse(rank):  # one row on rank 0, two on rank 1, one of them doubly
+        rows = [1] if rank == 0 else [0, 1, 1]
+        return torch.sparse_coo_tensor([rows], torch.ones(len(rows), 3), (4, 3))
+
+    for found in both(ranks, group, lambda g, tensor: g.allreduce([tensor]), sparse):
+        assert found[0][:, 0].tolist() == [1, 3, 0, 0]
+    (row,) = counted.rows()
+    assert (row["collective"], row["route"]) == ("all_reduce", tally.GLOO)
+    assert row["calls"] == 2 and row["bytes"] == 4 * (8 + 3 * 4)  # 4 rows: an index, 3 values
+    for name in ("broadcast", "reduce", "allreduce_coalesced"):
+        with pytest.raises(RuntimeError, match="dense|layout"):
+            both(ranks, group, lambda g, tensor, name=name: getattr(g, name)([tensor]), sparse)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_gloo_does_not_take_what_lies_in_gaps_for_values(ranks, group):
+    def gaps(rank):
+        return (torch.arange(6) + 10 * rank)[::2]
+
+    expected = {"allreduce": [10, 14, 18], "reduce": [10, 14, 18], "broadcast": [0, 2, 4]}
+    for name, values in expected.items():
+        if name == "broadcast" and group == GROUPS[0]:
+            continue  # through the switches
+        found = both(ranks, group, lambda g, tensor, name=name: getattr(g, name)([tensor]), gaps)
+        assert found[0][0].tolist() == values, name
+        assert name == "reduce" or found[1][0].tolist() == values, name
+
+
+# Forms with an output (by type) that does not fit the input.
+PAIRS = [
+    lambda g, out, more: g.reduce_scatter_single(out(1 + more), torch.ones(2)),
+    lambda g, out, more: g.reduce_scatter_single_coalesced(
+        [torch.ones(1), out(2 + more)], [torch.ones(2), torch.ones(4)]
+    ),
+    lambda g, out, more: g.reduce_scatter([out(1 + more)], [[torch.ones(1), torch.ones(1)]]),
+    lambda g, out, more: g.all_gather_single(out(2 + more), torch.ones(1)),
+    lambda g, out, more: g.all_gather_single_coalesced(
+        [torch.ones(2), out(4 + more)], [torch.ones(1), torch.ones(2)]
+    ),
+    lambda g, out, more: g.allgather([[out(1 + more), out(1 + more)]], [torch.ones(1)]),
+    lambda g, out, more: g.allgather_coalesced(
+        [[torch.ones(1), out(1 + more)]] * 2, [torch.ones(1), torch.ones(1)]
+    ),
+]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("call", PAIRS)
+def test_an_output_of_another_type_or_size_is_refused(ranks, group, call):
+    """By gloo, and before a packet is sent by the switches."""
+    for dtype, more in (("float64", 0), ("int32", 0), ("bfloat16", 0), ("float32", 1)):
+
+        def out(values, dtype=dtype):
+            return torch.zeros(values, dtype=getattr(torch, dtype))
+
+        def do(g, out=out, more=more):
+            calls = [] if g._job is None else g._job.calls
+            calls.clear()
+            with pytest.raises((RuntimeError, TypeError, ValueError)):
+                call(g, out, more).wait()
+            return calls
+
+        assert ranks(do, group) == [[], []]
