@@ -46,6 +46,10 @@ class JobTables:
     def add(self, platform: Platform, started: JobSetup) -> None:
         """The job's hosts are there."""
         job = started.number
+        if job in self._admissions:  # those of another job that has had its number
+            self._ended = deque(each for each in self._ended if each[1] != job)
+            former = [("table_delete", "admission", each) for each in self._admissions.pop(job)]
+            self._client.batch(former)
         calls = {entry_of(call): call for call in job_calls(platform, self._switch, started)}
         new = {entry: call for entry, call in calls.items() if not self._users.get(entry)}
         results = self._client.batch(list(new.values())) if new else []

@@ -3,6 +3,9 @@
 When all ranks of a group have asked for it, the group gets a number, a tree through the network,
 and entries in the switches on its way; each member's host process, and the parameter server's,
 makes a machine for it; then the ranks are let in. When all have left, the entries and machines go.
+Its number goes to another group only when nobody has had the others, and when nothing can be taken
+for the other group's: no host has its machine, no packet of it can be on its way, and no switch has
+a sum of it. A group that comes before that time waits.
 Groups that a job declares (`parallel`) get all that at the start, and are let in at once.
 A group that the experiment has no communicator for is refused, to all of its ranks alike.
 """
@@ -13,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from testbed.dataplane.job_tables import JobTables
+from testbed.dataplane.job_tables import LAST_PACKETS_NS, JobTables
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.errors import UserError
 from testbed.experiment.program_jobs import round_trace
@@ -48,6 +51,15 @@ class Group:
     left: dict[int, int] = field(default_factory=dict)  # places -> collectives that they called
 
 
+@dataclass
+class _Former:
+    """A group that has ended. `gone_ns`: when its last packet has gone; None: a host still has its
+    machine."""
+
+    group: Group
+    gone_ns: int | None = None
+
+
 class Communicators:
     """All groups of a repetition's programs."""
 
@@ -65,12 +77,14 @@ class Communicators:
         self._asked = asked
         self._wishes: dict[tuple[int, str], _Wish] = {}
         self._groups: dict[int, Group] = {}  # by number
-        self.made: dict[int, JobSetup] = {}  # the groups so far, also those that have ended
-        self._free = {
+        self.made: list[JobSetup] = []  # the groups so far, also those that have ended
+        self._unused = {
             number: iter(setup.platform.group_numbers(number))
             for number, job in enumerate(setup.listed)
             if job.is_program
         }
+        self._former: dict[int, list[_Former]] = {number: [] for number in self._unused}
+        self._way_ns = longest_way_ns(setup.platform)
         self._tables: dict[str, JobTables] = {}
         self._begun = False
 
@@ -78,14 +92,15 @@ class Communicators:
         """Take in what hosts say. Raises RunError when a switch does not answer."""
         if not self._begun:
             self._begun = True
-            self._make_declared()
-        for number in self._free:
+            self._make_declared(now_ns)
+        for number in self._unused:
             for host in self._hosts.of_job(number, "worker"):
                 self._hear(number, host, now_ns)
         for (number, key), wish in [*self._wishes.items()]:
             if len(wish.members) == wish.size and not wish.refused:
-                del self._wishes[number, key]
-                self._grant(number, key, [wish.members[place] for place in range(wish.size)])
+                members = [wish.members[place] for place in range(wish.size)]
+                if self._grant(number, key, members, now_ns):
+                    del self._wishes[number, key]
         for group in self._groups.values():
             own = group.setup.number
             made = all(own in host.made for host in group.hosts)
@@ -125,30 +140,35 @@ class Communicators:
             wish.members.clear()
         while host.left:
             communicator, calls = host.left.popitem()
-            self._leave(self._groups[communicator], host, calls, now_ns)
+            self._leave(number, self._groups[communicator], host, calls, now_ns)
 
-    def _make_declared(self) -> None:
+    def _make_declared(self, now_ns: int) -> None:
         """Make the groups that jobs declare, before their ranks ask for them."""
-        for number in self._free:
+        for number in self._unused:
             parallel = self._setup.listed[number].parallel
             workers = self._hosts.of_job(number, "worker")
             for ranks in parallel.groups if parallel is not None else ():
                 members = [workers[rank] for rank in ranks]
-                self._make(number, None, members, self._set_up(number, members))
+                setup = self._set_up(number, members, now_ns)
+                assert setup is not None, "its number is unused"
+                self._make(number, None, members, setup)
 
-    def _grant(self, number: int, key: str, members: list[HostProcess]) -> None:
-        """Give a group what it needs, unless it has that already, or refuse it."""
+    def _grant(self, number: int, key: str, members: list[HostProcess], now_ns: int) -> bool:
+        """Give a group what it needs, unless it has that already, or refuse it. False: it has to
+        wait."""
         for group in self._groups.values():
             if group.key is None and [*map(id, group.members)] == [*map(id, members)]:
                 group.key = key
-                return
+                return True
         try:
-            setup = self._set_up(number, members)
+            setup = self._set_up(number, members, now_ns)
         except UserError as error:
             for host in members:
                 host.send(refused=str(error), key=key)
-            return
-        self._make(number, key, members, setup)
+            return True
+        if setup is not None:
+            self._make(number, key, members, setup)
+        return setup is not None
 
     def _make(
         self, number: int, key: str | None, members: list[HostProcess], setup: JobSetup
@@ -164,22 +184,20 @@ class Communicators:
         for host, spec in zip(hosts, job_specs(self._setup, setup), strict=True):
             host.send(made=spec.to_json(), ranks=ranks)
         self._groups[setup.number] = Group(key, setup, members, hosts)
-        self.made[setup.number] = setup
+        self.made.append(setup)
 
-    def _set_up(self, job: int, members: list[HostProcess]) -> JobSetup:
-        """Raises UserError if the experiment has no communicator for the group."""
+    def _set_up(self, job: int, members: list[HostProcess], now_ns: int) -> JobSetup | None:
+        """None: there will be a number for the group later. Raises UserError if the experiment has
+        no communicator for it."""
         platform, parent = self._setup.platform, self._setup.jobs[job]
         if why := why_no_groups(platform):
             raise UserError(why)
         for host in members:
             if sum(host in other.hosts for other in self._groups.values()) + 1 >= MACHINES:
                 raise UserError(f"{host.title} is in {MACHINES} groups already; destroy some")
-        number = next(self._free[job], None)
+        number = self._number(job, now_ns)
         if number is None:
-            raise UserError(
-                f"job {parent.name} has made all {platform.groups[job]} groups that its key"
-                " `groups` allows"
-            )
+            return None
         ranks = [host.spec.number for host in members]
         placement = group_placement(platform, parent, ranks)
         described = parent.job.started(0, placement).of_group(
@@ -189,7 +207,34 @@ class Communicators:
         )
         return start_job(self._setup, number, described, number, owner=job)
 
-    def _leave(self, group: Group, host: HostProcess, calls: int, now_ns: int) -> None:
+    def _number(self, job: int, now_ns: int) -> int | None:
+        """A number for a group; None: there will be one later. Raises UserError if there is none,
+        or none of which nothing is left."""
+        unused = next(self._unused[job], None)
+        if unused is not None:
+            return unused
+        waits = False
+        for former in self._former[job]:
+            setup, hosts = former.group.setup, former.group.hosts
+            if former.gone_ns is None and not any(setup.number in host.made for host in hosts):
+                former.gone_ns = now_ns + LAST_PACKETS_NS + self._way_ns
+            if former.gone_ns is None or now_ns < former.gone_ns:
+                waits = True
+            elif all(self._is_renewed(setup, switch) for switch in self._switches):
+                self._former[job].remove(former)
+                return setup.number
+        if waits:
+            return None
+        raise UserError(
+            f"job {self._setup.jobs[job].name} has made all {self._setup.platform.groups[job]}"
+            " groups that its key `groups` allows"
+        )
+
+    def _is_renewed(self, setup: JobSetup, switch: str) -> bool:
+        with self._asked(switch) as client:
+            return setup.platform.scheme.renew(self._setup.platform, setup, switch, client)
+
+    def _leave(self, job: int, group: Group, host: HostProcess, calls: int, now_ns: int) -> None:
         """A rank has left its group; the others learn how many collectives it has called."""
         place, number = group.members.index(host), group.setup.number
         group.left[place] = calls
@@ -206,6 +251,7 @@ class Communicators:
                 scheme = group.setup.platform.scheme
                 scheme.release(self._setup.platform, group.setup, switch, client)
         del self._groups[number]
+        self._former[job].append(_Former(group))
 
     def _tables_of(self, switch: str, client: Any) -> JobTables:
         if switch not in self._tables:
@@ -213,6 +259,19 @@ class Communicators:
             for job in self._setup.jobs.values():
                 tables.keep(self._setup.platform, job)
         return self._tables[switch]
+
+
+def longest_way_ns(platform: Platform) -> int:
+    """The longest that a packet can be on its way: through the fullest queue at each switch."""
+    stays = [
+        way.delay_ns
+        + way.jitter_ns
+        + way.reorder_delay_ns
+        + (way.queue_packets * platform.longest_frame_bits * 10**9 // (way.bandwidth_bps or 10**12))
+        for both in platform.directions
+        for way in both
+    ]
+    return (1 + len(platform.topology.switches)) * max(stays, default=0)
 
 
 def why_no_groups(platform: Platform) -> str:

@@ -95,6 +95,8 @@ class HostProcess(Controlled):
                 self.withdrawn.append(message["withdrawn"])
             elif "made" in message:
                 self.made.add(message["made"])
+            elif "dropped" in message:
+                self.made.discard(message["dropped"])
             elif "left" in message:
                 if message["left"] == self.spec.job.number:
                     self.left_job = message["calls"]

@@ -254,8 +254,8 @@ class Repetition:
 
     def _setups(self) -> list[JobSetup]:
         """All communicators that there have been."""
-        made = self._communicators.made if self._communicators is not None else {}
-        return [*self.setup.jobs.values(), *self.setup.groups.values(), *made.values()]
+        made = self._communicators.made if self._communicators is not None else []
+        return [*self.setup.jobs.values(), *self.setup.groups.values(), *made]
 
     def run(self, console: Console, writer: Writer, beside: bool = False) -> None:
         """Start, watch, collect. beside: with Mininet's prompt open while the jobs run. Raises

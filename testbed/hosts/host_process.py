@@ -19,7 +19,8 @@ A worker whose values a program gives (program_link.py) is done when that progra
 A program's groups of ranks get communicators of their own:
   to the runner    {"wanted": {"key", "rank", "size", "ranks"}}: its program wants one (see
                    testbed/collective/client.py); {"withdrawn": key}: no longer; {"made": number}:
-                   its machine is there; {"left": number, "calls": N}: its program has left it
+                   its machine is there; {"left": number, "calls": N}: its program has left it;
+                   {"dropped": number}: its machine is gone
   from the runner  {"made": specification, "ranks": [...]}: make a machine; {"opened": number,
                    "key": key}: all members have theirs; {"refused": "...", "key": key}; {"left":
                    [rank, collectives], "group": number}; {"dropped": number}: all have left
@@ -327,6 +328,7 @@ def _about_group(host: _Host, control: socket.socket, message: dict) -> None:
         if host.link is not None and (membership := host.link.group(message["dropped"])):
             host.link.remove(membership)
         host.drop(message["dropped"])
+        _send_message(control, dropped=message["dropped"])
 
 
 def _finish(host: _Host, board: np.ndarray, control: socket.socket) -> None:

@@ -406,10 +406,11 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
 
 def ps_switches(platform: Platform, setups: Iterable[JobSetup]) -> dict[int, set[str]]:
     """The switches on which the PSs of each communicator hang, by its number."""
-    return {
-        setup.number: {switch_of(platform.topology, host) for host in setup.group.servers}
-        for setup in setups
-    }
+    found: dict[int, set[str]] = {}
+    for setup in setups:  # several groups may have had a number, one after the other
+        own = {switch_of(platform.topology, host) for host in setup.group.servers}
+        found.setdefault(setup.number, set()).update(own)
+    return found
 
 
 def whole_sums(

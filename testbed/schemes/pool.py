@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from testbed.dataplane.table_calls import addresses, copy_to, deliver, send_up, send_up_tree
 from testbed.protocols.host_spec import (
     AggregatingSwitch,
@@ -27,6 +29,7 @@ PRIORITY_OF_PROGRAMS = {"esa": "esa_attained", "remaining": "attained"}
 PREEMPTION = {"priority": 0, "always": 1, "coin": 2}  # p4/esa.p4
 WHOLE_INDEX = 0xFFFFFFFF
 # p4/pool_types.p4
+EMPTY = 0  # state of an aggregator
 POOL_EVENTS = (
     "allocations",
     "additions",
@@ -154,6 +157,15 @@ class PoolScheme(ServerScheme):
         arrives (event `ghosts`). The control plane does not clear them itself, because another job
         may take an aggregator between its read and its write."""
         client.register_write("job_gone", job.group.number, 1)
+
+    def renew(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> bool:
+        """False while an aggregator has a sum of the job, which only its next owner clears."""
+        number = job.group.number
+        states, jobs = client.batch([("register_read", f"slot_{of}") for of in ("state", "job")])
+        if (np.asarray(states)[np.asarray(jobs) == number] != EMPTY).any():
+            return False
+        client.register_write("job_gone", number, 0)
+        return True
 
     def reroute(self, setup: Setup, going_on: Sequence[int]) -> tuple[Setup, list[NewPart]]:
         """Gradients meet on the new paths to the server, which reminds the switches there."""

@@ -88,21 +88,22 @@ class Switchml(Scheme):
         return TWO_SETS if _options(platform).sets == 2 else ONE_SET
 
     def release(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> None:
-        """Clear the job's part of the memory at once: no other job has it. If jobs come and go, the
-        part then goes to another job, whose chunks have other numbers, so the old numbers are
-        cleared, too. A duplicate may have come after its sum had left."""
+        """Clear the job's part of the memory at once: no other job has it. If jobs or groups come
+        and go, the part then goes to another one, whose chunks have other numbers, so the old
+        numbers are cleared, too. A duplicate may have come after its sum had left."""
         number = job.group.number
         if not platform.arrivals and platform.switch != "bmv2":
             _stop_aggregating(number, client)
         for part in self.parts(job, switch):
-            self._clear(platform, number, part, client)
+            again = platform.arrivals or job.job.is_program
+            self._clear(platform, number, part, client, again)
 
     def parts(self, job: JobSetup, switch: str) -> tuple[Part, ...]:
         """The job's parts of a switch's memory."""
         assert job.group.slots is not None, "the system divides its memory"
         return (job.group.slots,)
 
-    def _clear(self, platform: Platform, number: int, part: Part, client: Any) -> None:
+    def _clear(self, platform: Platform, number: int, part: Part, client: Any, again: bool) -> None:
         ending = number * ENDINGS_PER_JOB + DISCARDED
         kept = self.statistics(platform)
         states, times = kept.registers("state"), kept.registers("since")
@@ -122,7 +123,6 @@ class Switchml(Scheme):
             for state, since in zip(read[each], read[sets + each], strict=True)
         ]
         place = part.base, part.base + part.slots
-        again = platform.arrivals
         calls: list[tuple] = [
             ("register_write", name, place, EMPTY if again else RELEASED) for name in states
         ]

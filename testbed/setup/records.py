@@ -314,6 +314,11 @@ class Scheme:
         interface. The job's processes are dead; with `arrivals` it has no entry left in the
         switch's tables."""
 
+    def renew(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> bool:
+        """After `release`, when no packet of the job is on its way any more: True if another
+        communicator can have its number, as nothing of it is left in the switch's memory."""
+        return True
+
     # ---- links that fail ----
 
     def reroute(self, setup: Setup, going_on: Sequence[int]) -> tuple[Setup, list[NewPart]]:

@@ -74,13 +74,19 @@ def test_partial_and_collided_packets_are_not_aggregated_above():
 
 
 def test_an_ended_jobs_aggregators_are_free_for_others():
-    """The control plane says that a job has ended; who comes next takes what it has left."""
+    """The control plane says that a job has ended; who comes next takes what it has left. The job's
+    number is another's only then."""
     for system in ("esa", "atp"):
         switch = OneSwitch(system=system, **({"downgrading": "false"} if system == "esa" else {}))
         switch.gradient(0, 0, priority=255)
         assert switch.gradient(1, 0, priority=1)[0].flags == wire.COLLISION
-        switch.switch.register_write("job_gone", 0, 1)
+        setup, control = switch.setup, switch.switch
+        ended = setup.platform, setup.jobs[0], "s1", control
+        setup.platform.scheme.release(*ended)
+        assert not setup.platform.scheme.renew(*ended)
         assert switch.gradient(1, 0, priority=1) == []
+        assert setup.platform.scheme.renew(*ended)
+        assert control.register_read("job_gone", 0, 1) == [0]
         assert switch.occupancy() == [(0, 0, 0), (1, 1, 0)]
         assert switch.counters(1)["ghosts"] == 1
 

@@ -51,6 +51,7 @@ class Switch:
     def __init__(self) -> None:
         self.entries: dict[int, tuple] = {}
         self.written: list[tuple] = []
+        self.slots = {"slot_state": [0, 1], "slot_job": [1, 7]}  # two aggregators
         self.handles = 0
 
     def batch(self, calls: list[tuple]) -> list[int]:
@@ -62,7 +63,11 @@ class Switch:
                     for handle, entry in self.entries.items()
                     if not (call[1] in (entry[1],) and call[-1] in (handle, entry[1]))
                 }
+            elif call[0] == "register_read":
+                handles.append(self.slots[call[1]])
+                continue
             else:
+                assert call not in self.entries.values(), "as a switch refuses it"
                 self.handles += 1
                 self.entries[self.handles] = call
             handles.append(self.handles)
@@ -96,8 +101,8 @@ class Run:
         self.asked.append(switch)
         return contextlib.nullcontext(self.switches[switch])
 
-    def tick(self) -> None:
-        self.now_ns += 1000
+    def tick(self, later_ns: int = 1000) -> None:
+        self.now_ns += later_ns
         self.groups.tick(self.now_ns)
 
     def want(self, key: str, ranks: list[int], told: bool = True) -> None:
@@ -206,6 +211,47 @@ def test_a_job_makes_as_many_groups_as_its_key_allows():
     why = "job p has made all 2 groups that its key `groups` allows"
     for host in run.workers[:2]:
         assert host.told[-1] == {"refused": why, "key": "c"}
+
+
+@pytest.mark.parametrize("left_at", [None, "s1", "s3"])
+def test_a_number_is_used_again_when_nothing_of_its_group_is_left(left_at):
+    """No machine at a host, no packet on its way, no sum in a switch."""
+    run = Run()
+    for number, key in enumerate("ab", 1):
+        run.want(key, [1, 0])
+        run.tick()
+        for host in run.hosts:
+            host.made.add(number)
+    run.tick()
+    for rank in (0, 1):
+        run.leave(rank, 1, calls=3)
+    run.tick()
+    entries = [len(switch.entries) for switch in run.switches.values()]
+    for host in run.hosts:
+        host.told.clear()
+    run.want("c", [1, 0])
+    for _ in range(3):
+        run.tick(5 * 10**9)
+    assert not any(host.told for host in run.hosts), "hosts have its machines"
+    for host in run.hosts:
+        host.made.discard(1)
+    run.tick()
+    run.tick(10**9)
+    assert not any(host.told for host in run.hosts), "packets are on their way"
+    if left_at:
+        run.switches[left_at].slots["slot_job"][1] = 1
+    run.tick(10**9)
+    told = run.workers[0].heard_of("made", "refused", "opened")
+    if left_at:
+        why = "job p has made all 2 groups that its key `groups` allows"
+        assert told == [{"refused": why, "key": "c"}]
+        run.switches[left_at].slots["slot_job"][1] = 7  # another group has taken it
+        run.want("d", [1, 0])
+        run.tick()
+        told = run.workers[0].heard_of("made")
+    assert [each["made"]["job"]["number"] for each in told] == [1], "not opened"
+    assert all(switch.written[-1] == ("job_gone", 1, 0) for switch in run.switches.values())
+    assert [len(switch.entries) for switch in run.switches.values()] >= entries
 
 
 def test_a_host_has_machines_for_so_many_groups(monkeypatch):
