@@ -294,6 +294,38 @@ class Nodes(Kind):
 
 
 @dataclass(frozen=True)
+class Variables(Kind):
+    """Environment variables of a program; their values are text here. `reserved`: pattern of names
+    that a file cannot give, and why."""
+
+    reserved: str
+    why: str
+
+    def parse(self, value: Any) -> dict[str, str]:
+        if not isinstance(value, dict):
+            raise FieldError(describe(value), self.allowed)
+        for name, given in value.items():
+            if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+                raise FieldError(describe(name), "a variable's name: letters, digits and _")
+            if re.fullmatch(self.reserved, name):
+                raise FieldError(name, "other variables", self.why)
+            if isinstance(given, bool) or not isinstance(given, str | int | float):
+                hint = "put it in quotes" if isinstance(given, bool) else ""
+                raise FieldError(f"{name}: {describe(given)}", "text or a number", hint)
+            if isinstance(given, str) and re.search(r"[\x00\ud800-\udfff]", given):
+                raise FieldError(f"{name}: {describe(given)}", "text without NUL characters")
+        return {name: str(given) for name, given in value.items()}
+
+    @property
+    def allowed(self) -> str:
+        return "a mapping of names to text or numbers, such as {OMP_NUM_THREADS: 2}"
+
+    def json_schema(self) -> dict[str, Any]:
+        values = {"type": ["string", "number"]}
+        return {"type": "object", "additionalProperties": values}
+
+
+@dataclass(frozen=True)
 class Reads:
     """Mark in an annotation of a key whose text names what a run reads, so that its content is
     part of the run's identity (testbed/experiment/inputs.py has what each `role` means)."""

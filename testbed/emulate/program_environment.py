@@ -81,12 +81,13 @@ def environment_of_rank(
     collectives: Sequence[Path],
     timeout_ns: int,
     backend: str | None,
+    own: Mapping[str, str],
 ) -> dict[str, str]:
     """Environment of the process of a rank. specs, places, measures, collectives: of one rank; the
-    last two are files that it writes."""
+    last two are files that it writes. own: the job's variables (its key `env`)."""
     ((spec, place, *files),) = zip(specs, places, measures, collectives, strict=True)
     return {
-        **_of_all(spec, place, timeout_ns, backend),
+        **_of_all(spec, place, timeout_ns, backend, own),
         "RANK": str(place.rank),
         "WORLD_SIZE": str(place.ranks),
         "LOCAL_RANK": str(place.local_rank),
@@ -107,20 +108,21 @@ def environment_of_server(
     collectives: Sequence[Path],
     timeout_ns: int,
     backend: str | None,
+    own: Mapping[str, str],
 ) -> dict[str, str]:
     """Environment of a process that makes the ranks of a server. specs, places, measures,
-    collectives: of each of them."""
+    collectives: of each of them. own: the job's variables."""
     place = places[0]
-    own = [_of_one(*each) for each in zip(specs, measures, collectives, strict=True)]
+    ranks = [_of_one(*each) for each in zip(specs, measures, collectives, strict=True)]
     return {
-        **_of_all(specs[0], place, timeout_ns, backend),
+        **_of_all(specs[0], place, timeout_ns, backend, own),
         "PET_NNODES": str(place.nodes),
         "PET_NODE_RANK": str(place.node),
         "PET_NPROC_PER_NODE": str(place.local_ranks),
         "PET_MASTER_ADDR": place.master,
         "PET_MASTER_PORT": str(place.port),
-        "GLOO_SOCKET_IFNAME": own[0]["GLOO_SOCKET_IFNAME"],
-        RANKS: json.dumps(own),
+        "GLOO_SOCKET_IFNAME": ranks[0]["GLOO_SOCKET_IFNAME"],
+        RANKS: json.dumps(ranks),
     }
 
 
@@ -135,7 +137,9 @@ def _of_one(spec: HostSpec, measures: Path, collectives: Path) -> dict[str, str]
     }
 
 
-def _of_all(spec: HostSpec, place: Place, timeout_ns: int, backend: str | None) -> dict[str, str]:
+def _of_all(
+    spec: HostSpec, place: Place, timeout_ns: int, backend: str | None, own: Mapping[str, str]
+) -> dict[str, str]:
     """What all processes of a server have."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
     user = user_behind()
@@ -143,15 +147,20 @@ def _of_all(spec: HostSpec, place: Place, timeout_ns: int, backend: str | None) 
         with contextlib.suppress(KeyError):  # a user without an account
             account = pwd.getpwuid(user[0])
             kept |= {"HOME": account.pw_dir, "USER": account.pw_name, "LOGNAME": account.pw_name}
-    return {
+    wanted = kept.pop(RECORD, None)
+    kept = {
         "OMP_NUM_THREADS": "1",  # as torchrun does where several ranks share a machine
-        **{name: value for name, value in kept.items() if name != RECORD},
-        **_recorded(kept.get(RECORD), spec.job.name),
+        **kept,
+        # Nobody answers questions about names, so a program need not wait long for an answer.
+        "RES_OPTIONS": "timeout:1 attempts:1",
+        **own,
+    }
+    return {
+        **kept,
+        **_recorded(wanted, spec.job.name),
         "NODE_RANK": str(place.node),
         "MASTER_ADDR": place.master,
         "MASTER_PORT": str(place.port),
-        # Nobody answers questions about names, so a program need not wait long for an answer.
-        "RES_OPTIONS": "timeout:1 attempts:1",
         "PYTHONPATH": import_path(kept),
         TIMEOUT_S: f"{timeout_ns / 1e9:g}",
         **({"LD_PRELOAD": _preloaded(kept)} if place.shared else {}),

@@ -92,6 +92,7 @@ class _Job:
     hosts: list[HostProcess]
     timeout_ns: int  # of a collective that some ranks have called
     backend: str | None  # that replaces the program's choice
+    env: Mapping[str, str]  # variables of its own
     places: list[Place]  # by rank
     in_servers: bool  # True: a process on each server makes its ranks
     ranks: list[Rank] = field(default_factory=list)
@@ -136,6 +137,7 @@ class ProgramGroup:
                 workers,
                 job.collective_timeout_ns or COLLECTIVE_TIMEOUT_NS,
                 job.backend,
+                job.env or {},
                 Place.of_all(topology, ranks, workers[0].spec.address, masters.count(first)),
                 job.launch == SERVERS,
             )
@@ -345,7 +347,7 @@ class ProgramGroup:
             path.touch()
             hand_over(path)
         make = environment_of_server if job.in_servers else environment_of_rank
-        common = job.timeout_ns, job.backend
+        common = job.timeout_ns, job.backend, job.env
         arguments = {
             "command": command_line(job.command),
             "environment": make(

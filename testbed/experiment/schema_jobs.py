@@ -22,6 +22,7 @@ from testbed.config.fields import (
     Quantity,
     Reads,
     Section,
+    Variables,
     Whole,
     WordOr,
     as_pydantic,
@@ -253,6 +254,7 @@ OF_REPLAY = (
 # Keys of a job that is a program; one that replays a model has none of them.
 OF_PROGRAM = (
     "command",
+    "env",
     "launch",
     "backend",
     "numbers",
@@ -260,6 +262,12 @@ OF_PROGRAM = (
     "collective_timeout_ns",
 )
 RANKS, SERVERS = "ranks", "servers"  # what a program is started for, by `launch`
+# Variables of a rank that the testbed sets (testbed/emulate/program_environment.py).
+RESERVED = (
+    r"(LOCAL_|GROUP_|ROLE_|NODE_)?RANK|(LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|ROLE_NAME"
+    r"|MASTER_(ADDR|PORT)|GLOO_SOCKET_IFNAME|(INA|PET)_.*"
+)
+WHY_RESERVED = "the testbed sets it, from the job's place in the network and its other keys"
 GROUPS = 255  # of ranks that a program can make, unless the experiment says otherwise
 MAX_GROUPS = 4096
 
@@ -288,6 +296,13 @@ class Job(JobShape):
         " runs Python files. Its path is relative to the experiment file or to the current"
         " folder. Only on Mininet.",
     )
+    env: Annotated[dict[str, str] | None, Variables(RESERVED, WHY_RESERVED)] = Field(
+        default=None,
+        json_schema_extra={"default": "none"},
+        description="Environment variables of `command`, beside those of the caller and of the"
+        " testbed, such as `{OMP_NUM_THREADS: 2}`. Those that say a rank's place (`RANK`,"
+        " `MASTER_ADDR`, ...) are the testbed's. Only with `command`.",
+    )
     launch: Annotated[str | None, Choice((RANKS, SERVERS))] = Field(
         default=None,
         json_schema_extra={"default": "`ranks` with `command`"},
@@ -314,7 +329,7 @@ class Job(JobShape):
     groups: Annotated[int | None, Whole(0, MAX_GROUPS)] = Field(
         default=None,
         json_schema_extra={"default": "255 with `command`; 0 if the system divides the memory"},
-        description="How many groups of its ranks a program can make in a run that get a"
+        description="How many groups of its ranks a program can have at a time that get a"
         " communicator of their own (docs/training.md). SwitchML divides the switches' memory among"
         " the jobs and all these groups. Only with `command`; with a recorded program of ranks it"
         " follows from the file.",

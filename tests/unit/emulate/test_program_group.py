@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -14,10 +16,12 @@ from testbed.emulate.host_group import HostProcess
 from testbed.emulate.program_group import ProgramGroup, command_line, missing_package
 from testbed.errors import RunError
 from testbed.experiment import load_text
+from testbed.experiment.schema_jobs import RESERVED
 from testbed.hosts import progress_board as board
 from testbed.network.spawner import Process
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
+from tests.support.paths import ROOT
 
 TEXT = """
 name: test
@@ -276,6 +280,26 @@ def test_ranks_start_with_their_job_and_those_that_run_are_killed_at_the_end(tmp
     run.processes[2].code = 0
     run.group.close()
     assert run.killed == [run.processes[n] for n in (0, 1, 3)] == run.waited_for
+
+
+@pytest.mark.parametrize("launch", ["ranks", "servers"])
+def test_a_job_has_variables_of_its_own(tmp_path, monkeypatch, launch):
+    """Each that the testbed sets is either refused in the file, or the file's counts."""
+    monkeypatch.setenv("PYTHONPATH", "/callers")
+    monkeypatch.setenv("LR", "1")
+    text = TEXT.replace("gloo}", f"gloo, launch: {launch}}}")
+    found = []
+    for name in "", "LR", "PYTHONPATH", "HOME", "RES_OPTIONS", "OMP_NUM_THREADS":
+        keys = f"gloo, env: {{{name}: /own}}" if name else "gloo"
+        run = Run(tmp_path, text.replace("gloo", keys))
+        run.at(0)
+        for environment in run.environments:
+            assert not name or "/own" in environment[name].split(os.pathsep)
+        found.append(run.environments[0])
+    own = {name for name, value in found[0].items() if os.environ.get(name) != value}
+    free = {name for name in own if not re.fullmatch(RESERVED, name)}
+    assert free <= {"PYTHONPATH", "RES_OPTIONS", "OMP_NUM_THREADS"}
+    assert {"/own", str(ROOT)} <= {*found[2]["PYTHONPATH"].split(os.pathsep)}
 
 
 def test_only_the_job_that_is_to_be_recorded_is_told_so(tmp_path, monkeypatch):

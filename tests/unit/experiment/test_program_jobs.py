@@ -87,6 +87,12 @@ def test_its_path_may_be_relative_to_the_current_folder(tmp_path, monkeypatch):
         ({"keys": ", collective_timeout: 10 ms"}, r"jobs\[0\].collective_timeout"),
         ({"keys": ", numbers: fixed"}, r"jobs\[0\].numbers.*only system atp has it"),
         ({"keys": ", numbers: double"}, r"jobs\[0\].numbers.*exponents, fixed"),
+        ({"keys": ", env: [A]"}, r"jobs\[0\].env: found a list; allowed: a mapping"),
+        ({"keys": ", env: {A=B: 1}"}, r"jobs\[0\].env: found 'A=B'; allowed: a variable's name"),
+        ({"keys": ", env: {A: true}"}, r"env: found A: true; allowed: .*; put it in quotes"),
+        ({"keys": ", env: {A: [1]}"}, r"env: found A: a list; allowed: text or a number"),
+        ({"keys": r', env: {A: "\0"}'}, r"env: found A: .*; allowed: text without NUL"),
+        ({"keys": ", env: {RANK: 1}"}, r"env: found RANK; .*the testbed sets it, from the job's"),
         ({"more": "runtime: virtual"}, r"jobs\[0\].command.*a trace of your own"),
     ],
 )
@@ -105,11 +111,21 @@ def test_a_job_without_a_command_needs_a_model(missing):
         load_text(text)
 
 
-@pytest.mark.parametrize("key", ["backend: gloo", "numbers: fixed", "collective_timeout: 3 s"])
+@pytest.mark.parametrize(
+    "key", ["env: {A: 1}", "backend: gloo", "numbers: fixed", "collective_timeout: 3 s"]
+)
 def test_keys_of_programs_are_errors_of_jobs_that_replay(key):
     text = "topology: {kind: star, hosts: 8}\nsystem: ps\njobs: [{workers: 2, model: vgg16, %s}]"
     with pytest.raises(UserError, match=rf"jobs\[0\].{key.split(':')[0]}: is for jobs that are"):
         load_text(text % f"iterations: 2, {key}")
+
+
+def test_a_program_has_variables_which_are_recorded():
+    experiment = of(keys=""", env: {LR: 0.5, N: 8, _name: "a b 'c' \u00e9"}""")
+    expected = {"LR": "0.5", "N": "8", "_name": "a b 'c' \u00e9"}
+    assert experiment.jobs[0].env == expected
+    assert load_text(experiment.resolved_yaml()).jobs[0].env == expected
+    assert "env" not in of().resolved_yaml()
 
 
 def test_a_program_has_a_time_limit_for_ranks_that_do_not_come():
