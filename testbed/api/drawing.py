@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
 
 from testbed.api.results import SweepResult
@@ -20,6 +22,15 @@ if TYPE_CHECKING:
 
     from testbed.analysis.data.sweep_data import Sweep
 
+_KINDS: dict[str, tuple[Any, str]] = {
+    "sweep": (SweepResult | str | os.PathLike, "a sweep, or its folder"),
+    "x": (str | None, "the path of a varied key"),
+    "y": (str | Sequence | None, "a measure, or a list of measures"),
+    "x_label": (str, "text"),
+    "against": (str, "the name of a series"),
+    "style": (str | Mapping | None, "the name of a style, or a mapping of settings"),
+    "labels": (Mapping | None, "a mapping of names to text"),
+}
 MOST = 8  # measures
 WIDEST = 100.0  # inches
 
@@ -50,14 +61,16 @@ def figure(
     matplotlib's defaults, else as in the reports. labels: other names of series in the legend,
     other titles of measures, and other words for varied keys, on the axis and in the legend.
 
-    Raises UserError for a key that was not varied, an unknown measure, series, style or width, and
-    a sweep without a finished point."""
+    Raises UserError for a key that was not varied, an unknown measure, series, style or width, a
+    value of another type, and a sweep without a finished point."""
     from matplotlib import rc_context
 
     from testbed.analysis.data.sweep_data import frame
     from testbed.analysis.figures import sweep_figures
     from testbed.analysis.style import plot_style
 
+    given = {"sweep": sweep, "x": x, "y": y, "x_label": x_label, "against": against}
+    _check_kinds({**given, "style": style, "labels": labels})
     read = (sweep if isinstance(sweep, SweepResult) else SweepResult(sweep))._sweep
     axes = _axes(ax)
     inches = _inches(width)
@@ -127,6 +140,16 @@ def _settings(style: str | Mapping[str, Any] | None) -> dict[Any, Any]:
     return dict(style or {})
 
 
+def _check_kinds(given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        kinds, allowed = _KINDS[name]
+        if not isinstance(value, kinds):
+            raise UserError(f"{name}: found {brief(value)}; allowed: {allowed}")
+    for name, text in (given["labels"] or {}).items():
+        if not isinstance(text, str):
+            raise UserError(f"labels: found {brief(text)} for {name}; allowed: text")
+
+
 def _inches(width: str | float | None) -> float | None:
     from testbed.analysis.style.plot_style import WIDTHS
 
@@ -147,7 +170,7 @@ def _inches(width: str | float | None) -> float | None:
 def _axes(ax: Axes | Sequence[Axes] | None) -> list[Axes]:
     from matplotlib.axes import Axes
 
-    found = [] if ax is None else [ax] if isinstance(ax, Axes) else list(ax)
+    found = [] if ax is None else list(ax) if isinstance(ax, Iterable) else [ax]
     for each in found:
         if not isinstance(each, Axes):
             raise UserError(f"ax: found {type(each).__name__}; allowed: axes of matplotlib")

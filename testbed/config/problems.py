@@ -32,12 +32,14 @@ def key_path(path: Path) -> str:
 class Problem:
     """One thing that is wrong. `path` is the key's path, () for the file as a whole; `line` counts
     from 1 and is filled in when the place in the file is known. `instead` is set for an unknown
-    key: the path of the key that was probably meant, which is then not missing, too."""
+    key: the path of the key that was probably meant, which is then not missing, too. `changed`: the
+    command line has changed a part of what is there."""
 
     path: Path
     message: str
     line: int | None = None
     instead: Path | None = None
+    changed: bool = False
 
     @classmethod
     def missing(cls, path: Path, meaning: str) -> Problem:
@@ -62,6 +64,8 @@ class Problem:
         place = [f"line {self.line}"] if self.line else []
         if self.line == COMMAND_LINE:
             place = ["on the command line"]
+        elif self.changed:
+            place = [*place, "changed on the command line"]
         place += [key_path(self.path)] if self.path else []
         return ", ".join(place) + (": " if place else "") + self.message.replace("\n", "\n    ")
 

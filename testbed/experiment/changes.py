@@ -13,6 +13,7 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from testbed import systems
@@ -23,6 +24,8 @@ from testbed.config.yaml_document import Document, read_yaml
 from testbed.errors import UserError, sentence
 
 EVERY = "*"  # in a key path: all members of a list
+# A file has one of these keys: a value for it takes the place of the other.
+_INSTEAD = {"topology.class": "kind", "topology.kind": "class"}
 _PART = re.compile(r"([A-Za-z_][\w-]*)((?:\[(?:\d+|\*)\])*)")
 
 
@@ -40,6 +43,11 @@ def change_on_command_line(document: Document, texts: Sequence[str], file: str) 
                     " effect at its points; change it in the file"
                 )
     return changed(document, changes, file, COMMAND_LINE) if changes else document
+
+
+def name_with(path: Path, changes: Sequence[str]) -> str:
+    """How errors name a file with the changes of a command line."""
+    return f"{path} with {', '.join(changes)}" if changes else str(path)
 
 
 def _read(texts: Sequence[str]) -> dict[str, Any]:
@@ -90,9 +98,11 @@ def changed(
     data, lines = copy.deepcopy(document.data), dict(document.lines)
     for name, value in changes.items():
         if value is None:
-            _remove(data, name)
-            continue
-        paths = set_key(data, name, value, file, line)
+            paths = _remove(data, name, file, line)
+        else:
+            paths = set_key(data, name, value, file, line)
+            if name in _INSTEAD and not set(changes) >= set(_INSTEAD):
+                data["topology"].pop(_INSTEAD[name], None)
         if line is not None:
             lines = {
                 path: known
@@ -108,14 +118,23 @@ def changed(
     return Document(data, lines, document.problems)
 
 
-def _remove(data: Any, name: str) -> None:
-    *parents, last = name.split(".")
-    at = data
-    for parent in parents:
-        at = at.get(parent) if isinstance(at, dict) else None
-    if not isinstance(at, dict) or last not in at:
+def _remove(data: Any, name: str, file: str, line: int | None) -> list[KeyPath]:
+    *parents, last = _parts(name, file, line)
+    places: list[tuple[KeyPath, Any]] = [((), data)]
+    for part in parents:
+        places = [
+            ((*path, key), child)
+            for path, at in places
+            for key, child in (at.items() if isinstance(at, dict) else enumerate(at))
+            if part in (key, EVERY) and isinstance(child, dict | list)
+        ]
+    removed = [(*path, last) for path, at in places if isinstance(at, dict) and last in at]
+    if not removed:
         raise UserError(f"{name}: it is not there, so it cannot be removed")
-    del at[last]
+    for _, at in places:
+        if isinstance(at, dict):
+            at.pop(last, None)
+    return removed
 
 
 def parse_path(name: str) -> list[str | int]:
@@ -140,11 +159,14 @@ def set_key(
     jobs[0].scale or jobs[*].scale. Returns the paths that were set. Raises ExperimentError."""
     if isinstance(data.get("system"), str) and name.startswith("system."):
         data["system"] = {"name": data["system"]}
+    return _set(data, _parts(name, file, line), value, (), file, line)
+
+
+def _parts(name: str, file: str, line: int | None) -> list[str | int]:
     try:
-        parts = parse_path(name)
+        return parse_path(name)
     except FieldError as error:
         raise ExperimentError(file, [replace(Problem.of((name,), error), line=line)]) from None
-    return _set(data, parts, value, (), file, line)
 
 
 def without_useless_memory(data: dict[str, Any]) -> dict[str, Any]:

@@ -19,12 +19,12 @@ from pydantic.fields import FieldInfo
 from testbed import systems
 from testbed.config.data_files import read_text
 from testbed.config.explain import first_words
-from testbed.config.problems import ExperimentError, Problem
+from testbed.config.problems import COMMAND_LINE, ExperimentError, Problem
 from testbed.config.units import FieldError, describe
 from testbed.config.yaml_document import MAX_BYTES, Document, read_yaml
 from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment import resolve_topology as topologies
-from testbed.experiment.changes import change_on_command_line
+from testbed.experiment.changes import change_on_command_line, name_with
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile
@@ -40,7 +40,7 @@ def load(path: str | Path, changes: Sequence[str] = ()) -> Experiment:
     lists everything that is wrong with it."""
     path = Path(path)
     document = read_document(path, changes)
-    made = _one(document, str(path), path.absolute().parent, path.stem)
+    made = _one(document, name_with(path, changes), path.absolute().parent, path.stem)
     _log.debug("%s: experiment %s, %d jobs", path, made.name, len(made.jobs))
     return made
 
@@ -119,7 +119,10 @@ def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:
     for each in problems:
         if each.path not in unread or each in document.problems:
             line = document.line(each.path) if each.line is None else each.line
-            found.setdefault((each.path, each.message), Problem(each.path, each.message, line))
+            below = (path for path, at in document.lines.items() if at == COMMAND_LINE)
+            changed = bool(each.path) and any(path[: len(each.path)] == each.path for path in below)
+            problem = Problem(each.path, each.message, line, changed=changed)
+            found.setdefault((each.path, each.message), problem)
     return list(found.values())
 
 

@@ -54,9 +54,10 @@ def choose(value: Any, folder: Path) -> tuple[TopologyChoice, Topology]:
     if not isinstance(value, dict):
         raise TopologyProblem(Problem.of(HERE, FieldError(describe(value), _EXAMPLE)))
     if ("kind" in value) == ("class" in value):
-        found = "both kind and class" if "kind" in value else "neither kind nor class"
+        both = "kind" in value
+        found = "both kind and class" if both else "neither kind nor class"
         hints = [f"{key}: {did_you_mean(key, ('kind', 'class'))}" for key in value]
-        near = next((hint for hint in hints if not hint.endswith(": ")), "")
+        near = next((hint for hint in hints if not both and not hint.endswith(": ")), "")
         raise TopologyProblem(Problem.of(HERE, FieldError(found, f"one of them: {_EXAMPLE}", near)))
     given = {key: each for key, each in value.items() if key not in ("kind", "class")}
     if "kind" in value:

@@ -30,6 +30,7 @@ from testbed.config.units import DIMENSIONS, PERCENT, FieldError, describe, pars
 from testbed.config.yaml_document import Document, read_yaml
 from testbed.errors import UserError
 from testbed.experiment.changes import (
+    name_with,
     parse_path,
     set_key,
     without_useless_memory,
@@ -100,7 +101,7 @@ def load_sweep(path: str | Path, size: Size | None = None, changes: Sequence[str
     document = read_document(path, changes)
     if not has_sweep(document):
         raise UserError(f"{path}: this file has no key sweep; `{command_line(str(path))}` runs it")
-    return sweep_of(document, str(path), path.absolute().parent, path.stem, size)
+    return sweep_of(document, name_with(path, changes), path.absolute().parent, path.stem, size)
 
 
 def sweep_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 
@@ -32,6 +33,22 @@ def test_the_page_of_commands_lists_them_as_the_help_does():
     page = (ROOT / "docs" / "commands.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (.+) \| \[.+ \|$", page, re.MULTILINE)
     assert rows == list(commands.COMMANDS.items())
+
+
+def test_what_the_docs_change_on_a_command_line_fits_the_file(monkeypatch, capsys):
+    """The files' own keys, as they stand on the page."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    checked = set()
+    for each in docs.shown():
+        words = shlex.split(each.text.partition(" --")[0])
+        files = [word for word in words if word.endswith(".yaml") and (ROOT / word).exists()]
+        changes = [word for word in words if re.match(r"[a-z_.*\d\[\]]+=", word)]
+        if files and changes:
+            checked.add(each.place)
+            found = commands.main(["check", *files, *changes])
+            assert found == 0, f"{each.place}:{each.line}: {each.text}\n{capsys.readouterr().err}"
+    assert "docs/commands.md" in checked
 
 
 def test_the_tests_that_run_a_command_exist():

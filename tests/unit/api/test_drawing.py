@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
@@ -137,6 +138,20 @@ def test_what_a_figure_cannot_be_is_one_message(swept, how, message):
     with pytest.raises(tb.UserError) as caught:
         tb.figure(swept, **({"y": "jct"} | how))
     assert message in str(caught.value)
+
+
+KINDS = "sweep", "x", "y", "x_label", "against", "width", "ax", "style", "labels"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_value_of_any_type_is_used_or_refused(swept, name):
+    given = {"sweep": swept, "y": "jct"}
+    if name in ("sweep", "ax", "labels"):
+        with pytest.raises(tb.UserError, match=f"{name}: found (3|int)"):
+            tb.figure(**given | {name: 3})
+    for value in (True, 3, 1.5, b"a", [], [3], {"ESA": 3}, {3: "a"}, object()):
+        with contextlib.suppress(tb.UserError):
+            tb.figure(**given | {name: value})
 
 
 def test_another_style_is_one_message():

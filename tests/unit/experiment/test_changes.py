@@ -92,6 +92,12 @@ def test_what_a_sweep_varies_is_not_changed_beside_it(swept, change):
         (["memory.aggregators=x"], "on the command line, memory.aggregators: found 'x'; allowed"),
         (["jobs[0].scal=1"], "on the command line, jobs[0].scal: unknown key; did you mean scale"),
         (["jobs[2].scale=1"], "on the command line, jobs: member 2 cannot be set: the list has 2"),
+        (["jobs[0].workers=9"], "one.yaml with jobs[0].workers=9: 1 error in the experiment\n"),
+        (["jobs[0].workers=9"], ", changed on the command line, jobs: found"),
+        (["jobs[0].workers="], "on the command line, jobs[0].workers: missing"),
+        (["jobs[0]=x"], "on the command line, jobs[0]: found 'x'"),
+        (["jobs[7].workers="], "jobs[7].workers: it is not there, so it cannot be removed"),
+        (["topology.class=a:B", "topology.kind=star"], "topology: found both kind and class"),
         (["memory="], "memory: missing"),
         (["memory.slots="], "memory.slots: it is not there, so it cannot be removed"),
         (["links.bandwidth=["], "links.bandwidth=...: 1 error in the value"),
@@ -107,6 +113,24 @@ def test_a_wrong_change_is_one_error(one, capsys, changes, said):
     assert main(["check", str(one), *changes]) == 2
     error = capsys.readouterr().err
     assert said in error and "Traceback" not in error
+
+
+def test_a_class_takes_the_place_of_a_kind(one):
+    """And a kind that of a class: a file has one of them."""
+    (one.parent / "mine.py").write_text(
+        "from testbed.topos.star import Star\n\n\n"
+        "class Mine(Star):\n    def __init__(self, hosts: int):\n        super().__init__(hosts)\n"
+    )
+    mine = load(one, ["topology.class=mine.py:Mine"])
+    assert mine.topology.class_name == "Mine" and len(mine.topology_object().hosts) == 6
+    one.write_text(ONE.replace("kind: star", "class: mine.py:Mine"))
+    assert load(one, ["topology.kind=star"]).topology.kind == "star"
+
+
+def test_keys_of_all_members_are_removed(one):
+    load(one, ["jobs[*].scale="])
+    with pytest.raises(UserError, match=r"on the command line, jobs\[1\].workers: missing"):
+        load(one, ["jobs[*].workers="])
 
 
 def test_other_errors_keep_their_lines(one):
