@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed import systems, text_table
 from testbed.analysis.style import plot_style
-from testbed.results import hand_over
+from testbed.linux.whole_files import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,8 +43,7 @@ def drawn(sweep: Sweep, frame: pd.DataFrame) -> list[Path]:
 def note(sweep: Sweep, frame: pd.DataFrame, paths: Iterable[Path]) -> None:
     """Says in the sweep's folder that these files have been drawn: figures and, last, the page."""
     path = sweep.folder / FILE
-    path.write_text(json.dumps(_note(sweep, frame, paths)), encoding="utf-8")
-    hand_over(path)
+    write_whole(path, json.dumps(_note(sweep, frame, paths)))
 
 
 def _note(sweep: Sweep, frame: pd.DataFrame, paths: Iterable[Path]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import pandas as pd
 
 from testbed import units
 from testbed.analysis.data.run_summary import job_names
-from testbed.results import hand_over
+from testbed.linux.whole_files import whole
 from testbed.results.counters import EVENTS
 
 if TYPE_CHECKING:
@@ -50,13 +50,12 @@ def write(results: Results) -> list[Path]:
 
 def write_events(path: Path, events: Iterable[Event], about: Mapping[str, str]) -> None:
     """Write events as a trace. about: facts that the viewer shows with it."""
-    with path.open("w", encoding="utf-8") as file:
+    with whole(path) as draft, draft.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit": "ns", "otherData": ')
         file.write(f'{json.dumps(dict(about))}, "traceEvents": [\n')
         for number, event in enumerate(events):
             file.write((",\n" if number else "") + json.dumps(event, allow_nan=False))
         file.write("\n]}\n")
-    hand_over(path)
 
 
 def lane_events(

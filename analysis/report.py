@@ -30,7 +30,8 @@ from testbed.analysis.data.run_summary import (
 )
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
-from testbed.errors import RunError
+from testbed.errors import RunError, shortage
+from testbed.linux.whole_files import whole
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read
 from testbed.steps import step
@@ -104,8 +105,8 @@ def sweep_report(
         if frame.empty:
             console.print("no figures: no point has finished", style="yellow")
             return
-        frame.to_csv(sweep.folder / "data.csv", index=False)
-        hand_over(sweep.folder / "data.csv")
+        with whole(sweep.folder / "data.csv") as draft:
+            frame.to_csv(draft, index=False)
         if not draw:
             return
         if not again and (paths := drawn.drawn(sweep, frame)):
@@ -259,10 +260,10 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        which = f" ({error.filename})" if error.filename else ""
-        raise _CannotWrite(
-            f"can't write the report into {folder}: {error.strerror or error}{which}"
-        ) from None
+        why = error.strerror or str(error)
+        if error.filename:
+            why = shortage(error) or f"{why} ({error.filename})"
+        raise _CannotWrite(f"can't write the report into {folder}: {why}") from None
 
 
 @contextmanager
@@ -329,9 +330,8 @@ def _show(content: RenderableType, console: Console, path: Path) -> None:
 
 
 def _keep(content: RenderableType, path: Path) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    with whole(path) as draft, draft.open("w", encoding="utf-8") as file:
         Console(file=file, width=_WIDTH, color_system=None).print(content)
-    hand_over(path)
 
 
 def _draw(console: Console, draw: Callable[[], Sequence[Path]]) -> Sequence[Path]:

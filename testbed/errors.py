@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
 from collections.abc import Iterable
 
 
@@ -48,8 +49,7 @@ def shortage(error: BaseException | None) -> str:
     if isinstance(error, MemoryError) or code == errno.ENOMEM:
         return "memory ran out; take a smaller experiment, or close other programs"
     if isinstance(error, OSError) and code in (errno.ENOSPC, errno.EDQUOT):
-        where = f" of {error.filename}" if error.filename else ""
-        return f"the file system{where} is full; make room on it"
+        return no_room(error.filename)
     # Only fork reports EAGAIN to those who do not expect it; Python has no number for threads.
     if code == errno.EAGAIN or str(error) == "can't start new thread":
         return (
@@ -57,6 +57,22 @@ def shortage(error: BaseException | None) -> str:
             " group or container, `ulimit -u`), or take a smaller experiment"
         )
     return ""
+
+
+def no_room(path: object) -> str:
+    """What a file (None: unknown) finds no room for on its file system, and the remedy."""
+    if path is None:
+        return "the file system is full; make room on it"
+    folder = os.path.dirname(os.path.abspath(str(path)))
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    room = os.statvfs(folder)
+    if room.f_files and not room.f_favail and room.f_bavail:
+        return (
+            f"the file system of {path} has room, but no inode for another file; remove files on"
+            " it, or use another one"
+        )
+    return f"the file system of {path} is full; make room on it"
 
 
 def require_utf8(name: str, what: str) -> None:

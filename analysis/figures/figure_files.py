@@ -22,7 +22,7 @@ from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
 
 from testbed.analysis.style import plot_style
-from testbed.results import hand_over
+from testbed.linux.whole_files import write_whole
 
 if TYPE_CHECKING:
     from testbed.results import Results
@@ -159,12 +159,7 @@ def _of_png(figure: Figure) -> dict[str, str | None]:
 
 
 def _put(drawn: io.BytesIO, path: Path) -> None:
-    try:
-        path.write_bytes(drawn.getbuffer())
-    except OSError as error:
-        error.filename = str(path)  # Python names the file only where it could not be opened
-        raise
-    hand_over(path)
+    write_whole(path, drawn.getvalue())
     _log.debug("%s: %d B", path, drawn.getbuffer().nbytes)
 
 

@@ -17,8 +17,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from testbed.linux.whole_files import write_whole
 from testbed.paths import sudo
-from testbed.results import ResultsError, hand_over
+from testbed.results import ResultsError
 from testbed.text_table import Table
 
 _log = logging.getLogger(__name__)
@@ -160,8 +161,7 @@ def charts(blocks: Sequence[Block]) -> Iterator[Chart]:
 def write(page: Page, path: Path) -> Path:
     """Writes the file; returns its path. Raises OSError, and ResultsError without Plotly."""
     text = render(page)
-    path.write_text(text, encoding="utf-8")
-    hand_over(path)
+    write_whole(path, text)
     _log.debug("%s: %d charts, %d kB", path, len(page.charts), len(text) // 1000)
     return path
 

@@ -19,6 +19,7 @@ from testbed.experiment.changes import changed
 from testbed.experiment.load import load_document, load_text, read_file
 from testbed.experiment.summary import summary
 from testbed.experiment.sweep import has_sweep, sweep_of
+from testbed.linux.whole_files import write_whole
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment as Resolved
@@ -146,12 +147,9 @@ class Experiment:
         if not resolved and folder != self.folder:
             self._check_paths(text, path, folder)
         try:
-            path.write_text(text, encoding="utf-8")
+            write_whole(path, text)
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from None
-        from testbed.results import hand_over
-
-        hand_over(path)
         return text
 
     def _check_paths(self, text: str, path: Path, folder: Path) -> None:

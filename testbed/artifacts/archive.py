@@ -18,6 +18,7 @@ from typing import Any
 
 from testbed.config.data_files import DAMAGED_ZIP, DataError, opened, require
 from testbed.errors import UserError
+from testbed.linux.whole_files import whole
 
 FORMAT = 1  # raised when this version's verify would misread the file, or an older one this file
 MANIFEST = "manifest.json"
@@ -53,20 +54,17 @@ def write(path: Path, manifest: dict[str, Any], files: Mapping[str, Path]) -> di
     """Write an artifact; returns its manifest, to which "files" and "content" are added. files:
     where each member is. Raises UserError."""
     listed: dict[str, dict[str, Any]] = {}
-    half = path.with_name(f".{path.name}.part")
     try:
-        with zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
+        with whole(path) as half, zipfile.ZipFile(half, "w", zipfile.ZIP_DEFLATED) as archive:
             for name in sorted(files):
                 data = files[name].read_bytes()
                 listed[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
                 archive.writestr(_member(name), data, zipfile.ZIP_DEFLATED)
             hashes = {name: each["sha256"] for name, each in listed.items()}
-            whole = {**manifest, "files": listed, "content": content_hash(hashes)}
-            archive.writestr(_member(MANIFEST), json.dumps(whole, indent=1) + "\n")
-        half.replace(path)
-        return whole
+            said = {**manifest, "files": listed, "content": content_hash(hashes)}
+            archive.writestr(_member(MANIFEST), json.dumps(said, indent=1) + "\n")
+        return said
     except OSError as error:
-        half.unlink(missing_ok=True)
         raise UserError(f"{path} can't be written: {error.strerror}") from None
 
 

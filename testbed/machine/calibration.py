@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from testbed.errors import UserError
+from testbed.linux.whole_files import write_whole
 from testbed.paths import command_line
 
 FILE = Path(".cache", "ina-testbed", "calibration.json")
@@ -103,12 +104,10 @@ def save(calibration: Calibration) -> Path:
     made = [folder for folder in (path.parent.parent, path.parent) if not folder.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}")
         made_of = {"format": FORMAT, **asdict(calibration)}
-        new.write_bytes(sealed(json.dumps(made_of, indent=1).encode()))
-        new.replace(path)
+        write_whole(path, sealed(json.dumps(made_of, indent=1).encode()))
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
-    for each in (*made, path):
+    for each in made:
         hand_over(each)
     return path

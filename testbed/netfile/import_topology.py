@@ -12,6 +12,7 @@ from typing import Any
 from testbed.config.data_files import read_json
 from testbed.config.yaml_document import write_yaml
 from testbed.errors import UserError
+from testbed.linux.whole_files import write_whole
 from testbed.netfile import p4_utils
 from testbed.netfile.host_routes import Routes
 from testbed.netfile.load_network import load_network
@@ -60,7 +61,7 @@ def import_topology(
     run = command_line(output.name, root=not virtual)
     head = HEAD.format(source=source.name, run=run, prompt="" if virtual else PROMPT)
     try:
-        output.write_text(head + write_yaml(made))
+        write_whole(output, head + write_yaml(made))
     except OSError as error:
         raise UserError(f"{output} cannot be written: {error.strerror}") from None
     try:

@@ -1,4 +1,6 @@
-"""Reading topologies in JSON: files that they name, and the keys that may be there."""
+"""Reading topologies in JSON: files that they name, the keys that may be there, and their kinds of
+value. Whatever an importer takes apart goes through these functions, because a file may hold
+anything."""
 
 from __future__ import annotations
 
@@ -8,6 +10,9 @@ from reprlib import repr as brief
 from typing import Any
 
 from testbed.errors import UserError
+
+LARGEST = 1e15  # of a number of a link: no link has more of anything
+WORDS = {str: "text", dict: "an object", list: "a list"}
 
 
 def near(name: str, topology: Path) -> Path:
@@ -30,3 +35,24 @@ def only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
             f"{where}: {brief(unknown[0])} cannot be imported; what can: {', '.join(keys)}"
         )
     return data
+
+
+def list_of(data: dict[str, Any], key: str, kind: type, where: object) -> list[Any]:
+    """A list that may be left out, of values of this kind. Raises UserError."""
+    found = data.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise UserError(f"{where}: {key}: found {brief(found)}; allowed: a list")
+    for each in found:
+        if not isinstance(each, kind):
+            raise UserError(f"{where}: {key}: found {brief(each)}; allowed: {WORDS[kind]}")
+    return found
+
+
+def text_of(data: dict[str, Any], key: str, where: object) -> str | None:
+    """Text that may be left out. Raises UserError."""
+    found = data.get(key)
+    if found is not None and not isinstance(found, str):
+        raise UserError(f"{where}: {key}: found {brief(found)}; allowed: text")
+    return found

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from testbed.config.data_files import read_text
 from testbed.config.yaml_document import Inline
 from testbed.errors import UserError
-from testbed.netfile.json_parts import near, only
+from testbed.netfile.json_parts import LARGEST, list_of, near, only
 
 TOP = (
     *("program", "p4_src", "topology", "cli", "pcap_dump", "enable_log", "cpu_port"),
@@ -42,7 +42,6 @@ TOPOLOGY = (
     *("auto_arp_tables", "auto_gw_arp"),
     *("default_bw", "default_delay", "default_loss", "default_queue_length", "default_weight"),
 )
-LARGEST = 1e15  # of a number of a link: no link has more of anything
 LINK = ("bw", "delay", "loss", "queue_length", "max_queue_size", "weight", "port1", "port2")
 HOST = ("ip", "mac", "gw", "defaultRoute", "commands")
 SWITCH = ("cli_input", "p4_src", "program", "cpu_port")
@@ -285,7 +284,7 @@ class P4App:
     ) -> dict[str, Any]:
         own = addresses[name]
         commands = [*self._entries(name, topology, addresses)]
-        commands += _as_list(host, "commands", f"{self.path}: host {name}")
+        commands += list_of(host, "commands", str, f"{self.path}: host {name}")
         made: dict[str, Any] = {"ip": str(own.ip), "mac": own.mac}
         return made | ({"commands": commands} if commands else {})
 
@@ -363,11 +362,6 @@ def _get(data: Any, key: str, kind: type, where: object) -> Any:
     if not isinstance(found, kind):
         raise UserError(f"{where}: there is no {key!r} as these topologies have it")
     return found
-
-
-def _as_list(data: dict[str, Any], key: str, where: object) -> list[Any]:
-    """A list that may be left out."""
-    return _get(data, key, list, where) if key in data else []
 
 
 def _latency(value: Any) -> str:

@@ -23,7 +23,7 @@ from p4engine.values.names import Names
 from testbed.config.data_files import read_json, read_text
 from testbed.config.yaml_document import Inline
 from testbed.errors import UserError
-from testbed.netfile.json_parts import near, only
+from testbed.netfile.json_parts import LARGEST, list_of, near, only, text_of
 
 TOP = ("hosts", "switches", "links")
 HOST = ("ip", "mac", "commands")
@@ -74,7 +74,7 @@ class Exercise:
             **made,
             "hosts": {name: self._host(name, each) for name, each in self._data["hosts"].items()},
             "switches": {name: self._switch(name) for name in self._runtime},
-            "links": [self._link(each) for each in self._data["links"]],
+            "links": [self._link(each) for each in list_of(self._data, "links", list, self.path)],
         }
 
     def _relative(self, path: Path) -> str:
@@ -87,6 +87,8 @@ class Exercise:
         found = only(host, HOST, where)
         if not isinstance(found.get("ip"), str):
             raise UserError(f"{where}: there is no 'ip' such as 10.0.1.1/24")
+        text_of(found, "mac", where)
+        list_of(found, "commands", str, where)
         return {key: found[key] for key in HOST if found.get(key)}
 
     def _link(self, link: Any) -> dict[str, Any]:
@@ -100,16 +102,18 @@ class Exercise:
         if len(link) > 3 and link[3] is not None:
             if isinstance(link[3], bool) or not isinstance(link[3], int | float):
                 raise UserError(f"{where}: {brief(link[3])} is no rate in Mbit/s")
+            if abs(link[3]) > LARGEST:
+                raise UserError(f"{where}: {brief(link[3])} is too large")
             made["bandwidth"] = f"{link[3]:g} Mbit/s"
         return made
 
     # ---- switches ----
 
     def _read_runtime(self, name: str, switch: dict[str, Any]) -> dict[str, Any]:
-        named = switch.get("runtime_json")
+        named = text_of(switch, "runtime_json", f"{self.path}: switch {name}")
         if named is None:
             return {}
-        file = near(str(named), self.path)
+        file = near(named, self.path)
         return only(read_json(file), RUNTIME, file)
 
     def _program_of(self, name: str, given: Path | None) -> Path:
@@ -130,20 +134,21 @@ class Exercise:
         made: dict[str, Any] = {}
         if self._programs[name] != self.program:
             made["program"] = self._relative(self._programs[name])
-        entries = [self._entry(name, each, where) for each in runtime.get("table_entries", [])]
+        listed = list_of(runtime, "table_entries", dict, where)
+        entries = [self._entry(name, each, where) for each in listed]
         if entries:
             made["entries"] = entries
-        groups = runtime.get("multicast_group_entries", [])
+        groups = list_of(runtime, "multicast_group_entries", dict, where)
         if groups:
             made["multicast"] = [
                 {"group": each.get("multicast_group_id"), "replicas": replicas(each, where)}
                 for each in groups
             ]
-        sessions = runtime.get("clone_session_entries", [])
+        sessions = list_of(runtime, "clone_session_entries", dict, where)
         if sessions:
             made["clones"] = [_session(each, where) for each in sessions]
-        if "cli_input" in switch:
-            lines = read_text(near(str(switch["cli_input"]), self.path)).splitlines()
+        if file := text_of(switch, "cli_input", where):
+            lines = read_text(near(file, self.path)).splitlines()
             made["commands"] = [line for line in lines if line.split("#")[0].strip()]
         return made
 
@@ -171,6 +176,8 @@ class Exercise:
             raise UserError(f"{where}: {error}") from None
         kinds = {key.name: key.kind for key in keys}
         made = {}
+        if not isinstance(entry["match"], dict):
+            raise UserError(f"{where}: match: found {brief(entry['match'])}; allowed: an object")
         for key, value in entry["match"].items():
             if key not in kinds:
                 listed = ", ".join(kinds)

@@ -19,6 +19,7 @@ from testbed import units
 from testbed.errors import UserError
 from testbed.experiment import inputs
 from testbed.linux.ownership import hand_over
+from testbed.linux.whole_files import write_whole
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_run import VirtualRun
@@ -48,8 +49,7 @@ def new_folder(parent: Path, name: str, text: str) -> Path:
 
 def save(path: Path, text: str) -> None:
     """Write a file of a results folder."""
-    path.write_text(text, encoding="utf-8")
-    hand_over(path)
+    write_whole(path, text)
 
 
 def write(folder: Path, data: dict[str, Any], tables: dict[str, Rows]) -> None:

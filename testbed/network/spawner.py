@@ -46,7 +46,7 @@ from typing import Protocol
 from p4engine.module_start import module_command
 from p4engine.process_end import exit_with
 
-from testbed.errors import RunError, shortage
+from testbed.errors import RunError, no_room, shortage
 from testbed.linux import kernel, memory_limits
 from testbed.linux.blas_threads import no_blas_threads
 from testbed.linux.ownership import hand_over
@@ -82,7 +82,7 @@ class Process:
         if self.code < 0:
             return f"was killed by signal {-self.code}"
         if self._disk_full:
-            return f"could not write: the file system of {self.log.parent} is full; make room on it"
+            return f"could not write: {no_room(self.log.parent)}"
         return f"ended with exit code {self.code}"
 
     def failure(self, what: str) -> RunError:

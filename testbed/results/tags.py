@@ -5,13 +5,12 @@ They lie in the file `tags.txt` of its folder, a line each. Nothing else depends
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
 from testbed.errors import UserError
-from testbed.linux.ownership import hand_over
+from testbed.linux.whole_files import write_whole
 
 TAGS_FILE = "tags.txt"
 MAX_BYTES = 1 << 16
@@ -42,12 +41,9 @@ def tags_of(folder: Path) -> list[str]:
 def write_tags(folder: Path, tags: Iterable[str]) -> None:
     """Replace the tags of a results folder. Raises UserError."""
     path, lines = folder / TAGS_FILE, "".join(f"{tag}\n" for tag in checked(tags))
-    beside = folder / f".{TAGS_FILE}.{os.getpid()}"
     try:
         if lines:
-            beside.write_text(lines, encoding="utf-8")
-            os.replace(beside, path)
-            hand_over(path)
+            write_whole(path, lines)
         else:
             path.unlink(missing_ok=True)
     except OSError as error:

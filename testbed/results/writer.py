@@ -21,9 +21,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import RunError, require_utf8, shortage
+from testbed.errors import RunError, no_room, require_utf8, shortage
 from testbed.linux.ownership import hand_over
 from testbed.linux.processes import identity
+from testbed.linux.whole_files import whole, write_whole
 from testbed.results.fidelity import broken
 from testbed.results.reader import ResultsError
 from testbed.results.schema import FORMAT, TABLES
@@ -134,10 +135,9 @@ class Writer:
         path = self.tables / f"{table}.parquet"
         _log.debug("%s: %d rows", path, added.num_rows)
         try:
-            parquet.write_table(added, _beside(path), compression="zstd")
-            _into_place(path)
+            with whole(path) as draft:
+                parquet.write_table(added, draft, compression="zstd")
         except OSError as error:
-            _beside(path).unlink(missing_ok=True)
             raise RunError(cannot_write(path, error)) from None
         self._rows[table] = added
 
@@ -241,22 +241,11 @@ class Writer:
         return self.folder / ".status.json.last"
 
     def _save(self, name: str, text: str) -> None:
-        path = self.folder / name
-        _beside(path).write_text(text, encoding="utf-8")
-        _into_place(path)
+        write_whole(self.folder / name, text)
 
 
 def cannot_write(path: Path, error: OSError) -> str:
     """The message about a file that cannot be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{path} can't be written: the file system of {path.parent} is full; make room on it"
+        return f"{path} can't be written: {no_room(path.parent)}"
     return f"{path} can't be written: {error.strerror}"
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.part")
-
-
-def _into_place(path: Path) -> None:
-    hand_over(_beside(path))
-    os.replace(_beside(path), path)

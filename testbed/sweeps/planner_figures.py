@@ -21,6 +21,7 @@ from rich.console import Console
 from testbed.analysis.figures import figure_files
 from testbed.analysis.style import plot_style
 from testbed.errors import UserError
+from testbed.linux.whole_files import whole
 from testbed.results import hand_over
 from testbed.results.environment import code
 from testbed.routing.plan import Plan
@@ -102,7 +103,8 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
     done = [folder / point.key for point in points if (folder / point.key).exists()]
     if done:
         frame = pd.concat(map(pd.read_csv, done), ignore_index=True)
-        frame.to_csv(folder / "data.csv", index=False)
+        with whole(folder / "data.csv") as draft:
+            frame.to_csv(draft, index=False)
         others = frame[frame.get("code", "") != code()]
         if number := len(others[["scenario", "workers", "seed"]].drop_duplicates()):
             console.print(
@@ -124,7 +126,8 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
             )
             for drawn in figure_files.save(figure, path):
                 print(drawn)
-        table.to_csv(path.with_suffix(".csv"), index=False)
+        with whole(path.with_suffix(".csv")) as draft:
+            table.to_csv(draft, index=False)
         print(path.with_suffix(".csv"))
     hand_over(folder, below=True)
     return 1 if reporter.failed else 0
@@ -154,8 +157,8 @@ def plan_point(point: Point, path: str) -> str:
                     "code": made_by,
                 }
             )
-    pd.DataFrame(rows).to_csv(f"{path}.part", index=False)
-    os.rename(f"{path}.part", path)  # a stopped command leaves no half point
+    with whole(Path(path)) as draft:
+        pd.DataFrame(rows).to_csv(draft, index=False)
     return ""
 
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from rich.console import Console
 
 from testbed.errors import RunError, UserError
+from testbed.linux.whole_files import write_whole
 from testbed.machine import memory_estimate as memory
 from testbed.paths import command_line
 from testbed.results import SWEEP_FILE, hand_over
@@ -206,11 +207,9 @@ def _open_folder(sweep: Sweep, results: Path) -> Path:
     }
     if sweep.figure is not None:
         described["figure"] = sweep.figure.model_dump(exclude_unset=True)
-    beside = folder / f".{SWEEP_FILE}.{os.getpid()}"  # other parts may read it at this moment
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, folder / SWEEP_FILE)
+        write_whole(folder / SWEEP_FILE, json.dumps(described, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"can't make the sweep's folder {folder}: {error.strerror}") from None
     hand_over(folder, below=True)

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from tests.support.broken_files import corpus
-from tests.support.broken_files.campaign import run
+from tests.support.broken_files.campaign import run, with_other_kinds
+from tests.support.broken_files.changes import KINDS
 from tests.support.broken_files.readers import READERS
 from tests.support.paths import ROOT
 
@@ -25,6 +26,14 @@ def test_a_broken_file_is_read_or_refused(tmp_path, name, count):
     outcome = run(name, count, seed=count, folder=tmp_path, kept=tmp_path / "kept")
     assert not outcome.failures
     assert outcome.ends["refused"] > 0 and sum(outcome.ends.values()) == count
+
+
+@pytest.mark.parametrize("name", ["p4app", "exercise", "program"])
+@pytest.mark.parametrize("most", [1, pytest.param(len(KINDS), marks=pytest.mark.slow)])
+def test_a_value_of_another_kind_is_read_or_refused(tmp_path, name, most):
+    outcome = with_other_kinds(name, tmp_path, most)
+    assert not outcome.failures
+    assert outcome.ends["refused"] > 0
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -54,7 +54,7 @@ def call(options: Namespace) -> int:
     """Write the file. On a terminal, ask for answers that no option gives."""
     import_schemas()
     from testbed.experiment import load_text
-    from testbed.results import hand_over
+    from testbed.linux.whole_files import write_whole
 
     path = options.file
     if path.suffix not in (".yaml", ".yml"):
@@ -65,10 +65,9 @@ def call(options: Namespace) -> int:
     text = file_text(path, answers)
     load_text(text, str(path), path.absolute().parent, path.stem)
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror}") from None
-    hand_over(path)
     run = command_line(str(path), root=answers["runtime"] == "mininet")
     print(f"wrote {path}; `{run}` runs it")
     return 0

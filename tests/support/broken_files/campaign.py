@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import random
 import shutil
 import signal
@@ -17,7 +18,13 @@ from pathlib import Path
 import yaml
 
 from testbed.errors import RunError, UserError
-from tests.support.broken_files.changes import as_text, changed_bytes, changed_data
+from tests.support.broken_files.changes import (
+    KINDS,
+    as_text,
+    changed_bytes,
+    changed_data,
+    places,
+)
 from tests.support.broken_files.readers import READERS, Reader
 
 LIMIT_S = 20  # processor time of one file
@@ -69,6 +76,26 @@ def broken(path: Path, content: bytes, other: bytes, rng: random.Random) -> byte
     if path.suffix in (".yaml", ".json") and rng.random() < 0.6:
         return as_text(changed_data(yaml.safe_load(content), rng), path.suffix)
     return changed_bytes(content, other, rng)
+
+
+def with_other_kinds(name: str, folder: Path, most: int) -> Outcome:
+    """Each value of a reader's JSON files in turn as a value of another kind: `most` of KINDS at
+    each place, other ones at the next."""
+    reader, outcome, turn = READERS[name], Outcome(), 0
+    with quiet():
+        files = [path for path in reader.sound(folder) if path.suffix == ".json"]
+    for path in files:
+        data = json.loads(path.read_bytes())
+        for holder, key in [*places(data)]:
+            before = holder[key]
+            for _ in range(most):
+                holder[key], turn = KINDS[turn % len(KINDS)], turn + 1
+                end, what = read_changed(reader, path, json.dumps(data).encode())
+                outcome.ends[end] += 1
+                if end == "failed":
+                    outcome.failures.append((path, f"{key}: {holder[key]!r}: {what}"))
+            holder[key] = before
+    return outcome
 
 
 def read_changed(reader: Reader, path: Path, content: bytes) -> tuple[str, str]:

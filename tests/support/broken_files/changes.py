@@ -59,6 +59,12 @@ VALUES: tuple[Any, ...] = (
 )
 
 
+# One of each kind of value; the number of them is prime, so that they meet places of all kinds.
+KINDS: tuple[Any, ...] = (
+    *(None, True, 0, 7, 10**400, 1.5, "", "a", "\x00", [], [7], {}, {"a": 7}),
+)
+
+
 def changed_bytes(content: bytes, other: bytes, rng: random.Random) -> bytes:
     """`content` with one to four changes; `other`: a file of the same kind, to take parts of."""
     data = bytearray(content)
@@ -88,17 +94,17 @@ def changed_data(data: Any, rng: random.Random) -> Any:
     """Plain data with one to three changes."""
     made = copy.deepcopy(data)
     for _ in range(rng.choice((1, 1, 2, 3))):
-        places = list(_places(made))
-        if not places:
+        found = list(places(made))
+        if not found:
             return rng.choice(VALUES)
-        holder, key = rng.choice(places)
+        holder, key = rng.choice(found)
         kind = rng.randrange(6)
         if kind == 0:
             del holder[key]
         elif kind <= 2:
             holder[key] = copy.deepcopy(rng.choice(VALUES))
         elif kind == 3:
-            there, at = rng.choice(places)
+            there, at = rng.choice(found)
             holder[key] = copy.deepcopy(there[at])
         elif kind == 4 and isinstance(holder, list):
             holder.insert(key, copy.deepcopy(rng.choice(VALUES)))
@@ -116,13 +122,13 @@ def as_text(data: Any, suffix: str) -> bytes:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True).encode("utf-8", "replace")
 
 
-def _places(data: Any) -> Any:
+def places(data: Any) -> Any:
     """(holder, key) of every value within."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield data, key
-            yield from _places(value)
+            yield from places(value)
     elif isinstance(data, list):
         for number, value in enumerate(data):
             yield data, number
-            yield from _places(value)
+            yield from places(value)

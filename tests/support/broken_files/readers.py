@@ -83,14 +83,23 @@ def _network(folder: Path) -> list[Path]:
     return _one("mine.yaml", topology_files.NETWORK, folder)
 
 
-def _imported(topology: Path) -> int:
+def _imported(topology: Path, *options: str) -> int:
     output = topology.parent / "imported.yaml"
     output.unlink(missing_ok=True)
-    return main(["import", str(topology), "-o", str(output)])
+    return main(["import", str(topology), "-o", str(output), *options])
 
 
 def _p4app(folder: Path) -> list[Path]:
     return [topology_files.app(folder), folder / "s1-commands.txt"]
+
+
+def _exercise(folder: Path) -> list[Path]:
+    return [topology_files.exercise(folder), folder / "s1-runtime.json"]
+
+
+def _exercise_of(path: Path) -> int:
+    folder = path.parent if path.name == "s1-runtime.json" else path.parents[1]
+    return _imported(folder / "lab" / "topology.json", "--virtual")
 
 
 def _models(folder: Path) -> list[Path]:
@@ -171,6 +180,7 @@ READERS: dict[str, Reader] = {
     "experiment": Reader(_experiments, _experiment),
     "network": Reader(_network, load_network),
     "p4app": Reader(_p4app, lambda path: _imported(path.with_name("p4app.json"))),
+    "exercise": Reader(_exercise, _exercise_of),
     "model": Reader(_models, lambda path: load_trace(str(path))),
     "gradients": Reader(
         _float_gradients, lambda path: load_gradients(load_trace(str(path.with_suffix(".csv"))))

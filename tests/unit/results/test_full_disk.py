@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 
@@ -11,9 +12,11 @@ import pytest
 
 from testbed.analysis import report
 from testbed.cli import main as commands
-from testbed.errors import RunError
+from testbed.errors import RunError, shortage
+from testbed.linux.whole_files import write_whole
 from testbed.results import ResultsError, Writer, read
-from tests.support.synthetic_results import ENVIRONMENT, tables
+from tests.support.paths import ROOT
+from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
 
 TEXT = """
 name: full
@@ -27,10 +30,10 @@ jobs: [{model: resnet50, scale: 0.001, workers: 2, iterations: 1}]
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A folder with a file system of 256 KiB."""
+    """A folder with a file system of 256 KiB and 64 inodes."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs the right to mount a file system (root)")
     yield folder
@@ -65,6 +68,58 @@ def test_a_folder_is_whole_or_not_there(small_disk):
             assert read(folder).state == "running"
             shutil.rmtree(folder)
     assert folders
+
+
+def test_a_file_that_finds_no_room_leaves_what_was_there(small_disk):
+    path = small_disk / "page.html"
+    write_whole(path, "old")
+    fill(small_disk)
+    with pytest.raises(OSError) as told:
+        write_whole(path, "new" * 100)
+    assert shortage(told.value) == f"the file system of {path} is full; make room on it"
+    assert path.read_text() == "old" and len(list(small_disk.iterdir())) == 2
+
+
+def test_a_file_that_finds_no_inode_is_told_so(small_disk):
+    with pytest.raises(OSError) as told:
+        for number in range(100):
+            write_whole(small_disk / str(number), "")
+    said = shortage(told.value)
+    assert said.endswith(
+        "has room, but no inode for another file; remove files on it, or use another one"
+    )
+    assert f"of {small_disk}/" in said
+
+
+def test_a_report_without_room_leaves_the_one_before(small_disk, capsys, monkeypatch):
+    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    folder = write_run(small_disk)
+    page = folder / "report.html"
+    page.write_text("old")
+    fill(small_disk)
+    assert commands.main(["report", str(folder)]) in (1, 2)
+    said = capsys.readouterr().err
+    assert f"can't write the report into {folder}: the file system of {folder}" in said
+    assert "is full; make room on it" in said
+    assert page.read_text() == "old"
+    assert all(path.stat().st_size for path in folder.rglob("*.p*"))
+
+
+def test_what_commands_write_is_written_whole():
+    """By `whole` or `write_whole`, and not in its place."""
+    folders = "analysis", "testbed/api", "testbed/cli", "testbed/netfile", "testbed/sweeps"
+    direct = re.compile(
+        r"(?<!draft)\.(write_text|write_bytes)\(|(?<!draft)\.open\(\"[awx]"
+        r"|\b(frame|table|DataFrame\(\w+\))\.to_csv\((?!draft|index)"
+    )
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if direct.search(line) and path.name != "json_schema.py"  # makes files of the checkout
+    ]
+    assert not found
 
 
 @pytest.mark.parametrize("number, refused", [(errno.EOPNOTSUPP, False), (errno.ENOSPC, True)])
