@@ -31,7 +31,7 @@ from testbed.analysis.data.run_summary import (
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.errors import RunError, shortage
-from testbed.linux.whole_files import whole
+from testbed.linux.whole_files import whole, write_whole
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read
 from testbed.steps import step
@@ -105,8 +105,7 @@ def sweep_report(
         if frame.empty:
             console.print("no figures: no point has finished", style="yellow")
             return
-        with whole(sweep.folder / "data.csv") as draft:
-            frame.to_csv(draft, index=False)
+        write_whole(sweep.folder / "data.csv", frame.to_csv(index=False))
         if not draw:
             return
         if not again and (paths := drawn.drawn(sweep, frame)):

@@ -29,7 +29,7 @@ from testbed.analysis.data.run_summary import (
 )
 from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
-from testbed.linux.whole_files import whole
+from testbed.linux.whole_files import write_whole
 from testbed.results.counters import ENDINGS
 from testbed.results.schema import TABLES
 from testbed.systems import SYSTEMS
@@ -910,5 +910,4 @@ def to_csv(table: Table, path: Path) -> None:
             else:
                 line[column.key] = value
         lines.append(line)
-    with whole(path) as draft:
-        pd.DataFrame(lines).to_csv(draft, index=False)
+    write_whole(path, pd.DataFrame(lines).to_csv(index=False))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.errors import UserError
+from testbed.linux.whole_files import write_whole
 
 DELIMITERS = ",;\t"
 FORMULAS = "=+-@"
@@ -120,6 +121,4 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
 def write_text(path: Path, text: str) -> None:
     """Write a file in one go."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.new")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)
+    write_whole(path, text)

@@ -39,6 +39,7 @@ from testbed.labs.grader.pairs import pairs
 from testbed.labs.grader.report import gradescope, not_graded, printable, show_end, show_outcome
 from testbed.labs.grader.seeds import Seed, login, read_secret
 from testbed.labs.grader.submission import find
+from testbed.linux.whole_files import write_whole
 
 WHOSE = "whose submission this is, as the teacher's list has it (default: your login name)"
 PLAIN_WIDTH = 200  # columns where there is no terminal
@@ -171,7 +172,7 @@ def _grade(arguments: argparse.Namespace, console: Console) -> int:
             sys.stdout.write(text)
         elif arguments.json is not None:
             with _writing(arguments.json):
-                arguments.json.write_text(text)
+                write_whole(arguments.json, text)
 
     try:
         lab = find_lab(arguments.lab)
@@ -244,7 +245,7 @@ def _mark(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json is not None:
         with _writing(arguments.json):
             text = json.dumps([each.as_dict() for each in marks], indent=2)
-            arguments.json.write_text(text + "\n")
+            write_whole(arguments.json, text + "\n")
     if arguments.gradescope is not None:
         with _writing(arguments.gradescope):
             write_gradescope(marks, arguments.gradescope)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+import itertools
 import json
 import os
 import sys
@@ -581,19 +582,14 @@ def _bytes(tensor: torch.Tensor) -> int:
 def _check_sizes(
     kind: str, wholes: Sequence[torch.Tensor], parts: Sequence[torch.Tensor], ratio: int = 1
 ) -> None:
-    """Refuse what gloo refuses. Raises TypeError unless each of `wholes` has the type of its part,
-    ValueError unless it has `ratio` times its values."""
-    if len(wholes) != len(parts):
-        raise ValueError(f"{kind}: there are {len(parts)} tensors for the {len(wholes)} others")
-    for whole, part in zip(wholes, parts, strict=True):
-        if whole.dtype != part.dtype:
-            types = " and ".join(sorted((_name(whole.dtype), _name(part.dtype))))
-            raise TypeError(f"{kind} needs one type for input and output, not {types}")
-        if whole.numel() != ratio * part.numel():
-            times = "" if ratio == 1 else f"{ratio} times "
+    """Refuse what gloo refuses. Raises ValueError unless each of `wholes` has the type of its part
+    and `ratio` times its values."""
+    shown = [[(_name(each.dtype), each.numel()) for each in tensors] for tensors in (wholes, parts)]
+    for whole, part in itertools.zip_longest(*shown, fillvalue=("nothing", 0)):
+        if whole != (part[0], ratio * part[1]):
             raise ValueError(
-                f"{kind}: a tensor of {whole.numel()} values is not {times}as large as one of"
-                f" {part.numel()}"
+                f"{kind}: the types and sizes of input and output do not fit: {whole[1]} values of"
+                f" {whole[0]} for {ratio} x {part[1]} of {part[0]}"
             )
 
 

@@ -49,15 +49,7 @@ class Group:
     hosts: list[HostProcess]  # and the parameter server
     opened: bool = False  # True: its ranks have been let in
     left: dict[int, int] = field(default_factory=dict)  # places -> collectives that they called
-
-
-@dataclass
-class _Former:
-    """A group that has ended. `gone_ns`: when its last packet has gone; None: a host still has its
-    machine."""
-
-    group: Group
-    gone_ns: int | None = None
+    gone_ns: int | None = None  # after its end: when no packet of it is on its way any more
 
 
 class Communicators:
@@ -83,7 +75,7 @@ class Communicators:
             for number, job in enumerate(setup.listed)
             if job.is_program
         }
-        self._former: dict[int, list[_Former]] = {number: [] for number in self._unused}
+        self._former: dict[int, list[Group]] = {number: [] for number in self._unused}
         self._way_ns = longest_way_ns(setup.platform)
         self._tables: dict[str, JobTables] = {}
         self._begun = False
@@ -215,8 +207,8 @@ class Communicators:
             return unused
         waits = False
         for former in self._former[job]:
-            setup, hosts = former.group.setup, former.group.hosts
-            if former.gone_ns is None and not any(setup.number in host.made for host in hosts):
+            setup = former.setup
+            if former.gone_ns is None and not any(setup.number in h.made for h in former.hosts):
                 former.gone_ns = now_ns + LAST_PACKETS_NS + self._way_ns
             if former.gone_ns is None or now_ns < former.gone_ns:
                 waits = True
@@ -251,7 +243,7 @@ class Communicators:
                 scheme = group.setup.platform.scheme
                 scheme.release(self._setup.platform, group.setup, switch, client)
         del self._groups[number]
-        self._former[job].append(_Former(group))
+        self._former[job].append(group)
 
     def _tables_of(self, switch: str, client: Any) -> JobTables:
         if switch not in self._tables:

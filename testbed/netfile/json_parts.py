@@ -37,22 +37,19 @@ def only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
     return data
 
 
-def list_of(data: dict[str, Any], key: str, kind: type, where: object) -> list[Any]:
-    """A list that may be left out, of values of this kind. Raises UserError."""
-    found = data.get(key)
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise UserError(f"{where}: {key}: found {brief(found)}; allowed: a list")
-    for each in found:
-        if not isinstance(each, kind):
-            raise UserError(f"{where}: {key}: found {brief(each)}; allowed: {WORDS[kind]}")
-    return found
+def of_kind(value: Any, kind: type, where: object) -> Any:
+    """`value`, which is of this kind. Raises UserError."""
+    if not isinstance(value, kind):
+        raise UserError(f"{where}: found {brief(value)}; allowed: {WORDS[kind]}")
+    return value
 
 
 def text_of(data: dict[str, Any], key: str, where: object) -> str | None:
     """Text that may be left out. Raises UserError."""
-    found = data.get(key)
-    if found is not None and not isinstance(found, str):
-        raise UserError(f"{where}: {key}: found {brief(found)}; allowed: text")
-    return found
+    return None if data.get(key) is None else of_kind(data[key], str, f"{where}: {key}")
+
+
+def list_of(data: dict[str, Any], key: str, kind: type, where: object) -> list[Any]:
+    """A list that may be left out, of values of this kind. Raises UserError."""
+    found = [] if data.get(key) is None else of_kind(data[key], list, f"{where}: {key}")
+    return [of_kind(each, kind, f"{where}: {key}") for each in found]

@@ -23,7 +23,7 @@ from p4engine.values.names import Names
 from testbed.config.data_files import read_json, read_text
 from testbed.config.yaml_document import Inline
 from testbed.errors import UserError
-from testbed.netfile.json_parts import LARGEST, list_of, near, only, text_of
+from testbed.netfile.json_parts import LARGEST, list_of, near, of_kind, only, text_of
 
 TOP = ("hosts", "switches", "links")
 HOST = ("ip", "mac", "commands")
@@ -176,9 +176,7 @@ class Exercise:
             raise UserError(f"{where}: {error}") from None
         kinds = {key.name: key.kind for key in keys}
         made = {}
-        if not isinstance(entry["match"], dict):
-            raise UserError(f"{where}: match: found {brief(entry['match'])}; allowed: an object")
-        for key, value in entry["match"].items():
+        for key, value in of_kind(entry["match"], dict, f"{where}: match").items():
             if key not in kinds:
                 listed = ", ".join(kinds)
                 raise UserError(f"{where}: {entry['table']} has no key {key!r}; it has {listed}")

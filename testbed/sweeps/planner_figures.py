@@ -21,7 +21,7 @@ from rich.console import Console
 from testbed.analysis.figures import figure_files
 from testbed.analysis.style import plot_style
 from testbed.errors import UserError
-from testbed.linux.whole_files import whole
+from testbed.linux.whole_files import write_whole
 from testbed.results import hand_over
 from testbed.results.environment import code
 from testbed.routing.plan import Plan
@@ -103,8 +103,7 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
     done = [folder / point.key for point in points if (folder / point.key).exists()]
     if done:
         frame = pd.concat(map(pd.read_csv, done), ignore_index=True)
-        with whole(folder / "data.csv") as draft:
-            frame.to_csv(draft, index=False)
+        write_whole(folder / "data.csv", frame.to_csv(index=False))
         others = frame[frame.get("code", "") != code()]
         if number := len(others[["scenario", "workers", "seed"]].drop_duplicates()):
             console.print(
@@ -126,8 +125,7 @@ def run_figure(name: str, results: Path, quick: bool, processes: int | None) -> 
             )
             for drawn in figure_files.save(figure, path):
                 print(drawn)
-        with whole(path.with_suffix(".csv")) as draft:
-            table.to_csv(draft, index=False)
+        write_whole(path.with_suffix(".csv"), table.to_csv(index=False))
         print(path.with_suffix(".csv"))
     hand_over(folder, below=True)
     return 1 if reporter.failed else 0
@@ -157,8 +155,7 @@ def plan_point(point: Point, path: str) -> str:
                     "code": made_by,
                 }
             )
-    with whole(Path(path)) as draft:
-        pd.DataFrame(rows).to_csv(draft, index=False)
+    write_whole(Path(path), pd.DataFrame(rows).to_csv(index=False))
     return ""
 
 
