@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed import systems, text_table
 from testbed.analysis.style import plot_style
-from testbed.linux.whole_files import write_whole
+from testbed.results import write_whole
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ import pandas as pd
 
 from testbed import units
 from testbed.analysis.data.run_summary import job_names
-from testbed.linux.whole_files import whole
+from testbed.results import whole
 from testbed.results.counters import EVENTS
 
 if TYPE_CHECKING:

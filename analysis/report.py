@@ -31,9 +31,8 @@ from testbed.analysis.data.run_summary import (
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.errors import RunError, shortage
-from testbed.linux.whole_files import whole, write_whole
 from testbed.paths import command_line
-from testbed.results import Results, ResultsError, hand_over, read
+from testbed.results import Results, ResultsError, hand_over, read, whole, write_whole
 from testbed.steps import step
 from testbed.text_table import Table, printed, table_data, without_zeros
 

@@ -22,7 +22,7 @@ from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.figure import Figure
 
 from testbed.analysis.style import plot_style
-from testbed.linux.whole_files import write_whole
+from testbed.results import write_whole
 
 if TYPE_CHECKING:
     from testbed.results import Results

@@ -17,9 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from testbed.linux.whole_files import write_whole
 from testbed.paths import sudo
-from testbed.results import ResultsError
+from testbed.results import ResultsError, write_whole
 from testbed.text_table import Table
 
 _log = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from testbed.analysis.data.run_summary import (
 )
 from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
-from testbed.linux.whole_files import write_whole
+from testbed.results import write_whole
 from testbed.results.counters import ENDINGS
 from testbed.results.schema import TABLES
 from testbed.systems import SYSTEMS

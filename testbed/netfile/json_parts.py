@@ -12,7 +12,7 @@ from typing import Any
 from testbed.errors import UserError
 
 LARGEST = 1e15  # of a number of a link: no link has more of anything
-WORDS = {str: "text", dict: "an object", list: "a list"}
+WORDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
 
 
 def near(name: str, topology: Path) -> Path:

@@ -7,6 +7,7 @@ docs/results.md describes the folder for people who read it with other tools.
 """
 
 from testbed.linux.ownership import hand_over
+from testbed.linux.whole_files import whole, write_whole
 from testbed.results.digest import digest, table_digest
 from testbed.results.environment import checkout, describe
 from testbed.results.reader import Results, ResultsError, find, read
@@ -30,4 +31,6 @@ __all__ = [
     "hand_over",
     "read",
     "table_digest",
+    "whole",
+    "write_whole",
 ]
