@@ -78,6 +78,7 @@ class InlineEmitter:
             caller, temps = context.frame, context.temps
             copy_out, bound = self._bind(arguments, may_alias)
             context.names.update(bound)
+            self._bind_externs(arguments)
             context.depth += 1
             callee = Frame(context.fresh("done"), caller.exit_label, returns)
             if copy_out and caller.exit_label is not None:
@@ -111,9 +112,6 @@ class InlineEmitter:
         for i, (parameter, value) in enumerate(arguments):
             type_ = parameter.type
             if isinstance(type_, ExternType):
-                decl = getattr(value, "decl", None)
-                context.names[id(parameter)] = context.names.get(id(decl), "")
-                context.extern_arguments[id(parameter)] = value
                 continue
             if type_ == INT and value is not None:
                 context.constants[id(parameter)] = self.expressions.known(value)
@@ -153,6 +151,15 @@ class InlineEmitter:
                     self.left.store(value, name)
                 copy_out += made
         return copy_out, bound
+
+    def _bind_externs(self, arguments: ast.Bound) -> None:
+        """Let the callee's extern parameters stand for the caller's instances and packets."""
+        context = self.context
+        for parameter, value in arguments:
+            if isinstance(parameter.type, ExternType):
+                decl = getattr(value, "decl", None)
+                context.names[id(parameter)] = context.names.get(id(decl), "")
+                context.extern_arguments[id(parameter)] = value
 
 
 def _overlaps(i: int, roots: list[Root | None], arguments: ast.Bound) -> bool:

@@ -79,6 +79,7 @@ class Calls(Expressions):
         """Give parameters their values; returns those whose values go back."""
         back = []
         trees: list[tuple[ast.Parameter, Tree]] = []
+        externs: dict[int, ast.Expr | None] = {}
         for parameter, value in arguments:
             if value is None or parameter.direction == "out":
                 nothing = {p: self._undefined(t) for p, t in leaves(parameter.type)}
@@ -86,14 +87,15 @@ class Calls(Expressions):
             elif not leaves(parameter.type):
                 continue
             elif width_of(parameter.type) is None and not leaves_are_values(parameter.type):
-                self._extern_arguments[id(parameter)] = value
+                externs[id(parameter)] = value
                 continue
             else:
                 trees.append((parameter, self.tree(value, parameter.type)))
             if value is not None and parameter.direction in ("out", "inout"):
                 back.append((parameter, value))
-        for parameter, tree in trees:
+        for parameter, tree in trees:  # now, as an argument may call the same function
             self._store_tree((id(parameter), ()), tree)
+        self._extern_arguments |= externs
         return back
 
     def _copy_out(self, back: Back) -> None:

@@ -489,6 +489,13 @@ def _known_arguments(c: Checker, bound: ast.Bound) -> bool:
     not. (Those of actions need not be.)"""
     for p, value in bound:
         if p.direction or value is None or isinstance(value.type, ExternType | BlockType):
+            if (
+                value is not None
+                and isinstance(p.type, ExternType)
+                and not isinstance(value, ast.Name)
+            ):
+                c.error(value.place, f"'{p.name}' needs the name of an instance of {p.type}")
+                return False
             continue
         if not known_at_instantiation(value):
             c.error(

@@ -219,9 +219,8 @@ def declare_parameters(c: Checker, parameters: list[ast.Parameter], of: str = ""
             p.type = c.error(p.place, f"'{p.name}' needs a width, such as bit<32>")
         elif p.direction and of == "constructor":
             c.error(p.place, "a constructor's parameter cannot have a direction")
-        elif isinstance(p.type, ExternType) and (p.direction or of in ("action", "function")):
-            what = "a parameter with a direction" if p.direction else f"a parameter of an {of}"
-            what = what.replace("an function", "a function")
+        elif isinstance(p.type, ExternType) and (p.direction or of == "action"):
+            what = "a parameter with a direction" if p.direction else "a parameter of an action"
             p.type = c.error(p.place, f"{what} cannot be of the type {p.type}")
         elif p.type == VOID:
             p.type = c.error(p.place, "a parameter cannot have the type void")
