@@ -24,11 +24,21 @@ def compiled_from(arguments: argparse.Namespace, trace: bool = False) -> Compile
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command line of `compile`; the program, -D and -I are the caller's."""
     parser.add_argument("--json", action="store_true", help="print all objects as JSON")
+    parser.add_argument(
+        "--warn-index",
+        action="store_true",
+        help="warn of indices that a packet can take out of their array",
+    )
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """p4engine compile PROGRAM.p4 [--json]."""
+    """p4engine compile PROGRAM.p4 [--json] [--warn-index]."""
     compiled = compiled_from(arguments)
+    if arguments.warn_index:
+        from p4engine.fit.bounds import index_warnings
+
+        for warning in index_warnings(arguments.program, dict(arguments.define), arguments.include):
+            print(warning, file=sys.stderr)
     info = compiled.info
     if arguments.json:
         print(json.dumps(info.to_json(), indent=1))

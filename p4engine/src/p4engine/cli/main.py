@@ -1,6 +1,7 @@
 """The command `p4engine`, the same as `python -m p4engine`.
 
     compile PROGRAM.p4 [-D NAME=VALUE] [-I FOLDER] [--json]       check, compile, list the objects
+        [--warn-index]                                            indices out of their arrays
     switch PROGRAM.p4 -i 1@eth1 -i 2@eth2 --control PATH          be a switch between interfaces
         [--p4runtime ADDRESS --cpu-port N]                        and a P4Runtime server
     call PATH NAME [ARGUMENT...]                                  one control call to a switch

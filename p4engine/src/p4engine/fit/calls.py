@@ -294,6 +294,7 @@ class Calls(Expressions):
         at, number = self.value(index), self._count()
         made = Access(array, kind, at, self._guard, self._conditions(), place, number)
         self.accesses.append(made)
+        self._indexed(f"{array.kind} {array.name.rpartition('.')[2]}", array.size, at, index.place)
         return made
 
     def _inputs(self, info: ast.ExternCall) -> list[Value]:

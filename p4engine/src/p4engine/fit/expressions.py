@@ -60,6 +60,7 @@ class Expressions(Ways):
         whole = self._place_of(chosen.base)
         if whole is None or not isinstance(stack, Stack):
             return
+        self._indexed("the header stack", stack.size, index, chosen.index.place)
         for i in range(stack.size):  # each may be the one
             here = self._compare("==", index, self.graph.const(i, index.type), place)
             for path, value in tree.items():
@@ -104,6 +105,9 @@ class Expressions(Ways):
         if index.kind == "const":
             names = (f"[{index.data}]", str(index.data))
             return {path[1:]: v for path, v in whole.items() if path[0] in names}
+        stack = underlying(e.base.type)
+        if isinstance(stack, Stack):
+            self._indexed("the header stack", stack.size, index, e.index.place)
         elements: dict[tuple[str, ...], list[Value]] = {}
         for path, value in whole.items():
             elements.setdefault(path[1:], [index]).append(value)

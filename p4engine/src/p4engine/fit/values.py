@@ -17,6 +17,8 @@ from p4engine.frontend.types import BOOL, Type, underlying
 MANY = 64  # a set of possible constants larger than this is not followed
 NUMBERS = {"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "|+|", "|-|"}
 COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
+NEGATED = {"<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+SWAPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 LOGIC = {"&&", "||", "!"}
 RAN = "ran"  # the action that a table has run, as the control that applies it sees it
 
@@ -123,20 +125,22 @@ def folded(name: str, known: list[Hashable], type_: Type) -> Hashable | None:
 class Facts:
     """Facts where a guard holds: values that are some constant there.
 
-    `possible` says whether anything can be there at all.
+    `possible` says whether anything can be there at all. `depth` is how many choices within choices
+    are followed both ways, to learn what is so in either.
     """
 
     graph: Graph
     known: dict[Value, Hashable] = field(default_factory=dict)
     excluded: dict[Value, set[Hashable]] = field(default_factory=dict)
     possible: bool = True
+    depth: int = 0
     _memo: dict[Value, Choices] = field(default_factory=dict)
     _resolved: dict[Value, Value] = field(default_factory=dict)
 
     def with_guard(self, guard: Guard) -> Facts:
         """These facts and those that follow from the conditions of a guard."""
         known, excluded = dict(self.known), {v: set(s) for v, s in self.excluded.items()}
-        made = Facts(self.graph, known, excluded, self.possible)
+        made = Facts(self.graph, known, excluded, self.possible, self.depth)
         for condition, holds in guard:
             made.learn(condition, holds)
         return made
@@ -158,6 +162,12 @@ class Facts:
         elif condition.data in ("&&", "||") and holds == (condition.data == "&&"):
             for each in condition.args:
                 self.learn(each, holds)
+        elif condition.data in SWAPPED:
+            op, args, back = str(condition.data), condition.args, condition.args[::-1]
+            opposite = NEGATED[op]
+            others = (opposite, args, not holds), (SWAPPED[op], back, holds)
+            for name, pair, what in (*others, (SWAPPED[opposite], back, not holds)):
+                self.known[self.graph.op(name, pair, BOOL, condition.place)] = what
         elif condition.data in ("==", "!="):
             value, other = condition.args
             if value.kind == "const":
@@ -177,11 +187,24 @@ class Facts:
                     self.learn(condition, holds)
                     self._learn_equal(chosen, constant)
                     break
+            else:
+                self._learn_either(value, constant)
         if value.kind == "op" and value.data == RAN:
             self._learn_equal(value.args[0], constant)
         if value.kind != "const":
             self.known.setdefault(value, constant)
             self._memo.clear()
+
+    def _learn_either(self, value: Value, constant: Hashable) -> None:
+        """A choice is a constant, by either of its branches."""
+        if self.depth:
+            condition, yes, no = value.args
+            ways = [self.with_guard(((condition, holds),)) for holds in (True, False)]
+            for way, chosen in zip(ways, (yes, no), strict=True):
+                way.depth -= 1
+                way._learn_equal(chosen, constant)
+            same = ways[0].known.items() & ways[1].known.items()
+            self.known.update(same)
 
     def _learn_unequal(self, value: Value, constant: Hashable) -> None:
         self.excluded.setdefault(value, set()).add(constant)

@@ -61,6 +61,17 @@ class Access:
 
 
 @dataclass(eq=False)
+class Index:
+    """An index at one place of the program; `size` is that of what it is into, 0: not known."""
+
+    name: str
+    size: int
+    index: Value
+    guard: Guard
+    place: Place
+
+
+@dataclass(eq=False)
 class Application:
     """A table at one place where it is applied; `used` is what its actions compute with."""
 
@@ -133,6 +144,7 @@ class Ways:
         self.graph = Graph()
         self.accesses: list[Access] = []
         self.applications: list[Application] = []
+        self.indices: list[Index] = []  # known only at run time
         self.loops: dict[Place, str] = {}  # those that cannot be followed to their end
         self.ends: list[Value] = []  # the packet's values as it leaves
         self._state: State | None = {}
@@ -236,6 +248,9 @@ class Ways:
             return {}
         keys = [key for key in self._state if key[0] == id(frame)]
         return {key[1]: self._state.pop(key) for key in keys}
+
+    def _indexed(self, name: str, size: int, index: Value, place: Place) -> None:
+        self.indices.append(Index(name, size, index, self._guard, place))
 
     def _count(self) -> int:
         self._numbers += 1
