@@ -4,8 +4,11 @@
  * the PS have carried. The cause is the event of this switch's pool (pool_types.p4); of a packet that no
  * pool here has taken, it is what has happened to it before, which its flags say.
  *
- * Included inside the egress control, which has `hdr` and `meta`.
+ * Included inside the egress control, which has `hdr` and `meta`. It counts only where IS_COUNTED: anybody can
+ * write any number of a job into a packet, and on BMv2 an access outside of the array ends the switch.
  */
+#define IS_COUNTED ((bit<32>) hdr.ina.job < JOBS)
+
     register<bit<64>>(JOBS * 32) departures;
 
     action count_departure(bit<5> cause) {

@@ -126,7 +126,7 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
             if (standard.egress_rid != 0) {
                 receiver.apply();
 #if defined(DELIVERY) && defined(DEPARTURES)
-                if (for_server == 1) {
+                if (for_server == 1 && IS_COUNTED) {
                     bit<5> cause = COMPLETE;
                     if (meta.event != COMPLETE) {
                         cause = SUM_OF_ANOTHER;
@@ -150,8 +150,9 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
 #endif
             }
 #ifdef DEPARTURES
-            else if (ON_SERVERS_LINK && ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_GRADIENT ||
-                                         hdr.ina.kind == KIND_REMINDER_EMPTY)) {
+            else if (ON_SERVERS_LINK && IS_COUNTED &&
+                     ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_GRADIENT ||
+                      hdr.ina.kind == KIND_REMINDER_EMPTY)) {
                 bit<5> cause = POOL_EVENT;
                 if (hdr.ina.kind == KIND_REMINDER_EMPTY) {
                     cause = EMPTY_ANSWER;

@@ -48,10 +48,7 @@ control PoolIngress(inout headers_t hdr, inout metadata_t meta,
 
     apply {
         if (hdr.values.isValid() && hdr.agg.kind == GRADIENT && job.apply().hit) {
-            bit<8> n;
-            slot_count.read(n, (bit<32>) hdr.agg.slot);
-            /* TODO (tasks 1 and 2) */
-            slot_count.write((bit<32>) hdr.agg.slot, n + 1);
+            /* TODO (tasks 1 and 2): the gradient goes into its slot. */
             drop();
         } else {
             drop();

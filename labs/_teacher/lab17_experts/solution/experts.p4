@@ -101,7 +101,9 @@ control ExpertIngress(inout headers_t hdr, inout metadata_t meta,
 
     apply {
         if (hdr.agg.isValid() && job.apply().hit && home.apply().hit) {
-            find_slot();
+            if (hdr.agg.slot < SLOTS) {
+                find_slot();
+            }
             if (hdr.agg.kind == DATA && hdr.values.isValid() &&
                 standard.ingress_port == meta.home) {
                 if (hdr.agg.slot >= SLOTS) {
