@@ -19,9 +19,9 @@ from functools import reduce
 from p4engine.fit.flow import Flow
 from p4engine.fit.values import Facts, Guard, Value
 from p4engine.fit.ways import ACTION
-from p4engine.frontend.diagnostics import Diagnostic, Diagnostics
+from p4engine.frontend.diagnostics import Diagnostic
 from p4engine.frontend.types import BOOL, Bits, Type, underlying, width_of
-from p4engine.middle.instantiate import ExternInstance, Instances
+from p4engine.middle.instantiate import ExternInstance
 from p4engine.middle.load import deep, load
 
 DEPTH = 6  # choices within choices of which each branch is looked at under its own condition
@@ -39,8 +39,8 @@ class Range:
     chosen: bool = False
 
     def __or__(self, other: Range) -> Range:
-        low, high = min(self.low, other.low), max(self.high, other.high)
-        return Range(low, high, self.chosen or other.chosen)
+        high, chosen = max(self.high, other.high), self.chosen or other.chosen
+        return Range(min(self.low, other.low), high, chosen)
 
 
 CHOSEN = Range(0, 0, True)
@@ -263,34 +263,29 @@ def _of_operator(op: str, args: tuple[Value, ...], ranges: list[Range]) -> Range
     return None
 
 
-def warn_of_indices(instances: Instances, diagnostics: Diagnostics) -> None:
-    """Record a warning for each index that a packet can take out of its array."""
-    flow = Flow(instances)
-    for name, block in instances.blocks.items():
-        if name.partition("_")[0] in instances.architecture.controls.values():
-            flow.block(block)
-    bounds = Bounds(flow)
-    for place, text in flow.loops.items():
-        diagnostics.warning(place, f"the indices in {text} are not looked at")
-    for use in flow.indices:
-        here = bounds.at(use.guard)
-        high = here.range(use.index).high
-        if use.size and high >= use.size and here.facts.possible:
-            diagnostics.warning(
-                use.place,
-                f"a packet can make this index {high}, but the last element of {use.name} is"
-                f" {use.size - 1}: mask the index, or compare it with the size first",
-            )
-
-
 def index_warnings(
     path: str | os.PathLike[str],
     defines: Mapping[str, str | int] | None = None,
     include_dirs: Iterable[str | os.PathLike[str]] = (),
 ) -> list[Diagnostic]:
-    """The warnings of a program; arguments as of `compile_program`. Raises P4Error."""
+    """A warning for each index that a packet can take out of its array; arguments as of
+    `compile_program`. Raises P4Error."""
     instances, diagnostics = load(path, defines, include_dirs)
-    before = len(diagnostics.warnings)
+    before, flow = len(diagnostics.warnings), Flow(instances)
     with deep():
-        warn_of_indices(instances, diagnostics)
+        for name, block in instances.blocks.items():
+            if name.partition("_")[0] in instances.architecture.controls.values():
+                flow.block(block)
+        bounds = Bounds(flow)
+        for use in flow.indices:
+            here = bounds.at(use.guard)
+            high = here.range(use.index).high
+            if use.size and high >= use.size and here.facts.possible:
+                diagnostics.warning(
+                    use.place,
+                    f"a packet can make this index {high}, but the last element of {use.name} is"
+                    f" {use.size - 1}: mask the index, or compare it with the size first",
+                )
+    for place, text in flow.loops.items():
+        diagnostics.warning(place, f"the indices in {text} are not looked at")
     return sorted(diagnostics.warnings[before:], key=lambda d: (d.file, d.line, d.column))
