@@ -34,7 +34,7 @@ from tests.support import cluster_traces as traces
 from tests.support import topology_files
 from tests.support.paths import ROOT
 from tests.support.recordings import PROGRAM, write_recording
-from tests.support.synthetic_results import write_run, write_sweep
+from tests.support.synthetic_results import EXPERIMENT, write_run, write_sweep
 from tests.support.workloads import workload
 
 GRAPH = """<?xml version="1.0" encoding="utf-8"?>
@@ -167,6 +167,7 @@ def _frame(path: Path) -> None:
 
 def _artifact(folder: Path) -> list[Path]:
     run = write_run(folder / "results")
+    (run / "experiment.yaml").write_text(EXPERIMENT)
     assert main(["pack", str(run), "-o", str(folder / "run.ina.zip")]) == 0
     return [folder / "run.ina.zip"]
 

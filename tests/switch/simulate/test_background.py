@@ -75,7 +75,7 @@ def test_a_constant_rate_is_exact_and_tcp_gets_what_it_leaves():
         )
     )
     sent, interval_ns = found["c"]["packets_sent"], FRAME_BITS * 10**9 // 30_000_000
-    assert sent == found["c"]["ended_ns"] // interval_ns + 1
+    assert sent - found["c"]["ended_ns"] // interval_ns in (0, 1)  # its phase is drawn
     assert found["c"]["lost"] + found["c"]["packets_received"] == sent
     arrived = found["c"]["packets_received"] / sent
     left = (100e6 - 30e6 * arrived) * PAYLOAD / 1000

@@ -123,7 +123,7 @@ def test_loads_are_those_since_the_last_look():
         charts.add(page.said["draw"])
     traces = charts.changed()["topology"]["data"]
     # 12 500 bytes in a second are a tenth of 1 Mbit/s, 112 500 in two were 45 %.
-    assert "12.5 kB, 10 % of its rate" in next(
+    assert "12.5 kB, 10.0 % of its rate" in next(
         text for trace in traces for text in trace.get("hovertext", []) if "rate" in text
     )
 
