@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from testbed.runtimes.captured_ports import CapturedPort
 
 START_S = 20
+STILL_S = (
+    30  # without a byte more in any file: a capture that is behind goes on as long as it takes
+)
 
 
 class Captures:
@@ -89,7 +92,15 @@ class Captures:
         """Let the captures write the rest of what passed; raises RunError if one broke off."""
         for process in self._processes:
             self._session.nodes.signal(process, signal.SIGTERM)
-        self._session.nodes.wait_ended(self._processes, 30, "end of the captures")
+        written = self._written()
+        while True:
+            try:
+                self._session.nodes.wait_ended(self._processes, STILL_S, "end of the captures")
+                break
+            except RunError:
+                before, written = written, self._written()
+                if written == before:
+                    raise
         for each, process in zip(self._wanted, self._processes, strict=True):
             if process.code != 0:
                 tail, log = process.log_tail(), str(process.log)
@@ -97,3 +108,7 @@ class Captures:
             said = process.log_tail().strip()
             if said:
                 print(f"warning: capture {each.switch}:{each.port}: {said}", file=sys.stderr)
+
+    def _written(self) -> list[int]:
+        """The length of each file."""
+        return [(self._folder / each.file_name).stat().st_size for each in self._wanted]

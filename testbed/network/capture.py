@@ -17,6 +17,7 @@ import select
 import signal
 import socket
 import struct
+import time
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,12 +35,15 @@ SO_TIMESTAMPNS = 35
 SO_RCVBUFFORCE = 33
 BUFFER_BYTES = 64 << 20
 LONGEST_BUFFER = 1 << 17
-AT_ONCE = 2000  # packets that are taken from one end before the other has its turn
+AT_ONCE = 100  # buffers, perhaps trains, that are taken from one end before the other has its turn
 TIMESPEC = struct.Struct("@ll")
 
 
 def capture(arguments: dict, descriptors: list[int]) -> int:
     """Write what passes a port until SIGTERM comes; the file appears when all is listened to.
+
+    What has passed until then is all written, so the end takes as long as the capture was behind:
+    where trains pass at high rates, the buffers hold a million packets.
 
     arguments: {"switch": id of a process in the switch's namespace, "peer": the same of its
     neighbour's, "interface", "peer_interface", "path", "title", "library": shared object of the
@@ -50,7 +54,7 @@ def capture(arguments: dict, descriptors: list[int]) -> int:
         (listen(arguments["peer"], arguments["peer_interface"]), OUTBOUND),
     )
     ended: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
+    signal.signal(signal.SIGTERM, lambda number, frame: ended.append(time.time_ns()))
     cutter = TrainCutter(arguments["library"]) if arguments["library"] else None
     path = Path(arguments["path"])
     beside = path.with_name(f".{path.name}.part")
@@ -64,7 +68,8 @@ def capture(arguments: dict, descriptors: list[int]) -> int:
             seen += _take(ends, file, cutter)
             if not ready:
                 file.flush()  # if this process is killed, the file can be read
-        seen += _take(ends, file, cutter)
+        while count := _take(ends, file, cutter, ended[0]):
+            seen += count
         missed = sum(_missed(end) for end, _ in ends)
         file.write(statistics(seen + missed, missed))
     if missed:
@@ -86,9 +91,13 @@ def listen(pid: int, interface: str) -> socket.socket:
 
 
 def _take(
-    ends: tuple[tuple[socket.socket, int], ...], file: BinaryIO, cutter: TrainCutter | None
+    ends: tuple[tuple[socket.socket, int], ...],
+    file: BinaryIO,
+    cutter: TrainCutter | None,
+    until_ns: int | None = None,
 ) -> int:
-    """Write all packets that are waiting, in order of time; returns their number."""
+    """Write packets that are waiting, in order of time; returns their number, 0 if there are none
+    that came until then."""
     taken: list[tuple[int, int, bytes]] = []
     for end, direction in ends:
         for _ in range(AT_ONCE):
@@ -101,6 +110,8 @@ def _take(
                 if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
                     seconds, nanoseconds = TIMESPEC.unpack(value[: TIMESPEC.size])
                     time_ns = seconds * 1_000_000_000 + nanoseconds
+            if until_ns is not None and time_ns > until_ns:
+                break
             packets = cutter.packets(buffer) if cutter else [buffer[OFFLOAD.size :]]
             taken += [(time_ns, direction, data) for data in packets]
     taken.sort(key=lambda each: each[0])
