@@ -82,13 +82,14 @@ def run_events(results: Results, repetition: int) -> Iterator[Event]:
     hosts = of(results.hosts)
     hosts = hosts[hosts["role"] == "worker"].set_index(["job", "worker"])["host"].to_dict()
     tensors = {key: rows for key, rows in of(results.tensors).groupby(["job", "worker"])}
+    nodes = {key: rows for key, rows in of(results.steps).groupby(["job", "worker"])}
     measures = {key: rows for key, rows in of(results.measures).groupby(["job", "worker"])}
     for number, (key, rows) in enumerate(of(results.iterations).groupby(["job", "worker"])):
         job, worker = key
         process = WORKERS + number
         title = f"{names.get(job, job)} worker {worker} on {hosts.get(key, '?')}"
         yield from _process(process, title, _ORDER[WORKERS], number)
-        yield from _worker_events(process, rows, tensors.get(key))
+        yield from _worker_events(process, rows, tensors.get(key), nodes.get(key))
         if key in measures:
             yield from _measure_events(process, measures[key])
     links = of(results.links)
@@ -100,7 +101,10 @@ def run_events(results: Results, repetition: int) -> Iterator[Event]:
 
 
 def _worker_events(
-    process: int, iterations: pd.DataFrame, tensors: pd.DataFrame | None
+    process: int,
+    iterations: pd.DataFrame,
+    tensors: pd.DataFrame | None,
+    nodes: pd.DataFrame | None,
 ) -> Iterator[Event]:
     yield _named("thread_name", process, COMPUTE, {"name": "computing and waiting"})
     for row in iterations.itertuples():
@@ -108,7 +112,8 @@ def _worker_events(
             name = f"iteration {row.iteration}"
             identity = f"{process}.i{row.iteration}"
             yield from _flight(process, identity, "iterations", name, row.start_ns, row.end_ns, {})
-    steps = sorted(_steps(iterations, tensors), key=lambda step: step[1])
+    computed = _steps(iterations, tensors) if nodes is None else _node_steps(nodes)
+    steps = sorted(computed, key=lambda step: step[1])
     for name, begin, end, arguments in steps:
         yield _slice(process, COMPUTE, "compute", name, begin, end, arguments)
     for (_, _, before, _), (name, begin, _, _) in pairwise(steps):
@@ -123,6 +128,20 @@ def _worker_events(
         yield from _flight(
             process, identity, "tensors in flight", name, row.first_sent_ns, row.done_ns, told
         )
+    moved = () if nodes is None else nodes[nodes["kind"] != "compute"].itertuples()
+    for row in moved:
+        told = {"iteration": int(row.iteration), "ranks": row.communicator}
+        identity = f"{process}.n{row.iteration}.{row.node}"
+        yield from _flight(
+            process, identity, "collectives and transfers", row.kind, row.start_ns, row.end_ns, told
+        )
+
+
+def _node_steps(nodes: pd.DataFrame) -> Iterator[tuple[str, int, int, dict[str, int]]]:
+    """The same of a rank of a program."""
+    for row in nodes[nodes["kind"] == "compute"].itertuples():
+        told = {"iteration": int(row.iteration)}
+        yield f"node {row.node}", int(row.start_ns), int(row.end_ns), told
 
 
 def _steps(

@@ -146,7 +146,8 @@ def _floats(column: pd.Series) -> np.ndarray:
 def _computation(results: Results) -> ByJob:
     """computation_ns: of one iteration, mean of the workers' first ones, in which no layer waits
     for a gradient, and no weights are updated. A program of ranks waits within its iterations;
-    there it is the nominal time of a rank."""
+    there it is the sum of its compute steps, or, where they were not recorded, the nominal time of
+    a rank."""
     rows = results.iterations
     spent = rows["compute_end_ns"].astype("float64") - rows["start_ns"].astype("float64")
     is_first = rows["iteration"] == 0
@@ -159,7 +160,10 @@ def _computation(results: Results) -> ByJob:
     for key, time in zip(zip(table["repetition"], table["job"], strict=True), nominal, strict=True):
         if key in of_ranks and key in found and not np.isnan(time):
             found[key] = time
-    return found
+    steps = results.steps
+    steps = steps[(steps["kind"] == "compute") & (steps["iteration"] == 0)]
+    busy = (steps["end_ns"] - steps["start_ns"]).groupby([steps[key] for key in (*_JOB, "worker")])
+    return found | _by_job(busy.sum().groupby(level=_JOB).mean())
 
 
 def communication(results: Results, per_job: pd.DataFrame) -> pd.DataFrame:

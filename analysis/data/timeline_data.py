@@ -1,9 +1,12 @@
-"""The chart of what each worker did when: forward, backward, communication, waiting for gradients.
+"""The chart of what each worker did when: forward, backward, communication, waiting.
 
 A worker has two lanes: computing (forward and backward steps, and between and after them the time
 that it stood still) and communicating. A step of a layer is too short to be seen in a long run, so
 neighbouring pieces of the same kind become one until the chart has few enough marks (`merged`).
 Where that would join several iterations, a chart paints the lanes instead (`painted`).
+
+Of a rank of a program, the steps of its graph are known: what it computes is above, and its
+collectives, sends and receives are below.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from testbed.results import Results
 
 WORKERS = 32  # rows
-PHASES = ("forward", "backward", "compute", "waiting", "communication")
+PHASES = ("forward", "backward", "compute", "step", "waiting", "communication")
 _FINEST = 2000  # pieces closer than this part of the time axis are one from the start
 _COARSEST = 250
 _PIECE = ["row", "phase", "iteration", "start", "end"]
@@ -94,16 +97,26 @@ def worker_phases(results: Results, rows: WorkerRows) -> pd.DataFrame:
     """The activities of the workers of `rows` over time, in pieces: columns row, phase (of PHASES),
     iteration, start and end in ns."""
     iterations = _of_rows(results.iterations, rows)
-    tensors = _of_rows(results.tensors, rows)
-    parts = [
-        _span(tensors, "communication", "first_sent_ns", "done_ns"),
-        *_computing(iterations, tensors),
+    tensors, steps = _of_rows(results.tensors, rows), _of_rows(results.steps, rows)
+    computes, ranks = steps["kind"] == "compute", iterations["row"].isin(steps["row"])
+    computing = [
+        *_computing(iterations[~ranks], tensors),
+        _span(steps[computes], "step", "start_ns", "end_ns"),
     ]
-    # Past its last backward step a worker waits for what is still missing of the sums.
-    last = iterations.loc[iterations.groupby("row")["iteration"].idxmax()]
+    # A rank waits from its first call on, and any worker, past its last step, for what is missing.
+    by_row = iterations.groupby("row")["iteration"]
+    first, last = iterations.loc[by_row.idxmin()], iterations.loc[by_row.idxmax()]
+    begins = _span(first, "waiting", "start_ns", "start_ns")
     ends = _span(last, "waiting", "end_ns", "end_ns")
-    parts.append(_gaps(pd.concat([*parts[1:], ends])))
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(
+        [
+            _span(tensors, "communication", "first_sent_ns", "done_ns"),
+            _span(steps[~computes], "communication", "start_ns", "end_ns"),
+            *computing,
+            _gaps(pd.concat([begins, *computing, ends])),
+        ],
+        ignore_index=True,
+    )
 
 
 def _computing(iterations: pd.DataFrame, tensors: pd.DataFrame) -> list[pd.DataFrame]:

@@ -27,9 +27,9 @@ _BARS = 4000  # beyond that, bars of a vector figure become an image inside it
 
 
 def timeline(results: Results) -> Figure:
-    """Two lanes per worker of the first repetition: above, its forward and backward steps and its
-    waits for gradients; below, its communication, from the first fragment of a tensor that leaves
-    to the last result that arrives."""
+    """Two lanes per worker of the first repetition: above, what it computes and its waits; below,
+    its communication, from the first fragment of a tensor that leaves to the last result that
+    arrives, and of a program its collectives, sends and receives."""
     rows = worker_rows(results)
     pieces, gap_ns = merged(worker_phases(results, rows), _BARS)
     last_ns = end_ns(results)

@@ -72,8 +72,7 @@ def timeline(results: Results, marks: int = MARKS, columns: int = COLUMNS) -> Ch
         name="timeline",
         title="Worker timeline",
         spec={"data": traces, "layout": layout},
-        text="A row per worker; above, its forward and backward passes and its waits for"
-        " gradients; below, its communication.",
+        text="A row per worker; above, what it computes and its waits; below, its communication.",
         note=" ".join(notes),
         height=150 + 34 * count,
         over_time=True,

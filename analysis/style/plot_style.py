@@ -108,7 +108,8 @@ _PHASES: dict[str, tuple[str, float | None, str]] = {
     "forward": ("forward", 0.55, ""),
     "backward": ("backward", 0.0, ""),
     "compute": ("forward and backward", 0.0, ""),
-    "waiting": ("waiting for gradients", None, "///"),
+    "step": ("computation", 0.0, ""),
+    "waiting": ("waiting", None, "///"),
     "communication": ("communication", 0.3, "..."),
 }
 _NO_JOB = "#5A5A5A"

@@ -422,7 +422,6 @@ class Repetition:
         later = self._failover.roots() if self._failover is not None else {}
         collect.add_ways(job_rows, setup.platform.system.name, setup.jobs, later)
         collect.add_mean_rates(links, job_rows)
-        iterations, tensors = collect.time_tables(collect.worker_files(hosts.hosts))
         switch_cpu = {name: peaks.get(name) for name in self.lives if name not in faults.excused}
         longest = watch.waits.peaks()
         trusted = fidelity.rows(
@@ -458,8 +457,7 @@ class Repetition:
             "links": links,
             **memory.snapshots.tables(),
             "hosts": host_rows,
-            "iterations": iterations,
-            "tensors": tensors,
+            **collect.time_tables(collect.worker_files(hosts.hosts)),
             "jobs": job_rows,
             "faults": faults.rows(watch.end_ns),
             "fidelity": trusted,

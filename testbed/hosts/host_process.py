@@ -388,7 +388,8 @@ def _write_tables(host: _Host) -> None:
 
     int64 ns since the run's start, -1 for never: start_ns, compute_end_ns, end_ns of each iteration
     [I]; forward_start_ns, forward_end_ns, ready_ns, first_sent_ns, done_ns of each iteration and
-    tensor [I, T]. A server has none, and a program has no iterations that anybody knows of."""
+    tensor [I, T]; of a rank of a program those of its nodes. A server has none, and a program that
+    is a command has no iterations that anybody knows of."""
     if not host.is_worker:
         return
     if host.link is not None:
@@ -398,6 +399,7 @@ def _write_tables(host: _Host) -> None:
             np.savez(file, **times)
         return
     scoreboard, training = host.role.machine.scoreboard, host.role.machine.source
+    ranks = host.role.spec.program is not None
     with open(host.output, "wb") as file:
         np.savez(
             file,
@@ -409,6 +411,7 @@ def _write_tables(host: _Host) -> None:
             ready_ns=scoreboard.ready_ns,
             first_sent_ns=scoreboard.first_sent_ns,
             done_ns=scoreboard.done_ns,
+            **(rank_program.node_times(host.role.spec, training.graph) if ranks else {}),
         )
 
 

@@ -24,7 +24,10 @@ OPTIONAL = {
     *("links.refused", "links.down_drops", "links.tie_drops"),
     *("faults.entries", "faults.rate_bps"),
 }
-LATER = {"departures", "queues", "losses", "resent", "links.marks", "jobs.marked_results"}
+LATER = {
+    *("departures", "queues", "losses", "resent", "steps"),
+    *("links.marks", "jobs.marked_results"),
+}
 LATER_COUNTERS = {SUMS}  # rows of table switch_counters
 
 

@@ -285,6 +285,30 @@ _DECLARED = (
         ),
     ),
     Table(
+        "steps",
+        "One row per rank, iteration and node of a job whose model is a program of ranks. A run"
+        " without such jobs has no such table.",
+        (
+            _REPETITION,
+            _JOB,
+            _WORKER,
+            _ITERATION,
+            _number("node", "node of the rank's graph, from 0"),
+            _name("kind", "compute, or a collective or transfer, such as all_reduce, send, recv"),
+            Column(
+                "communicator",
+                "string",
+                "",
+                "the job's numbers of its ranks; all: the whole job; null: a compute step",
+                True,
+            ),
+            _time("start_ns", "it begins: what it depends on is there, and the rank is free"),
+            _time("end_ns", "it has ended"),
+        ),
+        key=("repetition", "job", "worker", "iteration", "node"),
+        ordered=(("start_ns", "end_ns"),),
+    ),
+    Table(
         "hosts",
         "One row per role of a host: its traffic, and its delay behind its schedule. With"
         " arrivals, a host has several roles, one after the other.",

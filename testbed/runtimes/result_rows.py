@@ -284,12 +284,13 @@ def worker_files(hosts: Iterable[HostWithFile]) -> Iterator[tuple[Worker, Times]
         yield (host.spec.job.number, host.spec.number), times
 
 
-def time_tables(workers: Iterable[tuple[Worker, Times]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Tables iterations and tensors, as columns, from each worker and its times
-    (int64 ns, -1 for never: start_ns, compute_end_ns, end_ns [I]; forward_start_ns,
-    forward_end_ns, ready_ns, first_sent_ns, done_ns [I, T])."""
+def time_tables(workers: Iterable[tuple[Worker, Times]]) -> dict[str, dict[str, Any]]:
+    """Tables iterations, tensors and, of programs of ranks, steps, as columns, from each worker and
+    its times (int64 ns, -1 for never: start_ns, compute_end_ns, end_ns [I]; forward_start_ns,
+    forward_end_ns, ready_ns, first_sent_ns, done_ns [I, T]; rank_program.node_times)."""
     iterations: list[dict[str, np.ndarray]] = []
     tensors: list[dict[str, np.ndarray]] = []
+    steps: list[dict[str, np.ndarray]] = []
     for who, times in workers:
         begun = np.flatnonzero(times["start_ns"] >= 0)
         iterations.append(
@@ -308,7 +309,16 @@ def time_tables(workers: Iterable[tuple[Worker, Times]]) -> tuple[dict[str, Any]
                 {name: times[name][iteration, tensor] for name in names},
             )
         )
-    return _columns(iterations), _columns(tensors)
+        if "node_kind" in times:
+            ended = (times["node_end_ns"] >= 0) & (times["node_kind"] != "")
+            iteration, node = np.nonzero(ended)
+            named = {key: times[f"node_{key}"][node] for key in ("kind", "group")}
+            keys = {"iteration": iteration, "node": node, "kind": named["kind"]}
+            keys["communicator"] = np.where(named["group"] == "", None, named["group"])
+            spans = {name: times[f"node_{name}"][ended] for name in ("start_ns", "end_ns")}
+            steps.append(_block(who, keys, spans))
+    tables = {"iterations": iterations, "tensors": tensors, "steps": steps}
+    return {name: _columns(blocks) for name, blocks in tables.items() if blocks or name != "steps"}
 
 
 def _block(

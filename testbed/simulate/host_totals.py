@@ -52,9 +52,11 @@ def report_of(nodes: Nodes, number: int) -> Report:
         "lag_max_ns": int(loop.lag[lag.MAXIMUM]),
         "end_ns": int(loop.end_ns[-1]),
     }
+    times = times_of(node.machine)
     if node.spec.program is not None:
         counted |= rank_program.totals(node.spec, loop.graph)
-    return Report(node.spec, counted, times_of(node.machine))
+        times |= rank_program.node_times(node.spec, loop.graph)
+    return Report(node.spec, counted, times)
 
 
 def times_of(machine: Any) -> dict[str, np.ndarray]:

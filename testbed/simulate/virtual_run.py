@@ -139,7 +139,6 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         for report in reports
         if report.times is not None
     ]
-    iterations, tensors = collect.time_tables(times)
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
     outcomes = dict.fromkeys(simulation.unfinished, "unfinished")
     job_rows = collect.job_rows(reports, links, traces, outcomes, shared)
@@ -156,8 +155,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         "links": links,
         **simulation.snapshots.tables(),
         "hosts": collect.host_rows(reports, {}, lambda host: collect.NO_WAIT),
-        "iterations": iterations,
-        "tensors": tensors,
+        **collect.time_tables(times),
         "jobs": job_rows,
         "faults": simulation.faults(),
         "collectives": [row for each in reports for row in each.done.get("collectives", ())],

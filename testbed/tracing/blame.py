@@ -7,6 +7,7 @@ workers has to be that of their values, wherever it is. On Mininet the way is kn
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from testbed.paths import command_line
 from testbed.routing.tree import next_hop, switch_of
 from testbed.setup import Setup
-from testbed.tracing.fragments import Fragment
+from testbed.tracing.fragments import Fragment, place_of, title_of
 from testbed.tracing.packets import numbers
 from testbed.tracing.path import HANDLED, Path, Step
 from testbed.workload.wrong_value import WrongValue, explained, int32
@@ -30,9 +31,12 @@ def reasons(
     again; None: it is not."""
     from testbed.tracing import rerun
 
-    name = wrong.place if wrong.fragment is not None else None
-    if compiled is not None and wrong.fragment is not None:
+    name = None
+    if wrong.fragment is not None:
         fragment = Fragment(wrong.number, wrong.fragment)
+        # Where packets have numbers of their own, that of this one.
+        name = wrong.place if place_of(setup, fragment) else shlex.quote(title_of(setup, fragment))
+    if compiled is not None and wrong.fragment is not None:
         found, _ = rerun.paths(setup, compiled, [fragment], offset=wrong.offset)
         path = found[fragment]
         yield f"  switches on its way: {met(path)}"

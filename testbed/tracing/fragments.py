@@ -3,7 +3,9 @@
 JOB/ITERATION/TENSOR:POSITION names the fragment that has the value at POSITION of a tensor, as the
 error about a wrong value does. JOB#NUMBER is the number in the packets, as filters and the
 dissector have it (`ina.fragment`); it works for every job, also for programs, and for systems that
-number their packets in another way.
+number their packets in another way. What packets call a job may also be a group of a job's ranks,
+JOB/group NUMBER, or a number that no job of the run has, job NUMBER: `title_of` prints these, and
+`fragment_of` reads all that it prints.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from testbed.setup import Setup
 # Systems whose packets carry fragments by their place in the gradient.
 _BY_PLACE = ("one", "many")  # System.servers
 FORM = "JOB/ITERATION/TENSOR:POSITION or JOB#NUMBER"
-_PLACE = re.compile(r"(?P<job>.+)/(?P<iteration>\d+)/(?P<tensor>[^/]+):(?P<position>\d+)")
+_PLACE = re.compile(r"(?P<job>.+?)/(?P<iteration>\d+)/(?P<tensor>.+):(?P<position>\d+)")
 _NUMBER = re.compile(r"(?P<job>.+)#(?P<number>\d+)")
 
 
@@ -55,15 +57,17 @@ class Place(NamedTuple):
 def fragment_of(setup: Setup, text: str) -> Fragment:
     """The fragment that a text names. Raises UserError that says what there is."""
     if (found := _NUMBER.fullmatch(text)) is not None:
-        number, _ = _job(setup, found["job"])
-        return Fragment(number, int(found["number"]))
+        return Fragment(_number(setup, found["job"]), int(found["number"]))
     if (found := _PLACE.fullmatch(text)) is None:
-        raise UserError(f"--fragment: found {text!r}; allowed: {FORM}, such as {_example(setup)}")
-    number, job = _job(setup, found["job"])
+        raise UserError(
+            f"--fragment: found {text!r}; allowed: {FORM}, such as {_example(setup, 0)}"
+        )
+    number = _number(setup, found["job"])
+    job = setup.listed[int(setup.platform.owners[number])]
     if not _has_places(setup, job):
         raise UserError(
             f"--fragment: packets of job {job.name} are not numbered by tensor and position; name"
-            f" one by its number, such as {job.name}#0"
+            f" one by its number, such as {_example(setup, setup.listed.index(job))}"
         )
     iteration = int(found["iteration"])
     if iteration >= job.iterations:
@@ -101,7 +105,10 @@ def place_of(setup: Setup, fragment: Fragment) -> Place | None:
     iteration, place = divmod(fragment.number, int(first[-1]))
     tensor = bisect_right(first.tolist(), place) - 1
     position = (place - int(first[tensor])) * setup.platform.values
-    return Place(job.name, iteration, trace.layers[tensor].name, tensor, position)
+    name = trace.layers[tensor].name
+    if sum(layer.name == name for layer in trace.layers) > 1:
+        name = str(tensor)
+    return Place(job.name, iteration, name, tensor, position)
 
 
 def summed_by_hosts(setup: Setup) -> frozenset[int]:
@@ -129,25 +136,25 @@ def job_title(setup: Setup, number: int) -> str:
     return f"job {number}"
 
 
-def _job(setup: Setup, text: str) -> tuple[int, Job]:
-    """A job by its name or number, or a communicator by its number."""
+def _number(setup: Setup, text: str) -> int:
+    """The number of a job by its name or number, or of a communicator by its title or number."""
     names = [job.name for job in setup.listed]
     if text in names:
-        number = names.index(text)
-    elif text.isdecimal() and int(text) < setup.platform.numbers:
-        number = int(text)
-    else:
-        hint = did_you_mean(text, names) or f"jobs are {', '.join(names[:8])}"
-        raise UserError(f"--fragment: there is no job {text!r}; {hint}")
-    return number, setup.listed[int(setup.platform.owners[number])]
+        return names.index(text)
+    found = re.fullmatch(r"(?:.+/group |job )?(\d+)", text)
+    if found is not None:
+        number = int(found[1])
+        if text == job_title(setup, number) or text.isdecimal() and number < setup.platform.numbers:
+            return number
+    hint = did_you_mean(text, names) or f"jobs are {', '.join(names[:8])}"
+    raise UserError(f"--fragment: there is no job {text!r}; {hint}")
 
 
 def _has_places(setup: Setup, job: Job) -> bool:
     return setup.platform.system.servers in _BY_PLACE and not job.is_program and not job.has_ranks
 
 
-def _example(setup: Setup) -> str:
-    job = setup.listed[0]
-    if not _has_places(setup, job):
-        return f"{job.name}#0"
-    return f"{job.name}/0/{job.trace().layers[0].name}:0"
+def _example(setup: Setup, job: int) -> str:
+    """A fragment that the job's packets have."""
+    numbers = setup.platform.group_numbers(job) if setup.listed[job].has_ranks else ()
+    return title_of(setup, Fragment(next((n for n in numbers if n in setup.groups), job), 0))

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+# Of what became of a packet (path.ENDS).
+MARKS = {"lost": "x", "queue drop": "s", "down": "P", "duplicated": "D", "egress drop": "v"}
+
+
 def draw(setup: Setup, fragment: Fragment, path: Path, file: FilePath) -> None:
     """Write the picture; its suffix says which kind. Raises OSError, ValueError for a kind that
     there is not."""
@@ -30,8 +34,8 @@ def draw(setup: Setup, fragment: Fragment, path: Path, file: FilePath) -> None:
 
 def figure(setup: Setup, fragment: Fragment, path: Path) -> Figure:
     """Workers above, switches in the middle, PSs below. Lines are packets on their way: gradients
-    and results solid, what the PS asks for dashed; crosses are lost packets. A bar on a switch's
-    lane is the time for which it holds the fragment."""
+    and results solid, what the PS asks for dashed; marks are what is dropped, lost or doubled
+    (MARKS). A bar on a switch's lane is the time for which it holds the fragment."""
     from matplotlib.lines import Line2D
 
     from testbed import units
@@ -55,6 +59,7 @@ def figure(setup: Setup, fragment: Fragment, path: Path) -> Figure:
         wire.RESULT: plot_style.GREEN,
         wire.RESULT_ONE: plot_style.GREEN,
     }
+    ended: list[str] = []
     for step in path.steps:
         color = colors.get(step.packet.kind, plot_style.ORANGE)
         cause = step.cause
@@ -68,13 +73,14 @@ def figure(setup: Setup, fragment: Fragment, path: Path) -> Figure:
                 linewidth=1,
                 linestyle="--" if asked else "-",
             )
-        if step.end and step.peer in places and step.kind != HANDLED:
-            x, y = (
-                at(step.time_ns),
-                places[step.node] + 0.3 * (1 if places[step.peer] > places[step.node] else -1),
-            )
-            axes.plot([x, x], [places[step.node], y], color=color, linewidth=1)
-            axes.plot(x, y, "x", color=plot_style.VERMILION, markersize=5)
+        for what, peer in step.ends:
+            x, y = at(step.time_ns), places[step.node]
+            if peer in places:
+                y += 0.3 if places[peer] > y else -0.3
+                axes.plot([x, x], [places[step.node], y], color=color, linewidth=1)
+            if what in MARKS:
+                axes.plot(x, y, MARKS[what], color=plot_style.VERMILION, markersize=5)
+                ended.append(what)
         if step.kind == SENT:
             axes.plot(at(step.time_ns), places[step.node], "o", color=color, markersize=2.5)
         if step.kind == HANDLED and step.event and not step.copies:
@@ -99,9 +105,13 @@ def figure(setup: Setup, fragment: Fragment, path: Path) -> Figure:
         Line2D([], [], color=plot_style.GREEN, label="result"),
         Line2D([], [], color=plot_style.ORANGE, linestyle="--", label="reminder, request, answer"),
         Line2D([], [], color=plot_style.PARTIAL, alpha=0.5, linewidth=5, label="in an aggregator"),
-        Line2D([], [], color=plot_style.VERMILION, marker="x", linestyle="", label="lost"),
+        *(
+            Line2D([], [], color=plot_style.VERMILION, marker=mark, linestyle="", label=what)
+            for what, mark in MARKS.items()
+            if what in ended
+        ),
     ]
-    made.legend(handles=handles, loc="outside upper center", ncols=5)
+    made.legend(handles=handles, loc="outside upper center", ncols=min(len(handles), 6))
     return made
 
 

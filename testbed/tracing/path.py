@@ -1,9 +1,11 @@
 """The steps of a fragment's packets, in order of time and linked to each other, and the way along
 which its result came late.
 
-What was seen at each place (a host sends, a switch handles, a packet leaves a queue, a packet
-arrives) is known by its place and its header. A link keeps the order of packets with equal headers,
-so the first that comes out is the first that went in, and one that never comes out got lost.
+What was seen at two places belongs together by the packet's identity. Within a switch that is the
+mark of its pass. On a link it is the time: the traffic manager tells when each packet comes out of
+it, and which ones are dropped, lost or doubled. Only between a switch that was made again and what
+the captures of the run have (replay.py), times differ: there the first packet that comes out is the
+first that went in, of those that the link has not lost.
 
 The *late path* goes backwards from the last worker's first result, along the values. A result
 followed from the last gradient that its sender had got; a sum that a switch sent on from the packet
@@ -16,26 +18,27 @@ it first. So it names where the time went, wait by wait.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from testbed.protocols import wire
 from testbed.topology import Topology
+from testbed.tracing.fragments import Fragment
 from testbed.tracing.packets import Packet
-from testbed.tracing.watch import Gone, Handled, Slot, Values
+from testbed.tracing.watch import Fate, Gone, Handled, Seen, Slot, Values
 
 SENT, HANDLED, GONE, ARRIVED = "sent", "handled", "left", "arrived"
-
-
-class Seen(NamedTuple):
-    """A packet on the link of a host, at a switch's port: sent by the host, or arrived there."""
-
-    time_ns: int
-    host: str
-    switch: str
-    port: int
-    packet: Packet
+# What ends a packet's way, or makes two of it, in words.
+ENDS = {
+    "lost": "lost on the link",
+    "queue drop": "dropped by a full queue",
+    "down": "lost, since the link was down",
+    "duplicated": "doubled by the link",
+    "waiting": "in the queue at the end of the trace",
+    "under way": "on the link at the end of the trace",
+    "egress drop": "dropped by the program's egress",
+}
 
 
 @dataclass
@@ -43,7 +46,8 @@ class Step:
     """One step. `kind`: SENT (by host `node`), HANDLED (by switch `node`), GONE (it left the queue
     of switch `node` for the link) or ARRIVED (at host `node`). `peer`: where it goes to, or comes
     from. `cause`: the step that it followed from. `content`: that from which its values come, if it
-    is another one. `end`: what became of it, if that ended here."""
+    is another one. `ends`: what became of it outside of the pipelines, of copies by the neighbour
+    that each was for: (one of ENDS, neighbour)."""
 
     number: int
     time_ns: int
@@ -57,11 +61,19 @@ class Step:
     leaves: Packet | None = None
     cause: Step | None = None
     content: Step | None = None
-    end: str = ""
+    ends: list[tuple[str, str]] = field(default_factory=list)
     port: int = 0
     to_port: int | None = None
     copies: bool = False
     values: Values | None = None
+    came: int = 0
+    mark: int = 0
+
+    @property
+    def end(self) -> str:
+        """What became of it, in words."""
+        to = " to {}" if self.copies else ""
+        return "; ".join((ENDS[what] + to).format(peer) for what, peer in self.ends)
 
 
 class Wait(NamedTuple):
@@ -130,19 +142,22 @@ class Ports:
 
 
 def path_of(
+    fragment: Fragment,
     ports: Ports,
     sent: Sequence[Seen],
     handled: Sequence[Handled],
     gone: Sequence[Gone],
     arrived: Sequence[Seen],
     workers: Sequence[str],
-    queues_seen: bool = True,
+    fates: Mapping[tuple, Sequence[Fate]],
+    watched: Collection[str],
+    again: bool = False,
     by_hosts: bool = False,
 ) -> Path:
-    """The path of one fragment from what was seen of its packets; `handled` may have packets of
-    others that found its aggregator. workers: the hosts of its job's workers. queues_seen: `gone`
-    has all packets that left queues, so that one that is missing got lost. by_hosts: hosts add
-    up."""
+    """The path of a fragment from what was seen of its packets; `handled` may have packets of
+    others that found its aggregator. workers: the hosts of its job's workers. fates: of Watch.
+    watched: the switches that have one. again: they were made again, for the captures of a run.
+    by_hosts: hosts add up."""
     steps = [Step(0, s.time_ns, s.host, SENT, s.switch, s.packet, port=s.port) for s in sent]
     steps += [
         Step(
@@ -160,11 +175,23 @@ def path_of(
             to_port=h.to_port,
             copies=h.copies,
             values=h.values,
+            came=h.came,
+            mark=h.mark,
         )
         for h in handled
     ]
     steps += [
-        Step(0, g.time_ns, g.switch, GONE, ports.neighbour(g.switch, g.port), g.packet, port=g.port)
+        Step(
+            0,
+            g.time_ns,
+            g.switch,
+            GONE,
+            ports.neighbour(g.switch, g.port),
+            g.packet,
+            port=g.port,
+            came=g.came,
+            mark=g.mark,
+        )
         for g in gone
     ]
     steps += [Step(0, a.time_ns, a.host, ARRIVED, a.switch, a.packet, port=a.port) for a in arrived]
@@ -173,23 +200,30 @@ def path_of(
     steps.sort(key=lambda step: (step.time_ns, order[step.kind]))
     for number, step in enumerate(steps):
         step.number = number
-    _link(ports, steps, queues_seen)
+    _link(fragment, ports, steps, fates, watched, again)
     return Path(steps, _waits(steps, frozenset(workers), by_hosts))
 
 
-def _link(ports: Ports, steps: list[Step], queues_seen: bool) -> None:
+def _link(
+    fragment: Fragment,
+    ports: Ports,
+    steps: list[Step],
+    fates: Mapping[tuple, Sequence[Fate]],
+    watched: Collection[str],
+    again: bool,
+) -> None:
     """Let every step know the one that it followed from, and every packet what became of it."""
-    to_switch: dict[tuple, deque[Step]] = defaultdict(deque)  # (switch, port, header)
-    to_queue: dict[tuple, deque[Step]] = defaultdict(deque)
-    to_host: dict[tuple, deque[Step]] = defaultdict(deque)
-    copied: dict[tuple, Step] = {}
-    again: dict[tuple, Step] = {}  # by place and header: what came last, for links that duplicate
-    ours = {step.packet.key for step in steps if step.kind != HANDLED}
+    under_way: dict[tuple, deque[Step]] = defaultdict(deque)  # by place, header and time of arrival
+    passes: dict[tuple[str, int], Step] = {}  # by switch and mark
+
+    def is_ours(packet: Packet | None) -> bool:
+        return packet is not None and (packet.job, packet.fragment) == fragment
+
     got: dict[str, Step] = {}  # by host: the last packet of the fragment
     mine: dict[tuple[str, bool], Step] = {}  # by host: what it has sent last
     summed: dict[str, Step] = {}  # the same of gradients
     held: dict[str, Step] = {}  # by switch: the gradient that it has handled last
-    followed: set[int] = set()
+    entering = {key: list(found) for key, found in fates.items() if len(key) == 3}
     for step in steps:
         key = step.packet.key
         if step.kind == SENT:
@@ -199,55 +233,53 @@ def _link(ports: Ports, steps: list[Step], queues_seen: bool) -> None:
             if step.packet.is_result:
                 step.content = summed.get(step.node)
             mine[step.node, step.packet.is_gradient] = step
-            switch = step.peer
-            to_switch[switch, step.port, key].append(step)
-            continue
-        if step.kind == HANDLED:
-            place = step.node, step.port, key
-            step.cause = _first(to_switch, place) or again.get(place)
-            if step.cause is not None:
-                again[place] = step.cause
-            left = step.leaves
-            own = step.packet.is_gradient and key in ours
-            if left is not None and left.is_gradient and left.key in ours and not own:
+            here = entering.get((step.peer, step.port, step.time_ns), [])
+            own = next((f for f in here if f.sent is not None and f.sent.key == key), None)
+            if own is not None:
+                here.remove(own)
+                step.ends.append((own.what, step.peer))
+            copies = {None: 1, "duplicated": 2}.get(own and own.what, 0)
+            under_way[step.peer, step.port, key, step.time_ns].extend([step] * copies)
+        elif step.kind == HANDLED:
+            passes[step.node, step.mark] = step
+            step.cause = _first(under_way, (step.node, step.port, key, step.came))
+            if step.cause is None and again:
+                step.cause = _first(under_way, (step.node, step.port, key, None))
+            leaves = step.leaves
+            adds = step.packet.is_gradient and is_ours(step.packet)
+            if leaves is not None and leaves.is_gradient and is_ours(leaves) and not adds:
                 step.content = held.get(step.node)
-            if step.after is not None and own:
+            if step.after is not None and adds:
                 held[step.node] = step
-            if step.leaves is not None:
-                if step.copies:
-                    copied[step.node, step.leaves.key] = step
-                else:
-                    (to_queue if queues_seen else to_host)[
-                        step.node, step.to_port, step.leaves.key
-                    ].append(step)
+            for fate in fates.get((step.node, step.mark), ()) if is_ours(leaves) else ():
+                step.ends.append((fate.what, ports.neighbour(step.node, fate.port)))
         elif step.kind == GONE:
-            step.cause = _first(to_queue, (step.node, step.port, key)) or copied.get(
-                (step.node, key)
-            )
-            far = ports.far(step.node, step.port)
-            if far is not None:
-                to_switch[(*far, key)].append(step)
-            else:
-                to_host[step.node, step.port, key].append(step)
+            step.cause = passes.get((step.node, step.came))
+            switch, port = ports.far(step.node, step.port) or (step.node, step.port)
+            for fate in fates.get((step.node, step.mark), ()):
+                if fate.what == "emitted":
+                    time_ns = None if again else fate.time_ns
+                    under_way[switch, port, key, time_ns].append(step)
+                else:
+                    step.ends.append((fate.what, step.peer))
         else:
-            place = step.peer, step.port, key
-            step.cause = _first(to_host, place) or again.get(place) or copied.get((step.peer, key))
-            if step.cause is not None:
-                again[place] = step.cause
+            when = None if again else step.time_ns
+            step.cause = _first(under_way, (step.peer, step.port, key, when))
             got[step.node] = step
             if step.packet.is_gradient:
                 summed[step.node] = step
-        if step.cause is not None:
-            followed.add(step.cause.number)
-    if not queues_seen:
-        return
+    # What neither ended nor came out was on its way when the trace ended.
+    followed = {step.cause.number for step in steps if step.cause is not None}
     for step in steps:
-        if step.number in followed or step.packet.key not in ours:
+        if step.ends or step.number in followed:
             continue
-        if step.kind in (SENT, GONE):
-            step.end = "lost on the link, or under way at the end of the trace"
-        elif step.kind == HANDLED and step.leaves is not None and step.leaves.key in ours:
-            step.end = "dropped by a full queue, or in it at the end of the trace"
+        if step.kind == HANDLED and is_ours(step.leaves):
+            step.ends.append(("waiting", step.peer))
+        elif step.kind == SENT and step.peer in watched:
+            flushed = entering.get((step.peer, step.port, step.time_ns))
+            step.ends.append(("down" if flushed else "under way", step.peer))
+        elif step.kind == GONE and not again:
+            step.ends.append(("under way", step.peer))
 
 
 def _first(waiting: dict[tuple, deque[Step]], place: tuple) -> Step | None:

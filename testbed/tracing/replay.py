@@ -29,10 +29,10 @@ from testbed.paths import command_line
 from testbed.setup import Setup
 from testbed.tracing.fragments import Fragment, summed_by_hosts
 from testbed.tracing.packets import fragment_in, packet_in
-from testbed.tracing.path import Path, Ports, Seen, path_of
+from testbed.tracing.path import Path, Ports, path_of
 from testbed.tracing.rerun import workers_of
 from testbed.tracing.survey import Survey
-from testbed.tracing.watch import Watch
+from testbed.tracing.watch import Seen, Watch
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
@@ -118,14 +118,15 @@ def paths(
             into[Fragment(job, number)].append(row)
 
     captured.host_packets(seen)
-    watches, said = [], []
+    watches: dict[str, Watch] = {}
+    said = []
     for name in captured.switches:
         if without := captured.missing(name):
             ports = " ".join(f"--pcap {name}:{each}" for each in without)
             said.append(f"events of {name} are not known: its captures lack {ports}")
         elif compiled is not None:
             watch, unlike = _replayed(captured, name, compiled, chosen)
-            watches.append(watch)
+            watches[name] = watch
             if unlike:
                 said.append(
                     f"{name}: {unlike} packets of these fragments left it otherwise than here:"
@@ -134,18 +135,22 @@ def paths(
         else:
             said.append(f"events of {name} are not known: it ran on BMv2")
     hosts, everybody = workers_of(setup), tuple(setup.platform.topology.hosts)
+    fates = {key: each for watch in watches.values() for key, each in watch.fates.items()}
     found = {}
     for fragment in wanted:
-        handled = [row for watch in watches for row in watch.handled_of(fragment)]
-        gone = [row for watch in watches for row in watch.gone_of(fragment)]
+        handled = [row for watch in watches.values() for row in watch.handled_of(fragment)]
+        gone = [row for watch in watches.values() for row in watch.gone_of(fragment)]
         found[fragment] = path_of(
+            fragment,
             captured.ports,
             sent[fragment],
             handled,
             gone,
             arrived[fragment],
             hosts.get(fragment.job, everybody),
-            bool(watches),
+            fates,
+            watches,
+            True,
             fragment.job in summed_by_hosts(captured.setup),
         )
     return found, said
@@ -197,6 +202,9 @@ def _replayed(
     entered.sort(key=itemgetter(0))
     for time_ns, port, frame in entered:
         count(switch.advance(time_ns), 1)
+        chosen = fragment_in(frame)[:2] in wanted
+        packet = packet_in(frame, platform.bitmap_bits) if chosen else None
+        watch.sent = packet and Seen(time_ns, "", name, port, packet)
         switch.receive(port, frame, time_ns)
     count(switch.advance((entered[-1][0] if entered else 0) + SETTLE_NS), 1)
     watch.stop()

@@ -18,9 +18,9 @@ from testbed.simulate import taps
 from testbed.simulate.simulation import Simulation
 from testbed.tracing.fragments import Fragment, summed_by_hosts
 from testbed.tracing.packets import fragment_in, packet_in
-from testbed.tracing.path import Path, Ports, Seen, path_of
+from testbed.tracing.path import Path, Ports, path_of
 from testbed.tracing.survey import Survey
-from testbed.tracing.watch import Watch
+from testbed.tracing.watch import Seen, Watch
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
@@ -58,13 +58,18 @@ def paths(
 
     def seen(switch: str, port: int, direction: int, time_ns: int, frame: bytes) -> None:
         job, number, _ = fragment_in(frame)
+        if direction == INBOUND:
+            watch.sent = None
         if (job, number) not in chosen:
             return
         packet = packet_in(frame, bits)
         if packet is not None:
             host = ports.neighbour(switch, port)
             into = sent if direction == INBOUND else arrived
-            into[Fragment(job, number)].append(Seen(time_ns, host, switch, port, packet))
+            row = Seen(time_ns, host, switch, port, packet)
+            into[Fragment(job, number)].append(row)
+            if direction == INBOUND:
+                watch.sent = row
 
     with _listening(setup, compiled, seen) as simulation:
         watch = Watch(setup, simulation.nodes.switches, chosen, offset)
@@ -76,12 +81,15 @@ def paths(
     for each in wanted:
         hosts = workers.get(each.job, everybody)
         found[each] = path_of(
+            each,
             ports,
             sent[each],
             watch.handled_of(each),
             watch.gone_of(each),
             arrived[each],
             hosts,
+            watch.fates,
+            setup.platform.topology.switches,
             by_hosts=each.job in by_hosts,
         )
     return found, error

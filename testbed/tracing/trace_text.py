@@ -130,6 +130,7 @@ def _step_data(setup: Setup, step: Step) -> dict[str, Any]:
         "cause": step.cause.number if step.cause else None,
         "content": step.content.number if step.content else None,
         "end": step.end or None,
+        "ends": [{"what": what, "to": peer} for what, peer in step.ends],
     }
     if step.kind == HANDLED:
         evictor = evicted_by(step)

@@ -4,15 +4,20 @@ before and after.
 The event is the counter of the P4 program that a packet has raised, the aggregator what its
 registers hold, so nothing of the program is repeated here. A packet of another fragment is of
 interest too where it finds or leaves the aggregator that one of ours has: it may evict it.
+
+What becomes of a packet between the pipelines (a full queue drops it, a link loses or doubles it),
+the traffic manager tells at once, with the mark of the pass that it comes from
+(p4engine.switch.pass_watch).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from p4engine.switch.pass_watch import Left, PassWatch
+from p4engine.switch.pass_watch import FIRST_MARK, Left, PassWatch
 
 from testbed.setup import Platform, Setup
 from testbed.setup.communicator import Communicator
@@ -37,10 +42,21 @@ class Slot(NamedTuple):
     priority: int | None
 
 
+class Seen(NamedTuple):
+    """A packet on the link of a host, at a switch's port: sent by the host, or arrived there."""
+
+    time_ns: int
+    host: str
+    switch: str
+    port: int
+    packet: Packet
+
+
 @dataclass
 class Handled:
     """A packet's way through a switch's ingress: what came in through `port`, the event, and what
-    goes on (None: nothing) to `to_port`, or as copies to all of a multicast group."""
+    goes on (None: nothing) to `to_port`, or as copies to all of a multicast group. came: when the
+    packet was sent on the port's link. mark: of the pass."""
 
     time_ns: int
     switch: str
@@ -52,6 +68,8 @@ class Handled:
     leaves: Packet | None
     to_port: int | None
     copies: bool
+    came: int
+    mark: int
     values: Values | None = None
 
 
@@ -66,12 +84,25 @@ class Values(NamedTuple):
 
 @dataclass
 class Gone:
-    """A packet that has left a switch's egress pipeline for the link of a port."""
+    """A packet that has left a switch's egress pipeline for the link of a port. came: the mark of
+    its ingress pass; mark: of this one."""
 
     time_ns: int
     switch: str
     port: int
     packet: Packet
+    came: int
+    mark: int
+
+
+class Fate(NamedTuple):
+    """What became of a packet outside of the pipelines: `what` of p4engine's FATES, at a port, at
+    its time. sent: of what a host sent, if that is known, the packet."""
+
+    what: str
+    port: int
+    time_ns: int
+    sent: Packet | None = None
 
 
 class Watch:
@@ -87,13 +118,16 @@ class Watch:
         """offset: of the value in packets that is to be looked at, too."""
         self.handled: list[Handled] = []
         self.gone: list[Gone] = []
+        # By switch and mark; of what hosts have sent, by switch, port and time.
+        self.fates: dict[tuple, list[Fate]] = defaultdict(list)
+        self.sent: Seen | None = None  # what a switch receives now from a host
         self._wanted = frozenset(wanted)
         self._platform = setup.platform
         parts = {**setup.jobs, **setup.groups}
         self._groups = {number: job.group for number, job in parts.items()}
         self._indices: set[int] = set()  # that packets of the wanted fragments have had
         self._offset = offset
-        self._watches = [self._over(name, switch) for name, switch in switches.items()]
+        self._watches = {name: self._over(name, switch) for name, switch in switches.items()}
 
     def handled_of(self, fragment: Fragment) -> list[Handled]:
         """What switches did with packets of a fragment, and with those of others that found its
@@ -114,7 +148,7 @@ class Watch:
         return [row for row in self.gone if (row.packet.job, row.packet.fragment) == fragment]
 
     def stop(self) -> None:
-        for watch in self._watches:
+        for watch in self._watches.values():
             watch.stop()
 
     def _over(self, name: str, switch: Any) -> PassWatch:
@@ -146,6 +180,7 @@ class Watch:
             mine = ((packet.job, packet.fragment), slot and slot.fragment, there and there.fragment)
             if not wanted.intersection(each for each in mine if each):
                 return
+            watch = self._watches[name]
             row = Handled(
                 now_ns,
                 name,
@@ -157,6 +192,8 @@ class Watch:
                 leaves,
                 left.port,
                 left.group > 0,
+                watch.came,
+                watch.mark,
             )
             if offset is not None:
                 went = None if leaves is None else value_in(left.frame, leaves, bits, offset)
@@ -164,13 +201,27 @@ class Watch:
                 row.values = Values(came, kept, went)
             self.handled.append(row)
 
-        def leaving(left: Left, now_ns: int) -> None:
-            if fragment_in(left.frame)[:2] in wanted and left.port is not None:
-                packet = packet_in(left.frame, bits)
-                if packet is not None:
-                    self.gone.append(Gone(now_ns, name, left.port, packet))
+        def leaving(left: Left, now_ns: int) -> bool:
+            chosen = fragment_in(left.frame)[:2] in wanted and left.port is not None
+            packet = packet_in(left.frame, bits) if chosen else None
+            if packet is None or left.port is None:
+                return False
+            watch = self._watches[name]
+            self.gone.append(Gone(now_ns, name, left.port, packet, watch.came, watch.mark))
+            return True
 
-        return PassWatch(switch, before, after, leaving)
+        def told(what: str, port: int, direction: str, mark: int, time_ns: int) -> None:
+            if mark >= FIRST_MARK:
+                self.fates[name, mark].append(Fate(what, port, time_ns))
+            elif direction == "ingress":
+                seen = self.sent  # it is told while the switch receives it, or when a link fails
+                place = name, port, mark
+                own = seen is not None and (seen.switch, seen.port, seen.time_ns) == place
+                if own or what == "down":
+                    found = Fate(what, port, time_ns, seen.packet if own and seen else None)
+                    self.fates[name, port, mark].append(found)
+
+        return PassWatch(switch, before, after, leaving, told)
 
 
 class _Reader:

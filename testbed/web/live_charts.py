@@ -138,14 +138,12 @@ class LiveCharts:
             {"outcome": "finished", "start_ns": 0, "end_ns": self._elapsed_ns, **job}
             for job in self._jobs
         ]
-        iterations, tensors = time_tables(self._times.items())
         tables = {
             "jobs": jobs,
             "hosts": self._hosts,
             "faults": self._faults,
             "measures": self._measures,
-            "iterations": iterations,
-            "tensors": tensors,
+            **time_tables(self._times.items()),
             **self._history.tables(),
         }
         for name, rows in tables.items():

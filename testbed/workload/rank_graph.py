@@ -126,7 +126,8 @@ class Graph(NamedTuple):
     end_ns: np.ndarray  # int64[I]
     forward_start_ns: np.ndarray  # int64[I, T], a forward step begins, its update first
     forward_end_ns: np.ndarray  # int64[I, T]
-    spent_ns: np.ndarray  # int64[N], sum over the iterations, from a node's beginning to its end
+    node_start_ns: np.ndarray  # int64[I, N], a node begins; I is 0 where nobody asks
+    node_end_ns: np.ndarray  # int64[I, N]
     slow: np.ndarray  # int64[*, 3], from, to (ns): steps that begin then take so many thousandths
     variation: np.ndarray  # int64[2], stream of the iterations' speeds, jitter in millionths
 
@@ -205,10 +206,11 @@ class Nodes:
         later: np.ndarray | None = None,
         transfers: np.ndarray | None = None,
         ahead: int = 0,
+        timed: bool = False,
     ) -> Graph:
         """The graph of a worker's specification. stream: of the random numbers of its speed.
         durations, later: of the nodes, ns, in each set of compute times. transfers: of each
-        node."""
+        node. timed: whether the times of nodes are kept."""
         compute, job, count = spec.compute, spec.job, len(self.kinds)
         if compute is None:
             raise ValueError(f"{spec.title} computes nothing")
@@ -252,7 +254,8 @@ class Nodes:
             end_ns=np.full(job.iterations, -1, np.int64),
             forward_start_ns=never,
             forward_end_ns=never.copy(),
-            spent_ns=np.zeros(count, np.int64),
+            node_start_ns=np.full((iterations * timed, count), -1, np.int64),
+            node_end_ns=np.full((iterations * timed, count), -1, np.int64),
             slow=np.asarray(compute.slow, np.int64).reshape(-1, 3),
             variation=np.array([stream, compute.jitter], np.int64),
             **shape,
@@ -377,6 +380,9 @@ def _end(graph, node, when):
         graph.turn[ended] += 1
         graph.left[slot] -= 1
         graph.last_ns[slot] = max(graph.last_ns[slot], when)
+        if graph.node_start_ns.shape[0] > 0:
+            graph.node_start_ns[iteration, ended] = graph.ready_ns[slot, ended]
+            graph.node_end_ns[iteration, ended] = when
         graph.waits[slot, ended] = graph.depends[ended]
         graph.ready_ns[slot, ended] = 0
         graph.unmoved[ended] = graph.transfers[ended] - graph.early[ended]
@@ -419,6 +425,7 @@ def _compute(graph, lags, now):
             if iteration > 0:
                 duration += graph.later_ns[times, node]
             start = max(state.free_ns, graph.ready_ns[iteration & (SLOTS - 1), node])
+            graph.ready_ns[iteration & (SLOTS - 1), node] = start
             state.running = node
             state.end_ns = start + _stretched(graph, start, duration, iteration)
             if graph.layer[node] >= 0:
@@ -443,7 +450,6 @@ def _take_results(port, scoreboard):
             continue
         when = scoreboard.done_ns[turn, graph.tensor[node]]
         if when >= 0:
-            graph.spent_ns[node] += when - graph.ready_ns[turn & (SLOTS - 1), node]
             _end(graph, node, when)
     while (
         graph.oldest[own] < graph.next_call[own]
@@ -470,7 +476,6 @@ def _take_ends(graph, protocol):
         graph.unmoved[node] -= 1
         if graph.unmoved[node] == 0 and graph.opened[node] == iteration:
             ready_ns = graph.ready_ns[iteration & (SLOTS - 1), node]
-            graph.spent_ns[node] += when - ready_ns
             if graph.start_ns[iteration] < 0:
                 graph.start_ns[iteration] = ready_ns
             _end(graph, node, when)

@@ -19,7 +19,7 @@ from testbed.protocols.host_spec import HostSpec, RankProgram
 from testbed.systems.registry import SYSTEMS
 from testbed.traffic.call_routes import algorithm_of, base_of
 from testbed.traffic.rank_calls import load_numbers, load_program, load_transfers
-from testbed.traffic.rank_graph import COLLECTIVES, Node
+from testbed.traffic.rank_graph import COLLECTIVES, Node, Program
 from testbed.traffic.rank_graph import COMPUTE as COMPUTES
 from testbed.traffic.transfers import Transfers, is_carried
 from testbed.workload.rank_graph import (
@@ -92,16 +92,16 @@ def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
     assert part is not None
     program = load_program(part.path)
     rows: dict[tuple[str, str, str, str], list[int]] = {}
+    spent_ns = np.sum(graph.node_end_ns - graph.node_start_ns, axis=0)
     for place, node in enumerate(program.ranks[part.rank]):
         if graph.kind[place] not in (CALL, TRANSFER):
             continue
-        ranks = program.groups.get(node.group, range(len(program.ranks)))
-        who = label(None if len(ranks) == len(program.ranks) else list(ranks))
+        who = _communicator(program, node)
         route = FLOW if graph.kind[place] == TRANSFER else _route(spec, node)
         row = rows.setdefault((who, node.kind, node.dtype, route), [0, 0, 0])
         row[0] += spec.job.iterations
         row[1] += spec.job.iterations * node.bytes
-        row[2] += int(graph.spent_ns[place])
+        row[2] += int(spent_ns[place])
     keys = ("communicator", "collective", "dtype", "route", "calls", "bytes", "time_ns")
     received = load_transfers(part.path).received_by(part.rank)
     return {
@@ -115,6 +115,30 @@ def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
             for key, counted in rows.items()
         ],
     }
+
+
+def node_times(spec: HostSpec, graph: Graph) -> dict[str, np.ndarray]:
+    """The times of a rank's nodes, in the order of the program (result_rows.time_tables):
+    node_start_ns, node_end_ns, int64[I, N]; node_kind and node_group, str[N], of those that take
+    time, "" for others, and the communicator, "" for a compute step."""
+    part = spec.program
+    assert part is not None
+    program = load_program(part.path)
+    nodes = program.ranks[part.rank]
+    moves = graph.kind != NOTHING
+    who = [_communicator(program, node) if node.kind != COMPUTES else "" for node in nodes]
+    return {
+        "node_start_ns": graph.node_start_ns,
+        "node_end_ns": graph.node_end_ns,
+        "node_kind": np.where(moves, np.array([node.kind for node in nodes], str), ""),
+        "node_group": np.array(who, str),
+    }
+
+
+def _communicator(program: Program, node: Node) -> str:
+    """The ranks of a node's group, as tables name them."""
+    ranks = program.groups.get(node.group, range(len(program.ranks)))
+    return label(None if len(ranks) == len(program.ranks) else list(ranks))
 
 
 def _route(spec: HostSpec, node: Node) -> str:
@@ -175,7 +199,7 @@ def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
     np.add.at(transfers, moved.given_by(part.rank).sends, 1)
     np.add.at(transfers, moved.received_by(part.rank).receives, 1)
     durations = [node.duration_ns * part.scale_millionths // 1_000_000 for node in nodes]
-    return made.graph(spec, stream, [durations], transfers=transfers)
+    return made.graph(spec, stream, [durations], transfers=transfers, timed=True)
 
 
 def _dependencies(nodes: Sequence[Node], moved: Transfers, rank: int) -> list[set[int]]:

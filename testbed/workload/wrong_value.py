@@ -27,9 +27,9 @@ MOST_SETS = 4096  # of workers that are tried
 @dataclass(frozen=True)
 class WrongValue:
     """A value that a worker has found wrong. `number`: of the communicator, which packets call a
-    job; `fragment`: its number in packets, None where packets have numbers of their own; `tensor`:
-    number of the tensor; `position`: in the tensor; `offset`: in the packet; `parts`: the right
-    values of the workers there, as far as they are known."""
+    job; `fragment`: its number in packets, None: not known; `tensor`: number of the tensor;
+    `position`: in the tensor; `offset`: in the packet; `parts`: the right values of the workers
+    there, as far as they are known."""
 
     number: int
     job: str
@@ -48,7 +48,7 @@ class WrongValue:
 
     @property
     def place(self) -> str:
-        """As `ina trace --fragment` takes it."""
+        """As `ina trace --fragment` takes it, of systems that number packets by place."""
         return f"{self.job}/{self.iteration}/{self.tensor_name}:{self.position}"
 
     @property
@@ -112,7 +112,7 @@ def wrong_value(spec: HostSpec, machine: Any) -> WrongValue | None:
         tensor=tensor,
         tensor_name=spec.job.tensors[tensor].name,
         position=place + offset,
-        fragment=whole if _numbers_by_place(spec) else None,
+        fragment=_number_in_packets(spec, machine, whole, fragment),
         offset=offset,
         found=int(status.found),
         expected=int(status.expected),
@@ -209,11 +209,20 @@ def _values(chosen: tuple[int, ...], parts: Mapping[int, int]) -> str:
     return ", ".join(shown) + (", ..." if len(chosen) > 4 else "")
 
 
-def _numbers_by_place(spec: HostSpec) -> bool:
-    """Whether a system's packets have the numbers of fragments."""
+def _number_in_packets(spec: HostSpec, machine: Any, whole: int, fragment: int) -> int:
+    """What the packet calls the fragment: SwitchML's have the numbers of chunks, of which one has
+    the fragment's values, and one perhaps its exponent. The wrong one is still in flight."""
     from testbed.protocols.host_spec import SwitchmlSpec
 
-    return not isinstance(spec.options, SwitchmlSpec)
+    if not isinstance(spec.options, SwitchmlSpec):
+        return whole
+    worker = getattr(machine.protocol, "worker", machine.protocol)
+    stream, window = worker.stream, worker.window
+    places = np.flatnonzero((stream.fragment == fragment) | (stream.announced == fragment))
+    numbers = int(window.first_chunk) + places
+    slots = numbers % worker.busy.size
+    in_flight = numbers[(worker.busy[slots] > 0) & (worker.chunk[slots] == numbers)]
+    return int([*in_flight, *numbers][0])
 
 
 def _parts(

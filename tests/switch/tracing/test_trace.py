@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 
 import pytest
 
 from testbed.cli import main as commands
+from testbed.cli.commands.trace import _setup_of
 from testbed.config.pcapng import INBOUND, packets
 from testbed.experiment import load_text
 from testbed.results import find, read
+from testbed.runtimes.program import prepare
+from testbed.tracing import lanes, rerun
+from testbed.tracing.fragments import Fragment, fragment_of, title_of
 from testbed.tracing.packets import packet_in
+from testbed.tracing.path import ENDS
 from tests.support.matrix import first_of
 
 JOBS = """
@@ -170,6 +176,46 @@ def test_of_every_system_the_late_path_adds_up(system, topology, links, tmp_path
     assert any(step["end"] for trace in found for step in trace["steps"])
 
 
+def test_each_drop_loss_and_double_is_that_of_its_packet(tmp_path):
+    """All fragments' marks together are what the links have counted; a packet waits in no queue for
+    longer than the queue is; and each comes out as often as it went in."""
+    links = ", loss: 2 %, duplicate: 2 %, queue: 6 packets"
+    folder = made(tmp_path, topology=RACKS, links=links)
+    results = read(folder)
+    setup = _setup_of(results, 0)
+    compiled = prepare(setup).compiled
+    seen, _ = rerun.survey(setup, compiled)
+    wanted = sorted({*seen._first, *(fragment for fragment, _ in seen._had)})
+    found, _ = rerun.paths(setup, compiled, wanted)
+    marks: Counter[str] = Counter()
+    longest_ns = 7 * 320 * 8  # six packets that wait, and the one on the wire, at 1 Gbit/s
+    for path in found.values():
+        took = Counter(step.cause.number for step in path.steps if step.cause is not None)
+        for step in path.steps:
+            what = {each for each, _ in step.ends}
+            marks.update(each for each, _ in step.ends if each in ENDS)
+            if step.kind in ("sent", "left"):
+                ways = 2 if "duplicated" in what else 0 if what else 1
+                assert step.kind == "sent" and not ways or took[step.number] >= ways, step.end
+                if step.kind == "left":
+                    assert took[step.number] == ways and step.cause is not None
+                    assert 0 <= step.time_ns - step.cause.time_ns <= longest_ns
+            if step.kind in ("handled", "arrived") and step.packet.key:
+                assert step.cause is not None or step.packet.fragment not in wanted
+    counted = results.links[["losses", "queue_drops", "duplicates"]].sum()
+    assert marks["lost"] == counted.losses > 10
+    assert marks["queue drop"] == counted.queue_drops > 10
+    assert marks["duplicated"] == counted.duplicates > 10
+    worst = max(found.items(), key=lambda pair: sum(len(step.ends) for step in pair[1].steps))
+    figure = lanes.figure(setup, *worst)
+    drawn = [line.get_marker() for line in figure.axes[0].get_lines()]
+    ended = Counter(what for step in worst[1].steps for what, _ in step.ends)
+    assert set(ended) & set(lanes.MARKS)
+    for what, mark in lanes.MARKS.items():
+        if what != "egress drop":  # which looks like an eviction
+            assert drawn.count(mark) == ended[what]
+
+
 @pytest.mark.parametrize(
     "system", first_of(["double_tree", "ring", "halving_doubling", "colocated_ps"], 1)
 )
@@ -208,6 +254,45 @@ def test_as_text_with_a_picture(tmp_path, capsys):
     assert re.search(r"(allocations|preemptions); aggregator \d+: ", out) and "lanes-2.svg" in err
     assert sorted(each.name for each in tmp_path.glob("*.svg")) == ["lanes-1.svg", "lanes-2.svg"]
     assert (tmp_path / "lanes-1.svg").read_text().startswith("<?xml")
+
+
+RANKS = """
+name: gpt
+runtime: virtual
+topology: {kind: star, hosts: 5}
+links: {bandwidth: 100 Gbit/s, delay: 1 us, loss: 1 %%}
+system: %s
+values_per_packet: 256
+jobs:
+  - name: gpt
+    model: {transformer: llama2-7b, sequence: 4096, global_batch: 4, layers: 1}
+    parallel: {tp: 2, dp: 2}
+    workers: 4
+    iterations: 1
+    scale: 0.0005
+"""
+
+
+@pytest.mark.parametrize("system", first_of(["switchml", "esa\nmemory: {aggregators: 512}"], 1))
+def test_each_name_that_is_printed_can_be_asked_for(system, tmp_path, capsys):
+    """Those of a program's groups too, and the example of an error."""
+    path = tmp_path / "gpt.yaml"
+    path.write_text(RANKS % system)
+    assert commands.main([str(path), "--results", str(tmp_path), "--no-report"]) == 0
+    folder = find(tmp_path)[-1]
+    setup = _setup_of(read(folder), 0)
+    for number in (*range(setup.platform.numbers), 60_000):
+        for fragment in (Fragment(number, 0), Fragment(number, 2144)):
+            assert fragment_of(setup, title_of(setup, fragment)) == fragment
+    (slowest,) = traced(folder, capsys, "--slowest", "1")
+    assert "gpt/group " in slowest["fragment"]
+    (again,) = traced(folder, capsys, "--fragment", slowest["fragment"])
+    assert again == slowest
+    for word in ("nonsense", "gpt/0/fc:3"):
+        assert commands.main(["trace", str(folder), "--fragment", word]) == 2
+        example = capsys.readouterr().err.rpartition("such as ")[2].strip()
+        (trace,) = traced(folder, capsys, "--fragment", example)
+        assert trace["steps"]
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_the_timeline_has_each_workers_passes_and_waits(charts):
     # Both layers' forward steps of an iteration, with a millisecond between them.
     assert sum(len(trace["x"]) for trace in traces(chart, "forward")) == 2 * passes
     assert sum(len(trace["x"]) for trace in traces(chart, "communication")) == passes
-    (first, _) = traces(chart, "waiting for gradients")
+    (first, _) = traces(chart, "waiting")
     places = [n for n, row in enumerate(first["y"]) if row == 0]
     waits = [(first["base"][n], first["x"][n]) for n in places]
     assert waits == [(0.007, 0.001), (0.03, 0.015), (0.053, 0.001), (0.08, 0.02)]
@@ -195,7 +195,7 @@ def test_a_long_timeline_is_painted(results):
     assert upper[40] == "waiting" and upper[70] == "backward" and upper[90] == "waiting"
     assert lower[10] is None and lower[20] == lower[45] == "communication"
     assert {trace["name"] for trace in chart.spec["data"] if trace["type"] == "bar"} == {
-        *("forward", "backward", "waiting for gradients", "communication")
+        *("forward", "backward", "waiting", "communication")
     }
     check_figure(chart)
 

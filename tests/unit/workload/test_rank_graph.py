@@ -20,7 +20,7 @@ def driven(nodes: Nodes, durations: list[int], iterations: int, tensors: int, ah
         "iterations": iterations,
     }
     spec = host_spec(job, compute=Compute())
-    graph = nodes.graph(spec, 0, [[each * MS for each in durations]], ahead=ahead)
+    graph = nodes.graph(spec, 0, [[each * MS for each in durations]], ahead=ahead, timed=True)
     port = Port(graph, np.zeros(1, np.int64), lag.new_lag())
     return Driven(port, [4] * max(1, tensors), iterations)
 
@@ -79,7 +79,10 @@ def test_calls_begin_in_their_order_and_end_in_any():
     loop.arrive(1, 50 * MS)
     loop.run(52 * MS)
     assert loop.graph.end_ns.tolist() == [52 * MS]
-    assert loop.graph.spent_ns[[one, two]].tolist() == [20 * MS, 10 * MS]
+    calls = loop.graph.node_end_ns - loop.graph.node_start_ns
+    assert calls[0, [one, two]].tolist() == [20 * MS, 10 * MS]
+    starts = loop.graph.node_start_ns[0, [slow, fast, after, last]] // MS
+    assert starts.tolist() == [0, 10, 40, 50]
 
 
 def test_of_the_steps_that_may_run_the_first_one_of_the_oldest_iteration_does():

@@ -36,7 +36,7 @@ typedef struct p4_packet {
     const uint8_t *payload; /* set by parse: the bytes behind the extracted headers; points into data */
     uint32_t length;        /* of data */
     uint32_t payload_length;
-    void *owner;            /* free for the traffic manager */
+    uint64_t mark;          /* of the traffic manager, for those who watch it (tm_watch_set) */
     /* the program's metadata and headers follow */
 } p4_packet;
 

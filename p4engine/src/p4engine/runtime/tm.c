@@ -32,7 +32,7 @@ static void run_event(tm_switch *tm) {
     } else {
         frame *f = tm_list_pop(tm, l);
         if (l->kind == ARRIVALS)
-            tm_arrive(tm, l->port, f->data, f->length);
+            tm_arrive(tm, l->port, f->data, f->length, f->mark);
         else
             tm_emit_frame(tm, l->port, f->time, f);
         tm_frame_free(tm, f);
@@ -48,37 +48,39 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
                        uint64_t sent_ns) {
     tm_link *link = &p->link[TM_INGRESS];
     start_queue *queue = &p->ingress_queue;
-    if (p->again) tm_note_bytes(tm, number, TM_INGRESS, TM_AGAIN, data, length, sent_ns);
+    if (p->again) tm_note_add(tm, number, TM_INGRESS, TM_AGAIN, data, length, sent_ns);
     if (link->down) {
-        tm_note_bytes(tm, number, TM_INGRESS, TM_DOWN, data, length, sent_ns);
         link->counters.down_drops++;
+        tm_tell(tm, TM_DOWN, number, TM_INGRESS, sent_ns, data, length, sent_ns);
         return;
     }
     tm_start_queue_expire(queue, sent_ns);
     if (link->limited && link->busy_until > sent_ns &&
         (queue->count >= link->shape.queue_packets ||
          queue->bytes + length > link->shape.queue_bytes)) {
-        tm_note_bytes(tm, number, TM_INGRESS, TM_QUEUE_FULL, data, length, sent_ns);
         link->counters.queue_drops++;
+        tm_tell(tm, TM_QUEUE_FULL, number, TM_INGRESS, sent_ns, data, length, sent_ns);
         return;
     }
     uint64_t arrivals[2];
     int copies;
     uint64_t start = tm_link_send(link, length, sent_ns, arrivals, &copies);
-    if (!copies) tm_note_bytes(tm, number, TM_INGRESS, TM_LOST, data, length, sent_ns);
+    if (copies != 1)
+        tm_tell(tm, copies ? TM_DUPLICATED : TM_LOST, number, TM_INGRESS, sent_ns, data, length, sent_ns);
     if (start > sent_ns) {
         if (!tm_start_queue_push(queue, start, length)) tm->stats.no_memory++;
         if (queue->count > link->counters.max_queue) link->counters.max_queue = queue->count;
     }
     for (int i = 0; i < copies; i++) {
         if (arrivals[i] <= tm->now && !p->arrivals.first) {
-            tm_arrive(tm, number, data, length);
+            tm_arrive(tm, number, data, length, sent_ns);
             run_pending(tm);
             continue;
         }
         frame *f = tm_frame_new(tm, length);
         if (!f) return;
         memcpy(f->data, data, length);
+        f->mark = sent_ns;
         tm_list_push(tm, &p->arrivals, f, arrivals[i], sent_ns);
     }
 }
@@ -96,10 +98,10 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
         enter_link(tm, number, p, data, length, tm->now);
         return TM_OK;
     }
-    if (p->again) tm_note_bytes(tm, number, TM_INGRESS, TM_AGAIN, data, length, tm->now);
+    if (p->again) tm_note_add(tm, number, TM_INGRESS, TM_AGAIN, data, length, tm->now);
     link->counters.packets++;
     link->counters.bytes += length;
-    tm_arrive(tm, number, data, length);
+    tm_arrive(tm, number, data, length, tm->now);
     if (tm->pending) run_pending(tm);
     return TM_OK;
 }

@@ -86,14 +86,18 @@ typedef struct tm_subject {
     uint32_t again_at, again_mask, again;
 } tm_subject;
 
-enum tm_what {
-    TM_QUEUE_FULL = 0, /* dropped by a full queue */
-    TM_LOST = 1,       /* by the link's loss */
-    TM_DOWN = 2,       /* as the link was down */
-    TM_AGAIN = 3       /* has come in on a port for which tm_note_again is on, and has been sent before */
+/* What becomes of a packet outside of the pipelines. */
+enum tm_fate {
+    TM_QUEUE_FULL = 0,  /* dropped by a full queue */
+    TM_LOST = 1,        /* by the link's loss */
+    TM_DOWN = 2,        /* as the link was down, or went down while the packet waited or was on its way */
+    TM_AGAIN = 3,       /* has come in on a port for which tm_note_again is on, and has been sent before; only noted */
+    TM_EMITTED = 4,     /* given to the sink; this and the next one are only told */
+    TM_DUPLICATED = 5   /* the link makes two of it */
 };
+typedef void (*tm_told)(uint32_t fate, uint32_t port, uint32_t direction, uint64_t mark, uint64_t time_ns);
 
-/* What has become of a packet of interest. `packet`: kind, `what`, direction, port, flow and unit, 4 + 2 + 1 + 9 + 16 +
+/* What has become of a packet of interest. `packet`: kind, fate, direction, port, flow and unit, 4 + 2 + 1 + 9 + 16 +
  * 32 bits. */
 typedef struct tm_note {
     uint64_t time_ns, packet, more;
@@ -212,6 +216,10 @@ P4_EXPORT void tm_set_early(tm_switch *, int early);
 P4_EXPORT void tm_set_sink(tm_switch *, const tm_sink *); /* NULL: the built-in one */
 P4_EXPORT uint64_t tm_outputs(const tm_switch *, const tm_output **, const uint8_t **bytes); /* count */
 P4_EXPORT void tm_outputs_clear(tm_switch *);
+
+/* Have a function told of every fate, at once; NULL: nobody. It must not call back. `mark` is p4_packet.mark, which all
+ * copies of a packet have: on its ingress link the time at which it was sent, later what the pipelines have set. */
+P4_EXPORT void tm_watch_set(tm_switch *, tm_told);
 
 P4_EXPORT void tm_stats_get(const tm_switch *, tm_stats *);
 P4_EXPORT void tm_stats_reset(tm_switch *); /* the port counters too */

@@ -13,13 +13,14 @@ static int reaches(uint32_t length, uint32_t offset, uint32_t bytes) {
     return length >= bytes && offset <= length - bytes;
 }
 
-void tm_note_add(tm_switch *tm, uint32_t port, uint32_t direction, uint32_t what, const uint8_t *data, uint32_t length,
-                  uint64_t time_ns) {
+void tm_note_add(tm_switch *tm, uint32_t port, uint32_t direction, uint32_t fate, const uint8_t *data, uint32_t length,
+                 uint64_t time_ns) {
+    if (!tm->notes_most) return;
     const tm_subject *s = &tm->subject;
     if (!reaches(length, s->mark_at, 2) || field(data + s->mark_at, 2) != s->mark || !reaches(length, s->kind_at, 1) ||
         !reaches(length, s->flow_at, 2) || !reaches(length, s->unit_at, 4) || !reaches(length, s->more_at, 8))
         return;
-    if (what == TM_AGAIN && (!reaches(length, s->again_at, 4) ||
+    if (fate == TM_AGAIN && (!reaches(length, s->again_at, 4) ||
                              (field(data + s->again_at, 4) & s->again_mask) != s->again))
         return;
     if (tm->note_count == tm->note_capacity) {
@@ -33,7 +34,7 @@ void tm_note_add(tm_switch *tm, uint32_t port, uint32_t direction, uint32_t what
         tm->notes = larger;
         tm->note_capacity = capacity;
     }
-    uint64_t place = (uint64_t)(data[s->kind_at] & 15) << 12 | what << 10 | direction << 9 | port;
+    uint64_t place = (uint64_t)(data[s->kind_at] & 15) << 12 | fate << 10 | direction << 9 | port;
     uint64_t packet = place << 48 | field(data + s->flow_at, 2) << 32 | field(data + s->unit_at, 4);
     tm->notes[tm->note_count++] = (tm_note){time_ns, packet, field(data + s->more_at, 8)};
 }

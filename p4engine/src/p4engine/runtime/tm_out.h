@@ -38,22 +38,19 @@ static uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t
     return 0;
 }
 
-void tm_note_packet(tm_switch *tm, uint32_t number, uint32_t what, p4_packet *packet) {
-    if (!tm->notes_most) return;
-    if (P4_LOOPS) { /* its deparser may send copies, so the packet is taken as it came */
-        tm_note_add(tm, number, TM_EGRESS, what, packet->data, packet->length, tm->now);
-        return;
-    }
-    frame *f;
-    uint8_t *bytes;
-    uint32_t length = tm_deparse(tm, packet, &f, &bytes);
-    if (!bytes) return;
-    tm_note_add(tm, number, TM_EGRESS, what, bytes, length, tm->now);
-    tm_frame_free(tm, f);
+void tm_tell_packet(tm_switch *tm, uint32_t number, uint32_t fate, p4_packet *packet) {
+    frame *f = NULL;
+    uint8_t *bytes = (uint8_t *)packet->data;
+    uint32_t length = packet->length;
+    /* If its deparser may send copies, the packet is noted as it came. */
+    if (tm->notes_most && !P4_LOOPS) length = tm_deparse(tm, packet, &f, &bytes);
+    tm_tell(tm, fate, number, TM_EGRESS, tm->now, bytes, length, packet->mark);
+    if (f && bytes) tm_frame_free(tm, f);
 }
 
-static void emit(tm_switch *tm, uint32_t number, uint64_t time, uint32_t length) {
+static void emit(tm_switch *tm, uint32_t number, uint64_t time, uint32_t length, uint64_t mark) {
     tm->stats.sent++;
+    tm_tell(tm, TM_EMITTED, number, TM_EGRESS, time, NULL, 0, mark);
     tm->sink.emit(tm->sink.context, number, time, length);
 }
 
@@ -64,7 +61,7 @@ static void tm_emit_frame(tm_switch *tm, uint32_t number, uint64_t time, const f
         return;
     }
     memcpy(room, f->data, f->length);
-    emit(tm, number, time, f->length);
+    emit(tm, number, time, f->length, f->mark);
 }
 
 /* The packet goes onto the egress link of its port. */
@@ -83,18 +80,20 @@ static void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
             link->counters.packets++;
             link->counters.bytes += length;
         }
-        emit(tm, number, arrivals[0], length);
+        emit(tm, number, arrivals[0], length, packet->mark);
         return;
     }
     if (link->down) {
-        tm_note_packet(tm, number, TM_DOWN, packet);
         link->counters.down_drops++;
+        tm_tell_packet(tm, number, TM_DOWN, packet);
         return;
     }
     uint32_t length = tm_deparse(tm, packet, &f, &bytes);
     if (!bytes) return;
+    f->mark = packet->mark;
     tm_link_send(link, length, tm->now, arrivals, &copies);
-    if (!copies) tm_note_bytes(tm, number, TM_EGRESS, TM_LOST, f->data, length, tm->now);
+    if (copies != 1)
+        tm_tell(tm, copies ? TM_DUPLICATED : TM_LOST, number, TM_EGRESS, tm->now, f->data, length, f->mark);
     for (int i = 0; i < copies; i++) {
         if (tm->early || (arrivals[i] <= tm->now && !p->departures.first)) {
             tm_emit_frame(tm, number, arrivals[i], f);
@@ -102,6 +101,7 @@ static void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
             frame *copy = tm_frame_new(tm, length);
             if (!copy) break;
             memcpy(copy->data, f->data, length);
+            copy->mark = f->mark;
             tm_list_push(tm, &p->departures, copy, arrivals[i], tm->now);
         } else {
             tm_list_push(tm, &p->departures, f, arrivals[i], tm->now);

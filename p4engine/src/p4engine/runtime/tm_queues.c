@@ -25,23 +25,23 @@ static queued_packet *take_first(priority_queue *q) {
     return first;
 }
 
-static void drop(tm_switch *tm, port *p, queued_packet *q, uint32_t what) {
-    tm_note_packet(tm, p->dequeues.port, what, &q->packet);
+static void drop(tm_switch *tm, port *p, queued_packet *q, uint32_t fate) {
+    tm_tell_packet(tm, p->dequeues.port, fate, &q->packet);
     tm_packet_free(tm, q);
 }
 
-uint64_t tm_queues_empty(tm_switch *tm, port *p, uint32_t what) {
+uint64_t tm_queues_empty(tm_switch *tm, port *p, uint32_t fate) {
     uint64_t waiting = p->waiting;
     if (!waiting) return 0;
     for (uint32_t i = 0; p->queues && i < tm->queue_count; i++) {
         priority_queue *q = &p->queues[i];
         q->seen.queue_drops += q->seen.queue;
-        while (q->first) drop(tm, p, take_first(q), what);
+        while (q->first) drop(tm, p, take_first(q), fate);
     }
     while (p->first) {
         queued_packet *q = p->first;
         p->first = q->next;
-        drop(tm, p, q, what);
+        drop(tm, p, q, fate);
     }
     p->waiting = p->waiting_bytes = 0;
     tm_event_remove(tm, &p->dequeues);
@@ -119,7 +119,7 @@ static int deflected(tm_switch *tm, uint32_t number, p4_packet *packet, int keep
 static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int keep) {
     tm_link *link = &p->link[TM_EGRESS];
     if (packet->std.priority >= tm->queue_count) {
-        tm_note_packet(tm, number, TM_QUEUE_FULL, packet);
+        tm_tell_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
         return;
     }
@@ -138,7 +138,7 @@ static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
     if (q->seen.queue >= q->seen.queue_packets ||
         q->waiting_bytes + packet->length > link->shape.queue_bytes) {
         if (deflected(tm, number, packet, keep)) return;
-        tm_note_packet(tm, number, TM_QUEUE_FULL, packet);
+        tm_tell_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
         link->counters.tie_drops += p->entered_ns == tm->now;
         q->seen.queue_drops++;
@@ -195,7 +195,7 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
     if (p->waiting >= link->shape.queue_packets ||
         p->waiting_bytes + packet->length > link->shape.queue_bytes) {
         if (deflected(tm, number, packet, keep)) return;
-        tm_note_packet(tm, number, TM_QUEUE_FULL, packet);
+        tm_tell_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
         link->counters.tie_drops += p->entered_ns == tm->now;
         return;

@@ -165,10 +165,10 @@ int tm_port_counters(const tm_switch *tm, uint32_t number, uint32_t direction, t
 
 /* Drops what is on its way; returns how much it was. */
 static uint64_t empty_link(tm_switch *tm, event_list *l) {
-    if (l->first) tm_event_remove(tm, l);
     uint32_t direction = l->kind == ARRIVALS ? TM_INGRESS : TM_EGRESS;
+    if (l->first) tm_event_remove(tm, l);
     for (frame *f = l->first; f; f = f->next)
-        tm_note_bytes(tm, l->port, direction, TM_DOWN, f->data, f->length, tm->now);
+        tm_tell(tm, TM_DOWN, l->port, direction, tm->now, f->data, f->length, f->mark);
     uint64_t count = free_event_list(tm, l);
     l->last = NULL;
     return count;
@@ -271,6 +271,10 @@ uint64_t tm_outputs(const tm_switch *tm, const tm_output **outputs, const uint8_
 
 void tm_outputs_clear(tm_switch *tm) {
     tm->output_count = tm->byte_count = 0;
+}
+
+void tm_watch_set(tm_switch *tm, tm_told told) {
+    tm->told = told;
 }
 
 void tm_stats_get(const tm_switch *tm, tm_stats *stats) {

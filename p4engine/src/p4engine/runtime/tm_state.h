@@ -1,8 +1,8 @@
 /* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm_setup.c (makes
  * and frees a switch), tm.c (arrivals and events), with it passes.h of the architecture (tm_arrive and tm_pass: ingress;
  * tm_egress, which the queues call back; and what these ask for) and tm_out.h (the way to the outside), tm_queues.c
- * (egress queues), tm_link.c, tm_notes.c, tm_store.c (the memory of packets, and their events). Nothing outside of them includes
- * this. */
+ * (egress queues), tm_link.c, tm_notes.c, tm_store.c (the memory of packets, and their events). Nothing outside of them
+ * includes this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
 
@@ -16,6 +16,7 @@
 typedef struct frame {
     struct frame *next;
     uint64_t time, since; /* of its event, and when that was certain */
+    uint64_t mark;        /* of its packet */
     uint32_t length;
     uint32_t size; /* class */
     uint8_t data[] __attribute__((aligned(64)));
@@ -99,6 +100,7 @@ struct tm_switch {
     int64_t instant; /* left for the events of this moment */
     int early;
     tm_sink sink;
+    tm_told told; /* NULL: nobody watches */
     tm_stats stats;
     uint32_t queue_count; /* of each port */
     port *ports[TM_PORTS];
@@ -156,12 +158,15 @@ int tm_start_queue_push(start_queue *q, uint64_t time, uint32_t length); /* 0: o
 
 /* ---- tm_notes.c ---- */
 
-/* Notes what has become of a packet with these bytes, if it is of interest. */
-void tm_note_add(tm_switch *tm, uint32_t port, uint32_t direction, uint32_t what, const uint8_t *data, uint32_t length,
-                  uint64_t time_ns);
-static inline void tm_note_bytes(tm_switch *tm, uint32_t port, uint32_t direction, uint32_t what, const uint8_t *data,
-                                 uint32_t length, uint64_t time_ns) {
-    if (tm->notes_most) tm_note_add(tm, port, direction, what, data, length, time_ns);
+/* Notes what has become of a packet with these bytes, if notes are wanted and it is of interest. */
+void tm_note_add(tm_switch *tm, uint32_t port, uint32_t direction, uint32_t fate, const uint8_t *data, uint32_t length,
+                 uint64_t time_ns);
+
+/* Says what has become of a packet: to the one who watches, and in the notes. */
+static inline void tm_tell(tm_switch *tm, uint32_t fate, uint32_t port, uint32_t direction, uint64_t time_ns,
+                           const uint8_t *data, uint32_t length, uint64_t mark) {
+    if (tm->told) tm->told(fate, port, direction, mark, time_ns);
+    if (fate < TM_AGAIN) tm_note_add(tm, port, direction, fate, data, length, time_ns);
 }
 
 /* ---- the architecture's passes.h, which tm.c includes ---- */
@@ -171,15 +176,16 @@ void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint3
 /* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
 int tm_copy_bytes(tm_switch *tm, queued_packet *q);
 
-/* Notes what has become of a packet that was to leave through a port; of one that still needs its state, too. */
-void tm_note_packet(tm_switch *tm, uint32_t port, uint32_t what, p4_packet *packet);
+/* Says it of a packet that was to leave through a port; of one that still needs its state, too. */
+void tm_tell_packet(tm_switch *tm, uint32_t port, uint32_t fate, p4_packet *packet);
 
 /* ---- tm_queues.c ---- */
 
 int tm_queues_new(tm_switch *tm, port *p); /* the queues of a port; 0: out of memory */
 void tm_queues_free(tm_switch *tm, port *p);
-/* Drops what waits and returns how much it was. Several queues count it themselves, one leaves that to the caller. */
-uint64_t tm_queues_empty(tm_switch *tm, port *p, uint32_t what);
+/* Drops what waits, with this fate, and returns how much it was. Several queues count it themselves, one leaves that to
+ * the caller. */
+uint64_t tm_queues_empty(tm_switch *tm, port *p, uint32_t fate);
 /* Into the egress queue of a port, or through it where nothing waits. With `keep` the caller still needs the
  * packet. */
 void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);

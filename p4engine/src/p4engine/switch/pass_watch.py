@@ -10,8 +10,13 @@ p4engine.trace.
     ...
     watch.stop()
 
-The three functions must not raise, and must not send packets through the switch; they may read
-registers.
+The functions must not raise, and must not send packets through the switch; those about passes may
+read registers.
+
+Packets have a *mark*, so that what is seen of one at different places belongs together: what comes
+in has the time at which it was sent on its link, and each pass of a chosen packet gives a new one,
+which all its copies have. While a function is called, `came` is the mark that the packet had before
+the pass, and `mark` that which it has now. `told` hears of fates with the mark that the packet has.
 """
 
 from __future__ import annotations
@@ -30,7 +35,10 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from p4engine.switch.traffic_manager import DIRECTIONS
 
 if TYPE_CHECKING:
     from p4engine.switch.library import Switch
@@ -76,11 +84,12 @@ class _Packet(Structure):
         ("payload", c_void_p),
         ("length", c_uint32),
         ("payload_length", c_uint32),
-        ("owner", c_void_p),
+        ("mark", c_uint64),
     ]
 
 
 _PASS = CFUNCTYPE(None, c_void_p, POINTER(_Packet))
+_TOLD = CFUNCTYPE(None, c_uint32, c_uint32, c_uint32, c_uint64, c_uint64)
 _DEPARSE = CFUNCTYPE(c_uint32, c_void_p, c_void_p, c_char_p, c_uint32)
 
 
@@ -126,16 +135,30 @@ class Left(NamedTuple):
 # (ingress port, frame, time in ns): something that `after` gets if it is not None.
 Before = Callable[[int, bytes, int], Any]
 After = Callable[[Any, Left], None]
-# (what left the egress pipeline, time in ns)
-Leaving = Callable[[Left, int], None]
+# (what left the egress pipeline, time in ns): True for a packet that gets a mark of this pass.
+Leaving = Callable[[Left, int], Any]
+# (one of FATES, port, "ingress" or "egress", mark, time in ns). What they mean is in runtime/tm.h;
+# an egress drop is the program's.
+Told = Callable[[str, int, str, int, int], None]
+FATES = ("queue drop", "lost", "down", "again", "emitted", "duplicated", "egress drop")
+FIRST_MARK = 1 << 62  # of a pass; no time is so late
 
 
 class PassWatch:
     """A watch over one switch, from its making to `stop`. Packets that are waiting in its queues at
     either moment are lost, so a watch begins before the first packet."""
 
-    def __init__(self, switch: Switch, before: Before, after: After, leaving: Leaving) -> None:
+    def __init__(
+        self,
+        switch: Switch,
+        before: Before,
+        after: After,
+        leaving: Leaving,
+        told: Told | None = None,
+    ) -> None:
         self._switch = switch
+        self.came = self.mark = 0
+        marks = count(FIRST_MARK)
         pipeline = switch.pipeline
         assert pipeline.handle is not None
         address = pipeline.lib.p4_program_get()
@@ -150,9 +173,12 @@ class PassWatch:
             packet = pointer.contents
             frame = ctypes.string_at(packet.data, packet.length)
             found = before(packet.std.ingress_port, frame, packet.now_ns)
+            came = packet.mark
             ingress(instance, pointer)
             if found is None:
                 return
+            self.came, self.mark = came, next(marks)
+            packet.mark = self.mark
             std, req = packet.std, packet.req
             if req.failed or req.resubmit:
                 after(found, Left(b"", None))
@@ -167,9 +193,19 @@ class PassWatch:
             egress(instance, pointer)
             std, req = pointer.contents.std, pointer.contents.req
             if req.failed or req.recirculate or std.egress_spec == DROP_PORT:
+                if told is not None and not req.recirculate:
+                    each = pointer.contents
+                    told(FATES[-1], std.egress_port, "egress", each.mark, each.now_ns)
                 return
             frame = self._frame(instance, pointer)
-            leaving(Left(frame, std.egress_port, 0, std.egress_rid), pointer.contents.now_ns)
+            self.came, self.mark = pointer.contents.mark, next(marks)
+            left = Left(frame, std.egress_port, 0, std.egress_rid)
+            if leaving(left, pointer.contents.now_ns):
+                pointer.contents.mark = self.mark
+
+        def on_fate(fate: int, port: int, direction: int, mark: int, time_ns: int) -> None:
+            if told is not None:
+                told(FATES[fate], port, DIRECTIONS[direction], mark, time_ns)
 
         self._functions = _PASS(on_ingress), _PASS(on_egress)
         self._program = _Program.from_buffer_copy(original)
@@ -177,10 +213,14 @@ class PassWatch:
             ctypes.cast(each, c_void_p).value for each in self._functions
         )
         self._original = address
+        self._told = _TOLD(on_fate)
+        if told is not None:
+            switch.lib.tm_watch_set(switch.address, self._told)
         self._set(ctypes.addressof(self._program))
 
     def stop(self) -> None:
         """Watch no longer."""
+        self._switch.lib.tm_watch_set(self._switch.address, None)
         self._set(self._original)
 
     def _set(self, program: int) -> None:

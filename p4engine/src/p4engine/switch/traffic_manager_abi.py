@@ -166,6 +166,7 @@ def declare(lib: ctypes.CDLL) -> None:
             [c_void_p, POINTER(POINTER(Output)), POINTER(c_void_p)],
         ),
         "tm_outputs_clear": (None, [c_void_p]),
+        "tm_watch_set": (None, [c_void_p, c_void_p]),
         "tm_stats_get": (None, [c_void_p, POINTER(Stats)]),
         "tm_stats_reset": (None, [c_void_p]),
         "p4_program_get": (c_void_p, []),

@@ -62,6 +62,7 @@ static void mirror(tm_switch *tm, const p4_packet *packet, p4_piece first, p4_pi
     q->packet.std.ingress_port = packet->std.ingress_port;
     q->packet.std.tm = tm;
     q->packet.now_ns = tm->now;
+    q->packet.mark = packet->mark;
     q->packet.data = out;
     q->packet.length = q->packet.std.head = total;
     q->kind = FOR_EGRESS;
@@ -189,7 +190,8 @@ static void ingress(tm_switch *tm, p4_packet *packet) {
     }
 }
 
-static void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length) {
+static void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length, uint64_t mark) {
+    tm->scratch->mark = mark;
     begin(tm, tm->scratch, number, data, length);
     tm->stats.received++;
     ingress(tm, tm->scratch);
@@ -225,6 +227,7 @@ static void recirculate(tm_switch *tm, uint32_t number, p4_packet *packet) {
         return;
     }
     begin(tm, &q->packet, number, bytes, length);
+    q->packet.mark = packet->mark;
     q->kind = FOR_INGRESS;
     tm->stats.recirculations++;
     tm_push_pending(tm, q);

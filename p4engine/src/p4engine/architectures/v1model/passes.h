@@ -30,6 +30,7 @@ static uint32_t tm_bytes(tm_switch *tm, p4_packet *packet, uint8_t *out, uint32_
 static void start_again(tm_switch *tm, p4_packet *to, const p4_packet *from, int32_t fields, uint32_t instance_type,
                         const uint8_t *data, uint32_t length) {
     memset(to, 0, sizeof *to);
+    to->mark = from->mark;
     to->std.packet_length = length;
     to->std.ingress_global_timestamp = tm_p4_time(tm, tm->now);
     to->now_ns = tm->now;
@@ -110,6 +111,7 @@ static void clone_to_egress(tm_switch *tm, const p4_packet *packet) {
     clone->std.ingress_port = packet->std.ingress_port; /* the parser may look at it */
     clone->std.packet_length = packet->length;
     clone->now_ns = tm->now;
+    clone->mark = packet->mark;
     clone->data = packet->data;
     clone->length = packet->length;
     program->start(tm->instance, clone);
@@ -160,13 +162,14 @@ static void ingress(tm_switch *tm, p4_packet *packet) {
     }
 }
 
-static void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length) {
+static void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length, uint64_t mark) {
     p4_packet *packet = tm->scratch;
     memset(&packet->std, 0, sizeof packet->std);
     packet->std.ingress_port = number;
     packet->std.packet_length = length;
     packet->std.ingress_global_timestamp = tm_p4_time(tm, tm->now);
     packet->now_ns = tm->now;
+    packet->mark = mark;
     packet->data = data;
     packet->length = length;
     tm->program->start(tm->instance, packet);
