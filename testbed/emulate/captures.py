@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from testbed.runtimes.captured_ports import CapturedPort
 
 START_S = 20
-STILL_S = (
-    30  # without a byte more in any file: a capture that is behind goes on as long as it takes
-)
+STILL_S = 30  # without a byte more in any file; one that is behind goes on as long as it takes
 
 
 class Captures:

@@ -399,7 +399,9 @@ def _write_tables(host: _Host) -> None:
             np.savez(file, **times)
         return
     scoreboard, training = host.role.machine.scoreboard, host.role.machine.source
-    ranks = host.role.spec.program is not None
+    nodes: dict[str, Any] = {}
+    if host.role.spec.program is not None:
+        nodes = rank_program.node_times(host.role.spec, training.graph)
     with open(host.output, "wb") as file:
         np.savez(
             file,
@@ -411,7 +413,7 @@ def _write_tables(host: _Host) -> None:
             ready_ns=scoreboard.ready_ns,
             first_sent_ns=scoreboard.first_sent_ns,
             done_ns=scoreboard.done_ns,
-            **(rank_program.node_times(host.role.spec, training.graph) if ranks else {}),
+            **nodes,
         )
 
 

@@ -12,12 +12,12 @@ have the same time.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import signal
 import socket
 import struct
-import time
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,12 +31,14 @@ SOL_PACKET = 263
 PACKET_STATISTICS = 6
 PACKET_VNET_HDR = 15
 PACKET_IGNORE_OUTGOING = 23
+SO_ATTACH_FILTER = 26
 SO_TIMESTAMPNS = 35
 SO_RCVBUFFORCE = 33
 BUFFER_BYTES = 64 << 20
 LONGEST_BUFFER = 1 << 17
 AT_ONCE = 100  # buffers, perhaps trains, that are taken from one end before the other has its turn
 TIMESPEC = struct.Struct("@ll")
+KEEP_NOTHING = struct.pack("@HBBI", 6, 0, 0, 0)  # a filter: return 0 bytes of each packet
 
 
 def capture(arguments: dict, descriptors: list[int]) -> int:
@@ -54,7 +56,7 @@ def capture(arguments: dict, descriptors: list[int]) -> int:
         (listen(arguments["peer"], arguments["peer_interface"]), OUTBOUND),
     )
     ended: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: ended.append(time.time_ns()))
+    signal.signal(signal.SIGTERM, lambda number, frame: ended.append(number))
     cutter = TrainCutter(arguments["library"]) if arguments["library"] else None
     path = Path(arguments["path"])
     beside = path.with_name(f".{path.name}.part")
@@ -68,7 +70,9 @@ def capture(arguments: dict, descriptors: list[int]) -> int:
             seen += _take(ends, file, cutter)
             if not ready:
                 file.flush()  # if this process is killed, the file can be read
-        while count := _take(ends, file, cutter, ended[0]):
+        for end, _ in ends:
+            _close(end)
+        while count := _take(ends, file, cutter):
             seen += count
         missed = sum(_missed(end) for end, _ in ends)
         file.write(statistics(seen + missed, missed))
@@ -90,14 +94,18 @@ def listen(pid: int, interface: str) -> socket.socket:
     return end
 
 
+def _close(end: socket.socket) -> None:
+    """Let nothing more come in; what waits can still be read."""
+    program = ctypes.create_string_buffer(KEEP_NOTHING)
+    code = struct.pack("@HP", 1, ctypes.addressof(program))
+    end.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, code)
+
+
 def _take(
-    ends: tuple[tuple[socket.socket, int], ...],
-    file: BinaryIO,
-    cutter: TrainCutter | None,
-    until_ns: int | None = None,
+    ends: tuple[tuple[socket.socket, int], ...], file: BinaryIO, cutter: TrainCutter | None
 ) -> int:
-    """Write packets that are waiting, in order of time; returns their number, 0 if there are none
-    that came until then."""
+    """Write packets that are waiting, in order of time; returns their number, 0 if there are
+    none."""
     taken: list[tuple[int, int, bytes]] = []
     for end, direction in ends:
         for _ in range(AT_ONCE):
@@ -110,8 +118,6 @@ def _take(
                 if (level, kind) == (socket.SOL_SOCKET, SO_TIMESTAMPNS):
                     seconds, nanoseconds = TIMESPEC.unpack(value[: TIMESPEC.size])
                     time_ns = seconds * 1_000_000_000 + nanoseconds
-            if until_ns is not None and time_ns > until_ns:
-                break
             packets = cutter.packets(buffer) if cutter else [buffer[OFFLOAD.size :]]
             taken += [(time_ns, direction, data) for data in packets]
     taken.sort(key=lambda each: each[0])

@@ -314,7 +314,8 @@ def time_tables(workers: Iterable[tuple[Worker, Times]]) -> dict[str, dict[str, 
             iteration, node = np.nonzero(ended)
             named = {key: times[f"node_{key}"][node] for key in ("kind", "group")}
             keys = {"iteration": iteration, "node": node, "kind": named["kind"]}
-            keys["communicator"] = np.where(named["group"] == "", None, named["group"])
+            group = [each or None for each in named["group"].tolist()]
+            keys["communicator"] = np.array(group, object)
             spans = {name: times[f"node_{name}"][ended] for name in ("start_ns", "end_ns")}
             steps.append(_block(who, keys, spans))
     tables = {"iterations": iterations, "tensors": tensors, "steps": steps}

@@ -36,7 +36,8 @@ def listen(
     nodes: Nodes | FrameNodes, ports: Mapping[str, Collection[int]], seen: Seen
 ) -> list[Any]:
     """Call `seen` for each packet that passes these ports, by switch, from now on. Packets of one
-    port and direction come in order of time, others in any order. Returns what must live as long
+    port and direction come in order of time, others in any order; what enters, once the switch has
+    it. Returns what must live as long
     as the nodes. `seen` must not raise; threads call it one at a time."""
     kept: list[Any] = []
     for number, name in enumerate(nodes.switches):
@@ -45,9 +46,7 @@ def listen(
         row = nodes.world.switches[number]
         chosen = frozenset(ports[name])
         for field in ("receive", "receive_ahead"):
-            made = _entering(
-                name, chosen, _RECEIVE(int(row[field])), seen, field == "receive_ahead"
-            )
+            made = _entering(name, chosen, _RECEIVE(int(row[field])), seen)
             kept.append(made)
             row[field] = ctypes.cast(made, c_void_p).value
         outputs, clear = _OUTPUTS(int(row.outputs)), _CLEAR(int(row.outputs_clear))
@@ -57,15 +56,13 @@ def listen(
     return kept
 
 
-def _entering(name: str, ports: Collection[int], receive: Any, seen: Seen, ahead: bool) -> Any:
+def _entering(name: str, ports: Collection[int], receive: Any, seen: Seen) -> Any:
     def tell(manager: int, port: int, data: int, length: int, time_ns: int) -> int:
         if port not in ports:
             return int(receive(manager, port, data, length, time_ns))
         frame = ctypes.string_at(data, length)
-        if not ahead:
-            seen(name, port, INBOUND, time_ns, frame)
         status = int(receive(manager, port, data, length, time_ns))
-        if ahead and status >= 0:  # else it comes again, otherwise
+        if status >= 0:  # else it comes again, otherwise
             seen(name, port, INBOUND, time_ns, frame)
         return status
 

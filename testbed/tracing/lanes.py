@@ -74,7 +74,7 @@ def figure(setup: Setup, fragment: Fragment, path: Path) -> Figure:
                 linestyle="--" if asked else "-",
             )
         for what, peer in step.ends:
-            x, y = at(step.time_ns), places[step.node]
+            x, y = at(step.time_ns), float(places[step.node])
             if peer in places:
                 y += 0.3 if places[peer] > y else -0.3
                 axes.plot([x, x], [places[step.node], y], color=color, linewidth=1)

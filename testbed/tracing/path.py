@@ -223,7 +223,6 @@ def _link(
     mine: dict[tuple[str, bool], Step] = {}  # by host: what it has sent last
     summed: dict[str, Step] = {}  # the same of gradients
     held: dict[str, Step] = {}  # by switch: the gradient that it has handled last
-    entering = {key: list(found) for key, found in fates.items() if len(key) == 3}
     for step in steps:
         key = step.packet.key
         if step.kind == SENT:
@@ -233,10 +232,9 @@ def _link(
             if step.packet.is_result:
                 step.content = summed.get(step.node)
             mine[step.node, step.packet.is_gradient] = step
-            here = entering.get((step.peer, step.port, step.time_ns), [])
-            own = next((f for f in here if f.sent is not None and f.sent.key == key), None)
+            here = fates.get((step.peer, step.port, step.time_ns), ())
+            own = next((fate for fate in here if fate.sent is step.packet), None)
             if own is not None:
-                here.remove(own)
                 step.ends.append((own.what, step.peer))
             copies = {None: 1, "duplicated": 2}.get(own and own.what, 0)
             under_way[step.peer, step.port, key, step.time_ns].extend([step] * copies)
@@ -276,8 +274,9 @@ def _link(
         if step.kind == HANDLED and is_ours(step.leaves):
             step.ends.append(("waiting", step.peer))
         elif step.kind == SENT and step.peer in watched:
-            flushed = entering.get((step.peer, step.port, step.time_ns))
-            step.ends.append(("down" if flushed else "under way", step.peer))
+            here = fates.get((step.peer, step.port, step.time_ns), ())
+            failed = any(fate.sent is None for fate in here)
+            step.ends.append(("down" if failed else "under way", step.peer))
         elif step.kind == GONE and not again:
             step.ends.append(("under way", step.peer))
 

@@ -58,18 +58,13 @@ def paths(
 
     def seen(switch: str, port: int, direction: int, time_ns: int, frame: bytes) -> None:
         job, number, _ = fragment_in(frame)
+        packet = packet_in(frame, bits) if (job, number) in chosen else None
         if direction == INBOUND:
-            watch.sent = None
-        if (job, number) not in chosen:
-            return
-        packet = packet_in(frame, bits)
+            watch.entered(switch, port, time_ns, packet)
         if packet is not None:
             host = ports.neighbour(switch, port)
             into = sent if direction == INBOUND else arrived
-            row = Seen(time_ns, host, switch, port, packet)
-            into[Fragment(job, number)].append(row)
-            if direction == INBOUND:
-                watch.sent = row
+            into[Fragment(job, number)].append(Seen(time_ns, host, switch, port, packet))
 
     with _listening(setup, compiled, seen) as simulation:
         watch = Watch(setup, simulation.nodes.switches, chosen, offset)

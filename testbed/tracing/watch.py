@@ -97,7 +97,7 @@ class Gone:
 
 class Fate(NamedTuple):
     """What became of a packet outside of the pipelines: `what` of p4engine's FATES, at a port, at
-    its time. sent: of what a host sent, if that is known, the packet."""
+    its time. sent: the packet that a host sent, unless it was lost on its way as a link failed."""
 
     what: str
     port: int
@@ -120,7 +120,6 @@ class Watch:
         self.gone: list[Gone] = []
         # By switch and mark; of what hosts have sent, by switch, port and time.
         self.fates: dict[tuple, list[Fate]] = defaultdict(list)
-        self.sent: Seen | None = None  # what a switch receives now from a host
         self._wanted = frozenset(wanted)
         self._platform = setup.platform
         parts = {**setup.jobs, **setup.groups}
@@ -146,6 +145,15 @@ class Watch:
     def gone_of(self, fragment: Fragment) -> list[Gone]:
         """The packets of a fragment that left queues."""
         return [row for row in self.gone if (row.packet.job, row.packet.fragment) == fragment]
+
+    def entered(self, switch: str, port: int, time_ns: int, packet: Packet | None) -> None:
+        """What a switch has been given last at a port is this packet; None: of no wanted
+        fragment."""
+        here = self.fates.get((switch, port, time_ns))
+        if here and here[-1].sent is None:
+            found = here.pop()
+            if packet is not None:
+                here.append(found._replace(sent=packet))
 
     def stop(self) -> None:
         for watch in self._watches.values():
@@ -214,12 +222,7 @@ class Watch:
             if mark >= FIRST_MARK:
                 self.fates[name, mark].append(Fate(what, port, time_ns))
             elif direction == "ingress":
-                seen = self.sent  # it is told while the switch receives it, or when a link fails
-                place = name, port, mark
-                own = seen is not None and (seen.switch, seen.port, seen.time_ns) == place
-                if own or what == "down":
-                    found = Fate(what, port, time_ns, seen.packet if own and seen else None)
-                    self.fates[name, port, mark].append(found)
+                self.fates[name, port, mark].append(Fate(what, port, time_ns))
 
         return PassWatch(switch, before, after, leaving, told)
 
