@@ -26,7 +26,7 @@ PROCESS_BYTES = 12 << 20  # of a host process on Mininet, beside its machine
 PROGRAM_BYTES = 300 << 20  # of a rank's program: Python with a library for training, small arrays
 FRAME_ROOM_BYTES = 1024  # of a fragment in flight, on its way and in queues: at least so much
 FRAME_COPIES = 3  # that it has there
-TIMES_BYTES = 250  # of a worker's iteration and tensor: its times, and the row in the results
+TIMES_BYTES = 250  # of a worker's iteration and tensor or node: times, and the row in the results
 # More than a machine of any system takes: at all, and of a fragment beside its values. It may keep
 # a fragment's values three times over.
 MACHINE_BYTES = 256 << 10
@@ -86,10 +86,18 @@ def _job_bytes(roles: list[HostSpec], machine_bytes: MachineBytes) -> int:
             if spec.is_worker:
                 frame = frame_bytes(job.values, job.bitmap_width)
                 found[kind] += spec.options.window * max(FRAME_ROOM_BYTES, FRAME_COPIES * frame)
-                times = job.iterations * len(job.tensors) * TIMES_BYTES
+                times = job.iterations * (len(job.tensors) + _nodes(spec)) * TIMES_BYTES
                 found[kind] += PROGRAM_BYTES if job.program else times
         total += found[kind]
     return total
+
+
+def _nodes(spec: HostSpec) -> int:
+    """The nodes of a rank of a program, of the one of its machines that has their times."""
+    from testbed.traffic.rank_calls import load_program
+
+    part = spec.program
+    return len(load_program(part.path).ranks[part.rank]) if part and not part.port else 0
 
 
 def _machine_bytes(spec: HostSpec) -> int:

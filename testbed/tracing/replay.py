@@ -14,7 +14,7 @@ counts them.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path as FilePath
@@ -23,12 +23,13 @@ from typing import TYPE_CHECKING
 from p4engine.switch.library import Switch
 
 from testbed import dataplane
-from testbed.config.pcapng import INBOUND, Packet, packets
+from testbed.config.pcapng import INBOUND, packets
+from testbed.config.pcapng import Packet as CapturedPacket
 from testbed.errors import UserError
 from testbed.paths import command_line
 from testbed.setup import Setup
 from testbed.tracing.fragments import Fragment, summed_by_hosts
-from testbed.tracing.packets import fragment_in, packet_in
+from testbed.tracing.packets import Packet, fragment_in, packet_in
 from testbed.tracing.path import Path, Ports, path_of
 from testbed.tracing.rerun import workers_of
 from testbed.tracing.survey import Survey
@@ -46,7 +47,7 @@ class Captured:
 
     setup: Setup
     ports: Ports
-    files: dict[tuple[str, int], list[Packet]] = field(default_factory=dict)
+    files: dict[tuple[str, int], list[CapturedPacket]] = field(default_factory=dict)
 
     @property
     def switches(self) -> list[str]:
@@ -63,7 +64,7 @@ class Captured:
         without = sorted(port for port in needed if (switch, port) not in self.files)
         return [self.ports.neighbour(switch, port) for port in without]
 
-    def host_packets(self, seen: Callable[[str, str, int, Packet], None]) -> None:
+    def host_packets(self, seen: Callable[[str, str, int, CapturedPacket], None]) -> None:
         """Call `seen` with (host, switch, port, packet) for each packet at hosts' ports."""
         for (switch, port), found in self.files.items():
             if port in self.ports.of_hosts(switch):
@@ -108,11 +109,13 @@ def paths(
     chosen = frozenset(wanted)
     sent: dict[Fragment, list[Seen]] = defaultdict(list)
     arrived: dict[Fragment, list[Seen]] = defaultdict(list)
+    known: dict[int, Packet] = {}  # by the identity of what was captured
 
-    def seen(host: str, switch: str, port: int, each: Packet) -> None:
+    def seen(host: str, switch: str, port: int, each: CapturedPacket) -> None:
         job, number, _ = fragment_in(each.frame)
         packet = packet_in(each.frame, bits) if (job, number) in chosen else None
         if packet is not None:
+            known[id(each)] = packet
             into = sent if each.direction == INBOUND else arrived
             row = Seen(each.time_ns, host, switch, port, packet)
             into[Fragment(job, number)].append(row)
@@ -125,7 +128,7 @@ def paths(
             ports = " ".join(f"--pcap {name}:{each}" for each in without)
             said.append(f"events of {name} are not known: its captures lack {ports}")
         elif compiled is not None:
-            watch, unlike = _replayed(captured, name, compiled, chosen)
+            watch, unlike = _replayed(captured, name, compiled, chosen, known)
             watches[name] = watch
             if unlike:
                 said.append(
@@ -167,10 +170,15 @@ def survey(captured: Captured) -> Survey:
 
 
 def _replayed(
-    captured: Captured, name: str, compiled: Compiled, wanted: Collection[Fragment]
+    captured: Captured,
+    name: str,
+    compiled: Compiled,
+    wanted: Collection[Fragment],
+    known: Mapping[int, Packet],
 ) -> tuple[Watch, int]:
     """A switch's watch after it has got all captured packets, and the number of packets of these
-    fragments that left it and not the switch of the run, or the other way round."""
+    fragments that left it and not the switch of the run, or the other way round. known: packets of
+    these fragments that hosts sent."""
     setup = captured.setup
     platform, topology = setup.platform, setup.platform.topology
     number = topology.switches.index(name)
@@ -193,19 +201,17 @@ def _replayed(
                     left[port, packet.key] += sign
 
     entered = [
-        (each.time_ns, port, each.frame)
+        (each.time_ns, port, each)
         for (node, port), rows in captured.files.items()
         if node == name
         for each in rows
         if each.direction == INBOUND
     ]
     entered.sort(key=itemgetter(0))
-    for time_ns, port, frame in entered:
+    for time_ns, port, each in entered:
         count(switch.advance(time_ns), 1)
-        chosen = fragment_in(frame)[:2] in wanted
-        packet = packet_in(frame, platform.bitmap_bits) if chosen else None
-        watch.sent = packet and Seen(time_ns, "", name, port, packet)
-        switch.receive(port, frame, time_ns)
+        switch.receive(port, each.frame, time_ns)
+        watch.entered(name, port, time_ns, known.get(id(each)))
     count(switch.advance((entered[-1][0] if entered else 0) + SETTLE_NS), 1)
     watch.stop()
     for (node, port), rows in captured.files.items():

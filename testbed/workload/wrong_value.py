@@ -209,7 +209,7 @@ def _values(chosen: tuple[int, ...], parts: Mapping[int, int]) -> str:
     return ", ".join(shown) + (", ..." if len(chosen) > 4 else "")
 
 
-def _number_in_packets(spec: HostSpec, machine: Any, whole: int, fragment: int) -> int:
+def _number_in_packets(spec: HostSpec, machine: Any, whole: int, fragment: int) -> int | None:
     """What the packet calls the fragment: SwitchML's have the numbers of chunks, of which one has
     the fragment's values, and one perhaps its exponent. The wrong one is still in flight."""
     from testbed.protocols.host_spec import SwitchmlSpec
@@ -222,7 +222,7 @@ def _number_in_packets(spec: HostSpec, machine: Any, whole: int, fragment: int) 
     numbers = int(window.first_chunk) + places
     slots = numbers % worker.busy.size
     in_flight = numbers[(worker.busy[slots] > 0) & (worker.chunk[slots] == numbers)]
-    return int([*in_flight, *numbers][0])
+    return next(map(int, (*in_flight, *numbers)), None)
 
 
 def _parts(

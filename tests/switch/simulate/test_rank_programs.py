@@ -3,13 +3,21 @@ times are those of the graph."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
+from testbed.analysis.data.run_summary import summary
+from testbed.analysis.data.timeline_data import worker_phases, worker_rows
+from testbed.analysis.perfetto import WORKERS
+from testbed.cli import main as commands
 from testbed.experiment import Experiment, load_text
+from testbed.results import find, read
 from testbed.systems import SYSTEMS as SYSTEM_ENTRIES
 from tests.support.experiments import setup_of
 from tests.support.matrix import first_of
 from tests.support.ranks import Ranks, text
+from tests.support.trace_events import checked
 from tests.support.virtual import run_virtual
 
 SYSTEMS = ["esa", "switchml", "grid", "atp", "ps", "ring", "tree"]
@@ -138,6 +146,47 @@ def test_iterations_repeat_a_program_and_compute_scale_stretches_it(tmp_path):
 def _rows(columns) -> list[dict]:
     names = list(columns)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def test_charts_show_what_ranks_compute_and_what_they_wait_for(tmp_path):
+    """Computing and waiting fill a rank's time, and the summary's computation is that of its steps:
+    here of a rank that is slower than its program says."""
+    made = Ranks(everyone=(0, 1))
+    for rank in range(2):
+        made.add(rank, "compute", duration_ns=(1 + 2 * rank) * 1_000_000)
+        made.add(rank, "all_reduce", group="everyone", bytes=4000, dtype="float32")
+        made.add(rank, ("send", "recv")[rank], peer=1 - rank, tag=1, bytes=4000)
+        made.add(rank, "compute", duration_ns=500_000)
+    slow = "faults: [{at: 0 s, fault: slow, job: ranks, worker: 1, factor: 2}]\n"
+    path = tmp_path / "waits.yaml"
+    path.write_text(text(made.write(tmp_path / "waits.et"), "esa", 2, iterations=2) + slow)
+    assert commands.main([str(path), "--results", str(tmp_path), "--no-report"]) == 0
+    folder = find(tmp_path)[-1]
+    assert commands.main(["report", str(folder), "--perfetto"]) == 0
+    results, events = read(folder), checked(folder / "perfetto.json")
+    computes_ns = [2 * 1_500_000, 2 * 2 * 3_500_000]  # of the ranks, in two iterations
+    (found,) = summary(results)["jobs"]["computation_ns"]
+    assert found == sum(computes_ns) / 2 / 2
+    pieces = worker_phases(results, worker_rows(results))
+    took_ns = (pieces["end"] - pieces["start"]).groupby([pieces["row"], pieces["phase"]]).sum()
+    by_rank = results.iterations.groupby("worker")
+    whole_ns = by_rank["end_ns"].max() - by_rank["start_ns"].min()
+    for rank, computes in enumerate(computes_ns):
+        assert took_ns[rank].index.tolist() == ["communication", "step", "waiting"]
+        assert took_ns[rank]["step"] == computes
+        assert took_ns[rank]["waiting"] == whole_ns[rank] - computes
+        mine = [each for each in events if each["pid"] == WORKERS + rank and each["ph"] == "X"]
+        drawn = [0, 0]
+        for each in mine:
+            drawn["wait" in each["name"]] += round(1000 * each["dur"])
+        assert drawn == [computes, whole_ns[rank] - computes]
+        moved = Counter(
+            each["name"]
+            for each in events
+            if each["pid"] == WORKERS + rank
+            and (each["ph"], each.get("cat")) == ("b", "collectives and transfers")
+        )
+        assert moved == {"all_reduce": 2, ("send", "recv")[rank]: 2}
 
 
 def test_threads_do_not_change_results(tmp_path):

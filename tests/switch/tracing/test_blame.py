@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 
 import pytest
@@ -17,7 +18,7 @@ name: wrong
 runtime: virtual
 topology: {topology}
 links: {{bandwidth: 1 Gbit/s, delay: 5 us}}
-system: {{name: esa, window: 32, program: {program}}}
+system: {{name: {system}, program: {program}}}
 memory: {{aggregators: 256}}
 jobs:
   - {{name: victim, model: resnet18, workers: 3, iterations: 1, scale: 0.0005, compute_scale: 0}}
@@ -26,7 +27,9 @@ STAR = "{kind: star, hosts: 4}"
 RACKS = "{kind: two_level, tors: 2, hosts: 2, servers: 1}"
 
 
-def failure(tmp_path, capsys, adding: str, topology: str = STAR) -> str:
+def failure(
+    tmp_path, capsys, adding: str, topology: str = STAR, system: str = "esa, window: 32"
+) -> str:
     """The error of a run whose switches compute `adding`, of the sum that they hold (`was`) and the
     value that has come (`came`), at offset 5 of packets."""
     folder = tmp_path / "p4"
@@ -45,34 +48,40 @@ def failure(tmp_path, capsys, adding: str, topology: str = STAR) -> str:
 """
     memory.write_text(text.replace(sums, wrong))
     path = tmp_path / "wrong.yaml"
-    path.write_text(TEXT.format(topology=topology, program=folder / "esa.p4"))
+    program = folder / f"{system.split(',')[0]}.p4"
+    path.write_text(TEXT.format(topology=topology, system=system, program=program))
     results = tmp_path / "results"
     assert commands.main([str(path), "--results", str(results), "--no-report"]) == 1
     return capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "adding, words",
+    "adding, words, system",
     [
-        ("was | came", "the bitwise or of the workers' values, not their sum"),
-        ("was", r"the addition of worker \d's value is missing"),
-        ("was + came + came", r"worker \d's value was added twice"),
-        ("was - came", r"worker \d's value was subtracted"),
+        ("was | came", "the bitwise or of the workers' values, not their sum", "esa, window: 32"),
+        ("was", r"the addition of the values of workers \d, \d is missing", "switchml"),
+        ("was + came + came", r"worker \d's value was added twice", "esa, window: 32"),
+        ("was - came", r"worker \d's value was subtracted", "esa, window: 32"),
     ],
 )
-def test_the_step_and_the_number_are_named(adding, words, tmp_path, capsys):
-    error = failure(tmp_path, capsys, adding)
+def test_the_step_and_the_number_are_named(adding, words, system, tmp_path, capsys):
+    """Of SwitchML, too, whose packets have numbers of their own."""
+    error = failure(tmp_path, capsys, adding, system=system)
     assert re.search(
         r"wrong value: job victim, iteration 0, tensor (\S+) \(\d+\), position \d+", error
     )
     found = re.search(r"packets: ina\.job == 0 && ina\.fragment == (\d+)", error)
     assert found, error
     assert "switches on its way: s1 (allocations, additions" in error
-    named = r"went wrong: at s1, additions by gradient \{\d\} at \d+ ns: aggregator \d+ .*" + words
+    # Values are read in aggregators of a pool alone.
+    step, where = "additions", r"aggregator \d+"
+    if system == "switchml":
+        step, where = "completions", "the packet that went on then"
+    named = rf"went wrong: at s1, {step} by gradient \{{\d\}} at \d+ ns: {where} .*{words}"
     assert re.search(named, error), error
-    place = re.search(r"next: \S+ trace (\S+) --fragment (\S+)", error)
+    place = re.search(r"next: \S+ (trace \S+ --fragment \S+)", error)
     # The next command works as it stands.
-    assert commands.main(["trace", place[1], "--fragment", place[2]]) == 0
+    assert commands.main(shlex.split(place[1])) == 0
     out = capsys.readouterr().out
     assert f"ina.fragment == {found[1]})" in out
     stored = read(find(tmp_path / "results")[-1])
