@@ -9,7 +9,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from p4engine.switch.traffic_manager import SwitchError
+from p4engine.switch.pass_watch import FATES, TOLD
+from p4engine.switch.traffic_manager import DIRECTIONS, SwitchError
 
 
 def counters(manager, port: int, direction: str) -> dict:
@@ -431,14 +432,24 @@ def test_a_link_begins_anew_without_fractions_of_a_nanosecond(make, packet, dire
 
 @pytest.mark.parametrize("queues", [1, 3])
 @pytest.mark.parametrize("seed", range(16))
-def test_notes_tell_each_packet_that_a_link_has_lost(make, packet, queues, seed):
-    """Of the packets of interest, one for one; all others are in the counters alone."""
+def test_notes_and_fates_tell_what_becomes_of_each_packet(make, packet, queues, seed):
+    """Notes, of what links have lost of the packets of interest, one for one; all others are in the
+    counters alone. Who watches is told all, so that of each packet what went in comes out."""
     draw = random.Random(seed)
     tm = make(ports=[1, 2], seed=seed, priority_queues=queues)
     tm.notes_set((0, ord("U") << 8 | 2), (3, 5, 8, 12), (16, 0xFF, 14), [1], most=1000)
     for port, direction in ((1, "ingress"), (2, "egress")):
         loss, limit = draw.choice([0.0, 0.3]), draw.choice([2, 1000])
-        tm.port_shape(port, direction, rate_bps=512_000_000, queue_packets=limit, loss=loss)
+        shape = {"rate_bps": 512_000_000, "queue_packets": limit, "delay_ns": 700}
+        tm.port_shape(port, direction, **shape, loss=loss, duplicate=draw.choice([0.0, 0.3]))
+    told: Counter[tuple] = Counter()
+
+    @TOLD
+    def tell(fate, port, direction, mark, time_ns):
+        told[DIRECTIONS[direction], FATES[fate], mark] += 1
+        assert mark <= time_ns and port == 1 + direction
+
+    tm.lib.tm_watch_set(tm._tm, tell)
     sent = [seed % 2 == 0 or draw.random() < 0.5 for _ in range(draw.randint(1, 40))]
     for time_ns, of_interest in enumerate(sent):
         size = 64 if of_interest else 12  # too short for its fields
@@ -461,3 +472,13 @@ def test_notes_tell_each_packet_that_a_link_has_lost(make, packet, queues, seed)
     if all(sent):
         assert found == +lost
     assert all(found[key] <= lost[key] for key in found)
+    fates: Counter[tuple] = Counter()
+    for (way, fate, _), count in told.items():
+        fates[way, fate] += count
+    dropped = {(way, FATES[what]): count for (_, way, what), count in (+lost).items()}
+    assert {key: fates[key] for key in fates if key[1] in FATES[:3]} == dropped
+    assert fates["egress", "emitted"] == tm.stats()["sent"]
+    for mark in (300 * number for number in range(len(sent))):
+        ways = 1 + sum(told[way, "duplicated", mark] for way in DIRECTIONS)
+        ends = {key: count for key, count in told.items() if key[2] == mark}
+        assert ways == sum(n for (_, fate, _), n in ends.items() if fate != "duplicated")

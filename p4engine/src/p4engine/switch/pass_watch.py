@@ -89,7 +89,7 @@ class _Packet(Structure):
 
 
 _PASS = CFUNCTYPE(None, c_void_p, POINTER(_Packet))
-_TOLD = CFUNCTYPE(None, c_uint32, c_uint32, c_uint32, c_uint64, c_uint64)
+TOLD = CFUNCTYPE(None, c_uint32, c_uint32, c_uint32, c_uint64, c_uint64)
 _DEPARSE = CFUNCTYPE(c_uint32, c_void_p, c_void_p, c_char_p, c_uint32)
 
 
@@ -213,7 +213,7 @@ class PassWatch:
             ctypes.cast(each, c_void_p).value for each in self._functions
         )
         self._original = address
-        self._told = _TOLD(on_fate)
+        self._told = TOLD(on_fate)
         if told is not None:
             switch.lib.tm_watch_set(switch.address, self._told)
         self._set(ctypes.addressof(self._program))
