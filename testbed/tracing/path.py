@@ -63,7 +63,6 @@ class Step:
     content: Step | None = None
     ends: list[tuple[str, str]] = field(default_factory=list)
     port: int = 0
-    to_port: int | None = None
     copies: bool = False
     values: Values | None = None
     came: int = 0
@@ -172,7 +171,6 @@ def path_of(
             h.after,
             h.leaves,
             port=h.port,
-            to_port=h.to_port,
             copies=h.copies,
             values=h.values,
             came=h.came,

@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 @dataclass
 class Handled:
     """A packet's way through a switch's ingress: what came in through `port`, the event, and what
-    goes on (None: nothing) to `to_port`, or as copies to all of a multicast group. came: when the
+    goes on (None: nothing), perhaps as copies to all of a multicast group. came: when the
     packet was sent on the port's link. mark: of the pass."""
 
     time_ns: int
@@ -66,7 +66,6 @@ class Handled:
     before: Slot | None
     after: Slot | None
     leaves: Packet | None
-    to_port: int | None
     copies: bool
     came: int
     mark: int
@@ -189,20 +188,8 @@ class Watch:
             if not wanted.intersection(each for each in mine if each):
                 return
             watch = self._watches[name]
-            row = Handled(
-                now_ns,
-                name,
-                port,
-                packet,
-                event,
-                slot,
-                there,
-                leaves,
-                left.port,
-                left.group > 0,
-                watch.came,
-                watch.mark,
-            )
+            seen = now_ns, name, port, packet, event, slot, there, leaves
+            row = Handled(*seen, left.group > 0, watch.came, watch.mark)
             if offset is not None:
                 went = None if leaves is None else value_in(left.frame, leaves, bits, offset)
                 kept = reader.value(there, offset) if reader and there else None
