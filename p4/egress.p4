@@ -16,7 +16,8 @@
 #define POOL_EVENT meta.event
 #define IS_UNTOUCHED (meta.event == NOTHING || meta.event == PASS)
 #define ON_SERVERS_LINK true             // one server, and partial sums are of interest everywhere
-#define IS_SUM ((hdr.workers.bitmap & (hdr.workers.bitmap - 1)) != 0)
+/* A packet may end before its bitmap. */
+#define IS_SUM (hdr.workers.isValid() && (hdr.workers.bitmap & (hdr.workers.bitmap - 1)) != 0)
 #else
 #define POOL_EVENT 0
 #define IS_UNTOUCHED true
