@@ -9,11 +9,10 @@
  */
 #define IS_COUNTED ((bit<32>) hdr.ina.job < JOBS)
 
-    /* BMv2 runs egress in four threads, by the last two bits of the port: each has its own elements. */
-    register<bit<64>>(JOBS * 32 * 4) departures;
+    register<bit<64>>(JOBS * 32) departures;
 
     action count_departure(bit<5> cause) {
         bit<64> n;
-        departures.read(n, (bit<32>) (hdr.ina.job ++ cause ++ standard.egress_port[1:0]));
-        departures.write((bit<32>) (hdr.ina.job ++ cause ++ standard.egress_port[1:0]), n + 1);
+        departures.read(n, (bit<32>) (hdr.ina.job ++ cause));
+        departures.write((bit<32>) (hdr.ina.job ++ cause), n + 1);
     }

@@ -17,7 +17,6 @@ from p4engine.values.numbers import ControlError
 from testbed.protocols.sizes import memory_part
 from testbed.systems.statistics import (
     CAUSES,
-    EGRESS_THREADS,
     ENDINGS_PER_JOB,
     EVENTS_PER_JOB,
     FILLING,
@@ -176,10 +175,10 @@ def port_counts(
     if platform.system.servers == "none":
         rows = client.port_stats()
     else:
-        size = platform.numbers * EVENTS_PER_JOB * EGRESS_THREADS
+        size = platform.numbers * EVENTS_PER_JOB
         calls = [("register_read", "departures", 0, size), ("port_stats",)]
         counted, rows = client.batch(calls)
-        counts = np.asarray(counted, np.int64).reshape(-1, EVENTS_PER_JOB, EGRESS_THREADS).sum(2)
+        counts = np.asarray(counted, np.int64).reshape(-1, EVENTS_PER_JOB)
         for number in np.flatnonzero(counts.any(axis=1)).tolist():
             causes = ((cause, int(counts[number, [*each]].sum())) for cause, each in CAUSES.items())
             departures += [(number, cause, packets) for cause, packets in causes if packets]

@@ -8,7 +8,6 @@ from functools import cached_property
 
 EVENTS_PER_JOB = 32
 ENDINGS_PER_JOB = 4
-EGRESS_THREADS = 4  # parts of each count of register `departures`
 FILLING = 1
 HELD = 2
 

@@ -6,7 +6,6 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from testbed.dataplane import port_counts
 from testbed.dissect import Ina
 from testbed.protocols import wire
 from tests.support.switches import OneSwitch, Sent, check_ip_checksum
@@ -76,17 +75,3 @@ def test_a_checksum_of_the_senders_is_taken_out(system):
     switch.switch.receive(1, gradient(checksum=0x1234), 5_000)
     out = [Ether(data) for _, _, data in switch.switch.advance(5_000)]
     assert [packet[UDP].chksum for packet in out] == [0]
-
-
-def test_no_two_egress_threads_of_bmv2_share_a_count():
-    """Packets to the servers at ports 4 and 7 are counted apart, by the ports' last two bits, and
-    add up."""
-    switch = OneSwitch(system="ps", admission="off")
-    for server, count in ((4, 3), (7, 2)):
-        for number in range(count):
-            fields = {"kind": wire.GRADIENT, "bitmap": 1, "fragment_number": number, "job": 1}
-            switch.send(1, to=f"10.0.0.{server}", values=[1] * 4, **fields)
-    counted = switch.switch.register_read("departures")
-    cells = {place % 4: value for place, value in enumerate(counted) if value}
-    assert cells == {4 % 4: 3, 7 % 4: 2}
-    assert port_counts(switch.setup.platform, switch.switch)[1] == [(1, "not_aggregated", 5)]
