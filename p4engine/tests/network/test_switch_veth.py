@@ -163,6 +163,7 @@ def test_what_the_ring_has_no_room_for_is_counted(bench):
         bench.sockets[1].send(HEADER + bytes(50))
         bench.sockets[2].recv(2000)
         bench.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, bench.process.pid, os.WSTOPPED)  # on a busy machine it takes a while
         sent = 12_000
         for _ in range(sent):
             bench.sockets[1].send(HEADER + bytes(50))
