@@ -88,7 +88,9 @@ _PYTEST = Elsewhere("tests/unit/repository/test_set_up.py::test_arguments_go_to_
 _IMAGE = Elsewhere(
     "tests/unit/repository/test_set_up.py::test_the_image_is_set_up_by_the_same_script_as_a_machine"
 )
-_TOUR = Elsewhere("tests/switch/docs/test_tour.py::test_a_reader_gets_through")
+_TOUR = Elsewhere(
+    "tests/switch/docs/test_made_pages.py::test_a_reader_gets_through_and_reads_what_the_tour_prints"
+)
 _FIGURE = Elsewhere("tests/switch/sweeps/test_figures.py::test_a_figure_is_made_at_small_scale")
 _EMULATED = Elsewhere(
     "tests/network/emulate/test_mininet_run.py::test_a_run_leaves_complete_results"

@@ -28,6 +28,7 @@ LANGUAGES = {
     ".sh": "sh",
     ".csv": "text",
 }
+INDEX = "docs/README.md"  # of the checkout; the site has its navigation
 LONGEST_SOURCE = 400_000  # characters
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^()\s]+)\)")
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
@@ -53,6 +54,7 @@ def places() -> dict[str, str]:
         found[f"labs/{path.parent.name}/{path.name}"] = (
             f"labs/{path.parent.name}/{path.name.lower()}"
         )
+    found.pop(INDEX, None)
     return {place: page for place, page in found.items() if (ROOT / place).is_file()}
 
 
@@ -122,6 +124,8 @@ def with_site_links(
         inside = posixpath.normpath(posixpath.join(posixpath.dirname(place), path))
         if inside in pages:
             there = pages[inside]
+        elif inside == INDEX:
+            return words[1:-1]
         elif inside.startswith("docs/"):
             there = inside.removeprefix("docs/")
         elif (ROOT / inside).is_dir():
