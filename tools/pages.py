@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 TOUR, FIGURES = ROOT / "docs" / "tour.md", ROOT / "docs" / "figures.md"
+PRINTED = 150  # characters of a line in a file (testbed/analysis/report.py)
 WIDTH = 116  # characters of a line of output, which has four spaces before it in a page
 INA = f"#!{sys.executable}\nimport sys\nfrom testbed.cli.main import entry\n"
 INA += 'sys.argv[0] = "ina"\nsys.exit(entry())\n'
@@ -52,7 +54,6 @@ class Reader:
         self.environment = os.environ | {
             "PATH": f"{folder}:{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT}:{ROOT / 'p4engine' / 'src'}",
-            "COLUMNS": str(WIDTH),
         }
 
     def run(self, words: list[str]) -> str:
@@ -111,8 +112,23 @@ def tour(text: str, reader: Reader) -> str:
 
 
 def words(line: str) -> str:
-    """A line without its numbers, their units and its spaces."""
-    return " ".join(re.sub("─+", "─", _NUMBER.sub("#", KEPT.sub("@", line))).split())
+    """How a line begins, without its numbers, their units and its spaces."""
+    return " ".join(re.sub("─+", "─", _NUMBER.sub("#", KEPT.sub("@", line))).split())[:60]
+
+
+def wrapped(printed: list[str]) -> list[str]:
+    """Lines with sentences wrapped for a page instead of for a file."""
+    made: list[str] = []
+    sentence = ""
+    for line, after in zip(printed, [*printed[1:], ""], strict=True):
+        if "  " in line or line.startswith(" "):
+            made.append(line)
+            continue
+        sentence = f"{sentence} {line}".strip()
+        if not after.strip() or len(f"{line} {after.split()[0]}") <= PRINTED:
+            made += textwrap.wrap(sentence, WIDTH, break_on_hyphens=False) or [""]
+            sentence = ""
+    return made
 
 
 def renewed(block: list[str], printed: list[str]) -> list[str]:
@@ -122,6 +138,7 @@ def renewed(block: list[str], printed: list[str]) -> list[str]:
     printed = [
         each for each, before in zip(printed, ["", *printed], strict=False) if each or before
     ]
+    printed = wrapped(printed)
     have, place, made, part = [words(each) for each in printed], 0, [], []
     for line in [*block, None]:
         if line is not None and line.strip() != "...":
