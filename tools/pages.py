@@ -4,7 +4,7 @@
   takes the lines that are printed now. A block shows parts of an output, with `...` for the rest; a
   part begins with a line of the same words as before, and ends with one. What differs from run to
   run stays as it is (`KEPT`). A block below a command with `sudo`, or about a live run, is of
-  Mininet, whose clock is real: it stays.
+  Mininet, whose clock is real: it stays. What would write into the home folder does not run.
 - README's table of systems: claim and result are the bold words of docs/figures.md's table.
 - docs/README.md, the index of all pages: the tree in mkdocs.yml.
 
@@ -87,7 +87,7 @@ def tour(text: str, reader: Reader) -> str:
         elif _COMMAND.match(line):
             command = re.sub(r"\s+# .*", "", line.strip())
             printed, shown = [] if shown else printed, False
-            if not re.match("ina |sed ", command) or "/live-" in command:
+            if not re.match("ina |sed ", command) or re.search("/live-|~/", command):
                 printed = None
             elif printed is not None:
                 printed += reader.run(["sh", "-c", command]).splitlines()
