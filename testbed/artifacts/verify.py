@@ -185,8 +185,13 @@ def _run_virtual(
         except RunError as error:
             yield reruns[0], str(error)
         return
+    ended: dict[str, str] = {}
+    waiting = list(reruns)
     with executor(processes) as pool:
-        yield from run_points(pool, reruns, results)
+        for each, reason in run_points(pool, reruns, results):
+            ended[each.key] = reason
+            while waiting and waiting[0].key in ended:  # in the order of the artifact
+                yield (first := waiting.pop(0)), ended[first.key]
 
 
 def _same(rerun: Rerun, results: Path, error: str) -> Checked:
