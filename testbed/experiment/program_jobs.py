@@ -7,6 +7,7 @@ each, and which computes nothing.
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
@@ -105,14 +106,16 @@ def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
         problems.append(Problem((*path, "command"), "is empty; name a program"))
         return job, problems
     if "/" in words[0] or words[0].endswith(".py"):
-        here = Path.cwd()
+        base = folder
         try:
-            words[0] = str(user_file(words[0], folder))
+            user_file(words[0], folder)
         except FieldError as error:
-            if not (here / words[0]).is_file():
+            base = Path.cwd()
+            if not (base / words[0]).is_file():
                 problems.append(Problem.of((*path, "command"), error))
                 return job, problems
-            words[0] = str((here / words[0]).resolve())
+        # As it is called: the python of a virtual environment is a link to another one.
+        words[0] = os.path.abspath(base / words[0])
     elif script := _script(words, folder):
         words[script[0]] = script[1]
     update: dict[str, object] = {"command": shlex.join(words)}

@@ -66,6 +66,11 @@ def test_so_is_the_program_of_a_launcher(tmp_path, monkeypatch):
     assert of("torchrun train.py", folder=tmp_path).jobs[0].command == "torchrun train.py"
 
 
+def test_a_link_stays_one_as_the_python_of_a_virtual_environment_must(tmp_path):
+    (tmp_path / "python").symlink_to("/bin/sh")
+    assert of("./python", folder=tmp_path).jobs[0].command == str(tmp_path / "python")
+
+
 def test_its_path_may_be_relative_to_the_current_folder(tmp_path, monkeypatch):
     here = tmp_path / "here"
     here.mkdir()
