@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from testbed.results.counters import LOSSES, RESENT
+from testbed.results.counters import LOSS_COLUMNS, LOSSES, RESENT
 
 if TYPE_CHECKING:
     from testbed.results import Results
 
 # Columns of table links that count what a link has not delivered, by their causes.
-OF_LINKS = {
-    "queue_drops": "queue_full",
-    "losses": "lost",
-    "down_drops": "link_down",
-    "unmodelled_drops": "unmodelled",
-}
+OF_LINKS = {**LOSS_COLUMNS, "unmodelled_drops": "unmodelled"}
 OTHERS = -1  # in place of a job: packets of no job, or of which it is not known
 
 

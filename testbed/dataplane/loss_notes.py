@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.protocols.sizes import FRAME_OVERHEAD
+from testbed.results.counters import LOSSES
 
 if TYPE_CHECKING:
     from testbed.setup.records import Platform
@@ -26,9 +27,7 @@ RESEND, REMINDED = 0x0004, 0x0020
 GRADIENT, CONTROL, GRADIENT_ZEROS = 1, 7, 9
 
 UDP_TARGET = FRAME_OVERHEAD - 6
-# What columns of table links count, in the order of the causes' numbers in tm.h.
-COUNTED = {"queue_drops": "queue_full", "losses": "lost", "down_drops": "link_down"}
-CAUSES = (*COUNTED.values(),)
+CAUSES = (*LOSSES,)  # in the order of their numbers in tm.h
 AGAIN = 3
 _FIELDS = tuple(FRAME_OVERHEAD + offset for offset in (0, 4, 8, 16))  # kind, job, fragment, extra
 _DIRECTIONS = ("ingress", "egress")

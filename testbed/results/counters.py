@@ -58,12 +58,13 @@ DEPARTURES: Mapping[str, str] = {
     "nothing_held": "answer to a reminder for a fragment that a switch does not hold",
 }
 
-# Why a link lost a packet.
+# Why a link lost a packet, and the columns of table links that count it.
 LOSSES: Mapping[str, str] = {
     "queue_full": "dropped because the modelled queue was full",
     "lost": "dropped by the experiment's loss rate",
     "link_down": "lost because the link was down",
 }
+LOSS_COLUMNS = {"queue_drops": "queue_full", "losses": "lost", "down_drops": "link_down"}
 
 # What a retransmission follows from.
 RESENT: Mapping[str, str] = {

@@ -17,6 +17,7 @@ import numpy as np
 
 from testbed.dataplane import loss_notes
 from testbed.dataplane.loss_notes import Notes
+from testbed.results.counters import LOSS_COLUMNS
 from testbed.routing.tree import switch_of
 
 if TYPE_CHECKING:
@@ -481,7 +482,7 @@ def loss_rows(
     rows = []
     for link in links:
         place = {"port": link["port"], "direction": link["direction"]}
-        for column, cause in loss_notes.COUNTED.items():
+        for column, cause in LOSS_COLUMNS.items():
             of_jobs = noted[link["port"], link["direction"], cause]
             of_jobs[None] += (link.get(column) or 0) - of_jobs.total()
             each = {"switch": switch, **place, "cause": cause}

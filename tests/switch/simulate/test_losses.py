@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from testbed.dataplane import loss_notes
-from testbed.dataplane.loss_notes import AGAIN, CAUSES, COUNTED
+from testbed.dataplane.loss_notes import AGAIN, CAUSES
 from testbed.experiment import load_text
 from testbed.protocols import wire
+from testbed.results.counters import LOSS_COLUMNS
 from testbed.schemes import set_up
 from tests.support.experiments import memory_line
 from tests.support.matrix import first_of
@@ -49,7 +50,7 @@ def test_losses_add_up_per_link_and_retransmissions_per_job(system, cause, setti
     assert per_link == {
         (row["node"], row["port"], row["direction"], each): row[column]
         for row in tables["links"]
-        for column, each in COUNTED.items()
+        for column, each in LOSS_COLUMNS.items()
         if row.get(column)
     }
     assert {row["cause"] for row in tables["losses"]} <= {cause}
