@@ -17,7 +17,7 @@ import pytest
 from tests.support.hostile_submission import NO_SANDBOX
 from tests.support.matrix import first_of
 from tests.support.mutants import c_changes, labs, p4_changes, python_changes, yaml_changes
-from tests.support.mutants.campaign import COMPILER, OF_FOLDERS, OF_RUNTIME, changes
+from tests.support.mutants.campaign import COMPILER, OF_FOLDERS, OF_RUNTIME, PLAIN, changes
 from tests.support.mutants.campaign import tests_of as files_of
 from tests.support.mutants.change import sample
 from tests.support.mutants.install import (
@@ -202,7 +202,7 @@ def test_every_file_of_the_engine_has_tests():
     for path in files:
         assert files_of("c", [str(path.relative_to(ROOT))]), path
     assert all(any(path.name.startswith(name) for path in files) for name in OF_RUNTIME)
-    for folder in (*OF_FOLDERS, *COMPILER):
+    for folder in (*PLAIN, *OF_FOLDERS, *COMPILER):
         assert files_of("python", [f"{folder}/x.py"]) and (ROOT / folder).is_dir()
 
 

@@ -2,17 +2,19 @@
 
     python -m tests.support.mutants FILE... --results FOLDER [--sample N] [--seed S] [--again]
 
-FILEs are P4 programs, protocols (testbed/protocols), C files of the engine's runtime, or other
-Python modules (campaign.OF_FOLDERS), of one kind at a time. A folder of modules or of C stands for
-all its files together. With more than 200 changes in a file or folder, 200 are drawn (`--sample`).
-A campaign with the same FOLDER goes on where it was; with `--again`, survivors are run again,
-against what the tests are now. `--only-score` prints what is there.
+FILEs are P4 programs, protocols (testbed/protocols, testbed/workload), C files of the engine's
+runtime, or other Python modules (campaign.OF_FOLDERS), of one kind at a time. A folder of modules
+or of C stands for all its files together. With more than 200 changes in a file or folder, 200 are
+drawn (`--sample`). A campaign ends after 20 minutes (`--minutes`), and with the same FOLDER goes on
+where it was; with `--again`, survivors are run again, against what the tests are now.
+`--only-score` prints what is there.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import os
 import sys
 import warnings
@@ -25,7 +27,7 @@ SAMPLE = 200
 # compiled to be run for a second.
 ENVIRONMENT = {
     "p4": {"P4ENGINE_CFLAGS": "-O0"},
-    "protocols": {"P4ENGINE_CFLAGS": "-O0", "NUMBA_DISABLE_JIT": "1"},
+    "plain": {"P4ENGINE_CFLAGS": "-O0", "NUMBA_DISABLE_JIT": "1"},
     "python": {"P4ENGINE_CFLAGS": "-O0"},
     "c": {"P4ENGINE_CFLAGS": "-O0"},
 }
@@ -40,6 +42,7 @@ def main() -> int:
     parser.add_argument("--again", action="store_true", help="run survivors again")
     parser.add_argument("--most-s", type=float, default=5.0, help="tests that take longer: not run")
     parser.add_argument("--all-s", type=float, default=120.0, help="tests of one mutant, at most")
+    parser.add_argument("--minutes", type=float, default=20.0, help="of the campaign, at most")
     parser.add_argument("--tests", nargs="*", help="instead of the usual ones")
     parser.add_argument("--only-score", action="store_true")
     options = parser.parse_args()
@@ -47,6 +50,8 @@ def main() -> int:
     if len(kinds) > 1:
         parser.error("P4, protocols, C and other modules need campaigns of their own")
     kind = kinds.pop()
+    if kind in ("plain", "python") and importlib.util.find_spec("coverage") is None:
+        parser.error("the package coverage is missing: install the extra [fuzz], as ./test --all")
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT[kind].items()):
         command = [sys.executable, "-m", "tests.support.mutants", *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, **ENVIRONMENT[kind]})
@@ -60,7 +65,7 @@ def kind_of(name: str) -> str:
         return "p4"
     if name.endswith((".c", ".h", "/runtime")):
         return "c"
-    return "protocols" if name.startswith("testbed/protocols/") else "python"
+    return "plain" if name.startswith(("testbed/protocols", "testbed/workload")) else "python"
 
 
 def sources(name: str) -> list[str]:
@@ -98,6 +103,7 @@ def campaign(kind: str, options: argparse.Namespace) -> int:
         options.results.resolve(),
         options.most_s,
         options.all_s,
+        options.minutes,
         options.again,
         lambda text: print(text, flush=True),
     )

@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from itertools import zip_longest
 from pathlib import Path
@@ -45,9 +45,16 @@ from tests.support.mutants.install import install, prepare_engine, use_own_cache
 from tests.support.mutants.score import INVALID, KILLED, SURVIVED, Result, equal_mutants, read
 from tests.support.paths import ROOT
 
-TESTS = {
-    "p4": ("tests/switch/p4", "tests/switch/dataplane", "tests/switch/protocols"),
-    "protocols": ("tests/unit/protocols", "tests/switch/protocols", "tests/switch/collective"),
+OF_P4 = ("tests/switch/p4", "tests/switch/dataplane", "tests/switch/protocols")
+# Of the folders that a campaign runs as plain Python.
+PLAIN = {
+    "testbed/protocols": (
+        *("tests/unit/protocols", "tests/switch/protocols", "tests/switch/collective"),
+    ),
+    "testbed/workload": (
+        *("tests/unit/workload", "tests/unit/protocols", "tests/unit/hosts", "tests/unit/traffic"),
+        *("tests/switch/simulate/test_rank_programs.py", "tests/switch/protocols"),
+    ),
 }
 # Of the other modules, by their folder. A change is made in this process alone, but for tests on
 # Mininet, whose processes find the mutant, too (apart.py).
@@ -76,6 +83,11 @@ OF_FOLDERS = {
     "testbed/config": ("tests/unit/config", "tests/unit/experiment"),
     "testbed/experiment": ("tests/unit/experiment", "tests/unit/config"),
     "analysis/data": ("tests/unit/analysis", "tests/switch/api"),
+    "testbed/tracing": ("tests/switch/tracing",),
+    "testbed/netfile": (
+        *("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),
+    ),
+    "traffic": ("tests/unit/traffic", "tests/unit/cli", "tests/switch/simulate"),
     "labs/classes": ("tests/unit/labs/classes",),
     "labs/grader": ("tests/unit/labs", "tests/switch/labs"),
 }
@@ -117,14 +129,15 @@ def changes(file: str) -> list[Change]:
 
 def tests_of(kind: str, files: list[str]) -> tuple[str, ...]:
     """Tests that may notice changes of these files. Raises KeyError for a folder without any."""
-    if kind in TESTS:
-        return TESTS[kind]
+    if kind == "p4":
+        return OF_P4
     found = []
     for file in files:
         folder, _, name = file.rpartition("/")
         if kind != "c":
             compiles = file.startswith(COMPILER)
-            ways = OF_COMPILER if compiles else OF_FOLDERS[file if file in OF_FOLDERS else folder]
+            of_folders = PLAIN | OF_FOLDERS
+            ways = OF_COMPILER if compiles else of_folders[file if file in of_folders else folder]
         else:
             of_name = [begin for begin in OF_RUNTIME if name.startswith(begin)] or list(OF_RUNTIME)
             ways = [way for begin in of_name for way in OF_RUNTIME[begin]]
@@ -146,8 +159,8 @@ LONGEST_ON_MININET_S = 120
 
 
 class Campaign:
-    """Mutants of one kind of file ("p4", "protocols", "c", or "python" for all other modules);
-    results go to a file in `folder`."""
+    """Mutants of one kind of file ("p4", "c", "plain" for folders of PLAIN, or "python" for all
+    other modules); results go to a file in `folder`. The campaign ends after `longest_min`."""
 
     def __init__(
         self,
@@ -156,12 +169,15 @@ class Campaign:
         folder: Path,
         most_s: float,
         all_s: float,
+        longest_min: float,
         again: bool = False,
         told: Callable[[str], None] = print,
     ) -> None:
         self.kind, self.changes, self.folder = kind, changes, folder
         self.most_s, self.all_s = most_s, all_s
         self.told = told
+        self.cover_until_s = time.monotonic() + 60 * longest_min / 2
+        self.end_s = time.monotonic() + 60 * longest_min
         self.results_file = folder / "results.jsonl"
         done = read(self.results_file)
         self.sources = {c.file: (ROOT / c.file).read_text() for c in changes}
@@ -214,6 +230,9 @@ class Campaign:
             key = self.key(change)
             if key in self.done:
                 continue
+            if time.monotonic() > self.end_s:
+                self.told("the campaign's time is over; the same command continues it")
+                break
             result = self._judge(change, usable)
             with self.results_file.open("a") as file:
                 file.write(result.as_json() + "\n")
@@ -234,12 +253,15 @@ class Campaign:
         path = self.folder / f"covered-{self.kind}.json"
         known = json.loads(path.read_text()) if path.exists() else {}
         shared = self._shared_digest()
-        others = _modules() if self.kind == "python" and not self.engine else ()
+        of_kind = {"plain": PLAIN, "python": OF_FOLDERS}.get(self.kind, {})
+        others = () if self.engine else _modules(of_kind)
         files = sorted({*self.sources, *others})
         for name, item in items.items():
             key = digest(item.path.read_text() + shared)
             entry = known.get(name)
             if entry is None or entry["key"] != key or not set(files) <= set(entry["of"]):
+                if time.monotonic() > self.cover_until_s:
+                    continue  # a later campaign may know it
                 answer = self._in_child(
                     lambda item=item: self._covered(item, files), self.longest_s
                 )
@@ -255,7 +277,7 @@ class Campaign:
 
     def _shared_digest(self) -> str:
         """Digest of the files on which tests depend, beside their own file."""
-        product = {"python": ("testbed", "analysis/data", "labs/grader")}
+        product = {"python": ("testbed", "analysis/data", "labs/grader"), "plain": (*PLAIN,)}
         of_kind = product.get(self.kind, ("testbed/protocols",))
         if self.engine:
             of_kind = ("p4engine/src", "p4engine/tests/p4engine_testing")
@@ -274,7 +296,7 @@ class Campaign:
         elif self.kind == "p4":
             lines = P4Lines(item.nodeid.startswith(TRACED))
         else:
-            lines = PythonLines(sorted({*files, *(_protocols() if self.kind != "python" else ())}))
+            lines = PythonLines(files)
         begin = self._clock_s()
         passed = self._passes(item)
         seconds = self._clock_s() - begin
@@ -436,14 +458,10 @@ def _short(error: BaseException | None) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
-def _modules() -> list[str]:
+def _modules(folders: Iterable[str]) -> list[str]:
     """Of all folders: a test that several of them have is run once."""
-    paths = (path for folder in OF_FOLDERS for path in (ROOT / folder).glob("*.py"))
+    paths = (path for folder in folders for path in (ROOT / folder).glob("*.py"))
     return [str(path.relative_to(ROOT)) for path in paths]
-
-
-def _protocols() -> list[str]:
-    return [f"testbed/protocols/{p.name}" for p in (ROOT / "testbed/protocols").glob("*.py")]
 
 
 def _processor_s() -> float:

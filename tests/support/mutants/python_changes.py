@@ -1,8 +1,8 @@
 """Single changes of a Python module, found by Python's own parser.
 
 In testbed/protocols only compiled functions (`@njit`) are changed: they run for every packet, here
-as plain Python. The code around them builds arrays when a host starts. In all other modules only
-the other functions are changed: compiled ones stay compiled there.
+as plain Python. The code around them builds arrays when a host starts. In testbed/workload all
+functions are changed, and in all other modules those that are not compiled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COMPARED = {
 JOINED = {ast.And: ("and", "or"), ast.Or: ("or", "and")}
 NAMED = re.compile(r"[A-Z][A-Z0-9_]+")
 ASSIGNED = re.compile(r"^([A-Z][A-Z0-9_]*) = (?=[-0-9])", re.MULTILINE)
-PROTOCOLS = "testbed/protocols/"
+PROTOCOLS, WORKLOAD = "testbed/protocols/", "testbed/workload/"  # plain Python in a campaign
 REMOVABLE = ast.Assign | ast.AugAssign | ast.Expr | ast.Break | ast.Continue
 
 
@@ -76,7 +76,8 @@ class _Changes:
         for node in ast.walk(ast.parse(self.text)):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            if is_compiled(node) == self.file.startswith(PROTOCOLS):
+            compiled = self.file.startswith(PROTOCOLS)
+            if is_compiled(node) == compiled or self.file.startswith(WORKLOAD):
                 for statement in node.body:
                     yield from self._statement(statement)
 
