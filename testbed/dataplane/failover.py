@@ -1,5 +1,5 @@
-"""Planned failures of links while a run goes on: links go down and come up on time, and the control
-plane follows.
+"""What the control plane does on time while a run goes on: links go down and come up, and routes
+follow; and the manager of trees is asked again about jobs that are about to start.
 
 The same for every runtime. A runtime says what time it is, how a switch is asked, which jobs have
 ended, and takes what hosts have to be told. A link of two switches goes down at both; a host's
@@ -11,7 +11,8 @@ down, and the control plane takes to follow, as long as the experiment says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,17 @@ from typing import TYPE_CHECKING, Any
 from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.experiment.link_faults import LinkChange
 from testbed.experiment.planned_faults import NEVER, title
+from testbed.setup.host_specs import with_members
+from testbed.setup.late_trees import asked_again, communicators_of, late_jobs
 from testbed.setup.records import NewPart
 from testbed.setup.rerouting import Rerouting
+from testbed.systems.system import fallback_words
 
 if TYPE_CHECKING:
+    from testbed.protocols.host_spec import HostSpec
     from testbed.setup.records import Setup
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -48,15 +55,20 @@ class Failover:
         setup: Setup,
         asked: Callable[[str], AbstractContextManager[Any]],
         tell: Callable[[Sequence[NewPart]], None],
+        begin: Callable[[int, Setup, list[HostSpec]], None],
+        lead_ns: int,
         clock: Callable[[], int] | None = None,
     ) -> None:
         """asked: the control interface of a switch, for calls. tell: passes new parts of a plan on
-        to running hosts. clock: the time, where it goes on while `tick` works. Times are ns from
-        the run's start."""
+        to running hosts. begin: lets the hosts begin of a job that has been asked about, with their
+        specifications in a Setup, if these are other ones now; lead_ns: how long before the job's
+        start. clock: the time, where it goes on while `tick` works. Times are ns from the run's
+        start."""
         self._setup = setup  # before any link has failed
         self._asked, self._tell, self._clock = asked, tell, clock
         self._rerouting = Rerouting(setup)
-        self._steps = _steps(setup.link_changes)
+        self._begin = begin
+        self._steps = _steps(setup, lead_ns)
         self._late_ns: dict[int, int] = {}  # of each fault's last change
         switches = setup.platform.topology.switches if self._steps else ()
         self._entries = {name: SwitchEntries(setup, name) for name in switches}
@@ -69,23 +81,25 @@ class Failover:
         computation during the run."""
         rerouting = Rerouting(self._setup)
         for step in self._steps:
-            if step.change is None:
-                rerouting.reroute()
-            else:
+            if step.change is not None:
                 rerouting.change(step.change)
+            elif step.job is None:
+                rerouting.reroute()
 
     def next_ns(self) -> int:
         """Time of the next step of `tick`; NEVER: no more."""
         if not self._steps:
             return NEVER
         step = self._steps[0]
-        return step.at_ns + max(self._late_ns.get(fault, 0) for fault in step.faults)
+        return step.at_ns + max((self._late_ns.get(each, 0) for each in step.faults), default=0)
 
     def tick(self, now_ns: int, ended: Collection[int] = ()) -> None:
         """Do the steps that are due. ended: jobs that have."""
         while self.next_ns() <= now_ns:
             step = self._steps.pop(0)
-            if step.change is None:
+            if step.job is not None:
+                self._ask(step.job, ended)
+            elif step.change is None:
                 self._follow(step.at_ns, now_ns, ended)
             else:
                 self._change(step.change, now_ns)
@@ -191,6 +205,30 @@ class Failover:
         at_ns = self._time(now_ns)
         self.followed.append(Followed(due_ns, at_ns, entries, made.rates_bps, made.roots))
 
+    def _ask(self, number: int, ended: Collection[int]) -> None:
+        """Ask the manager of trees again about a job, and free what ended ones have held."""
+        before = self._rerouting.setup
+        self._rerouting.setup = made = asked_again(before, number, ended)
+        assert before.platform.forest is not None
+        owners = {*before.platform.forest.owners.values()}
+        gone = [each for job in owners & {*ended} for each in communicators_of(before, job)]
+        job = made.jobs[number]
+        new = job.group.trees != before.jobs[number].group.trees
+        for name, held in self._entries.items() if gone or new else ():
+            with self._asked(name) as client:
+                for each in gone:
+                    each.platform.scheme.release(made.platform, each, name, client)
+                if new:
+                    held.follow(made, [number], client)
+                    former = communicators_of(before, number)
+                    for old, now in zip(former, communicators_of(made, number), strict=True):
+                        now.platform.scheme.forget(old, now, name, client)
+        if job.refused:
+            _log.info("job %s", fallback_words(job.name, job.platform.system.name, job.refused))
+        else:
+            _log.info("job %s has the tree with root %s", job.name, job.group.tree_roots)
+        self._begin(number, made, with_members(made, job) if new else [])
+
     def _time(self, now_ns: int) -> int:
         """The time by now, in a `tick` that began at `now_ns`."""
         return self._clock() if self._clock else now_ns
@@ -198,18 +236,21 @@ class Failover:
 
 @dataclass(frozen=True)
 class _Step:
-    """A step planned for `at_ns`: a change of links, or None, where routes follow all changes
-    before. `faults`: the faults from which it follows."""
+    """A step planned for `at_ns`: a change of links; a job to ask the manager of trees about; or
+    neither, where routes follow all changes before. `faults`: the faults from which it follows."""
 
     at_ns: int
     change: LinkChange | None
     faults: tuple[int, ...]
+    job: int | None = None
 
 
-def _steps(changes: Iterable[LinkChange]) -> list[_Step]:
+def _steps(setup: Setup, lead_ns: int) -> list[_Step]:
     """All steps, in their order."""
-    changes = list(changes)
+    changes = setup.link_changes
     found = [_Step(each.at_ns, each, (each.fault,)) for each in changes]
+    for number in late_jobs(setup, lead_ns):
+        found.append(_Step(setup.jobs[number].job.start_ns - lead_ns, None, (), number))
     for at_ns in {each.followed_ns for each in changes}:
         faults = tuple(each.fault for each in changes if each.followed_ns == at_ns)
         found.append(_Step(at_ns, None, faults))

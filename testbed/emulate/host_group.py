@@ -7,9 +7,11 @@ all the time, at the price of a store.
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -135,6 +137,7 @@ class HostGroup:
         """
         self.spawner = spawner
         self.hosts: list[HostProcess] = []
+        self._start_ns = 0
         self._board = os.memfd_create("board", os.MFD_CLOEXEC)
         os.ftruncate(self._board, board.board_bytes(len(specs)))
         self.board = board.open_board(self._board, len(specs))
@@ -192,10 +195,25 @@ class HostGroup:
         missing = "start of the host processes"
         self.spawner.wait(all_ready, START_TIMEOUT_S, missing, self.hosts)
 
-    def start(self, start_ns: int) -> None:
-        """Have all begin at this instant of CLOCK_MONOTONIC."""
+    def start(self, start_ns: int, later: Collection[int] = ()) -> None:
+        """Have all begin at this instant of CLOCK_MONOTONIC. later: jobs whose hosts wait for
+        `begin`."""
+        self._start_ns = start_ns
         for host in self.hosts:
-            host.send(start_ns=start_ns)
+            if host.spec.job.number not in later:
+                host.send(start_ns=start_ns)
+
+    def begin(self, job: int, specs: Sequence[HostSpec] = ()) -> None:
+        """Have a job's hosts begin, which wait. specs: those that they have instead by now, in the
+        same order."""
+        hosts = [host for host in self.hosts if host.spec.job.number == job]
+        for host, spec in itertools.zip_longest(hosts, specs):
+            if spec is None:
+                host.send(start_ns=self._start_ns)
+                continue
+            host.spec, file = spec, host.output.with_suffix(".json")
+            file.write_text(json.dumps(spec.to_json()))  # a message has no room for large ones
+            host.send(start_ns=self._start_ns, spec=str(file))
 
     def of_job(self, job: int, role: str) -> list[HostProcess]:
         """The processes of one job that have this role ("worker" or "ps")."""

@@ -36,21 +36,23 @@ from testbed.protocols import has_compiled
 from testbed.routing.group_server import has_shared_servers
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.captured_ports import CapturedPort
-from testbed.runtimes.live_view import Page, Progress, Sources, Work, titles_of
+from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work, titles_of
 from testbed.runtimes.run import Run
 from testbed.setup import JobSetup, Setup
 from testbed.setup.host_specs import host_kinds, host_specs
+from testbed.setup.late_trees import asked_again, late_jobs, with_job
 from testbed.steps import quiet_console, step
 
 if TYPE_CHECKING:
     from testbed.dataplane.failover import Failover
     from testbed.emulate.session import Session
+    from testbed.protocols.host_spec import HostSpec
     from testbed.results import Writer
     from testbed.setup.records import NewPart
 
 # Imported where results are written and reported, which otherwise would wait for it.
 FOR_RESULTS = ("pyarrow.parquet", "pandas", "testbed.analysis.report")
-# From telling the hosts to their common start: enough for all of them to read the message.
+# From telling hosts to their start: enough for all of them to read the message.
 START_DELAY_NS = 200_000_000
 
 
@@ -115,7 +117,11 @@ class MininetRun:
 def shared_session(setups: Iterable[Setup]) -> SharedSession:
     """A session in which these can run, one after the other."""
     listed = list(setups)
-    kinds = [kind for setup in listed for kind in host_kinds(setup)]
+    possible = list(listed)
+    for setup in listed:  # what jobs may get that start late
+        for number in late_jobs(setup):
+            possible.append(asked_again(setup, number, {*setup.jobs} - {number}))
+    kinds = [kind for setup in possible for kind in host_kinds(setup)]
     different = {json.dumps(kind.to_json()): kind for kind in kinds}
     return SharedSession(listed[0].name, list(different.values()))
 
@@ -144,7 +150,9 @@ class Repetition:
         self._flows: FlowGroup | None = None
         self._programs: ProgramGroup | None = None
         self._communicators: Communicators | None = None  # only if jobs are programs
-        self._failover: Failover | None = None  # only if links fail
+        # Only if links fail, or jobs start late that may get trees then.
+        self._failover: Failover | None = None
+        self._titles: dict[int, JobTitle] = {}
         self._start_ns = 0
         # What switches that have ended had counted: (registers, ports) of each life, by name.
         self.lives: dict[str, list[collect.Life]] = {}
@@ -186,7 +194,7 @@ class Repetition:
             in_trains=self.backend.trains,
             watched=self._page is not None,
         )
-        if self.setup.platform.links_fail:
+        if self.setup.platform.links_fail or late_jobs(self.setup, START_DELAY_NS):
             self._failover = self._new_failover()
             self._failover.compute_ahead()
         self.switches.wait_ready()
@@ -225,8 +233,10 @@ class Repetition:
 
         return Failover(
             self.setup,
-            lambda name: self.switches.asked(name, "cannot follow links that fail"),
+            lambda name: self.switches.asked(name, "cannot follow the control plane"),
             self._tell,
+            self._begin_job,
+            START_DELAY_NS,
             lambda: time.monotonic_ns() - self._start_ns,
         )
 
@@ -239,6 +249,12 @@ class Repetition:
             hosts[spec.job.number, place] = host
         for new in parts:
             hosts[new.job, new.number].send(planned=new.part.to_json())
+
+    def _begin_job(self, number: int, made: Setup, specs: list[HostSpec]) -> None:
+        """Start the hosts of a job that the manager of trees has been asked about."""
+        self.setup = with_job(self.setup, number, made)
+        self._titles |= titles_of(self.setup)
+        self.hosts.begin(number, specs)
 
     def _keep_counts(self, name: str) -> None:
         """Note a switch's counters, before it ends."""
@@ -263,7 +279,7 @@ class Repetition:
         switches, hosts = self.switches, self.hosts
         setup, session = self.setup, self.session
         platform = setup.platform
-        jobs = titles_of(setup)
+        jobs = self._titles = titles_of(setup)
         title = setup.name
         if setup.repetitions > 1:
             title += f", repetition {self.number + 1} of {setup.repetitions}"
@@ -292,7 +308,7 @@ class Repetition:
         )
         look = dataplane.SnapshotTaker(platform) if platform.aggregators > 0 else None
         memory = MemorySampler(switches, look, start_ns)
-        hosts.start(start_ns)
+        hosts.start(start_ns, late_jobs(setup, START_DELAY_NS))
         self.flows.start(start_ns)
         faults = Faults(
             setup,

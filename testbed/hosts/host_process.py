@@ -7,7 +7,8 @@ and timed is written to a file when it ends.
 
 Messages over `control`, a SOCK_SEQPACKET socket, are JSON:
   to the runner    {"ready": true, "pid": N}, then {"done": {...}} or {"failed": "..."}
-  from the runner  {"start_ns": T on CLOCK_MONOTONIC}, {"stop": true}
+  from the runner  {"start_ns": T on CLOCK_MONOTONIC}, {"stop": true}; with "spec": path of a file
+                   with the specification that the host has instead by now, which the host removes
 A worker is done by itself; a server, which must serve the slowest worker, when it is told to stop.
 
 A worker whose values a program gives (program_link.py) is done when that program has ended:
@@ -99,8 +100,12 @@ class _Host:
     """The roles of a process and their socket. The first one is what the process is made for; the
     others are of further communicators of its program."""
 
-    def __init__(self, spec: HostSpec, output: Path) -> None:
+    def __init__(
+        self, spec: HostSpec, output: Path, times: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """times: see `run_host`."""
         self.role = _Role(spec)
+        self.times = times
         self.roles = {0: self.role}  # by place
         self.output = output
         self.is_worker = spec.is_worker
@@ -130,6 +135,17 @@ class _Host:
             role.machine = rank_graph.sharing(role.machine, self.role.machine)
         self.put(role)
         return role
+
+    def become(self, spec: HostSpec) -> None:
+        """Have other machines, before the start."""
+        for member in self.role.spec.members:
+            self.drop(member.job.number)
+        self.role.spec, self.role.machine = spec, new_machine(spec)
+        self.role.first = self.packets.add_peers(spec.peers)
+        self.put(self.role)
+        for member in spec.members:
+            self.add(member)
+        self.attach()
 
     def drop(self, number: int) -> None:
         """Leave the communicator with this number."""
@@ -168,10 +184,13 @@ class _Host:
             in_trains,
         )
 
-    def share(self, times: Mapping[str, np.ndarray]) -> None:
-        """Move the first machine's times into shared memory."""
-        self.role.machine = attach(self.role.machine, dict(times))
-        self.put(self.role)
+    def attach(self) -> None:
+        """Move the first machine's times into shared memory, and attach it to its program."""
+        if self.times:
+            self.role.machine = attach(self.role.machine, dict(self.times))
+            self.put(self.role)
+        if self.link is not None:
+            self.join(self.role, self.link.job.memory)
 
     def join(self, role: _Role, memory: memory_map.Shared) -> None:
         """Attach a role's machine to the memory of a program."""
@@ -217,14 +236,12 @@ def run_host(
     A worker's times go to the file `output`; `board` is the role's row of shared memory.
     `in_trains`: see `PacketSocket`. times: where the runner reads a worker's times meanwhile (see
     shared_times.py); None: it does not."""
-    host = _Host(spec, output)
-    if times:
-        host.share(times)
+    host = _Host(spec, output, times)
     watched = control.fileno()
     if spec.is_worker and spec.job.program:
         host.link = ProgramLink(host.role, watched)
-        host.join(host.role, host.link.job.memory)
         watched = host.link.fileno()
+    host.attach()
     frame = frame_bytes(spec.job.values, spec.job.bitmap_width)
     room = max(SOCKET_BUFFER_BYTES, 2 * SOCKET_PACKETS * frame)
     host.open(spec.address, wire.PORT, watched, room, in_trains)
@@ -234,7 +251,12 @@ def run_host(
         wake_promptly()
         gc.disable()  # a collection would write to, and so copy, every page shared with the parent
         _send_message(control, ready=True, pid=os.getpid())
-        message = _receive_message(control)
+        while "planned" in (message := _receive_message(control)):
+            host.go_on(_PLANNED[host.is_worker].from_json(message["planned"]))
+        if "spec" in message:
+            file = Path(message["spec"])
+            host.become(HostSpec.from_json(json.loads(file.read_text())))
+            file.unlink()
         if "start_ns" in message:
             _serve(host, board, control, message["start_ns"])
     finally:
@@ -244,7 +266,7 @@ def run_host(
 
 
 def _serve(host: _Host, board: np.ndarray, control: socket.socket, origin_ns: int) -> None:
-    board[progress_board.DUE_NS] = origin_ns
+    board[progress_board.DUE_NS] = origin_ns + host.role.spec.job.start_ns
     while (early := origin_ns - time.monotonic_ns()) > 0:
         board[progress_board.HEARTBEAT_NS] = time.monotonic_ns()
         time.sleep(min(early / 1e9, 0.05))

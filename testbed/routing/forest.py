@@ -13,7 +13,8 @@ Memory is given out in one of two ways, as SHARP does it:
   job's life. All trees of the job that pass the switch share it. A job gets its trees if every
   switch of them has a part left.
 - by *quota*: a communicator has as many slots as it wants at each switch of its trees, as long as
-  there are enough; or, without a number, all trees that pass a switch share it equally.
+  there are enough; or, without a number, all trees that pass a switch share it equally, as far as
+  those that there were before leave room.
 
 A tree has equally many slots at all of its switches, since a slot is a place in the workers'
 window. Who gets no tree is refused, with the reason; a host algorithm then carries it.
@@ -50,6 +51,11 @@ class Terms:
     trees: int = 0  # of a communicator; 0: as many as are useful
     quota: int = 0  # of a communicator, if it is not exclusive; 0: equal shares
     window: int = 0  # most that a communicator can use; 0: any number
+
+    @property
+    def equal_shares(self) -> bool:
+        """True if all trees that pass a switch share it equally."""
+        return not self.exclusive and not self.quota
 
     @property
     def part(self) -> int:
@@ -106,8 +112,7 @@ def plan(
     terms: Terms,
     before: Forest | None = None,
 ) -> Forest:
-    """Trees for jobs, which are served in this order, beside those that there are before them. With
-    others before them, a quota must be a number."""
+    """Trees for jobs, which are served in this order, beside those that there are before them."""
     before = before or Forest()
     refused = dict(before.refused)
     while True:
@@ -154,6 +159,7 @@ class _Manager:
         self._names = dict(before.names)
         self._holders: dict[str, list[int]] = {}  # jobs by switch
         self._wanted: Counter[str] = Counter()  # slots that quotas have taken
+        self._others: Counter[tuple[str, int]] = Counter()  # trees from before, as in `trees`
         self._shapes: dict[int, list[JobTree]] = {}
         self._owners: dict[int, int] = {}
         self._memory = _Memory(terms)
@@ -162,6 +168,8 @@ class _Manager:
                 self._memory.take(before.owners[number], tree)
                 self._plant(before.owners[number], tree.shape)
                 self._wanted.update(dict.fromkeys(tree.bases, tree.slots))
+                if terms.equal_shares:
+                    self._others.update((switch, 0) for switch in tree.bases)
 
     def grow(self, applicant: Applicant) -> str:
         """Choose the shapes of a job's trees. Why it gets none; ""."""
@@ -245,10 +253,13 @@ class _Manager:
     def trees(self) -> tuple[dict[int, tuple[Tree, ...]], tuple[int, str] | None]:
         """All new trees with their slots; else a job for which there are not enough, and why."""
         terms = self._terms
-        passing: Counter[tuple[str, int]] = Counter()  # trees by switch and the job that shares it
+        own: Counter[tuple[str, int]] = Counter()  # trees by switch and the job that shares it
         for number, shapes in self._shapes.items():
             sharer = self._owners[number] if terms.exclusive else 0
-            passing.update((switch, sharer) for each in shapes for switch in each.switches)
+            own.update((switch, sharer) for each in shapes for switch in each.switches)
+        passing, room = own + self._others, {}
+        if terms.equal_shares:  # the others keep what they have
+            room = {switch: self._memory.gap(switch) // n for (switch, _), n in own.items()}
         found: dict[int, tuple[Tree, ...]] = {}
         for number, shapes in self._shapes.items():
             job = self._owners[number]
@@ -256,7 +267,8 @@ class _Manager:
             made = []
             for place, shape in enumerate(shapes):
                 shares = {
-                    switch: terms.part // passing[switch, sharer] for switch in shape.switches
+                    switch: min(terms.part // passing[switch, sharer], room.get(switch, terms.part))
+                    for switch in shape.switches
                 }
                 if terms.quota and not terms.exclusive:
                     shares = dict.fromkeys(shares, -(-terms.quota // len(shapes)))
@@ -266,7 +278,7 @@ class _Manager:
                 if slots < 1:
                     tight = min(shares, key=lambda switch: shares[switch])
                     return {}, (
-                        max(self._holders[tight]),
+                        max({*self._holders[tight]} & {*self._owners.values()}),
                         f"{tight} has fewer slots ({terms.part}) than trees",
                     )
                 bases = {}
@@ -356,6 +368,13 @@ class _Memory:
             if last - first >= slots:
                 return first
         return None
+
+    def gap(self, switch: str) -> int:
+        """The most free slots of a switch that lie side by side, whoever may have them."""
+        first = most = 0
+        for base, count, _ in [*sorted(self._taken.get(switch, ())), (self._terms.slots, 0, 0)]:
+            most, first = max(most, base - first), max(first, base + count)
+        return most
 
     def _areas(self, job: int, taken: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
         terms = self._terms

@@ -84,11 +84,10 @@ class Tree(Switchml):
 
     def forget(self, before: JobSetup, after: JobSetup, switch: str, client: Any) -> None:
         """Empty the slots of trees that are new at a switch: they may hold sums of other trees."""
-        known = {tree.number for tree in before.group.trees}
         calls: list[tuple] = []
         for tree in after.group.trees:
             part = tree.part(switch)
-            if part is None or tree.number in known:
+            if part is None or tree in before.group.trees:
                 continue
             place = part.base, part.base + part.slots
             for name in STATISTICS.registers("state"):

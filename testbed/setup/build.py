@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -93,7 +93,14 @@ def set_up(
     platform = platform_of(experiment, scheme, algorithms)
     if platform.system.managed:
         placed = {number: job for number, job in enumerate(experiment.jobs) if job.placed}
-        platform = replace(platform, forest=forest_of(platform, placed))
+        forest = forest_of(platform, placed)
+        if held := why_held(platform, experiment.jobs):
+            refused = {
+                number: f"{why} ({held} to the end of the run)" if placed[number].start_ns else why
+                for number, why in forest.refused.items()
+            }
+            forest = replace(forest, refused=refused)
+        platform = replace(platform, forest=forest)
     changes = link_changes(experiment.faults, platform.topology)
     plans: Sequence[JobPlan | None] = [None] * len(experiment.jobs)
     if platform.system.planned:
@@ -120,7 +127,17 @@ def set_up(
         ),
         timeout_ns=experiment.timeout_ns,
     )
-    return replace(setup, groups=_groups(setup))
+    return replace(setup, groups=groups_of(setup, setup.jobs))
+
+
+def why_held(platform: Platform, jobs: Sequence[Job]) -> str:
+    """Where a job keeps its trees after its end, so that none that starts later gets them; "": the
+    manager is asked again (testbed/setup/late_trees.py)."""
+    if platform.switch == "bmv2":
+        return "with switch bmv2"
+    if any(job.is_program and platform.groups[number] for number, job in enumerate(jobs)):
+        return "beside programs with groups of ranks"
+    return ""
 
 
 def terms_of(platform: Platform) -> Terms:
@@ -158,10 +175,11 @@ def forest_of(platform: Platform, jobs: Mapping[int, Job], before: Forest | None
     return plan_forest(platform.topology, order, terms_of(platform), before)
 
 
-def _groups(setup: Setup) -> dict[int, JobSetup]:
-    """The communicators of programs of ranks that are replayed."""
+def groups_of(setup: Setup, jobs: Iterable[int]) -> dict[int, JobSetup]:
+    """The communicators of these jobs' programs of ranks that are replayed."""
     found: dict[int, JobSetup] = {}
-    for job, parent in setup.jobs.items():
+    for job in jobs:
+        parent = setup.jobs[job]
         if not parent.job.has_ranks:
             continue
         from testbed.experiment.rank_jobs import calls_trace
@@ -195,14 +213,15 @@ def start_job(
     part: int,
     algorithm: str = "",
     owner: int | None = None,
+    changes: Sequence[LinkChange] = (),
 ) -> JobSetup:
     """Set up a job that has got hosts, with part `part` of divided memory. Where the system plans,
     it is planned for alone. algorithm: of hosts, in place of the system. owner: the job that a
-    group's ranks are of. Raises UserError."""
+    group's ranks are of. changes: of links, while the job runs. Raises UserError."""
     platform, plan = setup.platform.of_algorithm(algorithm), None
     if platform.system.planned:
         plan = plan_jobs(platform, [job], setup.first_seed).jobs[0]
-    return _job(platform, number, job, part, plan, (), owner)
+    return _job(platform, number, job, part, plan, changes, owner)
 
 
 def _job(

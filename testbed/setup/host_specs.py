@@ -87,9 +87,9 @@ def host_kinds(setup: Setup) -> list[HostSpec]:
     seen = set()
     for job in setup.jobs.values():
         source = job.job.is_program, job.job.has_ranks
-        if source in seen:
+        if (source, job.platform.system.name) in seen:
             continue
-        seen.add(source)
+        seen.add((source, job.platform.system.name))
         for spec in with_members(setup, job):
             for role in (spec, *spec.members):
                 carries = role.program is not None and role.program.partners is not None

@@ -26,10 +26,10 @@ import numpy as np
 from testbed.protocols.jit import njit
 from testbed.routing.tree import next_hop, switch_of
 from testbed.setup import Platform, Setup
+from testbed.setup.late_trees import late_jobs
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER, EventQueue
 from testbed.simulate.frames import hand_over
-from testbed.simulate.late_trees import late_jobs
 from testbed.simulate.state import FRAMES, World
 from testbed.simulate.turns import take_turns, ways_out
 from testbed.simulate.world import Nodes

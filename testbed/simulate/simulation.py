@@ -17,13 +17,13 @@ from testbed import dataplane
 from testbed.errors import RunError
 from testbed.experiment.planned_faults import affected_nodes, title
 from testbed.setup import Setup
+from testbed.setup.late_trees import late_jobs
 from testbed.simulate import background, loop, world
 from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
+from testbed.simulate.control_plane import ControlPlane
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of
-from testbed.simulate.late_trees import LateTrees
-from testbed.simulate.links_that_fail import LinksThatFail
 from testbed.simulate.parts import EVENTS_AT_ONCE, Parts
 from testbed.simulate.waiting import waiting
 from testbed.workload.wrong_value import WrongValueError, described, wrong_value
@@ -39,8 +39,8 @@ class Simulation:
     """One repetition of an experiment.
 
     Attributes: `nodes` (world.Nodes), `now_ns`, `snapshots` (of the switches' memory), `cluster`
-    (where jobs come and go), `links` (where links fail), `unfinished` (why a job could not finish,
-    by its number)."""
+    (where jobs come and go), `control` (where links fail, or jobs start late that may get trees
+    then), `unfinished` (why a job could not finish, by its number)."""
 
     def __init__(self, setup: Setup, compiled: Compiled, threads: int = 1) -> None:
         """`threads`: at most so many work on it; the results do not depend on it."""
@@ -56,8 +56,8 @@ class Simulation:
             self.cluster.begin(0)
         looks = platform.job_count * len(self.nodes.switches)
         most = min(max(SAMPLED_JOBS // looks, MIN_SAMPLES), MAX_SAMPLES)
-        self._late = LateTrees(self.nodes)
-        self.links = LinksThatFail(self.nodes) if platform.links_fail else None
+        acts = platform.links_fail or late_jobs(setup)
+        self.control = ControlPlane(self.nodes) if acts else None
         self.unfinished: dict[int, str] = {}
         self._max_samples = most - most % 2  # every second one goes
         self._samples = 0
@@ -85,12 +85,11 @@ class Simulation:
         check_ns = self.setup.timeout_ns
         while True:
             submitted_ns = self.cluster.next_ns() if self.cluster else NEVER
-            links_ns = self.links.next_ns() if self.links else NEVER
-            late_ns = self._late.next_ns()
-            stop_ns = min(sample_ns, check_ns, submitted_ns, links_ns, late_ns, NEVER - 1)
+            control_ns = self.control.next_ns() if self.control else NEVER
+            stop_ns = min(sample_ns, check_ns, submitted_ns, control_ns, NEVER - 1)
             reason = self.parts.run(stop_ns, EVENTS_AT_ONCE)
-            if reason == loop.NO_EVENTS and min(submitted_ns, links_ns, late_ns) < NEVER:
-                reason = loop.TIME_REACHED  # nothing but the next job, or the next change of links
+            if reason == loop.NO_EVENTS and min(submitted_ns, control_ns) < NEVER:
+                reason = loop.TIME_REACHED  # nothing but the next job, or the control plane
             if reason == loop.FINISHED:
                 if self.cluster:
                     self.cluster.worker_finished()
@@ -107,10 +106,8 @@ class Simulation:
                 self.cluster.begin(self.now_ns)
             if reason == loop.TIME_REACHED and stop_ns == submitted_ns and self.cluster:
                 self.cluster.begin(stop_ns)
-            if reason == loop.TIME_REACHED and stop_ns == late_ns:
-                self._late.tick(stop_ns, self.finished())
-            if reason == loop.TIME_REACHED and stop_ns == links_ns and self.links:
-                self.links.tick(stop_ns, self.finished())
+            if reason == loop.TIME_REACHED and stop_ns == control_ns and self.control:
+                self.control.tick(stop_ns, self.finished())
             if reason == loop.NO_EVENTS:
                 self._fail(f"at {_seconds(self.now_ns)} nothing more can happen")
             if reason == loop.TIME_REACHED and stop_ns == sample_ns:
@@ -168,8 +165,8 @@ class Simulation:
         a planned pause does not count."""
         pauses = np.concatenate([each.part.pauses for each in self.nodes.worlds])
         resumed = int(pauses[pauses[:, 0] <= now, 1].max(initial=0))
-        if self.links:
-            resumed = max(resumed, self.links.last_ns)
+        if self.control:
+            resumed = max(resumed, self.control.last_ns)
         progress: dict[int, int] = {}
         starts: dict[int, int] = {}
         for _, node in self.nodes.present:
@@ -186,8 +183,8 @@ class Simulation:
                 self._progress[job] = value, max(now, start)
             elif now - max(since, resumed) < self.setup.timeout_ns:
                 continue
-            elif self.links and (cut := self.links.cut_off(job)):
-                if not self.links.returns():
+            elif self.control and (cut := self.control.cut_off(job)):
+                if not self.control.returns():
                     self._give_up(job, f"its hosts have no path to each other without {cut}")
             else:
                 name = self.setup.listed[job].name
@@ -271,8 +268,8 @@ class Simulation:
                     "factor": fault.factor,
                 }
             )
-        if self.links:
-            rows += self.links.rows(self.now_ns)
+        if self.control:
+            rows += self.control.rows(self.now_ns)
             rows.sort(key=operator.itemgetter("fault"))
         return rows
 

@@ -142,7 +142,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     shared = simulation.cluster.server_bytes if simulation.cluster else {}
     outcomes = dict.fromkeys(simulation.unfinished, "unfinished")
     job_rows = collect.job_rows(reports, links, traces, outcomes, shared)
-    later = simulation.links.roots() if simulation.links else {}
+    later = simulation.control.roots() if simulation.control else {}
     collect.add_ways(job_rows, platform.system.name, known, later)
     collect.add_mean_rates(links, job_rows)
     flows = {"flows": simulation.flows()} if setup.flows else {}

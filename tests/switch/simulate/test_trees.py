@@ -6,15 +6,16 @@ import pytest
 
 from testbed.experiment import load_text
 from tests.support.matrix import first_of
+from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
 
 TEXT = """
 name: trees
 runtime: virtual
 topology: %(topology)s
-links: {bandwidth: 10 Gbit/s, delay: 1 us%(links)s}
+links: {bandwidth: 10 Gbit/s, delay: %(delay)s%(links)s}
 system: {name: tree%(options)s}
-memory: {aggregators: 256}
+memory: {aggregators: %(memory)s}
 timeout: 1 s
 jobs:
 %(jobs)s
@@ -24,9 +25,10 @@ JOB = "  - {name: %s, model: resnet18, scale: %s, compute_scale: 0, workers: %d,
 LEAF_SPINE = "{kind: leaf_spine, leaves: 2, spines: 2, hosts: 4}"
 
 
-def made(*jobs: str, topology=LEAF_SPINE, options="", links="", faults=()) -> dict:
+def made(*jobs: str, topology=LEAF_SPINE, options="", links="", faults=(), **more) -> dict:
     lines = "faults:\n" + "\n".join(f"  - {each}" for each in faults) if faults else ""
     parts = {"topology": topology, "options": options, "links": links, "faults": lines}
+    parts |= {"memory": 256, "delay": "1 us"} | more
     tables = run_virtual(load_text(TEXT % {**parts, "jobs": "\n".join(jobs)}))
     for job in tables["jobs"]:
         assert job["outcome"] == "finished" and job["exact"], job
@@ -157,19 +159,75 @@ def test_jobs_that_come_share_switches_by_quotas():
     assert all(job["exact"] and job["trees"] for job in tables["jobs"])
 
 
-STARTS = (("first", "0 s"), ("meanwhile", "1 us"), ("later", "50 ms"), ("at-once", "50.001 ms"))
+def later(name: str, hosts: str, at: str) -> str:
+    return f"{spread(name, hosts)[:-1]}, start: {at}}}"
+
+
+def completing(tables: dict) -> set[int]:
+    rows = [row for row in tables["switch_counters"] if row["counter"] == "completions"]
+    return {row["job"] for row in rows if row["value"]}
+
+
+STAR = {"topology": "{kind: star, hosts: 8}"}
 
 
 def test_a_job_that_starts_after_another_has_ended_gets_its_switch():
-    jobs = [JOB % (name, "0.0003", 2, f", start: {at}") for name, at in STARTS]
-    tables = made(*jobs, topology="{kind: star, hosts: 8}")
-    carried = {job["name"]: (job["fallback"], job["trees"]) for job in tables["jobs"]}
-    assert carried == {
-        "first": (None, "s1"),
-        "meanwhile": ("ring", None),
-        "later": (None, "s1"),
-        "at-once": ("ring", None),  # with the one before it
+    """Also at the same instant, with copies of the other's packets still on their way."""
+    (alone,) = made(spread("first", "h1, h2"), **STAR, links=", loss: 1 %, duplicate: 5 %")["jobs"]
+    starts = ("0 s", "1 us", f"{alone['end_ns'] + 2} ns", "5 ms")
+    jobs = [later(f"j{n}", f"h{2 * n + 1}, h{2 * n + 2}", at) for n, at in enumerate(starts)]
+    # The second one, which links of its own keep going, has the switch of nobody.
+    tables = made(*jobs, **STAR, links=", loss: 1 %, duplicate: 5 %")
+    carried = [(job["fallback"], job["refused"]) for job in tables["jobs"]]
+    assert carried[:2] == [(None, None), ("ring", "s1 is held by j0")], carried
+    assert carried[2] == (None, None) and completing(tables) >= {0, 2}
+    held = [row for row in tables["switch_counters"] if row["counter"] == "held_open_ns"]
+    assert not any(row["value"] for row in held if row["job"] == 0)  # its slots were released
+
+
+def test_a_job_that_is_refused_at_its_start_learns_who_has_the_switch_then():
+    jobs = [
+        spread("first", "h1, h2"),
+        later("second", "h3, h4", "50 ms"),
+        later("third", "h5, h6", "50.001 ms"),
+    ]
+    tables = made(*jobs, **STAR)
+    carried = [(job["trees"], job["refused"]) for job in tables["jobs"]]
+    assert carried == [("s1", None), ("s1", None), (None, "s1 is held by second")]
+
+
+def test_a_late_job_shares_a_switch_equally_with_those_that_have_not_ended():
+    """On links where the window is what counts."""
+    options = {**STAR, "options": ", mode: quotas", "delay": "20 us", "memory": 16}
+    jobs = [spread("a", "h1, h2"), spread("b", "h3, h4"), later("c", "h5, h6", "50 ms")]
+    (alone,) = made(jobs[0], **options)["jobs"]
+    a, b, c = made(*jobs, **options)["jobs"]
+    times = [round(job["jct_ns"] / alone["jct_ns"]) for job in (a, b, c)]
+    assert times == [4, 4, 1]  # of 8 slots 2, 2 and 8
+
+
+def test_a_late_program_of_ranks_gets_trees_for_its_groups(tmp_path):
+    program = Ranks(all=(0, 1, 2, 3), left=(0, 1), right=(2, 3))
+    for rank in range(4):
+        for group in ("all", "left" if rank < 2 else "right"):
+            program.add(rank, "all_reduce", group=group, bytes=40_000)
+    file = program.write(tmp_path / "program.et")
+    job = f"  - {{name: %s, model: {file}, workers: 4, iterations: 1, start: %s}}"
+    jobs = [job % ("a", "0 s"), job % ("b", "1 us"), job % ("c", "50 ms")]
+    tables = made(*jobs, topology="{kind: star, hosts: 12}", links=", loss: 1 %")
+    assert [each["fallback"] for each in tables["jobs"]] == [None, "ring", None]
+    sums = {
+        row["job"]: row["value"] for row in tables["switch_counters"] if row["counter"] == "sums"
     }
-    counted = [row for row in tables["switch_counters"] if row["counter"] == "completions"]
-    completed = {row["job"] for row in counted if row["value"]}
-    assert completed == {0, 2}
+    assert sums[2] == sums[0] > 0 == sums.get(1, 0)
+
+
+def test_a_late_job_gets_the_tree_that_failed_links_leave_and_another_when_they_fail_again():
+    down = "{fault: link_down, between: [s1, %s], at: %s, failover: 20 us}"
+    tables = made(
+        spread("a", "h1, h5"),
+        later("b", "h2, h6", "50 ms"),
+        topology="{kind: leaf_spine, leaves: 2, spines: 3, hosts: 4}",
+        faults=[down % ("s3", "20 ms"), down % ("s4", "50.1 ms")],
+    )
+    assert [job["trees"] for job in tables["jobs"]] == ["s3", "s4, then s5"]

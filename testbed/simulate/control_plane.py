@@ -1,4 +1,4 @@
-"""Links that fail in virtual time.
+"""What the control plane does while a run goes on in virtual time.
 
 The loop has returned and everything up to now has happened. So links change, and tables and hosts
 follow, at an instant: between two events.
@@ -11,15 +11,17 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from testbed.dataplane.failover import Failover
+from testbed.setup.late_trees import with_job
 from testbed.simulate import event_queue
 
 if TYPE_CHECKING:
-    from testbed.setup.records import NewPart
+    from testbed.protocols.host_spec import HostSpec
+    from testbed.setup.records import NewPart, Setup
     from testbed.simulate.world import Nodes
 
 
-class LinksThatFail(Failover):
-    """Links that fail in one repetition."""
+class ControlPlane(Failover):
+    """The control plane of one repetition."""
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
@@ -28,6 +30,8 @@ class LinksThatFail(Failover):
             nodes.setup,
             lambda name: contextlib.nullcontext(nodes.switches[name]),
             self._tell_hosts,
+            self._begin_job,
+            lead_ns=1,
         )
 
     def tick(self, now_ns: int, ended: Collection[int] = ()) -> None:
@@ -48,3 +52,13 @@ class LinksThatFail(Failover):
     def _tell_hosts(self, parts: Sequence[NewPart]) -> None:
         for part in parts:
             self._nodes.on_new_way(part, self._now_ns)
+
+    def _begin_job(self, number: int, made: Setup, specs: list[HostSpec]) -> None:
+        """Let a job's hosts be others, before they have sent anything."""
+        nodes = self._nodes
+        nodes.setup = with_job(nodes.setup, number, made)
+        hosts = [host for host, node in nodes.present if node.spec.job.number == number]
+        if specs:
+            for host in hosts:
+                nodes.leave(host)
+            nodes.enter(specs, hosts, self._now_ns)
