@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
+from testbed.setup.late_trees import late_jobs
 from testbed.setup.records import JobSetup, Setup
 from testbed.systems.system import fallback_words
 from testbed.text_table import Column, Row, Table, printed
@@ -34,31 +35,43 @@ def facts(setup: Setup) -> list[str]:
     """A line for each job of a system with a manager of trees."""
     if not setup.platform.system.managed or len(setup.jobs) > JOBS:
         return []
-    return [_fact(job) for job in setup.jobs.values()]
+    late = late_jobs(setup)
+    return [_fact(job, job.number in late) for job in setup.jobs.values()]
 
 
 def refusals(setup: Setup) -> list[str]:
     """Of these, those of jobs that got no tree, however many there are; and of groups of ranks."""
-    every = (*setup.jobs.values(), *setup.groups.values())
-    return list(dict.fromkeys(_fact(job) for job in every if job.refused))
+    every, late = (*setup.jobs.values(), *setup.groups.values()), late_jobs(setup)
+    found = (_fact(job, _owner(job) in late) for job in every if job.refused)
+    return list(dict.fromkeys(found))
 
 
-def _fact(job: JobSetup) -> str:
+def _owner(job: JobSetup) -> int:
+    return job.number if job.ranks is None else job.ranks.job
+
+
+def _fact(job: JobSetup, late: bool) -> str:
+    """late: True: the manager is asked again when the job starts."""
     if job.refused:
-        return fallback_words(job.name, job.platform.system.name, job.refused)
+        return fallback_words(job.name, job.platform.system.name, _refusal(job, late))
     trees = job.group.trees
     slots = " and ".join(dict.fromkeys(str(tree.slots) for tree in trees))
     number = "1 tree" if len(trees) == 1 else f"{len(trees)} trees"
     roots = f"root{'s' if len(trees) > 1 else ''} {job.group.tree_roots}"
-    return f"job {job.name}: {number} of {slots} slots, {roots}"
+    more = "; more if others have ended when it starts" if late else ""
+    return f"job {job.name}: {number} of {slots} slots, {roots}{more}"
+
+
+def _refusal(job: JobSetup, late: bool) -> str:
+    return f"{job.refused}, unless that has changed when it starts" if late else job.refused
 
 
 def tables(setup: Setup) -> Iterator[RenderableType]:
     """The trees of all communicators, and the slots of all switches."""
-    trees, memory = [], []
+    trees, memory, late = [], [], late_jobs(setup)
     for job in (*setup.jobs.values(), *setup.groups.values()):
         if job.refused:
-            trees.append(Row((job.name, "none", job.refused, None, "")))
+            trees.append(Row((job.name, "none", _refusal(job, _owner(job) in late), None, "")))
         for place, tree in enumerate(job.group.trees):
             below = tree.shape.below
             listed = ", ".join(f"{name} {len(below[name])}" for name in tree.shape.switches)
@@ -77,6 +90,7 @@ def tables(setup: Setup) -> Iterator[RenderableType]:
 
 def as_json(setup: Setup) -> dict[str, Any]:
     """The same as JSON values."""
+    late = late_jobs(setup)
     return {
         "format": "ina-trees/1",
         "jobs": [
@@ -84,6 +98,7 @@ def as_json(setup: Setup) -> dict[str, Any]:
                 "job": job.name,
                 "number": job.number,
                 "refused": job.refused or None,
+                "asked_again": _owner(job) in late,
                 "fallback": job.platform.system.name if job.refused else None,
                 "trees": [
                     {

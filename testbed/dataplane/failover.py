@@ -21,7 +21,7 @@ from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.experiment.link_faults import LinkChange
 from testbed.experiment.planned_faults import NEVER, title
 from testbed.setup.host_specs import with_members
-from testbed.setup.late_trees import asked_again, communicators_of, late_jobs
+from testbed.setup.late_trees import asked_again, communicators_of, late_jobs, lead_ns
 from testbed.setup.records import NewPart
 from testbed.setup.rerouting import Rerouting
 from testbed.systems.system import fallback_words
@@ -56,19 +56,17 @@ class Failover:
         asked: Callable[[str], AbstractContextManager[Any]],
         tell: Callable[[Sequence[NewPart]], None],
         begin: Callable[[int, Setup, list[HostSpec]], None],
-        lead_ns: int,
         clock: Callable[[], int] | None = None,
     ) -> None:
         """asked: the control interface of a switch, for calls. tell: passes new parts of a plan on
         to running hosts. begin: lets the hosts begin of a job that has been asked about, with their
-        specifications in a Setup, if these are other ones now; lead_ns: how long before the job's
-        start. clock: the time, where it goes on while `tick` works. Times are ns from the run's
-        start."""
+        specifications in the Setup, if these are other ones now. clock: the time, where it goes on
+        while `tick` works. Times are ns from the run's start."""
         self._setup = setup  # before any link has failed
         self._asked, self._tell, self._clock = asked, tell, clock
         self._rerouting = Rerouting(setup)
         self._begin = begin
-        self._steps = _steps(setup, lead_ns)
+        self._steps = _steps(setup)
         self._late_ns: dict[int, int] = {}  # of each fault's last change
         switches = setup.platform.topology.switches if self._steps else ()
         self._entries = {name: SwitchEntries(setup, name) for name in switches}
@@ -103,6 +101,11 @@ class Failover:
                 self._follow(step.at_ns, now_ns, ended)
             else:
                 self._change(step.change, now_ns)
+
+    @property
+    def setup(self) -> Setup:
+        """With the routes and trees that there are now."""
+        return self._rerouting.setup
 
     def roots(self) -> dict[int, list[str]]:
         """By job, the roots of its trees after each change of them, in words."""
@@ -245,12 +248,13 @@ class _Step:
     job: int | None = None
 
 
-def _steps(setup: Setup, lead_ns: int) -> list[_Step]:
+def _steps(setup: Setup) -> list[_Step]:
     """All steps, in their order."""
     changes = setup.link_changes
     found = [_Step(each.at_ns, each, (each.fault,)) for each in changes]
-    for number in late_jobs(setup, lead_ns):
-        found.append(_Step(setup.jobs[number].job.start_ns - lead_ns, None, (), number))
+    for number in late_jobs(setup):
+        at_ns = setup.jobs[number].job.start_ns - lead_ns(setup.platform)
+        found.append(_Step(at_ns, None, (), number))
     for at_ns in {each.followed_ns for each in changes}:
         faults = tuple(each.fault for each in changes if each.followed_ns == at_ns)
         found.append(_Step(at_ns, None, faults))

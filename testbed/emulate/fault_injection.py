@@ -143,6 +143,10 @@ class Faults:
         """True if a link that is down comes up again later."""
         return self._failover is not None and self._failover.returns()
 
+    @property
+    def _present(self) -> Setup:
+        return self._failover.setup if self._failover else self._setup
+
     def _ended(self) -> set[int]:
         """The jobs that have ended, or have no process left."""
         going_on = {
@@ -275,7 +279,7 @@ class Faults:
             self.broken[job] = f"it gets its sums from its parameter server ({each})"
         else:
             self.killed.add(job)
-            gone = self._setup.jobs[job]
+            gone = self._present.jobs[job]
             for name, client in self._switches.clients.items():
                 gone.platform.scheme.release(self._setup.platform, gone, name, client)
 
@@ -285,7 +289,7 @@ class Faults:
         self._after_start(name)
         platform = self._setup.platform
         for job in self.killed:
-            client, gone = self._switches.clients[name], self._setup.jobs[job]
+            client, gone = self._switches.clients[name], self._present.jobs[job]
             gone.platform.scheme.release(platform, gone, name, client)
         why = platform.system.lost_with_registers
         if why:

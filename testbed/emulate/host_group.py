@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import socket
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,6 +209,7 @@ class HostGroup:
         same order."""
         hosts = [host for host in self.hosts if host.spec.job.number == job]
         for host, spec in itertools.zip_longest(hosts, specs):
+            host.row[board.HEARTBEAT_NS] = time.monotonic_ns()  # from here on silence counts
             if spec is None:
                 host.send(start_ns=self._start_ns)
                 continue

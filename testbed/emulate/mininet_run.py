@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 # Imported where results are written and reported, which otherwise would wait for it.
 FOR_RESULTS = ("pyarrow.parquet", "pandas", "testbed.analysis.report")
-# From telling hosts to their start: enough for all of them to read the message.
+# From telling the hosts to their common start: enough for all of them to read the message.
 START_DELAY_NS = 200_000_000
 
 
@@ -194,7 +194,7 @@ class Repetition:
             in_trains=self.backend.trains,
             watched=self._page is not None,
         )
-        if self.setup.platform.links_fail or late_jobs(self.setup, START_DELAY_NS):
+        if self.setup.platform.links_fail or late_jobs(self.setup):
             self._failover = self._new_failover()
             self._failover.compute_ahead()
         self.switches.wait_ready()
@@ -236,7 +236,6 @@ class Repetition:
             lambda name: self.switches.asked(name, "cannot follow the control plane"),
             self._tell,
             self._begin_job,
-            START_DELAY_NS,
             lambda: time.monotonic_ns() - self._start_ns,
         )
 
@@ -308,7 +307,7 @@ class Repetition:
         )
         look = dataplane.SnapshotTaker(platform) if platform.aggregators > 0 else None
         memory = MemorySampler(switches, look, start_ns)
-        hosts.start(start_ns, late_jobs(setup, START_DELAY_NS))
+        hosts.start(start_ns, late_jobs(setup))
         self.flows.start(start_ns)
         faults = Faults(
             setup,

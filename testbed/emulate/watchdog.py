@@ -199,7 +199,7 @@ class Watch:
             return None
         for host in members:
             silent_ns = now_ns - self._without_pauses(
-                max(int(host.row[board.HEARTBEAT_NS]), begin_ns)
+                max(int(host.row[board.HEARTBEAT_NS]), self.start_ns)
             )
             if host.done is None and not host.killed and silent_ns > self.timeout_ns:
                 raise self._stalled(host, f"gave no sign of life for {silent_ns / 1e9:.0f} s")

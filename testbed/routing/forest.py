@@ -1,11 +1,12 @@
 """The aggregation manager of system `tree`: which static reduction trees a job gets, and which
 slots of each switch's memory are theirs.
 
-The manager knows the whole network and works before a run, and again when links have failed. It
-takes one job after the other, in the order in which they start. A tree is the shortest paths from a
-communicator's workers to its root, one of the switches that are nearest to all of them; on the way
-every switch adds up. Of several roots it takes those whose trees share the fewest links with the
-trees that there are, so that the load is spread over spines.
+The manager knows the whole network and works before a run, and again when links have failed, and
+when a job starts after others may have ended (testbed/setup/late_trees.py). It takes one job after
+the other, in the order in which they start. A tree is the shortest paths from a communicator's
+workers to its root, one of the switches that are nearest to all of them; on the way every switch
+adds up. Of several roots it takes those whose trees share the fewest links with the trees that
+there are, so that the load is spread over spines.
 
 Memory is given out in one of two ways, as SHARP does it:
 

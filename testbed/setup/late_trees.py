@@ -14,13 +14,19 @@ from dataclasses import replace
 from testbed.errors import UserError
 from testbed.routing.forest import without
 from testbed.setup.build import forest_of, groups_of, start_job, terms_of, why_held
-from testbed.setup.records import JobSetup, Setup
+from testbed.setup.records import JobSetup, Platform, Setup
+
+LEAD_NS = 200_000_000  # on a real clock: for switches and host processes to be told
 
 
-def late_jobs(setup: Setup, lead_ns: int = 0) -> list[int]:
+def lead_ns(platform: Platform) -> int:
+    """How long before a job's start the manager is asked about it."""
+    return LEAD_NS if platform.virtual is None else 1
+
+
+def late_jobs(setup: Setup) -> list[int]:
     """The jobs about which the manager is asked again, by their starts: those without a tree, and,
-    where switches are shared equally, all. lead_ns: how long before its start one is asked for; a
-    job that starts sooner is not."""
+    where switches are shared equally, all."""
     platform = setup.platform
     if not platform.system.managed or platform.arrivals or why_held(platform, setup.listed):
         return []
@@ -28,7 +34,7 @@ def late_jobs(setup: Setup, lead_ns: int = 0) -> list[int]:
     found = [
         number
         for number, job in setup.jobs.items()
-        if job.job.start_ns > lead_ns and (job.refused or terms.equal_shares)
+        if job.job.start_ns > lead_ns(platform) and (job.refused or terms.equal_shares)
     ]
     return sorted(found, key=lambda number: setup.jobs[number].job.start_ns)
 
@@ -61,6 +67,5 @@ def communicators_of(setup: Setup, number: int) -> list[JobSetup]:
 
 def with_job(setup: Setup, number: int, made: Setup) -> Setup:
     """The Setup with a job and its groups as they are in `made`."""
-    groups = {each.number: each for each in communicators_of(made, number)[1:]}
     jobs = {**setup.jobs, number: made.jobs[number]}
-    return replace(setup, jobs=jobs, groups={**setup.groups, **groups})
+    return replace(setup, jobs=jobs, groups=made.groups)

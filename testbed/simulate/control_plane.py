@@ -31,7 +31,6 @@ class ControlPlane(Failover):
             lambda name: contextlib.nullcontext(nodes.switches[name]),
             self._tell_hosts,
             self._begin_job,
-            lead_ns=1,
         )
 
     def tick(self, now_ns: int, ended: Collection[int] = ()) -> None:

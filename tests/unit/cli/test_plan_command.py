@@ -221,6 +221,11 @@ def test_the_command_prints_who_has_which_tree(tmp_path, capsys) -> None:
     assert main(["plan", str(path)]) == 0
     text = capsys.readouterr().out
     assert "its workers" in text and "s1 is held by a" in text
+    path.write_text((TREES % "").replace("[h2, h4]}", "[h2, h4]}, start: 1 s"))
+    for command in ("plan", "check"):
+        assert main([command, str(path)]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "s1 is held by a, unless that has changed when it starts" in said
     path.write_text(TREES % "" + "sweep: {system.mode: [exclusive, quotas]}\n")
     assert main(["plan", str(path)]) == 0
     text = capsys.readouterr().out

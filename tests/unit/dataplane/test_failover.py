@@ -33,7 +33,7 @@ def failover(system="esa", switches=None, clock=None, faults=(FAILS, AGAIN)):
     setup = set_up(load_text(text(system, *faults, virtual=False)))
     switches = defaultdict(Switch) if switches is None else switches
     asked = lambda name: contextlib.nullcontext(switches[name])  # noqa: E731
-    return Failover(setup, asked, lambda parts: None, lambda *begun: None, 0, clock)
+    return Failover(setup, asked, lambda parts: None, lambda *begun: None, clock)
 
 
 def times(links):

@@ -242,7 +242,7 @@ def test_links_that_fail_have_their_turn(monkeypatch):
     assert run.faults.silent_since_ns(0) == BEGUN + 77 * MS
     links.due_ms = 40
     assert run.next_ms() == 40
-    links.due_ms = None
+    links.due_ms, links.setup = None, run.faults._setup
     run.tick(50)
     assert run.next_ms() is None and len(links.ticks) == 1
     assert [row["kind"] for row in run.faults.rows(BEGUN + 80 * MS)] == ["link_down", "kill"]
