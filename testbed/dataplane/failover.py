@@ -21,10 +21,9 @@ from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.experiment.link_faults import LinkChange
 from testbed.experiment.planned_faults import NEVER, title
 from testbed.setup.host_specs import with_members
-from testbed.setup.late_trees import asked_again, communicators_of, late_jobs, lead_ns
+from testbed.setup.late_trees import asked_again, communicators_of, late_jobs
 from testbed.setup.records import NewPart
 from testbed.setup.rerouting import Rerouting
-from testbed.systems.system import fallback_words
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
@@ -226,10 +225,8 @@ class Failover:
                     former = communicators_of(before, number)
                     for old, now in zip(former, communicators_of(made, number), strict=True):
                         now.platform.scheme.forget(old, now, name, client)
-        if job.refused:
-            _log.info("job %s", fallback_words(job.name, job.platform.system.name, job.refused))
-        else:
-            _log.info("job %s has the tree with root %s", job.name, job.group.tree_roots)
+        carried = job.platform.system.name, job.refused or f"root {job.group.tree_roots}"
+        _log.info("job %s: %s, %s", job.name, *carried)
         self._begin(number, made, with_members(made, job) if new else [])
 
     def _time(self, now_ns: int) -> int:
@@ -250,13 +247,10 @@ class _Step:
 
 def _steps(setup: Setup) -> list[_Step]:
     """All steps, in their order."""
-    changes = setup.link_changes
-    found = [_Step(each.at_ns, each, (each.fault,)) for each in changes]
-    for number in late_jobs(setup):
-        at_ns = setup.jobs[number].job.start_ns - lead_ns(setup.platform)
-        found.append(_Step(at_ns, None, (), number))
-    for at_ns in {each.followed_ns for each in changes}:
-        faults = tuple(each.fault for each in changes if each.followed_ns == at_ns)
+    found = [_Step(each.at_ns, each, (each.fault,)) for each in setup.link_changes]
+    found += [_Step(at_ns, None, (), number) for number, at_ns in late_jobs(setup).items()]
+    for at_ns in {each.followed_ns for each in setup.link_changes}:
+        faults = tuple(each.fault for each in setup.link_changes if each.followed_ns == at_ns)
         found.append(_Step(at_ns, None, faults))
     return sorted(found, key=lambda step: (step.at_ns, step.change is None))
 

@@ -160,7 +160,7 @@ class _Manager:
         self._names = dict(before.names)
         self._holders: dict[str, list[int]] = {}  # jobs by switch
         self._wanted: Counter[str] = Counter()  # slots that quotas have taken
-        self._others: Counter[tuple[str, int]] = Counter()  # trees from before, as in `trees`
+        self._others: Counter[tuple[str, int]] = Counter()  # trees that share with all
         self._shapes: dict[int, list[JobTree]] = {}
         self._owners: dict[int, int] = {}
         self._memory = _Memory(terms)
@@ -169,8 +169,7 @@ class _Manager:
                 self._memory.take(before.owners[number], tree)
                 self._plant(before.owners[number], tree.shape)
                 self._wanted.update(dict.fromkeys(tree.bases, tree.slots))
-                if terms.equal_shares:
-                    self._others.update((switch, 0) for switch in tree.bases)
+                self._others.update((switch, 0) for switch in tree.bases)
 
     def grow(self, applicant: Applicant) -> str:
         """Choose the shapes of a job's trees. Why it gets none; ""."""
@@ -258,8 +257,9 @@ class _Manager:
         for number, shapes in self._shapes.items():
             sharer = self._owners[number] if terms.exclusive else 0
             own.update((switch, sharer) for each in shapes for switch in each.switches)
-        passing, room = own + self._others, {}
-        if terms.equal_shares:  # the others keep what they have
+        passing, room = own, {}
+        if terms.equal_shares:  # and those from before keep what they have
+            passing = own + self._others
             room = {switch: self._memory.gap(switch) // n for (switch, _), n in own.items()}
         found: dict[int, tuple[Tree, ...]] = {}
         for number, shapes in self._shapes.items():

@@ -14,29 +14,25 @@ from dataclasses import replace
 from testbed.errors import UserError
 from testbed.routing.forest import without
 from testbed.setup.build import forest_of, groups_of, start_job, terms_of, why_held
-from testbed.setup.records import JobSetup, Platform, Setup
+from testbed.setup.records import JobSetup, Setup
 
-LEAD_NS = 200_000_000  # on a real clock: for switches and host processes to be told
-
-
-def lead_ns(platform: Platform) -> int:
-    """How long before a job's start the manager is asked about it."""
-    return LEAD_NS if platform.virtual is None else 1
+# On a real clock: for switches and host processes to be told before the job starts.
+LEAD_NS = 200_000_000
 
 
-def late_jobs(setup: Setup) -> list[int]:
-    """The jobs about which the manager is asked again, by their starts: those without a tree, and,
-    where switches are shared equally, all."""
+def late_jobs(setup: Setup) -> dict[int, int]:
+    """The jobs about which the manager is asked again: those without a tree, and, where switches
+    are shared equally, all; with the time for it, in ns from the run's start."""
     platform = setup.platform
     if not platform.system.managed or platform.arrivals or why_held(platform, setup.listed):
-        return []
-    terms = terms_of(platform)
-    found = [
-        number
+        return {}
+    lead_ns = LEAD_NS if platform.virtual is None else 1
+    shared = terms_of(platform).equal_shares
+    return {
+        number: job.job.start_ns - lead_ns
         for number, job in setup.jobs.items()
-        if job.job.start_ns > lead_ns(platform) and (job.refused or terms.equal_shares)
-    ]
-    return sorted(found, key=lambda number: setup.jobs[number].job.start_ns)
+        if job.job.start_ns > lead_ns and (job.refused or shared)
+    }
 
 
 def asked_again(setup: Setup, number: int, ended: Collection[int]) -> Setup:

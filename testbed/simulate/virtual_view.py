@@ -98,6 +98,7 @@ class VirtualView:
             self._view.jobs = {job: titles[job] for job in sorted(sent)}
             self._view.remark += f", {cluster.ended} jobs have ended, {cluster.waiting} wait"
             return
+        self._view.jobs = titles_of(simulation.setup)
         for job, end_ns in simulation.finished().items():
             if job not in self._ended:
                 self._ended.add(job)

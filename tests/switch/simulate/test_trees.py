@@ -228,6 +228,6 @@ def test_a_late_job_gets_the_tree_that_failed_links_leave_and_another_when_they_
         spread("a", "h1, h5"),
         later("b", "h2, h6", "50 ms"),
         topology="{kind: leaf_spine, leaves: 2, spines: 3, hosts: 4}",
-        faults=[down % ("s3", "20 ms"), down % ("s4", "50.1 ms")],
+        faults=[down % ("s3", "20 ms"), down % ("s4", "50.04 ms")],
     )
     assert [job["trees"] for job in tables["jobs"]] == ["s3", "s4, then s5"]
