@@ -14,8 +14,10 @@ system: tree
 memory: {aggregators: 64}
 jobs:
   - {name: a, model: resnet18, workers: 2, iterations: 1, scale: 0.001, compute_scale: 0}
-  - {name: b, model: resnet18, workers: 2, iterations: 3, scale: 0.001, compute_scale: 0, start: 2 s}
-  - {name: c, model: resnet18, workers: 2, iterations: 1, scale: 0.001, compute_scale: 0, start: 2.01 s}
+  - {name: b, model: resnet18, workers: 2, iterations: 3, scale: 0.001, compute_scale: 0,
+     start: 2 s}
+  - {name: c, model: resnet18, workers: 2, iterations: 1, scale: 0.001, compute_scale: 0,
+     start: 2.01 s}
 """
 
 
