@@ -492,7 +492,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (
         r"MODULE p4engine fit .+",
-        Elsewhere("p4engine/tests/unit/test_fit.py::test_the_exit_code_says_whether_it_fits"),
+        Elsewhere("p4engine/tests/unit/test_fit.py::test_sizes_are_those_of_the_declarations"),
     ),
     (
         r"MODULE p4engine stf .+",

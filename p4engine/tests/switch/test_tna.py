@@ -7,8 +7,6 @@ import sys
 
 import pytest
 from p4engine.control.commands import Commands
-from p4engine.fit.analysis import analyse
-from p4engine.fit.report import Limits
 from p4engine.switch.library import Switch
 from p4engine.trace.tracer import Tracer
 from p4engine.values.numbers import ControlError
@@ -152,63 +150,6 @@ def test_p4info_of_a_program(tmp_path):
     )
     assert info.counters[0].spec.unit == info.counters[0].spec.BOTH
     assert info.meters[0].spec.unit == info.meters[0].spec.BYTES
-
-
-def test_fit_counts_a_register_action_once(tmp_path):
-    (tmp_path / "program.p4").write_text(
-        source(
-            locals="Register<bit<32>, bit<8>>(16) counts;"
-            " RegisterAction<bit<32>, bit<8>, bit<32>>(counts) add = {"
-            " void apply(inout bit<32> value, out bit<32> result)"
-            " { value = value + hdr.h.c; result = value; } };"
-            " action count(bit<8> index) { hdr.h.b = (bit<16>)add.execute(index); }"
-            " table t { key = { hdr.h.op: exact; } actions = { count; } size = 4; }",
-            apply="t.apply(); if (hdr.h.b == 3) { ig_dprsr.drop_ctl = 1; }",
-        )
-    )
-    report = analyse(tmp_path / "program.p4")
-    assert report.problems == ()
-    [array] = report.arrays
-    assert [access.kind for access in array.accesses] == ["read and write"]
-
-
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
-def test_fit_takes_every_program(every, tmp_path):
-    (tmp_path / "read.p4").write_text(
-        source(
-            locals="Register<bit<32>, bit<8>>(16) counts;",
-            apply="hdr.h.c = counts.read(hdr.h.a) + 1; if (hdr.h.c == 3) { hdr.h.b = 5; }",
-        )
-    )
-    [array] = analyse(tmp_path / "read.p4").arrays
-    assert [access.kind for access in array.accesses] == ["read"]
-    for case in cases()[::every]:
-        if not case.error:
-            (tmp_path / "program.p4").write_text(source(**case.parts))
-            found = analyse(tmp_path / "program.p4").problems
-            assert {problem.limit for problem in found} <= {"accesses"}, case.name
-
-
-def test_fit_looks_at_every_pipeline(tmp_path):
-    (tmp_path / "program.p4").write_text(
-        source(
-            main="control Other(inout headers_t hdr, inout metadata_t meta,"
-            " in ingress_intrinsic_metadata_t i, in ingress_intrinsic_metadata_from_parser_t p,"
-            " inout ingress_intrinsic_metadata_for_deparser_t d,"
-            " inout ingress_intrinsic_metadata_for_tm_t t) {"
-            " Register<bit<32>, bit<8>>(16) counts;"
-            " RegisterAction<bit<32>, bit<8>, bit<32>>(counts) add = {"
-            " void apply(inout bit<32> value) { value = value + hdr.h.c; } };"
-            " apply { hdr.h.a = hdr.h.a + hdr.h.op; hdr.h.c = hdr.h.c + 1; add.execute(hdr.h.a); }"
-            " } Pipeline(MyIngressParser(), Other(), MyIngressDeparser(), MyEgressParser(),"
-            " MyEgress(), MyEgressDeparser()) second; Switch(pipe, second) main;"
-        )
-    )
-    report = analyse(tmp_path / "program.p4", limits=Limits(stages=1))
-    [array] = report.arrays
-    assert [access.kind for access in array.accesses] == ["read and write"]
-    assert [step.stage for step in report.ingress] == [1, 2]
-    assert [problem.limit for problem in report.problems] == ["stages"]
 
 
 def test_an_stf_test(tmp_path):

@@ -8,7 +8,7 @@ from struct import unpack
 
 import pytest
 from p4engine.cli.main import main
-from p4engine.fit.bounds import index_warnings
+from p4engine.indices.bounds import index_warnings
 from p4engine.switch.library import Switch
 from p4engine_testing.programs import send, source, words
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from p4engine.fit.bounds import index_warnings
+from p4engine.indices.bounds import index_warnings
 from p4engine.switch.library import Switch
 from p4engine.trace.tracer import Tracer
 from scapy.layers.inet import IP, UDP

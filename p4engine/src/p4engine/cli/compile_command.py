@@ -35,7 +35,7 @@ def main(arguments: argparse.Namespace) -> int:
     """p4engine compile PROGRAM.p4 [--json] [--warn-index]."""
     compiled = compiled_from(arguments)
     if arguments.warn_index:
-        from p4engine.fit.bounds import index_warnings
+        from p4engine.indices.bounds import index_warnings
 
         for warning in index_warnings(arguments.program, dict(arguments.define), arguments.include):
             print(warning, file=sys.stderr)

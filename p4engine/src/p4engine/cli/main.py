@@ -8,11 +8,10 @@
     stf PROGRAM.p4 TEST.stf | FOLDER                              packets in, packets out
     trace PROGRAM.p4 --packet HEX|PCAP [--commands FILE]          the path of packets
     p4info PROGRAM.p4 [--binary] [-o FILE]                        what a controller reads
-    fit PROGRAM.p4 [--json]                                       what a switch chip would need
+    fit PROGRAM.p4 [--json]                                       sizes of tables and arrays
     shims FOLDER                                                  stand-ins for BMv2's commands
 
-Exit codes: 0; 1 when a running switch or a test failed, or a program does not fit; 2 when the
-program or the call is wrong.
+Exit codes: 0; 1 when a running switch or a test failed; 2 when the program or the call is wrong.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         ("stf", "cli.stf_command", [options], "run tests in the simple test format"),
         ("trace", "cli.trace_command", [program, options], "show packets' paths in a program"),
         ("p4info", "cli.p4info_command", [program, options], "print the P4Info of a program"),
-        ("fit", "cli.fit_command", [program, options], "compare a program with a switch chip"),
+        ("fit", "cli.fit_command", [program, options], "print the sizes of tables and arrays"),
         ("shims", "cli.shims_command", [], "write stand-ins for the commands of p4c and BMv2"),
     ):
         commands.add_parser(name, parents=parents, help=text).module = f"p4engine.{module}"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from p4engine.fit.values import Facts, Graph, Guard, Value, constant_of
+from p4engine.indices.values import Facts, Graph, Guard, Value, constant_of
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import (
@@ -45,19 +45,14 @@ ACTION = "read and write"  # one access of an array's own unit, as a register ac
 class Access:
     """An access of a packet to an array (register, counter or meter) at one place of the program.
 
-    kind: "read", "write", "count" or ACTION. `conditions` are those of the guard that the others do
-    not imply. `value` is what is written, `result` what was read.
+    kind: "read", "write", "count" or ACTION. `value` is what is written.
     """
 
     array: ExternInstance
     kind: str
-    index: Value
     guard: Guard
-    conditions: list[Value]
-    place: Place
     number: int
     value: Value | None = None
-    result: Value | None = None
 
 
 @dataclass(eq=False)
@@ -73,15 +68,11 @@ class Index:
 
 @dataclass(eq=False)
 class Application:
-    """A table at one place where it is applied; `used` is what its actions compute with."""
+    """A table at one place where it is applied."""
 
     table: TableInstance
     keys: list[Value]
-    guard: Guard
-    conditions: list[Value]
-    place: Place
     number: int
-    used: list[Value] = field(default_factory=list)
 
 
 def members(type_: Type) -> list[tuple[str, Type]]:
@@ -146,11 +137,9 @@ class Ways:
         self.applications: list[Application] = []
         self.indices: list[Index] = []  # known only at run time
         self.loops: dict[Place, str] = {}  # those that cannot be followed to their end
-        self.ends: list[Value] = []  # the packet's values as it leaves
         self._state: State | None = {}
         self._guard: Guard = ()
         self._facts: dict[Guard, Facts] = {(): Facts(self.graph)}
-        self._needed: dict[Guard, list[Value]] = {}
         self._frames: list[_Frame] = []
         self._blocks: list[BlockInstance] = []
         self._extern_arguments: dict[int, ast.Expr | None] = {}
@@ -169,22 +158,6 @@ class Ways:
                     self._facts[head] = found.with_guard(head[-1:])
                 found = self._facts[head]
         return self._facts[self._guard]
-
-    def _conditions(self) -> list[Value]:
-        """The conditions of this place, without what the others imply."""
-        if self._guard not in self._needed:
-            rest = list(self._guard)
-            for each in self._guard:
-                others = tuple(c for c in rest if c is not each)
-                if Facts(self.graph).with_guard(others).truth(each[0]) == each[1]:
-                    rest.remove(each)
-            self._needed[self._guard] = [
-                Facts(self.graph)
-                .with_guard(tuple(c for c in rest if c is not each))
-                .resolved(each[0])
-                for each in rest
-            ]
-        return self._needed[self._guard]
 
     @contextmanager
     def _where(self, condition: Value, holds: bool) -> Iterator[None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from p4engine.fit.expressions import Expressions
-from p4engine.fit.values import Value
-from p4engine.fit.ways import (
+from p4engine.indices.expressions import Expressions
+from p4engine.indices.values import Value
+from p4engine.indices.ways import (
     ACTION,
     VALID,
     Access,
@@ -177,8 +177,7 @@ class Calls(Expressions):
         for key in table.keys:
             keys += list(self.tree(key.value, key.value.type).values())
         number = self._count()
-        application = Application(table, keys, self._guard, self._conditions(), e.place, number)
-        self.applications.append(application)
+        self.applications.append(Application(table, keys, number))
         before = self._state
         assert before is not None
         taken = self._taken(number)
@@ -192,10 +191,6 @@ class Calls(Expressions):
                 with self._where(here, True):
                     self._run_action(number, action.decl, action.binding)
             ends.append((here, self._state))
-            for part, after in (self._state or {}).items():
-                old = before.get(part)
-                if old is not None and old is not after:
-                    application.used += [old, *_used(after, number)]
         if ends:
             self._state = ends[-1][1]
             for here, state in reversed(ends[:-1]):
@@ -229,15 +224,14 @@ class Calls(Expressions):
             if not arguments or arguments[0] is None:  # a parameter of the control plane
                 return self._computed(info, place)
             access = self._access(array, "read", arguments[0], place)
-            access.result = self.graph.make("read", access.number, (), info.type, place)
-            return {(): access.result}
+            return {(): self.graph.make("read", access.number, (), info.type, place)}
         if array.kind == "register" and name == "read":
             target, index = arguments
             assert index is not None
             access = self._access(array, "read", index, place)
             if target is not None:  # `_`: nobody uses what is read
-                access.result = self.graph.make("read", access.number, (), target.type, place)
-                self._store(target, {(): access.result}, place)
+                found = self.graph.make("read", access.number, (), target.type, place)
+                self._store(target, {(): found}, place)
         elif array.kind == "register" and name == "write":
             at, new = arguments
             assert at is not None and new is not None
@@ -248,12 +242,11 @@ class Calls(Expressions):
             assert at is not None
             access = self._access(array, "count", at, place)
             if info.type != VOID:
-                access.result = self.graph.make("read", access.number, (), info.type, place)
-                return {(): access.result}
+                return {(): self.graph.make("read", access.number, (), info.type, place)}
             if array.kind == "meter" and arguments[1] is not None:
                 target = arguments[1]
-                access.result = self.graph.make("read", access.number, (), target.type, place)
-                self._store(target, {(): access.result}, place)
+                found = self.graph.make("read", access.number, (), target.type, place)
+                self._store(target, {(): found}, place)
 
         else:
             return self._computed(info, place)
@@ -261,38 +254,27 @@ class Calls(Expressions):
 
     def _register_action(self, action: ExternInstance, info: ast.MethodCall, place: Place) -> Tree:
         """One access that reads an element, runs the body that the program gives it, and writes:
-        the array's own unit computes all of it."""
+        its results can be anything."""
         register = action.arguments.get("reg")
         index = info.arguments[0][1] if info.arguments else None
         if not isinstance(register, ExternInstance) or index is None:  # that of a table's entry
             return self._computed(info, place)
         apply = action.bodies["apply"]
-        element, *results = apply.parameters
+        results = apply.parameters[1:]
         access = self._access(register, ACTION, index, place)
-        needs = (access.index, *access.conditions)
-        assert self._state is not None
-        before = set(self._state.values())
         for parameter in apply.parameters:
             nothing = {p: self._undefined(t) for p, t in leaves(parameter.type)}
             self._store_tree((id(parameter), ()), nothing)
         self._body(lambda: self._statements(apply.statements))
-        new = [
-            self._get((id(parameter), p), t)
-            for parameter in apply.parameters
-            for p, t in leaves(parameter.type)
-        ]
-        old = self.graph.make("read", access.number, needs, element.type, place)
-        access.result = old
-        access.value = self.graph.op("access", [old, *_outside(new, before)], element.type, place)
         return {
-            path: self.graph.make("read", access.number, needs, type_, place)
+            path: self.graph.make("read", access.number, (), type_, place)
             for result in results
             for path, type_ in leaves(result.type)
         }
 
     def _access(self, array: ExternInstance, kind: str, index: ast.Expr, place: Place) -> Access:
         at, number = self.value(index), self._count()
-        made = Access(array, kind, at, self._guard, self._conditions(), place, number)
+        made = Access(array, kind, self._guard, number)
         self.accesses.append(made)
         self._indexed(f"{array.kind} {array.name.rpartition('.')[2]}", array.size, at, index.place)
         return made
@@ -339,51 +321,3 @@ class Calls(Expressions):
             at = (key[0], (*key[1], part)) if key is not None else None
             if at is not None and self._state is not None and at in self._state:
                 self._set(at, self.graph.const(constant, self._state[at].type))
-
-
-def _outside(new: list[Value], before: set[Value]) -> list[Value]:
-    """The values from which an array's unit computes `new`, out of those that were there
-    `before`."""
-    found: dict[Value, None] = {}
-    seen: set[Value] = set()
-    todo = list(new)
-    while todo:
-        value = todo.pop()
-        if value in seen or value.kind == "const":
-            continue
-        seen.add(value)
-        if value in before or value.kind not in ("op", "choose"):
-            found[value] = None
-        else:
-            todo += value.args
-    return list(found)
-
-
-def _used(value: Value, application: int) -> list[Value]:
-    """The inputs of the operation that makes `value`, beside the data of the table's entry."""
-    of_table = value.kind in ("hit", "action", "data") and application in (
-        value.data,
-        value.data[0] if isinstance(value.data, tuple) else None,
-    )
-    if of_table or value.kind == "const":
-        return []
-    found = [used for arg in value.args for used in _used(arg, application)]
-    if value.kind == "op" or _comes_from(value, application):
-        return found
-    return [value]
-
-
-def _comes_from(value: Value, application: int) -> bool:
-    todo, seen = [value], set()
-    while todo:
-        each = todo.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        if each.kind in ("hit", "action", "data") and application in (
-            each.data,
-            each.data[0] if isinstance(each.data, tuple) else None,
-        ):
-            return True
-        todo += each.args
-    return False

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from p4engine.fit.calls import Calls
-from p4engine.fit.values import RAN, Guard, Value
-from p4engine.fit.ways import State, Tree, leaves
+from p4engine.indices.calls import Calls
+from p4engine.indices.values import RAN, Guard, Value
+from p4engine.indices.ways import State, Tree, leaves
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import BOOL, Bits, Stack
@@ -34,11 +34,7 @@ class Flow(Calls):
                 name = ".".join((parameter.name, *path))
                 key = (id(parameter), path)
                 self._state[key] = self.graph.make("input", (block.name, name), (), type_)
-        before = dict(self._state)
         self._body(lambda: self._control(block))
-        assert self._state is not None
-        changed = [v for key, v in self._state.items() if before.get(key) not in (None, v)]
-        self.ends += changed
 
     def _branch(
         self, condition: Value, yes: Sequence[ast.Node], no: Sequence[ast.Node], place: Place
