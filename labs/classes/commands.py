@@ -1,6 +1,4 @@
-"""`python -m labs class`: begin a class, mark it, mark again, compare submissions, and export the
-marks.
-"""
+"""`python -m labs class`: begin a class, mark it, and mark again."""
 
 from __future__ import annotations
 
@@ -15,25 +13,23 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.errors import UserError
-from testbed.labs.classes import exports, gradescope, similar
 from testbed.labs.classes.classroom import Class, new_class, read_class
 from testbed.labs.classes.gradings import Grading, grade_all, labs_version, renewed
 from testbed.labs.classes.handed_in import NOTHING, HandedIn
 from testbed.labs.classes.marks import Mark, summary
-from testbed.labs.classes.sheets import PLATFORMS
-from testbed.labs.classes.tables import write_table
 from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.mark import plain
 from testbed.labs.grader.report import printable
 
 COMPARED = ("time", "student", "lab", "test", "old", "new", "kept")
-SHARES = ("lab", "first", "second", "first_share", "second_share", "lines")
-SHOWN = 20  # pairs of similar submissions in a table
+GONE = {  # actions of earlier versions, and what takes their place
+    "similar": "lay the submissions out for JPlag (python -m labs jplag CLASS/submissions TARGET)",
+    "export": "import CLASS/results/marks.csv, which has ids and e-mail addresses",
+}
 
 
 def add_parser(commands: argparse._SubParsersAction) -> None:
     """The arguments of `class`."""
-    whole = commands.add_parser("class", help="a class with a roster: marks, feedback, exports")
+    whole = commands.add_parser("class", help="a class with a roster: marks, feedback")
     actions = whole.add_subparsers(dest="action", required=True, metavar="ACTION")
 
     new = actions.add_parser("new", help="begin a class in a new folder")
@@ -50,22 +46,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     again.add_argument("--test", action="append", default=[], help="only this; can be repeated")
     again.add_argument("--compare", action="store_true", help="keep the old points")
 
-    pairs = actions.add_parser("similar", help="pairs of similar submissions")
-    pairs.add_argument("folder", type=Path, help="the class")
-    _which(pairs)
-    least = f"share of a pair that is listed, 0 to 1 (default {similar.MINIMUM})"
-    pairs.add_argument("--least", type=float, default=similar.MINIMUM, help=least)
-    earlier = "submissions of another class, STUDENT/LAB/, to compare with; can be repeated"
-    pairs.add_argument("--also", type=Path, action="append", default=[], help=earlier)
-
-    export = actions.add_parser("export", help="write the marks for a platform")
-    export.add_argument("folder", type=Path, help="the class")
-    export.add_argument("platform", choices=sorted(PLATFORMS))
-    target = "a file, or for Gradescope a folder, that does not exist yet"
-    export.add_argument("target", type=Path, help=target)
-    into = "fill the marks into this file, which the platform has exported"
-    export.add_argument("--into", type=Path, metavar="FILE", help=into)
-    _which(export)
+    for name in GONE:
+        gone = actions.add_parser(name, add_help=False)
+        gone.add_argument("given", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
 def _which(parser: argparse.ArgumentParser, student: bool = False) -> None:
@@ -209,63 +192,8 @@ def _log(path: Path, rows: Sequence[Sequence[str]]) -> None:
         writer.writerows([*([COMPARED] if new else []), *rows])
 
 
-def _similar(arguments: argparse.Namespace, console: Console) -> int:
-    if not 0 <= arguments.least <= 1:
-        raise UserError(f"--least {arguments.least:g}: a share is from 0 to 1")
-    for other in arguments.also:
-        if not other.is_dir():
-            raise UserError(f"--also {other}: no such folder")
-    own, listed = _read(arguments), []
-    everybody = own.wanted([], arguments.lab)
-    for lab in {each.lab.name: each.lab for each in everybody}.values():
-        folders = {e.student.student: e.folder for e in everybody if e.lab.name == lab.name}
-        for other in arguments.also:
-            folders |= {f"{other}/{p.parent.name}": p for p in sorted(other.glob(f"*/{lab.name}"))}
-        pairs = similar.compare_lab(lab, folders)
-        _say(console, f"{lab.name}: {len(pairs)} pairs, median {similar.median(pairs):.0%}")
-        listed += [pair for pair in pairs if pair.share >= arguments.least]
-    rows = [
-        (p.lab, p.first, p.second, f"{p.first_share:.0%}", f"{p.second_share:.0%}", p.passages)
-        for p in sorted(listed, key=lambda pair: -pair.share)
-    ]
-    write_table(own.results / "similar.csv", SHARES, [[plain(c) for c in row] for row in rows])
-    _table(console, SHARES, rows[:SHOWN])
-    _say(console, f"{own.results / 'similar.csv'}: {len(rows)} pairs")
-    return 0
-
-
-def _export(arguments: argparse.Namespace, console: Console) -> int:
-    if arguments.target.exists():
-        raise UserError(f"{arguments.target} exists already; name one that does not")
-    own = _read(arguments)
-    names = {own.lab(name).name for name in arguments.lab}
-    marks = [mark for mark in own.marks() if not names or mark.lab.name in names]
-    marked = {mark.lab.name for mark in marks if mark.points is not None}
-    marks = [mark for mark in marks if mark.lab.name in marked]
-    if not marks:
-        raise UserError(f"{own.folder}: no lab has marks; python -m labs class mark {own.folder}")
-    platform = PLATFORMS[arguments.platform]
-    if platform.name == "gradescope":
-        if arguments.into is not None:
-            raise UserError("--into: Gradescope takes marks from an autograder, not from a table")
-        gradescope.write_gradescope(arguments.target, marks)
-    elif arguments.into is None:
-        exports.write_new(arguments.target, platform, marks)
-    else:
-        left = exports.fill(arguments.into, arguments.target, platform, marks)
-        for what, names_of in (
-            ("not in the roster", left.strangers),
-            (f"not in {arguments.into}", left.absent),
-            ("grade cannot be changed", left.locked),
-        ):
-            for name in names_of:
-                _say(console, f"warning: {name}: {what}")
-    without = [mark for mark in marks if mark.points is None]
-    for mark in without:
-        name, why = f"{mark.student.student}, {mark.lab.name}", "; ".join(mark.remarks)
-        _say(console, f"no mark yet: {name}: {why}")
-    _say(console, f"{arguments.target}: {len(marks) - len(without)} marks")
-    return 0
+def _gone(arguments: argparse.Namespace, console: Console) -> int:
+    raise UserError(f"class {arguments.action} is gone: {GONE[arguments.action]}")
 
 
 def _read(arguments: argparse.Namespace) -> Class:
@@ -285,4 +213,4 @@ def _table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str
     console.print(table)
 
 
-ACTIONS = {"new": _new, "mark": _mark, "again": _again, "similar": _similar, "export": _export}
+ACTIONS = {"new": _new, "mark": _mark, "again": _again, **dict.fromkeys(GONE, _gone)}

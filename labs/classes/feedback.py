@@ -60,15 +60,3 @@ def _test(test: Test, by_hand: bool) -> Iterator[str]:
     if test.output and test.status != "pass":
         lines = "\n".join(test.output).split("\n")
         yield "\n" + "\n".join(f"{INDENT}{line}" for line in lines) + "\n"
-
-
-def in_a_line(mark: Mark) -> str:
-    """The feedback in a line, for a platform's comment."""
-    lost = [f"{t.name} {t.points:g}/{t.of}" for t in mark.outcomes if t.points < t.of]
-    parts = [] if mark.tests is None else [f"tests {mark.tests:g} of {mark.lab.points}"]
-    parts += [f"points lost in {', '.join(lost)}"] if lost else []
-    if mark.answers is not None:
-        parts.append(f"questions {mark.answers.total:g}")
-        parts += [mark.answers.comment] if mark.answers.comment else []
-    parts += [f"{mark.late_days} days late ({mark.free_days} free)"] if mark.late_days else []
-    return printable("; ".join([*parts, *mark.remarks]))

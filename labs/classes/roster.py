@@ -46,15 +46,6 @@ class Student:
     deadlines: dict[str, datetime] = field(default_factory=dict)
     where: str = ""
 
-    @property
-    def names(self) -> tuple[str, str]:
-        """First and last name; of a name without a comma, the last word is the last name."""
-        if "," in self.name:
-            last, _, first = self.name.partition(",")
-        else:
-            first, _, last = self.name.rpartition(" ")
-        return first.strip(), last.strip()
-
     def deadline(self, lab: Lab, course: Course) -> datetime | None:
         """The student's deadline of a lab; None: there is none."""
         if lab.name in self.deadlines:

@@ -1,21 +1,18 @@
 """Files of the platforms that a class may live on, by their documented formats.
 
 * **Canvas**: the gradebook's CSV. Columns Student, ID, SIS User ID, SIS Login ID, Section, then a
-  column per assignment, `TITLE (ID)`; rows "Points Possible" and maybe "Manual Posting" before the
-  students. An empty cell takes a score away. A title that Canvas does not know makes an assignment.
+  column per assignment; rows "Points Possible" and maybe "Manual Posting" before the students.
 * **Moodle**: the gradebook's CSV. Columns First name, Last name, ID number, Email address, then one
-  per grade item, `Assignment: NAME (Real)`, and one for its feedback, `... (Feedback)`. To import
-  one of the two without the other loses the other. Or an assignment's offline grading worksheet:
-  Identifier, Full name, Email address, Grade, Maximum Grade, Feedback comments.
+  per grade item. Or an assignment's offline grading worksheet: Identifier, Full name, Email
+  address, and more.
 * **Gradescope**: a table of the roster or of grades, with First Name, Last Name, SID, Email.
 
-What a platform exports it also imports. So a class can begin with such a file (`students`), and
-marks go into it (exports.py).
+A class can begin with such a file (`students`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,8 +20,7 @@ from testbed.errors import UserError
 from testbed.labs.classes.roster import Student
 from testbed.labs.classes.tables import read_lines
 
-POSSIBLE = "Points Possible"
-NO_STUDENTS = (POSSIBLE, "Manual Posting", "Muted")  # first words of rows of Canvas
+NO_STUDENTS = ("Points Possible", "Manual Posting", "Muted")  # first words of rows of Canvas
 TEST_STUDENT = "student, test"  # of Canvas
 
 
@@ -55,28 +51,25 @@ MOODLE = Platform(
 GRADESCOPE = Platform(
     "gradescope", "SID", "", "Email", (("First Name", "Last Name"), ("Name",), ("Full Name",))
 )
-PLATFORMS = {each.name: each for each in (CANVAS, MOODLE, GRADESCOPE)}
+PLATFORMS = (CANVAS, MOODLE, GRADESCOPE)
 
 
 class Sheet:
     """A platform's file: the header, and rows with the numbers of their lines. Raises UserError for
-    a file that is none of `platform`, or of any."""
+    a file that is of no platform."""
 
-    def __init__(self, path: Path, platform: Platform | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         lines = read_lines(path)
-        self.path = path
         self.header = lines[0][1] if lines else []
         width = len(self.header)
         self.rows = [(line, [*cells, *[""] * (width - len(cells))]) for line, cells in lines[1:]]
-        fitting = [each for each in PLATFORMS.values() if self._fits(each)]
-        if platform is None and fitting:
-            platform = fitting[0]
-        if platform is None or platform not in fitting:
-            wanted = platform.name if platform else "Canvas, Moodle or Gradescope"
+        fitting = [each for each in PLATFORMS if self._fits(each)]
+        if not fitting:
+            wanted = "Canvas, Moodle or Gradescope"
             raise UserError(
                 f"{path}:1: this is no table of {wanted}: columns {', '.join(self.header[:8])}"
             )
-        self.platform = platform
+        self.platform = fitting[0]
 
     def _fits(self, platform: Platform) -> bool:
         ids = {platform.id, platform.login, platform.email} & set(self.header) - {""}
@@ -102,31 +95,6 @@ class Sheet:
             if (name := self.name(cells)) and not name.startswith(NO_STUDENTS)
             if name.casefold() != TEST_STUDENT
         ]
-
-    def find(self, cells: Sequence[str], roster: Mapping[str, Student]) -> Student | None:
-        """The student of a row: by id, e-mail address or login, the first of these that tells.
-        Raises UserError where they tell of different students."""
-        p = self.platform
-        login = self.cell(cells, p.login)
-        wanted = (
-            [(self.cell(cells, p.id), "id")]
-            + [(self.cell(cells, p.email), "email"), (login, "email")]
-            + [(login, "student")]
-        )
-        found = {
-            each.student: each
-            for text, column in wanted
-            if text
-            for each in roster.values()
-            if getattr(each, column).casefold() == text.casefold()
-        }
-        if len(found) > 1:
-            line = next(n for n, row in self.rows if row is cells)
-            raise UserError(
-                f"{self.path}:{line}: this is {' and '.join(found)} of the roster; make ids and"
-                " e-mail addresses agree"
-            )
-        return next(iter(found.values()), None)
 
 
 def students(path: Path) -> list[Student]:

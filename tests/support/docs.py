@@ -148,18 +148,8 @@ _CLASS = Elsewhere(
 _CLASS_AGAIN = Elsewhere(
     "tests/unit/labs/classes/test_classroom.py::test_a_grading_again_shows_old_against_new"
 )
-_CLASS_SIMILAR = Elsewhere(
-    "tests/unit/labs/classes/test_similar.py::test_a_class_has_a_table_of_its_pairs"
-)
 _CLASS_TABLES = Elsewhere(
-    "tests/unit/labs/classes/test_exports.py::test_a_class_begins_with_a_table_of_a_platform"
-)
-_CLASS_EXPORT = Elsewhere(
-    "tests/unit/labs/classes/test_exports.py::test_canvas_own_gradebook_is_filled"
-)
-_CLASS_SCOPE = Elsewhere(
-    "tests/unit/labs/classes/test_exports.py"
-    "::test_gradescope_gets_a_roster_and_autograders_that_hand_out_the_marks"
+    "tests/unit/labs/classes/test_sheets.py::test_a_class_begins_with_a_table_of_a_platform"
 )
 _LAB_MUTANTS = Elsewhere("tests/unit/labs/test_lab_mutants.py::test_a_campaign_goes_on")
 _CHAOS = Elsewhere("tests/network/emulate/test_chaos.py::test_an_event_breaks_no_invariant")
@@ -414,9 +404,6 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"MODULE labs class new \S+ --from \S+", _CLASS_TABLES),
     (r"MODULE labs class mark \S+ --jobs \d+", _CLASS),
     (r"MODULE labs class again \S+ --student \S+ --lab \d+ --test \S+ --compare", _CLASS_AGAIN),
-    (r"MODULE labs class similar \S+ --also \S+", _CLASS_SIMILAR),
-    (r"MODULE labs class export \S+ (canvas|moodle) \S+ --into \S+", _CLASS_EXPORT),
-    (r"MODULE labs class export \S+ gradescope \S+", _CLASS_SCOPE),
     (
         r"MODULE labs league \S+ --secret \S+",
         Elsewhere("tests/switch/labs/test_commands.py::test_a_league_orders_by_score"),

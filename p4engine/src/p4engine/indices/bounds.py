@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
+from p4engine.frontend.diagnostics import Diagnostic
+from p4engine.frontend.types import BOOL, Bits, Type, underlying, width_of
 from p4engine.indices.flow import Flow
 from p4engine.indices.values import Facts, Guard, Value
 from p4engine.indices.ways import ACTION
-from p4engine.frontend.diagnostics import Diagnostic
-from p4engine.frontend.types import BOOL, Bits, Type, underlying, width_of
 from p4engine.middle.instantiate import ExternInstance
 from p4engine.middle.load import deep, load
 

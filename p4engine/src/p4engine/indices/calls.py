@@ -4,20 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from p4engine.indices.expressions import Expressions
-from p4engine.indices.values import Value
-from p4engine.indices.ways import (
-    ACTION,
-    VALID,
-    Access,
-    Application,
-    Back,
-    Key,
-    State,
-    Tree,
-    leaves,
-    leaves_are_values,
-)
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import InternalError, Place
 from p4engine.frontend.types import (
@@ -32,6 +18,20 @@ from p4engine.frontend.types import (
     is_union,
     underlying,
     width_of,
+)
+from p4engine.indices.expressions import Expressions
+from p4engine.indices.values import Value
+from p4engine.indices.ways import (
+    ACTION,
+    VALID,
+    Access,
+    Application,
+    Back,
+    Key,
+    State,
+    Tree,
+    leaves,
+    leaves_are_values,
 )
 from p4engine.middle.instantiate import BlockInstance, ExternInstance, TableInstance
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from p4engine.indices.values import Value, constant_of
-from p4engine.indices.ways import VALID, Key, Tree, Ways, constant_tree, leaves, members
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import BOOL, Bits, Stack, Tuple, Type, is_header, underlying
+from p4engine.indices.values import Value, constant_of
+from p4engine.indices.ways import VALID, Key, Tree, Ways, constant_tree, leaves, members
 from p4engine.middle.instantiate import TableInstance
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from p4engine.indices.calls import Calls
-from p4engine.indices.values import RAN, Guard, Value
-from p4engine.indices.ways import State, Tree, leaves
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import BOOL, Bits, Stack
+from p4engine.indices.calls import Calls
+from p4engine.indices.values import RAN, Guard, Value
+from p4engine.indices.ways import State, Tree, leaves
 from p4engine.middle.instantiate import BlockInstance
 
 ROUNDS = 1024  # of a loop that is followed

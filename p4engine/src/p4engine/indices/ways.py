@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from p4engine.indices.values import Facts, Graph, Guard, Value, constant_of
 from p4engine.frontend import ast
 from p4engine.frontend.diagnostics import Place
 from p4engine.frontend.types import (
@@ -27,6 +26,7 @@ from p4engine.frontend.types import (
     underlying,
     width_of,
 )
+from p4engine.indices.values import Facts, Graph, Guard, Value, constant_of
 from p4engine.middle.instantiate import BlockInstance, ExternInstance, Instances, TableInstance
 
 VALID = "$valid"
