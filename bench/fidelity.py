@@ -7,8 +7,7 @@ allow (testbed/setup/timing.py), and in virtual time it is within 1 % of that. S
 the real clock takes beyond it is the machine's doing. The load rises in two ways: links get faster,
 until hosts and switch want more than the machine has, and processes beside the run keep the
 processors busy (hogs). Every run prints its excess over the bound, and the largest value of each
-measure that a fidelity mark could be made of; with a calibration (`ina calibrate`) also the share
-of the machine that it asks for, which is known before a run. The last table says, for each measure,
+measure that a fidelity mark could be made of. The last table says, for each measure,
 how well the limit in force tells the runs within 5 % from the others, and which limit would do it
 best. Both are Markdown, for docs/fidelity.md.
 
@@ -32,9 +31,6 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from testbed.errors import RunError  # noqa: E402
-from testbed.experiment import load_text  # noqa: E402
-from testbed.machine import calibration  # noqa: E402
-from testbed.machine.capacity import HEADROOM, demands, load_share  # noqa: E402
 from testbed.results import Results, find, read  # noqa: E402
 from testbed.results.fidelity import (  # noqa: E402
     CPU_LIMIT,
@@ -43,7 +39,6 @@ from testbed.results.fidelity import (  # noqa: E402
     STILL_LIMIT,
     WINDOW_LIMIT,
 )
-from testbed.schemes import set_up  # noqa: E402
 
 TOLERATED = 0.05  # excess of JCT over the bound
 EXPERIMENT = """
@@ -67,7 +62,6 @@ LIMITS: dict[str, float | None] = {
     "switch wait": None,
     "host wait": None,
     "late events": None,
-    "asked": HEADROOM,
 }
 SHARES = frozenset(LIMITS) - {"drops", "standstill"}
 
@@ -104,16 +98,7 @@ def measures(results: Results) -> dict[str, float]:
     }
 
 
-def asked(text: str, known: calibration.Calibration | None) -> float | None:
-    """The share of the calibrated capacity that an experiment asks for; None: it is unknown."""
-    experiment = load_text(text)
-    measured = known and known.systems["embedded"].get(experiment.system.name)
-    if not measured:
-        return None
-    return load_share(demands(set_up(experiment)), measured, int(known.machine["cores"]))[0]
-
-
-def run(system: str, rate: float, known: calibration.Calibration | None) -> dict:
+def run(system: str, rate: float) -> dict:
     """One run: its excess over the bound, its mark, its measures. Raises RunError."""
     text = EXPERIMENT.format(system=system, rate=rate, scale=min(1.0, round(rate * 0.001, 6)))
     with tempfile.TemporaryDirectory() as folder:
@@ -126,8 +111,7 @@ def run(system: str, rate: float, known: calibration.Calibration | None) -> dict
         results = read(find(Path(folder))[-1])
         job = results.jobs.iloc[0]
         excess = float(job["jct_ns"] / job["communication_bound_ns"]) - 1
-        found = {"excess": excess, "mark": results.fidelity, **measures(results)}
-        return found | {"asked": asked(text, known)}
+        return {"excess": excess, "mark": results.fidelity, **measures(results)}
 
 
 def misjudged(rows: list[dict], measure: str, limit: float) -> tuple[int, int]:
@@ -180,9 +164,7 @@ def main() -> None:
     options = parser.parse_args()
     if os.geteuid() != 0:
         raise SystemExit("needs root: it makes networks")
-    known = calibration.load()
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", end="")
-    print(f", calibrated at load {known.load:.1f}\n" if known else ", not calibrated\n")
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     print(line(("links", "hogs", "load", "JCT above the bound", *LIMITS, "mark")))
     print(line(["---"] * (5 + len(LIMITS))))
     rows = []
@@ -192,7 +174,7 @@ def main() -> None:
                 for rate in map(float, options.rates.split(",")):
                     head = (f"{rate:g} Mbit/s", count)
                     try:
-                        row = {"rate": rate, "hogs": count, **run(options.system, rate, known)}
+                        row = {"rate": rate, "hogs": count, **run(options.system, rate)}
                     except RunError as error:
                         print(line((*head, f"failed: {error}")), flush=True)
                         continue

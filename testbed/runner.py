@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from testbed.errors import RunError, UserError
-from testbed.machine import calibration, capacity
 from testbed.machine import memory_estimate as memory
 from testbed.runtimes.captured_ports import ports
 from testbed.runtimes.program import prepare
@@ -124,8 +123,7 @@ def carry_out(
             memory.require({f"a run of {experiment.name}": setup})
         with step(console, "compiling the P4 program, and trying it"):
             program = prepare(setup)
-        too_much = capacity.warnings(setup, calibration.load())
-        for warning in (*experiment.warnings, *program.warnings, *too_much):
+        for warning in (*experiment.warnings, *program.warnings):
             print(f"warning: {warning}", file=sys.stderr)
         this = Run(experiment, setup, program, console, page)
         return execute(this, results, captured=captured, shared=shared, prompt=prompt)

@@ -61,11 +61,15 @@ COMMANDS = {
     "logs": "print the output of a host or switch of a run in progress",
     "switch": "read or change a switch of a run in progress",
     "doctor": "list what this machine has and lacks, and which runtimes work",
-    "calibrate": "measure what this machine can carry; `check` compares with it",
     "figure": "run and draw a figure of docs/figures.md; without a name: list them",
     "clean": "remove what killed runs left on this machine",
 }
 """The commands, each with its line in the help."""
+GONE = {
+    "calibrate": "a run's fidelity mark says whether the machine was fast enough"
+    " (docs/fidelity.md), and `runtime: virtual` needs no time of the machine",
+}
+"""Commands of earlier versions, each with what to use instead."""
 
 
 def module(command: str) -> ModuleType:
@@ -109,6 +113,8 @@ def with_command(arguments: list[str]) -> list[str]:
         return arguments
     if first.endswith((".yaml", ".yml")) or os.path.exists(first):
         return ["run", *arguments]
+    if first in GONE:
+        raise UserError(f"the command `{first}` is gone: {GONE[first]}")
     hint = did_you_mean(first, COMMANDS) or f"commands are: {', '.join(COMMANDS)}"
     raise UserError(sentence(f"there is no command or file `{first}`", hint))
 

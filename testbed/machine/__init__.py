@@ -1,3 +1,2 @@
 """The abilities of this machine: doctor (installed and working tools), kernel_probe, preflight
-(before a run), calibration (measured rates), capacity and memory_estimate (fit of an
-experiment)."""
+(before a run) and memory_estimate (fit of an experiment)."""

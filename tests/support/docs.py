@@ -284,10 +284,6 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         Elsewhere("tests/network/network/test_clean.py::test_clean_leaves_a_live_run_alone"),
     ),
     (
-        r"RUN calibrate",
-        Elsewhere("tests/network/alone/test_calibrate.py::test_a_calibration_is_printed_and_kept"),
-    ),
-    (
         r"RUN (sweep )?experiments/\w+\.yaml",
         Elsewhere("tests/switch/sweeps/test_sweep_runner.py::test_a_sweep_resumes"),
     ),

@@ -49,7 +49,6 @@ def call(options: Namespace) -> int:
             raise UserError("check --json is for experiments and sweeps")
         return check_network(options.file)
     from testbed.cli import tree_text
-    from testbed.machine import calibration, capacity
     from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
     from testbed.setup import placement_check, scale_check
@@ -61,8 +60,7 @@ def call(options: Namespace) -> int:
         with step(console, "compiling its P4 program"):
             told = tried.warnings(experiment, setup) if tried else prepare(setup).warnings
             warnings = [*told]
-        with step(console, "looking at the machine, the models and the network"):
-            warnings += capacity.warnings(setup, calibration.load())
+        with step(console, "looking at the models and the network"):
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
             if tried:  # a sweep is told of what differs between its points
                 return tree_text.refusals(setup), warnings

@@ -64,6 +64,8 @@ def test_an_unknown_command_names_the_nearest():
         commands.with_command(["repot"])
     with pytest.raises(UserError, match="commands are: run, sweep, init"):
         commands.with_command(["zzzzzz"])
+    with pytest.raises(UserError, match="`calibrate` is gone: .* fidelity"):
+        commands.with_command(["calibrate"])
 
 
 def test_run_py_calls_itself_run_py(monkeypatch, capsys):

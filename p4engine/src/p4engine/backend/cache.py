@@ -118,19 +118,19 @@ def sealed(data: bytes) -> bytes:
     return data + _SEAL + hashlib.sha256(data).hexdigest().encode() + b"\n"
 
 
-def unsealed(path: Path, remedy: str = "is made again") -> bytes | None:
+def unsealed(path: Path) -> bytes | None:
     """The content of a file that was written with `sealed`. None: it is damaged, which one line on
     standard error says for each folder. Raises OSError."""
     whole = path.read_bytes()
     data = whole[:-_SEAL_BYTES]
     if sealed(data) == whole:
         return data
-    tell_damaged(path, remedy)
+    tell_damaged(path)
     return None
 
 
-def tell_damaged(path: Path, remedy: str = "is made again") -> None:
+def tell_damaged(path: Path) -> None:
     """Say that a file is damaged, once for each folder."""
     if path.parent not in _damaged_in:
         _damaged_in.add(path.parent)
-        print(f"warning: the cached file {path} is damaged and {remedy}", file=sys.stderr)
+        print(f"warning: the cached file {path} is damaged and is made again", file=sys.stderr)
