@@ -228,13 +228,14 @@ class Flag(Kind):
 
 @dataclass(frozen=True)
 class Choice(Kind):
-    """One of some words. `later` maps words that will be allowed one day to why not now."""
+    """One of some words. `others` maps words that are not allowed, now or any more, to the
+    reason."""
 
     words: tuple[str, ...]
-    later: tuple[tuple[str, str], ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
 
     def parse(self, value: Any) -> str:
-        reasons = dict(self.later)
+        reasons = dict(self.others)
         if isinstance(value, str) and value in reasons:
             raise FieldError(describe(value), self.allowed, reasons[value])
         if not isinstance(value, str) or value not in self.words:

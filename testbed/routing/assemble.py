@@ -230,17 +230,13 @@ class Arrangement:
         switches = (group.onward[0] for group in self.groups[job])
         return tuple(dict.fromkeys((*self.jobs[job].workers, *switches)))
 
-    def result_trees(self, more: Sequence[Sequence[str]] | None = None) -> list[Results]:
+    def result_trees(self) -> list[Results]:
         """The jobs' trees of results, beside gradients at the fair rates: the given trees, or trees
-        where there is room. `more`: more nodes that each job's tree is to reach."""
+        where there is room."""
         loaded = loads(self.gradients, self.rates)
         gradients = {cast(Ends, key[1:]): load for key, load in loaded.items() if key[0] == "link"}
         wanted = [
-            (
-                job.ps,
-                tuple(dict.fromkeys((*self.to_reach(number), *(more[number] if more else ())))),
-                min(self.rates[first:following]),
-            )
+            (job.ps, self.to_reach(number), min(self.rates[first:following]))
             for number, (job, first, following) in enumerate(
                 zip(self.jobs, self.first, self.first[1:], strict=False)
             )

@@ -22,7 +22,7 @@ loads the fewest links.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -317,17 +317,16 @@ class Congestion:
         high: np.ndarray,
         nodes: int | None,
         more: Rows | None = None,
-        whole: Sequence[int] | None = None,
     ) -> np.ndarray | None:
         """nodes: number of nodes that a search for whole counts may visit; None: a linear program.
-        whole: the variables that must be whole then; None: all but mu and the flows of results."""
+        All variables but mu and the flows of results must be whole then."""
         constraints = [self.rows.constraint(self.variables)]
         if more is not None and more.low:
             constraints.append(more.constraint(self.variables))
         integral = np.zeros(self.variables)
         if nodes is not None:
             links = [column for tree in self.trees for column in tree.links.values()]
-            integral[[*range(1, self.route_variables), *links] if whole is None else whole] = 1
+            integral[[*range(1, self.route_variables), *links]] = 1
         options = {"mip_rel_gap": GAP} | ({"node_limit": nodes} if nodes else {})
         result = milp(
             cost,
@@ -342,9 +341,9 @@ class Congestion:
         """The upper bound of the smallest rate over all plans; None: unlimited."""
         return self._rate(self.relaxed())
 
-    def trees_of(self, found: np.ndarray, everywhere: bool = False) -> list[Tree]:
+    def trees_of(self, found: np.ndarray) -> list[Tree]:
         """The jobs' trees of results in a solution with whole trees, without links that lead to no
-        node that needs them; `everywhere`: with all nodes that its links reach."""
+        node that needs them."""
         trees = []
         for index, (job, made) in enumerate(zip(self.candidates.jobs, self.trees, strict=True)):
             after: dict[str, list[str]] = {}
@@ -363,25 +362,10 @@ class Congestion:
             needed = set(job.workers) | {
                 node
                 for of, node in self.first_onward
-                if of == index and (everywhere or found[list(self.onward_columns(of, node))].sum())
+                if of == index and found[list(self.onward_columns(of, node))].sum()
             }
             trees.append(pruned(tree, needed))
         return trees
-
-    def trees_by_bound(self) -> Iterator[tuple[Fraction | None, list[Tree]]]:
-        """(upper bound of the smallest rate of plans that split fragments, trees of results), the
-        largest bound first: for each next one all trees are allowed that were not returned yet."""
-        columns = [column for tree in self.trees for column in tree.links.values()]
-        low, high = self._bounds()
-        known = Rows.none()
-        while True:
-            found = self._solve(_first(self.variables), low, high, NODES, known, columns)
-            if found is None:
-                return
-            low[0] = max(low[0], found[0] * (1 - GAP))  # the rest is no better
-            yield self._rate(found), self.trees_of(found, everywhere=True)
-            used = {column: -1.0 if found[column] > 0.5 else 1.0 for column in columns}
-            known.add(used, 1 - sum(factor < 0 for factor in used.values()), np.inf)
 
     def _rate(self, found: np.ndarray) -> Fraction | None:
         return None if found[0] <= 0 else exact(1 / found[0]) * self.unit_bps

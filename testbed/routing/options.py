@@ -14,8 +14,8 @@ ROUNDINGS = 20
 class Options:
     """Options of every planner; each planner uses those that concern it.
 
-    `seed`: of random choices. `paths`: how many paths between two nodes are considered; None: 16,
-    and for `striped` all in networks of up to 6 switches. `results`: whether a plan leaves room for
+    `seed`: of random choices. `paths`: how many paths between two nodes are considered; None: 16.
+    `results`: whether a plan leaves room for
     the results ("counted": its rates hold with them) or not ("ignored"). `roundings`: how many
     roundings `grid` draws. `exact`: `grid` solves its integer program instead of rounding."""
 

@@ -41,7 +41,6 @@ FALLBACKS = ("ring", "halving_doubling", "double_tree", "hierarchical")
 # The planners of testbed/routing/planners and of other packages (by the names of entry points).
 SHIPPED_PLANNERS = (
     "grid-links",
-    "striped",
     "two-level",
     "grid",
     "nearest",
@@ -49,6 +48,9 @@ SHIPPED_PLANNERS = (
     "none",
 )
 PLANNERS = (*SHIPPED_PLANNERS, *plugins.found(plugins.PLANNERS))
+GONE_PLANNERS = (
+    ("striped", "it is gone; nearest splits fragments, grid-links has the next best rates"),
+)
 RESULTS = ("counted", "ignored")
 PRIORITIES = (
     "esa",
@@ -244,7 +246,7 @@ class AtpOptions(DeliveryOptions):
         " position fragment number modulo window, several fragments of one position may be in"
         " flight and collide, and a new index applies from the next iteration on.",
     )
-    order: Annotated[str, Choice(("fifo",), later=(("front", ATP_ORDER),))] = Field(
+    order: Annotated[str, Choice(("fifo",), others=(("front", ATP_ORDER),))] = Field(
         default="fifo",
         description="The ready tensor that a worker sends first: the one that was ready first.",
     )
@@ -304,7 +306,7 @@ class GridOptions(PoolOptions):
         " the oldest fragment without a result to the next one to send; auto: positions with ATP's"
         " memory.",
     )
-    planner: Annotated[str, Choice(PLANNERS)] = Field(
+    planner: Annotated[str, Choice(PLANNERS, GONE_PLANNERS)] = Field(
         default="grid-links",
         description="The planner; see [grid.md](grid.md).",
     )
@@ -388,7 +390,7 @@ class SwitchmlOptions(WorkerOptions):
         " its job's number of slots. The window is fixed, because SwitchML has no congestion"
         " marks. A slot takes an aggregator for each of its `sets`.",
     )
-    order: Annotated[str, Choice(("fifo",), later=(("front", SWITCHML_ORDER),))] = Field(
+    order: Annotated[str, Choice(("fifo",), others=(("front", SWITCHML_ORDER),))] = Field(
         default="fifo",
         description="The ready tensor that a worker sends first: the one that was ready first.",
     )
@@ -416,7 +418,7 @@ class TreeOptions(WorkerOptions):
         description="The number of chunks that a worker may have in flight, one per slot; all: the"
         " slots of all trees of its job. A slot takes two aggregators.",
     )
-    order: Annotated[str, Choice(("fifo",), later=(("front", SWITCHML_ORDER),))] = Field(
+    order: Annotated[str, Choice(("fifo",), others=(("front", SWITCHML_ORDER),))] = Field(
         default="fifo",
         description="The ready tensor that a worker sends first: the one that was ready first.",
     )

@@ -42,7 +42,7 @@ INPUTS = {
         ps s2 3Gbit/s
         job a workers=w1,w2 ps=ps
         """,
-        {"none": [0.5, 0.5], "nearest": [1, 1], "grid-links": [1, 1], "striped": [1, 1]},
+        {"none": [0.5, 0.5], "nearest": [1, 1], "grid-links": [1, 1]},
     ),
     # The other way around: gradients have 3, their results 1.
     "the narrow direction is the results'": (
@@ -53,7 +53,7 @@ INPUTS = {
         ps s2 3Gbit/s
         job a workers=w1,w2 ps=ps
         """,
-        {"none": [1, 1], "nearest": [1, 1], "grid-links": [1, 1], "striped": [1, 1]},
+        {"none": [1, 1], "nearest": [1, 1], "grid-links": [1, 1]},
     ),
     # C of 8 for both jobs' four workers: 2 each. What exceeds it can go raw: 2 + 2 x 1/2 is the 3
     # that each PS takes in.
@@ -69,7 +69,7 @@ INPUTS = {
         job a workers=a1,a2 ps=pa
         job b workers=b1,b2 ps=pb
         """,
-        {"none": [1.5] * 4, "nearest": [2.5] * 4, "grid-links": [2] * 4, "striped": [2.5] * 4},
+        {"none": [1.5] * 4, "nearest": [2.5] * 4, "grid-links": [2] * 4},
     ),
     # s3 adds 4 for two workers; the PS takes in 3; the first link carries both raw, 5.
     "a parameter server behind a chain": (
@@ -86,7 +86,7 @@ INPUTS = {
         s3 s4 5Gbit/s
         job a workers=w1,w2 ps=ps
         """,
-        {"none": [1.5] * 2, "nearest": [2.5] * 2, "grid-links": [2] * 2, "striped": [2.5] * 2},
+        {"none": [1.5] * 2, "nearest": [2.5] * 2, "grid-links": [2] * 2},
     ),
     # Directly 2, around 3; both at once 5, if results have a way back as wide.
     "two ways": (
@@ -101,7 +101,7 @@ INPUTS = {
         s3 s2 3Gbit/s
         job a workers=w1 ps=ps
         """,
-        {"none": [3], "nearest": [2], "grid-links": [3], "striped": [5]},
+        {"none": [3], "nearest": [2], "grid-links": [3]},
     ),
     # The sum goes on at the rate of the faster of both, so the PS link gives W2 what it has.
     "a slow worker": (
@@ -112,7 +112,7 @@ INPUTS = {
         ps s1 4Gbit/s
         job a workers=w1,w2 ps=ps
         """,
-        {"none": [1, 3], "nearest": [1, 4], "grid-links": [1, 4], "striped": [1, 4]},
+        {"none": [1, 3], "nearest": [1, 4], "grid-links": [1, 4]},
     ),
     # Adding up at s1 leaves room for both; the C of s2 (on the shortest way) is no use to nobody.
     "the further switch is the better one": (
@@ -130,7 +130,7 @@ INPUTS = {
         s3 s2 8Gbit/s
         job a workers=w1,w2 ps=ps
         """,
-        {"none": [2, 2], "nearest": [2.25, 2.25], "grid-links": [4, 4], "striped": [4, 4]},
+        {"none": [2, 2], "nearest": [2.25, 2.25], "grid-links": [4, 4]},
     ),
     # Sums of 3 and 3 at a PS of 6, and nobody raw.
     "two racks": (

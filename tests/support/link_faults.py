@@ -15,7 +15,7 @@ SYSTEMS = {
     "ring": "{name: ring}",
     "grid": "{name: grid, planner: grid-links}",
     "grid-two-level": "{name: grid, planner: two-level}",
-    "grid-atp": "{name: grid, planner: striped, memory: atp}",
+    "grid-atp": "{name: grid, planner: nearest, memory: atp}",
 }
 _TEXT = """\
 name: links

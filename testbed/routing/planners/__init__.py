@@ -23,8 +23,9 @@ from testbed.routing.network import Network, PlanJob
 from testbed.routing.options import COUNTED, ROUNDINGS, Options
 from testbed.routing.plan import Plan
 from testbed.routing.plan_check import violations
-from testbed.routing.planners import grid, nearest, striped, two_level, whole
+from testbed.routing.planners import grid, nearest, two_level, whole
 from testbed.routing.validate import check_input, check_memory, check_options
+from testbed.systems.options import GONE_PLANNERS
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,6 @@ SHIPPED = {
         Planner("nearest-anywhere", "nearest switch anywhere", "#D55E00", "<", nearest.anywhere),
         Planner("grid", "GRID as published, repaired", "#56B4E9", "D", grid.plan),
         Planner("grid-links", "GRID with links", "#009E73", "o", whole.grid_links),
-        Planner("striped", "striped", "#CC79A7", "^", striped.plan),
         Planner("two-level", "GRID on two levels", "#0072B2", "P", two_level.plan),
     )
 }
@@ -78,7 +78,7 @@ def make_plan(
     no sense, a missing path, a plan that needs more memory than a switch has."""
     if planner not in PLANNERS:
         allowed = f"allowed: {', '.join(PLANNERS)}"
-        hint = did_you_mean(planner, PLANNERS)
+        hint = dict(GONE_PLANNERS).get(planner) or did_you_mean(planner, PLANNERS)
         raise UserError(sentence(f"found planner {planner!r}", allowed, hint))
     options = Options(seed, paths, results, roundings, exact)
     check_options(options)

@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 
 SYSTEMS = ("esa", "atp", "switchml", "grid", "ps", "ring")
 WITHOUT_SERVER = ("switchml", "ring")
-PLANNERS = ("grid-links", "nearest", "striped")
+PLANNERS = ("grid-links", "nearest", "nearest-anywhere")
 PROGRAM = f"{ROOT}/examples/sum_arrays.py --values 4000 --rounds 5"
 PROGRAMS = 0.15  # of the events without planned faults have a program as job a
 PLAIN_EVERY = 8  # every so many events nothing happens, and the run must succeed

@@ -24,11 +24,10 @@ memory: {aggregators: 1024}
 jobs: [%(jobs)s]
 """
 JOB = "{name: %s, model: %s, iterations: 1, workers: %d, placement: {workers: [%s], ps: %s}}"  # noqa: UP031
-# Those that run always: shares at a full capacity, jobs that share one, two ways, directions.
+# Those that run always: shares at a full capacity, jobs that share one, directions.
 ALWAYS = {
     ("the further switch is the better one", "nearest"),
     ("two jobs at one switch", "nearest"),
-    ("two ways", "striped"),
     ("leaves below a switch that adds", "two-level"),
     ("the narrow direction is the results'", "grid-links"),
 }

@@ -18,7 +18,7 @@ from testbed.sweeps.planner_scenarios import SCENARIOS
 from tests.support.plan_networks import both_ways, example, small_networks
 
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-SHIPPED = ("none", "nearest", "nearest-anywhere", "grid", "grid-links", "striped", "two-level")
+SHIPPED = ("none", "nearest", "nearest-anywhere", "grid", "grid-links", "two-level")
 Given = tuple[Network, tuple[PlanJob, ...]]
 
 

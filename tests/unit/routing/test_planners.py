@@ -9,13 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.errors import UserError
+from testbed.experiment import load
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import PLANNERS, Planner, make_plan, whole
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from tests.support.plan_networks import both_ways, example, small_networks
 
-ALL = ("none", "nearest", "nearest-anywhere", "grid", "grid-links", "striped", "two-level")
+ALL = ("none", "nearest", "nearest-anywhere", "grid", "grid-links", "two-level")
 CHECKS = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
@@ -29,10 +30,9 @@ def test_order_of_planners(given_network) -> None:
     rate = {name: plan.rate_bps for name, plan in plans.items()}
     assert rate["none"] <= rate["grid-links"]
     assert rate["grid"] <= rate["grid-links"]
-    assert rate["grid-links"] <= rate["striped"]
     assert rate["grid-links"] <= rate["two-level"]
     assert rate["two-level"] <= plans["two-level"].bound_bps
-    assert rate["striped"] <= plans["striped"].bound_bps * (1 + Fraction(1, 10**6))
+    assert rate["grid-links"] <= plans["grid-links"].bound_bps * (1 + Fraction(1, 10**6))
 
 
 @settings(max_examples=12, **CHECKS)
@@ -115,8 +115,8 @@ def test_two_jobs_share_the_worked_example() -> None:
         (*network.links, *links),
     )
     second = PlanJob("second", tuple(twin[worker] for worker in job.workers), twin[job.ps])
-    alone = make_plan(network, (job,), "striped")
-    plan = make_plan(both, (job, second), "striped")
+    alone = make_plan(network, (job,), "nearest")
+    plan = make_plan(both, (job, second), "nearest")
     rates = [each.rate_bps for each in plan.jobs]
     assert rates[0] == rates[1]
     assert float(plan.rate_bps) == pytest.approx(float(alone.rate_bps) / 2, rel=1e-3)
@@ -200,3 +200,12 @@ def test_equal_seeds_give_equal_plans() -> None:
     network, jobs = draw(LITTLE, workers=10, seed=1)
     first, again = (make_plan(network, jobs, "grid", seed=5) for _ in range(2))
     assert first == again and 5 <= first.seed < 25
+
+
+def test_a_planner_that_is_gone_names_others(tmp_path) -> None:
+    with pytest.raises(UserError, match="'striped'.*it is gone; nearest splits fragments"):
+        make_plan(*example(), "striped")
+    path = tmp_path / "grid.yaml"
+    path.write_text("name: g\nsystem: {name: grid, planner: striped}\n")
+    with pytest.raises(UserError, match="'striped'.*it is gone; nearest splits fragments"):
+        load(path)

@@ -134,7 +134,6 @@ def test_no_worker_is_faster_than_the_largest_rate() -> None:
         "nearest-anywhere",
         "grid",
         "grid-links",
-        "striped",
         "two-level",
     ):
         plan = make_plan(*example(), planner, max_rate_bps=GBIT // 2)
