@@ -15,7 +15,7 @@ milliseconds. So what there is one of per job, host, link or switch is looked up
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,13 +24,10 @@ import pandas as pd
 from testbed import units
 from testbed.analysis.data import loss_data
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD, SUMS
-from testbed.systems import SYSTEMS
 from testbed.systems.system import fallback_words
 from testbed.text_table import TRUSTED, Estimate
 
 if TYPE_CHECKING:
-    from networkx import DiGraph
-
     from testbed.results import Results
 
 Frames = dict[str, pd.DataFrame]  # of `summary`
@@ -102,8 +99,8 @@ def iteration_times(results: Results) -> pd.DataFrame:
 def jobs(results: Results) -> pd.DataFrame:
     """One row per repetition and job. Beside columns of table jobs:
 
-    fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that the
-    switch at the PS completed, or the root switch where there is no PS / fragments), jct_ns,
+    fragments (of all iterations), ps_packets_per_fragment, in_switch_share (fragments that
+    switches completed / fragments; NaN if unknown, see `_whole_completions`), jct_ns,
     samples_per_s (of all workers, from the job's start to its end; NaN without a batch size),
     scaling_efficiency (compute_ns / that time: samples/s against as many workers that never wait),
     iteration_mean_ns, iteration_min_ns, iteration_max_ns (over workers and iterations), all
@@ -260,99 +257,15 @@ def _without_losses(results: Results) -> set[int]:
 def _whole_completions(results: Results) -> ByJob:
     """completions: of sums over all workers of a job, or of a group of its ranks.
 
-    In a run that is older than counter `sums`, or in which links failed, groups are not told apart.
-    Where several switches aggregate in turn, only those count that all workers' gradients reach."""
+    Without counter `sums` (links failed, or the run is older) it is known only of one switch: with
+    several, a completed sum may be a part of one that another switch completes."""
     rows = results.switch_counters
-    if len(counted := rows[rows["counter"] == SUMS]):
-        return _by_job(counted.astype({"job": "int32"}).groupby(_JOB)["value"].sum())
-    is_completions = (rows["counter"] == "completions") & rows["job"].notna()
-    found = rows[is_completions].astype({"job": "int32"})
-    if found["switch"].nunique() > 1:
-        planned = [name for name, system in SYSTEMS.items() if system.planned]
-        if results.jobs["system"].isin(planned).any():  # a plan chose the paths; they end at the PS
-            whole = _at_servers(results)
-        else:
-            counted = rows[rows["job"].notna()].astype({"job": "int32"})
-            whole = pd.concat([common_switches(results), _root_switches(results, counted)])
-        found = found.merge(whole, on=[*_JOB, "switch"])
-    return _by_job(found.groupby(_JOB)["value"].sum())
-
-
-def _at_servers(results: Results) -> pd.DataFrame:
-    """Columns repetition, job, switch: the switch that the job's PS hangs on."""
-    servers = results.hosts[results.hosts["role"] == "ps"][[*_JOB, "host"]]
-    links = results.links[["repetition", "node", "neighbour"]].drop_duplicates()
-    down = links.rename(columns={"node": "switch", "neighbour": "host"})
-    up = links.rename(columns={"node": "host", "neighbour": "switch"})
-    attached = pd.concat([down, up]).drop_duplicates()
-    return servers.merge(attached, on=["repetition", "host"])[[*_JOB, "switch"]]
-
-
-def _root_switches(results: Results, counted: pd.DataFrame) -> pd.DataFrame:
-    """The same of jobs without a PS: of the switches that aggregate for the job, the one whose sums
-    are the results, so that none passes it on its way from above. `counted`: the switches' counters
-    per job."""
-    jobs = results.jobs[results.jobs["ps_packets"].isna()][_JOB].astype({"job": "int32"})
-    aggregating = counted[counted["value"] > 0][[*_JOB, "switch"]].drop_duplicates()
-    passed = counted[counted["counter"] == "results_passed"].merge(jobs, on=_JOB)
-    return passed[passed["value"] == 0].merge(aggregating)[[*_JOB, "switch"]]
-
-
-def common_switches(results: Results) -> pd.DataFrame:
-    """Columns repetition, job, switch: the switches on the shortest paths of all workers of a job
-    to its PS. A sum that is complete at one of them is a sum over all workers. A job without a PS
-    has no rows.
-
-    The paths follow from table links, which has the links that were up, by port: shortest paths,
-    and of equal ones that of the lowest port, as testbed/routing/tree.py routes."""
-    found = []
-    for repetition, links in results.links.groupby("repetition"):
-        hosts = results.hosts[results.hosts["repetition"] == repetition]
-        graph, switch_of = _switch_graph(links, set(hosts["host"]))
-        servers = hosts[hosts["role"] == "ps"]
-        workers = hosts[hosts["role"] == "worker"].groupby("job")["host"].agg(list)
-        towards: dict[str, dict[str, str]] = {}
-        for job, server in servers[["job", "host"]].itertuples(index=False):
-            last = switch_of[server]
-            if last not in towards:
-                towards[last] = _next_switches(graph, last)
-            paths = [_path(towards[last], switch_of[each], last) for each in workers.get(job, [])]
-            shared = set.intersection(*map(set, paths)) if paths else set()
-            found += [(repetition, job, switch) for switch in sorted(shared, key=units.natural)]
-    return pd.DataFrame(found, columns=[*_JOB, "switch"]).astype(results.hosts[_JOB].dtypes)
-
-
-def _switch_graph(links: pd.DataFrame, hosts: set[str]) -> tuple[DiGraph, dict[str, str]]:
-    """The graph of the switches, each one's neighbours in the order of its ports; and the switch
-    of each host."""
-    import networkx
-
-    graph = networkx.DiGraph()
-    switch_of = {}
-    ports = links[["node", "port", "neighbour"]].drop_duplicates()
-    ports = ports.sort_values(["node", "port"], key=naturally)
-    for node, neighbour in ports[["node", "neighbour"]].itertuples(index=False):
-        if neighbour in hosts:
-            switch_of[neighbour] = node
-        elif node not in hosts:
-            graph.add_edge(node, neighbour)
-    return graph, switch_of
-
-
-def _next_switches(graph: DiGraph, last: str) -> dict[str, str]:
-    """Next switch on a shortest path to the switch `last`, for each switch that can reach it. Of
-    equal paths, that of the neighbour of the lowest port."""
-    import networkx
-
-    return dict(networkx.bfs_predecessors(graph, last)) if last in graph else {}
-
-
-def _path(towards: Mapping[str, str], first: str, last: str) -> list[str]:
-    """The switches from one to another."""
-    path = [first]
-    while path[-1] != last:
-        path.append(towards[path[-1]])
-    return path
+    counted = rows[rows["counter"] == SUMS]
+    if not len(counted):
+        counted = rows[(rows["counter"] == "completions") & rows["job"].notna()]
+        if counted["switch"].nunique() > 1:
+            return {}
+    return _by_job(counted.astype({"job": "int32"}).groupby(_JOB)["value"].sum())
 
 
 def spans(results: Results) -> pd.Series:

@@ -100,12 +100,10 @@ def test_run(frames):
     assert row["free_share"] == pytest.approx(0.62)
 
 
-def test_two_switches_weigh_as_their_aggregators_and_completions_count_where_workers_meet(tmp_path):
+def test_two_switches_weigh_as_their_aggregators(tmp_path):
     changed = tables()
-    # A second switch of 24 aggregators, half of them held all the time. It completes sums of its
-    # own workers, which are no complete fragments.
+    # A second switch of 24 aggregators, half of them held all the time.
     counters = changed["switch_counters"] + [
-        {"switch": "s2", "job": 0, "counter": "completions", "value": 20},
         {"switch": "s2", "job": 0, "counter": "filling_completed_ns", "value": 0},
         {"switch": "s2", "job": 0, "counter": "held_ns", "value": 12 * 100_000_000},
     ]
@@ -113,60 +111,24 @@ def test_two_switches_weigh_as_their_aggregators_and_completions_count_where_wor
         {"switch": "s2", "time_ns": 0, "job": 0, "occupied": 0, "held": 12, "capacity": 24}
     ]
     found = summary(write(tmp_path, {"switch_counters": counters, "memory": memory}))
-    assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
     assert found["switches"]["held_share"].tolist() == pytest.approx([0.1, 0.5])
     # (8 x 0.1 + 24 x 0.5) / 32
     assert found["run"]["held_share"].iloc[0] == pytest.approx(0.4)
 
 
-def test_without_a_ps_completions_count_at_the_root(tmp_path):
-    changed = tables("switchml")
-    for job in changed["jobs"]:
-        job["ps_packets"] = None
-    hosts = [row for row in changed["hosts"] if row["role"] == "worker"]
-    counters = changed["switch_counters"] + [
-        {"switch": "s1", "job": 0, "counter": "results_passed", "value": 0},
-        {"switch": "s1", "job": 1, "counter": "results_passed", "value": 0},
-        {"switch": "s2", "job": 0, "counter": "completions", "value": 20},
-        {"switch": "s2", "job": 0, "counter": "results_passed", "value": 12},
-        {"switch": "s2", "job": 1, "counter": "completions", "value": 29},
-        {"switch": "s2", "job": 1, "counter": "results_passed", "value": 27},
-        # A third one only forwards.
-        *(
-            {"switch": "s3", "job": job, "counter": counter, "value": 0}
-            for job in (0, 1)
-            for counter in ("completions", "results_passed")
-        ),
+def test_completions_of_several_switches_are_unknown_without_the_counter_of_whole_sums(tmp_path):
+    changed = tables()
+    more = [{"switch": "s2", "job": 0, "counter": "completions", "value": 20}]
+    counters = changed["switch_counters"] + more
+    found = summary(write(tmp_path / "failed", {"switch_counters": counters}))
+    assert found["jobs"]["in_switch_share"].isna().all()
+    assert found["run"]["in_switch_share"].isna().all()
+    whole = [
+        {"switch": "s1", "job": job, "counter": "sums", "value": value}
+        for job, value in ((0, 12), (1, 27))
     ]
-    one_switch = {"jobs": changed["jobs"], "hosts": hosts}
-    found = summary(write(tmp_path / "one", one_switch))
+    found = summary(write(tmp_path / "known", {"switch_counters": counters + whole}))
     assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
-    memory = changed["memory"] + [
-        {"switch": "s2", "time_ns": 0, "job": 0, "occupied": 0, "held": 0, "capacity": 8}
-    ]
-    parts = {"jobs": changed["jobs"], "hosts": hosts}
-    found = summary(write(tmp_path, parts | {"switch_counters": counters, "memory": memory}))
-    assert found["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
-    assert found["run"]["in_switch_share"].iloc[0] == pytest.approx(39 / 50)
-
-
-@pytest.mark.parametrize("ps, switch", [("h3", "s1"), ("h7", "s2")])
-def test_planned_completions_count_at_the_switch_of_the_ps(tmp_path, ps, switch):
-    """Wherever it is: a plan may aggregate at switches that are on no shortest path."""
-    changed = tables("grid")
-    for host in changed["hosts"]:
-        if (host["role"], host["job"]) == ("ps", 0):
-            host["host"] = ps
-    link = next(row for row in changed["links"] if row["neighbour"] == "h1")
-    links = [*changed["links"], link | {"node": "s2", "neighbour": "h7"}]
-    counters = [
-        row | {"switch": switch} if (row["job"], row["counter"]) == (0, "completions") else row
-        for row in changed["switch_counters"]
-    ]
-    other = {"s1": "s2", "s2": "s1"}[switch]
-    counters.append({"switch": other, "job": 0, "counter": "completions", "value": 20})
-    parts = changed | {"links": links, "switch_counters": counters}
-    assert summary(write(tmp_path, parts))["jobs"]["in_switch_share"].tolist() == [0.6, 0.9]
 
 
 def test_without_held_sums_what_is_not_filling_is_free(tmp_path):
