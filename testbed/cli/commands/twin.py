@@ -3,14 +3,13 @@
 A real machine adds effects to a result that are not part of the experiment: processes wake up late,
 and packets cost processor time. Virtual time has neither. So the difference between the two shows
 how much of a result comes from the machine. The twin has all settings of the run, also its timers,
-which otherwise depend on the clock. Only the delays of hosts are those of virtual time, or, with
---measured-hosts, those that the run measured.
+which otherwise depend on the clock. Only the delays of hosts are those of virtual time.
 """
 
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import SUPPRESS, Namespace
 from typing import TYPE_CHECKING, Any
 
 from testbed.cli.shared import (
@@ -31,16 +30,12 @@ if TYPE_CHECKING:
     from testbed.results import Results
     from testbed.setup import Setup
 
-MAX_DELAY_NS = 10**9  # that virtual time allows
-
 
 def arguments(parser: Parser) -> None:
     what = "of a run on Mininet, of a sweep, or SWEEP/HASH for a point of one"
     results_argument(parser, "results_folder", "RESULTS", what)
     zeros_option(parser)
-    parser.add_argument(
-        "--measured-hosts", action="store_true", help="with the measured delays of hosts"
-    )
+    parser.add_argument("--measured-hosts", action="store_true", help=SUPPRESS)  # it is gone
     json_option(parser, "print the tables' numbers as JSON")
     results_option(parser)
 
@@ -48,6 +43,11 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     """Run the twin of a run, or of every finished point of a sweep, and print one table for each.
     Returns 1 if a measure is not within its limit."""
+    if options.measured_hosts:
+        raise UserError(
+            "--measured-hosts is gone; a virtual experiment has delays of hosts in its section"
+            " `virtual` (worker_delay, worker_packet_time, ...), which table hosts of a run tells"
+        )
     import_schemas()
     from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
 
@@ -62,16 +62,16 @@ def call(options: Namespace) -> int:
             )
     else:
         runs = [run_at(options.results_folder)]
-    twins = [(results, twin_of(results, options.measured_hosts)) for results in runs]
+    twins = [(results, twin_of(results)) for results in runs]
     compared = [_compare(results, twin, options) for results, twin in twins]
     if options.json:
         print_json(compared)
     return 0 if all(each["within"] for each in compared) else 1
 
 
-def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
-    """The experiment of a run on Mininet for virtual time. `measured_hosts`: with hosts as late and
-    as busy as the run's were. Raises UserError for what virtual time cannot do."""
+def twin_of(results: Results) -> Experiment:
+    """The experiment of a run on Mininet for virtual time. Raises UserError for what virtual
+    time cannot do."""
     from testbed import runner as runtimes
     from testbed.config.data_files import read_text
     from testbed.config.yaml_document import read_yaml, write_yaml
@@ -99,8 +99,6 @@ def twin_of(results: Results, measured_hosts: bool = False) -> Experiment:
     windows = {job.window for job in setup.jobs.values()}
     if data["system"].get("window") == "auto" and len(windows) == 1:
         data["system"]["window"] = windows.pop()
-    if measured_hosts:
-        data["virtual"] = _hosts(results)
     return load_text(write_yaml(data), file=f"the twin of {file}", folder=results.folder)
 
 
@@ -111,25 +109,6 @@ def _timers(setup: Setup) -> dict[str, str]:
         name.removesuffix("_ns"): f"{min(getattr(each, name) for each in bounds)} ns"
         for name in vars(bounds[0])
     }
-
-
-def _hosts(results: Results) -> dict[str, str]:
-    """Section virtual with the times of the run's hosts: the lateness of the median worker half of
-    the time (a server does not report it, and is taken to be as late), give or take as much;
-    processor time per packet."""
-    hosts = results.hosts
-    delay_ns = int(hosts["lag_p50_ns"].median())
-    found: dict[str, str] = {}
-    for role, name in (("worker", "worker"), ("ps", "server")):
-        rows = hosts[hosts["role"] == role]
-        packets = rows["packets_sent"] + rows["packets_received"]
-        each = (rows["cpu_ns"] / packets.clip(lower=1)).median() if len(rows) else 0
-        found |= {
-            f"{name}_delay": f"{min(delay_ns, MAX_DELAY_NS)} ns",
-            f"{name}_jitter": f"{min(delay_ns, MAX_DELAY_NS)} ns",
-            f"{name}_packet_time": f"{int(each)} ns",
-        }
-    return found
 
 
 def _compare(original: Results, twin: Experiment, options: Namespace) -> dict[str, Any]:

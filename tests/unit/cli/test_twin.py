@@ -9,6 +9,7 @@ import pytest
 from testbed.analysis.data.run_summary import estimate, summary
 from testbed.analysis.tables import report_tables as tables
 from testbed.cli.commands.twin import twin_of
+from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.text_table import Estimate
@@ -29,14 +30,9 @@ def test_a_twin_differs_only_in_its_clock(tmp_path):
     assert twin.virtual.worker_delay_ns == 1750
 
 
-def test_hosts_may_be_as_late_as_the_run_was(tmp_path):
-    results = write_experiment_run(tmp_path)
-    virtual = twin_of(results, measured_hosts=True).virtual
-    assert virtual.worker_delay_ns == results.hosts.lag_p50_ns.median() > 0
-    assert virtual.worker_jitter_ns == virtual.server_delay_ns == virtual.worker_delay_ns
-    workers = results.hosts[results.hosts.role == "worker"]
-    packets = workers.packets_sent + workers.packets_received
-    assert virtual.worker_packet_time_ns == int((workers.cpu_ns / packets).median())
+def test_the_option_that_is_gone_names_the_section(tmp_path, capsys):
+    assert main(["twin", str(tmp_path), "--measured-hosts"]) == 2
+    assert "--measured-hosts is gone; a virtual experiment has" in capsys.readouterr().err
 
 
 def test_other_runs_have_no_twin(tmp_path):
