@@ -3,8 +3,8 @@
  * esa.p4 reads an aggregator's record, decides by all of it, and then writes all of it. A pipeline
  * cannot do that in one pass: each array is in one stage, and there it is read and written at once. But
  * the new owner depends on the old priority (who may evict whom), and the new priority on the old
- * owner (whose packet it is), so each would have to come before the other. `p4engine fit` names such
- * circles (docs/hardware.md).
+ * owner (whose packet it is), so each would have to come before the other. docs/hardware.md has such
+ * circles.
  *
  * So the packet goes through the pipeline twice:
  *

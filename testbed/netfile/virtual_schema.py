@@ -39,7 +39,6 @@ SMALLEST_BYTES = 60  # of an Ethernet frame, without its checksum
 LARGEST_BYTES = 9216
 MAX_FLOWS = 4096
 MAX_SIZES = 4096  # different ones of a flow
-PICO = 10**15  # the longest gap between packets, ps
 
 PlainText = Annotated[str, ANY_TEXT]
 Name = Annotated[str, NAME]
