@@ -84,9 +84,7 @@ OF_FOLDERS = {
     "testbed/experiment": ("tests/unit/experiment", "tests/unit/config"),
     "analysis/data": ("tests/unit/analysis", "tests/switch/api"),
     "testbed/tracing": ("tests/switch/tracing",),
-    "testbed/netfile": (
-        *("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),
-    ),
+    "testbed/netfile": (*("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),),
     "traffic": ("tests/unit/traffic", "tests/unit/cli", "tests/switch/simulate"),
     "labs/classes": ("tests/unit/labs/classes",),
     "labs/grader": ("tests/unit/labs", "tests/switch/labs"),
