@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.budget import Budget
+
 SAMPLES = 100  # of a switch's memory; by default runs take ten times as many, for their pictures
 
 
@@ -23,3 +25,9 @@ def few_samples() -> Iterator[int]:
 @pytest.fixture
 def usual_samples(few_samples, monkeypatch) -> None:
     monkeypatch.setattr("testbed.simulate.simulation.MAX_SAMPLES", few_samples)
+
+
+@pytest.fixture
+def budget(request: pytest.FixtureRequest) -> Budget:
+    """Of a property: a few seconds, minutes in ./test --all."""
+    return Budget(240.0 if request.config.getoption("--slow") else 12.0)

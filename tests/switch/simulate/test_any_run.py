@@ -1,0 +1,47 @@
+"""Any experiment that the checks accept ends in virtual time, with every value right."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, note, reject, settings
+from hypothesis import strategies as st
+
+from testbed.errors import UserError
+from testbed.experiment import load_text
+from testbed.schemes import set_up
+from tests.support.any_experiment import experiments
+from tests.support.budget import Budget
+from tests.support.virtual import run_virtual
+
+FOLDER = tempfile.TemporaryDirectory(prefix="any-run-")
+
+
+def accepted(text: str):
+    """The experiment, if its checks take it; a refusal is drawn again."""
+    try:
+        spec = load_text(text)
+        set_up(spec)
+    except UserError:
+        reject()
+    return spec
+
+
+@pytest.mark.timeout(900)
+def test_any_experiment_ends_with_every_value_right(budget: Budget):
+    @settings(max_examples=budget.examples, suppress_health_check=[*HealthCheck])
+    @given(st.data())
+    def holds(data: st.DataObject) -> None:
+        text = data.draw(experiments(Path(FOLDER.name)))
+        if budget.is_spent():
+            return
+        with budget.example():
+            note(text)
+            tables = run_virtual(accepted(text))
+            for job in tables["jobs"]:
+                assert job["outcome"] == "finished" and job["exact"], job
+
+    holds()
+    assert budget.done > 3
