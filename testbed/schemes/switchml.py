@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -104,40 +105,38 @@ class Switchml(Scheme):
         return (job.group.slots,)
 
     def _clear(self, platform: Platform, number: int, part: Part, client: Any, again: bool) -> None:
-        ending = number * ENDINGS_PER_JOB + DISCARDED
+        """Clear a part of the memory, whose sums end with it: each counts for the communicator that
+        owns its slot, which is `number` where slots have no owners."""
         kept = self.statistics(platform)
         states, times = kept.registers("state"), kept.registers("since")
-        slots = part.base, part.slots
+        names = (*states, *times, *((kept.owners,) if kept.owners else ()))
         *read, stats = client.batch(
             [
-                *(("register_read", name, *slots) for name in (*states, *times)),
-                *(("register_read", name, ending, 1) for name in ("endings", "filling_time")),
-                *(("register_read", name, number, 1) for name in ("releases", "held_time")),
+                *(("register_read", name, part.base, part.slots) for name in names),
                 ("stats",),  # at the end: on BMv2 time goes on within a batch
             ]
         )
-        sets, totals = len(states), read[2 * len(states) :]
-        found = [
-            (state, since)
-            for each in range(sets)
-            for state, since in zip(read[each], read[sets + each], strict=True)
-        ]
+        owners = read.pop() if kept.owners else [number] * part.slots
+        spent: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for which, since in zip(read[: len(states)], read[len(states) :], strict=True):
+            for owner, state, begun in zip(owners, which, since, strict=True):
+                if state in (FILLING, HELD):
+                    spent[int(state), int(owner)].append(int(stats["timestamp"]) - int(begun))
         place = part.base, part.base + part.slots
         calls: list[tuple] = [
             ("register_write", name, place, EMPTY if again else RELEASED) for name in states
         ]
         if again:
             calls += [("register_write", name, place, 0) for name in kept.registers("bitmap")]
-        sums = (
-            (FILLING, ending, totals[:2], "endings", "filling_time"),
-            (HELD, number, totals[2:], "releases", "held_time"),
-        )
-        for which, where, (counted, timed), count, time in sums:
-            spent = [
-                int(stats["timestamp"]) - int(since) for state, since in found if state == which
-            ]
-            calls.append(("register_write", count, where, int(counted[0]) + len(spent)))
-            calls.append(("register_write", time, where, int(timed[0]) + sum(spent)))
+        for (state, owner), lasted in spent.items():
+            filling = state == FILLING
+            at = owner * ENDINGS_PER_JOB + DISCARDED if filling else owner
+            totals = ("endings", "filling_time") if filling else ("releases", "held_time")
+            counted = client.batch([("register_read", name, at, 1) for name in totals])
+            for name, (total,), more in zip(
+                totals, counted, (len(lasted), sum(lasted)), strict=True
+            ):
+                calls.append(("register_write", name, at, int(total) + more))
         client.batch(calls)
 
     def reroute(self, setup: Setup, going_on: Sequence[int]) -> tuple[Setup, list[NewPart]]:

@@ -10,7 +10,7 @@ from typing import Any
 from testbed.protocols.host_spec import SwitchmlSpec, TreesPart
 from testbed.protocols.sizes import Part
 from testbed.routing.forest import planned_again
-from testbed.schemes.switchml import EMPTY, TWO_SETS, Switchml, add_on_tree
+from testbed.schemes.switchml import TWO_SETS, Switchml, add_on_tree
 from testbed.setup.build import terms_of
 from testbed.setup.records import Communicator, JobSetup, NewPart, Platform, Setup
 from testbed.systems.statistics import Statistics
@@ -84,18 +84,10 @@ class Tree(Switchml):
 
     def forget(self, before: JobSetup, after: JobSetup, switch: str, client: Any) -> None:
         """Empty the slots of trees that are new at a switch: they may hold sums of other trees."""
-        calls: list[tuple] = []
         for tree in after.group.trees:
             part = tree.part(switch)
-            if part is None or tree in before.group.trees:
-                continue
-            place = part.base, part.base + part.slots
-            for name in STATISTICS.registers("state"):
-                calls.append(("register_write", name, place, EMPTY))
-            for name in STATISTICS.registers("bitmap"):
-                calls.append(("register_write", name, place, 0))
-        if calls:
-            client.batch(calls)
+            if part is not None and tree not in before.group.trees:
+                self._clear(after.platform, after.number, part, client, again=True)
 
 
 def _part(group: Communicator) -> TreesPart:
