@@ -196,7 +196,8 @@ def port_rows(run: VirtualRun) -> Rows:
                     "direction": row["direction"],
                     "packets": row["packets"],
                     "bytes": row["bytes"],
-                    "busy": row["busy_ns"] / run.end_ns,
+                    # A packet that is on the wire at the end has been counted as a whole.
+                    "busy": min(row["busy_ns"] / run.end_ns, 1.0),
                     "queue_max": row["max_queue"],
                     "queue_mean": sum(depths) / len(depths) if depths else None,
                     "queue_drops": row["queue_drops"],
