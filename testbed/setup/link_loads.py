@@ -228,8 +228,9 @@ def _on_tree(platform: Platform, group: Communicator, tree: JobTree, packets: _P
         return sum(given(child) for _, child in tree.children[node])
 
     def needed(node: str) -> int:
-        """Packets that a node gets: one of each, unless it may only forward."""
-        if node not in tree.forwarding:
+        """Packets that a node gets: one of each, unless it may only forward. What a server gives is
+        copied by all switches."""
+        if node not in tree.forwarding or topology.is_host(tree.target):
             return packets.down(leaves(node))
         return sum(needed(child) for _, child in tree.children[node])
 
