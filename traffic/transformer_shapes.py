@@ -68,11 +68,15 @@ class Shape:
     def embedding(self, tp: int = 1) -> int:
         """Parameters of the embedding on a rank, which has a part of the vocabulary."""
         positions = self.context * self.hidden if self.gpt else 0
-        return -(-self.vocabulary // tp) * self.hidden + positions
+        return self.words(tp) + positions
+
+    def words(self, tp: int = 1) -> int:
+        """Parameters of its part of the vocabulary, without positions, on a rank."""
+        return -(-self.vocabulary // tp) * self.hidden
 
     def head(self, tp: int = 1) -> int:
         """The same of the last norm and the head, which may be the embedding."""
-        return self.norm + (0 if self.gpt else -(-self.vocabulary // tp) * self.hidden)
+        return self.norm + (0 if self.gpt else self.words(tp))
 
     @property
     def parameters(self) -> int:

@@ -97,10 +97,9 @@ class _Stage:
         if self.first:
             self.units.insert(0, Unit({"dp": shape.embedding(layout.tp)}))
         if self.final:
-            tied = shape.gpt and not self.first  # the last stage has a copy of the embedding
-            self.units.append(
-                Unit({"dp": shape.head(layout.tp) + (shape.embedding(layout.tp) if tied else 0)})
-            )
+            tied = shape.gpt and not self.first  # the last stage has a copy of the words
+            copied = shape.words(layout.tp) if tied else 0
+            self.units.append(Unit({"dp": shape.head(layout.tp) + copied}))
         self.last: Nodes = ()  # what comes next depends on these
         self.gathered: dict[
             tuple[int, int, bool], Nodes
@@ -358,7 +357,7 @@ class _Stage:
             norms = 2 * shape.norm * work.layers + (shape.norm if self.final else 0)
             self.sum("all_reduce", {"tp": norms}, self.last)
         if shape.gpt and layout.pp > 1 and (self.first or self.final):
-            tied = -(-shape.vocabulary // layout.tp) * shape.hidden
+            tied = shape.words(layout.tp)
             self.sum("all_reduce", {"ends": tied}, (*self.last, *self.sums))
         after = tuple(sorted({*self.last, *self.sums}))
         held = sum(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from testbed.systems import SYSTEMS
 from tests.support.experiments import memory_line
 from tests.support.histories.cases import OPTIONS, TINY
-from tests.support.random_programs import drawn
+from tests.support.ranks import drawn
 
 NETWORKS = (
     "{kind: star, hosts: 9}",

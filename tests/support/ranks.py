@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from testbed.traffic import chakra
-from testbed.traffic.rank_graph import Node, Program
+from testbed.traffic.rank_graph import COLLECTIVES, ROOTED, Node, Program
 from tests.support.experiments import memory_line
 
 EXPERIMENT = """
@@ -68,3 +70,49 @@ def text(
     hosts = -(-(ranks + 1) // leaves)
     memory = memory_line(system, 512)
     return EXPERIMENT % (leaves, hosts, links, system, memory, path, ranks, iterations)
+
+
+def drawn(seed: int, size: int | None = None) -> Ranks:
+    """Operations in one order for all ranks, each of which may depend on any earlier ones of its
+    rank: so no rank can wait for another one forever. `size`: of ranks, drawn if None."""
+    draw = np.random.default_rng(seed)
+    size = size or int(draw.integers(2, 7))
+    groups = {"all": tuple(range(size))}
+    for number in range(int(draw.integers(0, 4))):
+        chosen = draw.permutation(size)[: draw.integers(1, size + 1)]
+        groups[f"g{number}"] = tuple(int(rank) for rank in chosen)
+    made = Ranks(**groups)
+
+    def after(rank: int) -> tuple[int, ...]:
+        nodes = len(made.nodes[rank])
+        count = min(nodes, int(draw.integers(1, 4)))
+        return tuple(int(each) for each in draw.choice(nodes, count, replace=False))
+
+    for rank in range(size):
+        made.add(rank, "compute", duration_ns=int(draw.integers(0, 100_000)))
+    for number in range(int(draw.integers(5, 30))):
+        length = int(draw.choice([0, 1, 4, 255, 4096, 30_000]))
+        what = draw.random()
+        if what < 0.25:
+            for rank in range(size):
+                made.add(rank, "compute", after(rank), duration_ns=int(draw.integers(0, 200_000)))
+        elif what < 0.5:
+            source, target = (int(each) for each in draw.integers(0, size, 2))
+            fields = {"tag": number % 3, "bytes": length}
+            more = {"tag": number % 3 + 3, "bytes": length + 4}  # it is received before the other
+            made.add(source, "send", after(source), peer=target, **fields)
+            if number % 2:
+                made.add(source, "send", after(source), peer=target, **more)
+                made.add(target, "recv", after(target), peer=source, **more)
+            made.add(target, "recv", after(target), peer=source, **fields)
+        else:
+            group = str(draw.choice(list(groups)))
+            kind, ranks = str(draw.choice(COLLECTIVES)), groups[group]
+            root = int(draw.choice(ranks)) if kind in ROOTED else -1
+            for rank in ranks:
+                fields = {"bytes": 0 if kind == "barrier" else length}
+                if kind == "all_to_all" and number % 2:
+                    parts = tuple(length * ((rank + other) % 3) for other in ranks)
+                    fields = {"parts": parts, "bytes": sum(parts)}
+                made.add(rank, kind, after(rank), group=group, peer=root, **fields)
+    return made

@@ -10,8 +10,7 @@ import pytest
 from testbed.experiment import load_text
 from testbed.traffic import chakra
 from tests.support.matrix import first_of
-from tests.support.random_programs import drawn
-from tests.support.ranks import text
+from tests.support.ranks import drawn, text
 from tests.support.virtual import run_virtual
 
 SYSTEMS = ("esa", "switchml", "atp", "grid", "ps", "ring")

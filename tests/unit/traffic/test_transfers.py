@@ -1,8 +1,6 @@
-"""Transfers of a program: who sends what to whom, in which order, and their packets' numbers."""
+"""The order of a program's transfers. Their sizes and numbers are laws (test_graph_laws.py)."""
 
 from __future__ import annotations
-
-import numpy as np
 
 from testbed.traffic.rank_graph import Program
 from testbed.traffic.transfers import transfers_of
@@ -33,22 +31,6 @@ def test_parts_go_to_the_ranks_behind_the_own_one_first():
     ]
 
 
-def test_uneven_parts_without_bytes_are_not_sent():
-    made = Ranks(all=(0, 1, 2))
-    for rank in range(3):
-        parts = tuple(5 * rank * other for other in range(3))
-        made.add(rank, "all_to_all", group="all", bytes=sum(parts), parts=parts)
-    assert rows(of(made)) == [(1, 2, 0, 0, 3), (2, 1, 0, 0, 3)]
-
-
-def test_a_root_gets_or_gives_all_parts():
-    made = Ranks(all=(0, 1, 2))
-    for rank in range(3):
-        made.add(rank, "gather", group="all", bytes=8, peer=1)
-        made.add(rank, "scatter", group="all", bytes=30, peer=2)
-    assert rows(of(made)) == [(0, 1, 0, 0, 2), (2, 1, 0, 0, 2), (2, 0, 1, 1, 3), (2, 1, 1, 1, 3)]
-
-
 def test_sends_meet_the_receives_of_their_tag_and_some_stay_within_a_rank():
     made = Ranks(all=(0, 1))
     made.add(0, "send", peer=1, tag=7, bytes=4)
@@ -62,20 +44,3 @@ def test_sends_meet_the_receives_of_their_tag_and_some_stay_within_a_rank():
     assert rows(moved.received_by(1)) == [(0, 1, 1, 0, 10), (0, 1, 0, 1, 1)]
     assert moved.within(0) == [(2, 3)] and moved.within(1) == []
     assert moved.partners_of(0) == (1,) and moved.partners_of(1) == (0,)
-
-
-def test_packets_are_numbered_as_the_target_receives_them():
-    made = Ranks(all=tuple(range(4)))
-    for rank in range(4):
-        for size in (1000, 16):
-            made.add(rank, "all_to_all", group="all", bytes=4 * size)
-    moved = of(made)
-    number, first, total = moved.numbered(64)
-    for rank in range(4):
-        received = np.flatnonzero((moved.target == rank) & (moved.source != rank))
-        order = received[np.argsort(number[received])]
-        assert rows(moved.of(order)) == rows(moved.received_by(rank))
-        assert number[order].tolist() == list(range(6))
-        packets = -(-moved.values[order] // 64)
-        assert first[order].tolist() == (np.cumsum(packets) - packets).tolist()
-        assert set(total[order]) == {int(packets.sum())}
