@@ -8,6 +8,7 @@ works without Mininet.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -25,11 +26,15 @@ from testbed.steps import quiet_console, step
 from testbed.workload.wrong_value import WrongValueError
 
 if TYPE_CHECKING:
+    from testbed.analysis.laws import Verdict
     from testbed.experiment import Experiment
+    from testbed.results import Writer
     from testbed.runtimes.captured_ports import CapturedPort
     from testbed.web.live_page import LivePage
 
 VIRTUAL = "virtual"
+LAWS = "INA_LAWS"  # in the environment: hold every run against the laws (tests)
+MOST_BROKEN = 20  # lines
 MOST_EVENTS = 3_000_000  # of a failed run in virtual time that is made again, for some minutes
 
 
@@ -169,7 +174,11 @@ def execute(
         **runtime.versions(),
     )
     yaml = experiment.resolved_yaml()
-    with Writer.create(results, experiment.name, yaml, environment) as writer:
+    with contextlib.ExitStack() as stack:
+        writer = Writer.create(results, experiment.name, yaml, environment)
+        if os.environ.get(LAWS):
+            stack.callback(_hold, writer, experiment.runtime == VIRTUAL)
+        stack.enter_context(writer)
         run.console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
         try:
             runtime.repeat(writer)
@@ -177,6 +186,23 @@ def execute(
             raise _with_reasons(error, run, writer.folder) from None
         writer.finish()
     return writer.folder
+
+
+def _hold(writer: Writer, virtual: bool) -> None:
+    """Hold a run that has ended against the laws. Raises RunError."""
+    from testbed.analysis.laws import of_tables
+    from testbed.analysis.laws.tables import of_writer
+
+    require_laws(of_tables(of_writer(writer, virtual)), writer.folder)
+
+
+def require_laws(verdicts: Iterable[Verdict], folder: Path) -> None:
+    """Raise RunError if a run has broken laws."""
+    from testbed.analysis.laws import broken
+
+    if lines := broken(verdicts):
+        text = "\n".join(lines[:MOST_BROKEN])
+        raise RunError(f"{folder} breaks {len(lines)} laws:\n{text}")
 
 
 def _with_reasons(error: WrongValueError, run: Run, folder: Path) -> RunError:

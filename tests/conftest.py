@@ -11,6 +11,7 @@ import pytest
 from p4engine_testing.load import pytest_addoption
 
 os.environ["INA_PLUGINS"] = "off"  # what a user has installed is no part of the tests
+os.environ["INA_LAWS"] = "hold"  # every run that a test makes, in a process of its own as well
 pytest.register_assert_rewrite("tests.support.runs")  # failures there show values, as in tests
 
 __all__ = ["pytest_addoption"]

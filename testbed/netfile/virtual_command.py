@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
+from testbed.analysis.laws import of_network
 from testbed.experiment.load import read_file
 from testbed.netfile import virtual_results
 from testbed.netfile.install_entries import compile_all
@@ -18,6 +20,7 @@ from testbed.netfile.virtual_network import VirtualNetwork
 from testbed.netfile.virtual_run import VirtualRun, warn
 from testbed.netfile.virtual_tables import tables
 from testbed.paths import default_results
+from testbed.runner import LAWS, require_laws
 from testbed.runtimes import captured_ports
 from testbed.simulate.captures import Captures
 from testbed.steps import step
@@ -57,6 +60,8 @@ def run_virtual(
     found = outcomes(run, made)
     data = virtual_results.as_json(run, made, found)
     virtual_results.write(folder, data, made)
+    if os.environ.get(LAWS):
+        require_laws(of_network(made, run.drained), folder)
     if report:
         from testbed.netfile.virtual_report import write_report
 

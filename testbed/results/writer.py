@@ -141,6 +141,10 @@ class Writer:
             raise RunError(cannot_write(path, error)) from None
         self._rows[table] = added
 
+    def stored(self, table: str) -> pa.Table | None:
+        """The rows of a table so far; None before the first ones."""
+        return self._rows.get(table)
+
     def finish(self) -> str | None:
         """Marks the run finished and returns its fidelity mark: "ok", "degraded", or None where
         the runtime recorded no invariants.

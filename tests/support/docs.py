@@ -249,6 +249,13 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         ),
     ),
     (
+        r"RUN verify --laws results/\S+",
+        Elsewhere(
+            "tests/switch/analysis/test_laws.py"
+            "::test_the_command_names_what_holds_and_what_is_broken"
+        ),
+    ),
+    (
         r"RUN FILE --web( stay)?",
         Elsewhere(
             "tests/network/emulate/test_live_page.py::test_a_reader_sees_what_the_results_say"

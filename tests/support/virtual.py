@@ -6,12 +6,15 @@ from testbed.experiment import Experiment
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
+from tests.support.laws import hold, hold_loads
 
 
 def run_virtual(spec: Experiment, repetition: int = 0, threads: int = 1) -> dict:
-    """The tables of a repetition."""
+    """The tables of a repetition, which keep all laws."""
     setup = set_up(spec, repetition)
-    return run_repetition(setup, prepare(setup).compiled, threads=threads)
+    tables = hold(run_repetition(setup, prepare(setup).compiled, threads=threads))
+    hold_loads(setup, tables)
+    return tables
 
 
 def content(tables):

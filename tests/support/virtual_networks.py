@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from testbed.analysis.laws import broken, of_network
 from testbed.netfile.install_entries import compile_all
 from testbed.netfile.load_network import load_network
 from testbed.netfile.virtual_network import VirtualNetwork
@@ -55,11 +56,14 @@ def built(folder: Path, text: str) -> VirtualRun:
 
 
 def run_text(folder: Path, text: str) -> tuple[VirtualRun, dict[str, list[dict[str, Any]]]]:
-    """Run this text; the run and its tables."""
+    """Run this text; the run and its tables, which keep all laws."""
     run = built(folder, text)
     with Captures((), folder / "captures") as captures:
         run.run(captures)
-    return run, tables(run)
+    made = tables(run)
+    lines = broken(of_network(made, run.drained))
+    assert not lines, "\n".join(lines)
+    return run, made
 
 
 def flow(found: dict[str, list[dict[str, Any]]], name: str, host: str | None = None) -> Any:

@@ -1,4 +1,5 @@
-"""`ina verify`: run what an artifact holds again, and say what agrees."""
+"""`ina verify`: run what an artifact holds again, and say what agrees; with --laws, hold a run's
+numbers against each other instead."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from testbed.cli.shared import (
     json_option,
     positive,
     print_json,
+    results_argument,
     results_option,
     working,
 )
@@ -22,11 +24,20 @@ from testbed.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from testbed.analysis.laws import Verdict
     from testbed.artifacts.verify import Checked
+
+MOST_LINES = 5  # of a law's violations
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a file that `pack` wrote")
+    what = "a file that `pack` wrote; with --laws, a results folder, or SWEEP/HASH for a point"
+    results_argument(parser, "file", "FILE", what, None)
+    parser.add_argument(
+        "--laws",
+        action="store_true",
+        help="hold the numbers of a run against what must be between them, and run nothing",
+    )
     parser.add_argument("--no-run", action="store_true", help="check the file, and run nothing")
     parser.add_argument("--point", metavar="HASH", help="only this point of a sweep")
     parser.add_argument(
@@ -40,6 +51,8 @@ def arguments(parser: Parser) -> None:
 
 
 def call(options: Namespace) -> int:
+    if options.laws:
+        return _laws(options)
     import_schemas()
     from rich.console import Console
 
@@ -96,6 +109,67 @@ def call(options: Namespace) -> int:
         what = "are whole" if options.no_run else "agree"
         print(f"{len(good)} of {len(found)} runs {what}")
     return 0 if len(good) == len(found) else 1
+
+
+def _laws(options: Namespace) -> int:
+    """Say which laws a run keeps; returns 1 where it breaks one. Raises UserError."""
+    path = options.file
+    for name in ("no_run", "point", "trust", "processes"):
+        if vars(options)[name]:
+            raise UserError(f"--{name.replace('_', '-')}: --laws runs nothing; leave it out")
+    with working(f"reading {path}"):
+        verdicts = _verdicts(path)
+    bad = sum(bool(each.violations) for each in verdicts)
+    if options.json:
+        print_json({"run": str(path), "holds": not bad, "laws": [_law_data(v) for v in verdicts]})
+        return 1 if bad else 0
+    for each in verdicts:
+        if each.exempt:
+            print(f"not applicable  {each.law.name}: {each.exempt}")
+        elif not each.violations:
+            print(f"holds           {each.law.name}: {each.law.states} ({each.compared} compared)")
+        else:
+            many = len(each.violations)
+            print(f"BROKEN          {each.law.name}: {each.law.states} ({many} of {each.compared})")
+            print(f"                {each.law.formula}")
+            for line in each.violations[:MOST_LINES]:
+                print(f"                {line}")
+            if many > MOST_LINES:
+                print(f"                and {many - MOST_LINES} more (--json has all)")
+    held = sum(not each.violations and not each.exempt for each in verdicts)
+    print(f"{held} of {held + bad} laws hold, {len(verdicts) - held - bad} do not apply")
+    return 1 if bad else 0
+
+
+def _verdicts(path: Path) -> list[Verdict]:
+    """Of a run's folder, or that of a network file's run in virtual time."""
+    from testbed.analysis import laws
+    from testbed.analysis.data.sweep_data import run_at
+    from testbed.results import SWEEP_FILE, ResultsError
+
+    if (path / "network.yaml").is_file():
+        tables, drained = laws.read_network(path)
+        try:
+            return laws.of_network(tables, drained)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise ResultsError(f"{path}: its tables are damaged ({error!r})") from None
+    if (path / SWEEP_FILE).is_file():
+        raise ResultsError(f"{path} is the folder of a sweep; name a point of it: {path}/HASH")
+    if path.is_file():
+        raise ResultsError(f"{path} is a file; --laws takes a results folder")
+    return laws.of_run(run_at(path))
+
+
+def _law_data(verdict: Verdict) -> dict[str, Any]:
+    law = verdict.law
+    return {
+        "name": law.name,
+        "states": law.states,
+        "formula": law.formula,
+        "compared": verdict.compared,
+        "violations": list(verdict.violations),
+        "not_applicable": verdict.exempt or None,
+    }
 
 
 def origin(manifest: dict[str, Any]) -> list[str]:

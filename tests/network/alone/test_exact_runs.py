@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.departures import adds_up
+from tests.support.departures import causes_of
 from tests.support.paths import ROOT
 from tests.support.runs import events, finished
 
@@ -45,7 +45,8 @@ def test_the_quickstart_is_exact(tmp_path):
     ):
         least = 10 if event == "passes" else 100
         assert seen[event] >= least, (event, seen[event])
-    assert all(counted["evicted"] for counted in adds_up(read).values())
+    causes = causes_of(read.departures.to_dict("records"))
+    assert all(counted["evicted"] for counted in causes.values())
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from testbed.simulate.parts import Parts
 from testbed.simulate.simulation import Simulation
 from testbed.simulate.virtual_run import run_repetition
 from tests.support.experiments import memory_line, setup_of
+from tests.support.laws import hold
 from tests.support.virtual import content
 
 TEXT = """
@@ -49,7 +50,7 @@ def small_worlds_too(monkeypatch):
 
 def tables(source, threads):
     setup = setup_of(source)
-    return run_repetition(setup, prepare(setup).compiled, threads=threads)
+    return hold(run_repetition(setup, prepare(setup).compiled, threads=threads))
 
 
 def parts_of(source, threads):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from testbed.runtimes.result_rows import add_mean_rates, together, worker_files
+from testbed.runtimes.result_rows import together, worker_files
 
 
 def test_what_a_switch_counted_before_its_restart_is_kept():
@@ -22,15 +22,6 @@ def test_what_a_switch_counted_before_its_restart_is_kept():
     (found,) = ports
     assert (found["packets"], found["bytes"], found["max_queue"]) == (10, 100, 9)
     assert together([first]) == first
-
-
-def test_links_have_a_rate_while_jobs_run_that_have_ended():
-    links = [{"bytes": 1000}, {"bytes": 0}]
-    lives = [(5, 25), (10, None), (15, 105)]
-    add_mean_rates(links, [{"start_ns": begun, "end_ns": end} for begun, end in lives])
-    assert [link["mean_bps"] for link in links] == [1000 * 8 * 10**9 // 100, 0]
-    add_mean_rates(untouched := [{"bytes": 1}], [{"start_ns": 0, "end_ns": None}])
-    assert untouched == [{"bytes": 1}]
 
 
 def test_the_file_of_a_killed_worker_may_end_anywhere_and_goes(tmp_path):

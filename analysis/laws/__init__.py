@@ -1,0 +1,128 @@
+"""Laws over the tables of a run: what must hold between numbers that were counted independently.
+
+The laws live beside `analysis/data`, above the results store. They import the store (columns,
+causes, reader) and, for what summaries say, the functions of `analysis/data`; nothing of
+experiments, runtimes or protocols. So any results folder can be held against them on any machine:
+`ina verify --laws RUN` does it, and the runner does it after a run where INA_LAWS is set, as in all
+tests. Laws of tables need no pandas; those of summaries do, and are left to reports and `verify`.
+
+A law is a small function that compares two sides place by place. It knows no system: where a run
+has nothing that it speaks of, it does not apply, and says why.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from testbed.analysis.laws import jobs, memory, network_file, traffic
+from testbed.analysis.laws.law import Held, Law
+from testbed.analysis.laws.network_file import Network
+from testbed.analysis.laws.tables import Tables, of_results
+
+if TYPE_CHECKING:
+    from testbed.results import Results
+
+
+def laws_in(*modules: ModuleType) -> tuple[Law, ...]:
+    """The laws of modules, in their order."""
+    return tuple(
+        each for module in modules for each in vars(module).values() if isinstance(each, Law)
+    )
+
+
+OF_TABLES = laws_in(traffic, memory, jobs)
+OF_NETWORK_FILES = laws_in(network_file)
+OVER_TIME = ("queues", "throughput")  # tables that are files of their own
+FAILED = "the run has not finished"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a law: how many pairs of numbers were compared, and where they disagree;
+    `exempt`: why nothing was compared, else ""."""
+
+    law: Law
+    compared: int
+    violations: tuple[str, ...]
+    exempt: str
+
+    @classmethod
+    def of(cls, law: Law, held: Held, finished: bool = True) -> Verdict:
+        why = FAILED if law.to_end and not finished else law.unless
+        return cls(law, held.compared, tuple(held.violations), "" if held.compared else why)
+
+
+def of_tables(repetitions: Iterable[Tables]) -> list[Verdict]:
+    """Hold the tables of a run against their laws, each repetition alone."""
+    several, found = list(repetitions), []
+    for law in OF_TABLES:
+        held = Held()
+        for tables in several:
+            if law.to_end and not tables.finished:
+                continue
+            before = len(held.violations)
+            law.check(tables, held)
+            if len(several) > 1:
+                new = held.violations[before:]
+                held.violations[before:] = [f"repetition {tables.number}, {each}" for each in new]
+        found.append(Verdict.of(law, held, all(tables.finished for tables in several)))
+    return found
+
+
+def of_summaries(results: Results) -> list[Verdict]:
+    """Hold what reports say of a run against its rows."""
+    from testbed.analysis.laws import summaries
+
+    found = []
+    for law in laws_in(summaries):
+        held = Held()
+        if len(results.jobs) and (results.finished or not law.to_end):
+            law.check(results, held)
+        found.append(Verdict.of(law, held, results.finished))
+    return found
+
+
+def of_run(results: Results) -> list[Verdict]:
+    """Hold a results folder against all laws."""
+    return [*of_tables(of_results(results)), *of_summaries(results)]
+
+
+def of_network(tables: dict[str, Any], drained: bool) -> list[Verdict]:
+    """Hold the tables of a network file's run against their laws, each a list of rows. drained: no
+    packet was on its way at the end."""
+    found = []
+    for law in OF_NETWORK_FILES:
+        held = Held()
+        law.check(Network(tables, drained), held)
+        found.append(Verdict.of(law, held))
+    return found
+
+
+def read_network(folder: Path) -> tuple[dict[str, Any], bool]:
+    """The tables of a network file's run, and whether all had drained. Raises ResultsError."""
+    from testbed.config.data_files import DataError, read_json
+    from testbed.results import ResultsError
+
+    path = folder / "results.json"
+    if not path.exists():
+        raise ResultsError(f"{folder}: no results.json: only runs in virtual time have tables")
+    try:
+        found = read_json(path)
+    except DataError as error:
+        raise ResultsError(str(error)) from None
+    tables = {name: rows for name, rows in found.items() if isinstance(rows, list)}
+    for name in OVER_TIME:
+        if (folder / f"{name}.csv").exists():
+            with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+                tables[name] = [network_file.of_text(row) for row in csv.DictReader(file)]
+    return tables, bool(found.get("drained"))
+
+
+def broken(verdicts: Iterable[Verdict]) -> list[str]:
+    """A line for each violation, with the law's name."""
+    return [f"{each.law.name}: {line}" for each in verdicts for line in each.violations]

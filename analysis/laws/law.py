@@ -1,0 +1,54 @@
+"""What a law is: a statement about a run's tables, its formula, and what compares both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+Place = str | tuple[object, ...]  # words of it; they are joined only where a law is broken
+
+
+@dataclass
+class Held:
+    """The two sides of a law, place by place: how many pairs were `compared`, and the `violations`,
+    each with its place and both numbers."""
+
+    compared: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    def equal(self, place: Place, what: str, value: Any, other: str, expected: Any) -> None:
+        """What has a value that is another one's."""
+        self._note(value == expected, place, what, value, "but", other, expected)
+
+    def at_most(self, place: Place, what: str, value: Any, other: str, limit: Any) -> None:
+        """What has a value that another one's does not fall below."""
+        self._note(value <= limit, place, what, value, "exceeds", other, limit)
+
+    def _note(self, holds: bool, place: Place, what: str, value: Any, *other: Any) -> None:
+        self.compared += 1
+        if not holds:
+            place = place if isinstance(place, str) else " ".join(map(str, place))
+            between, name, limit = other
+            self.violations.append(f"{place}: {what} {value} {between} {name} {limit}")
+
+
+@dataclass(frozen=True)
+class Law:
+    """states: what holds, in a sentence. formula: the same with names of tables and columns.
+    unless: why there may be nothing to compare. to_end: only runs that have finished keep it.
+    check: compares both sides in what it gets, Tables or Results."""
+
+    name: str
+    states: str
+    formula: str
+    unless: str
+    to_end: bool
+    check: Callable[[Any, Held], None]
+
+
+def law(
+    name: str, states: str, formula: str, unless: str, to_end: bool = False
+) -> Callable[[Callable[[Any, Held], None]], Law]:
+    """Makes a law of a function that compares both of its sides."""
+    return lambda check: Law(name, states, formula, unless, to_end, check)
