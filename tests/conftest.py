@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,3 +28,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if NETWORK in Path(item.path).parents:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Iterator[None]:
+    """A test fails if a packet of it breaks the contract of the wire."""
+    yield
+    if taps := sys.modules.get("tests.support.wire_tap"):
+        taps.TAP.check()

@@ -71,6 +71,7 @@ def _replication_id(topology: Topology, node: str) -> int:
 
 def copy_to(
     platform: Platform,
+    switch: str,
     job: JobSetup,
     children: Sequence[tuple[int, str]],
     behind: Mapping[str, Sequence[int]],
@@ -84,7 +85,7 @@ def copy_to(
     copies: list[tuple[int, int]] = []
     topology, number, workers = platform.topology, job.group.number, job.group.workers
     for port, child in children:
-        rid = _add_copy(topology, port, child, tree, "address", copies, calls)
+        rid = _add_copy(topology, switch, port, child, tree, "address", copies, calls)
         if (job.job.is_program or job.ranks is not None) and platform.omits_zeros:
             found = behind.get(child) or [n for n, host in enumerate(workers) if host == child]
             members = sum(1 << worker for worker in found)
@@ -106,6 +107,7 @@ def _group(platform: Platform, number: int, tree: int) -> int:
 
 def _add_copy(
     topology: Topology,
+    switch: str,
     port: int,
     node: str,
     tree: int,
@@ -113,10 +115,13 @@ def _add_copy(
     copies: list[tuple[int, int]],
     calls: list[tuple],
 ) -> int:
-    """Add a node's copy to a group, and the entry that addresses it; returns its replication id."""
+    """Add a node's copy to a group of a switch, and the entry that addresses it, by the MAC address
+    of the next node on the way there; returns its replication id."""
     rid = tree * (len(topology.hosts) + len(topology.switches)) + _replication_id(topology, node)
     copies.append((port, rid))
-    calls.append(("table_add", "receiver", action, [port, rid], [*addresses(topology, node)]))
+    mac, _ = addresses(topology, topology.ports(switch)[port][0])
+    _, ip = addresses(topology, node)
+    calls.append(("table_add", "receiver", action, [port, rid], [mac, ip]))
     return rid
 
 
@@ -129,8 +134,8 @@ def deliver(platform: Platform, switch: str, job: JobSetup, calls: list[tuple]) 
         return
     copies: list[tuple[int, int]] = []
     for below, child in tree.children[switch]:
-        _add_copy(topology, below, child, 0, "address", copies, calls)
-    _add_copy(topology, port, following, 1, "address_server", copies, calls)
+        _add_copy(topology, switch, below, child, 0, "address", copies, calls)
+    _add_copy(topology, switch, port, following, 1, "address_server", copies, calls)
     group = _group(platform, number, 1)
     calls.append(("multicast_group", group, copies))
     calls.append(("table_add", "delivery", "deliver", [number], [group]))

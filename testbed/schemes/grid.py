@@ -156,7 +156,7 @@ class Grid(PoolScheme):
         ]
         if children:
             behind = planned.results.behind(group.workers)
-            copy_to(platform, job, children, behind, calls, UNTAGGED)
+            copy_to(platform, switch, job, children, behind, calls, UNTAGGED)
 
     def statistics(self, platform: Platform) -> Statistics:
         return STATISTICS

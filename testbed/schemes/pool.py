@@ -147,7 +147,7 @@ class PoolScheme(ServerScheme):
             send_up_tree(topology, switch, number, tree, calls)
             if platform.delivers:
                 deliver(platform, switch, job, calls)
-        copy_to(platform, job, tree.children[switch], tree.below, calls)
+        copy_to(platform, switch, job, tree.children[switch], tree.below, calls)
 
     def statistics(self, platform: Platform) -> Statistics:
         return STATISTICS

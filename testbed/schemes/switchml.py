@@ -179,7 +179,8 @@ def add_on_tree(
     step = job.window * _options(platform).sets
     parameters = [complete, int(switch == root), part.base, part.slots, job.last_fragment, step]
     calls.append(("table_add", "job", "aggregate", [number, *numbers], parameters))
-    copy_to(platform, job, tree.receivers(switch), tree.below, calls, *numbers, tree=sum(numbers))
+    receivers = tree.receivers(switch)
+    copy_to(platform, switch, job, receivers, tree.below, calls, *numbers, tree=sum(numbers))
     if switch != root:
         send_up_tree(topology, switch, number, tree, calls, *numbers)
         return

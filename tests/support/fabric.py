@@ -26,7 +26,7 @@ from testbed.protocols.records import as_dict
 from testbed.schemes import new_machine
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
-from testbed.topology import Topology
+from testbed.topology import Topology, host_mac, switch_mac
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 from tests.support.experiments import setup_of
@@ -133,9 +133,17 @@ class Host:
         return as_dict(self.counts)
 
 
-def udp_frame(source: str, destination: str, payload: bytes) -> bytes:
-    """A frame as a host's kernel makes it (UDP checksum 0, MAC addresses without meaning)."""
-    return _headers(source, destination, len(payload)) + payload
+def udp_frame(source: str, destination: str, payload: bytes, macs: bytes = bytes(12)) -> bytes:
+    """A frame as a host's kernel makes it, with a UDP checksum of 0. macs: destination and source;
+    their default means nothing."""
+    return macs + _headers(source, destination, len(payload)) + payload
+
+
+def macs_of(topology: Topology, host: str) -> bytes:
+    """MAC addresses of what a host sends."""
+    gateway = topology.number(topology.switch_of(host))
+    macs = switch_mac(gateway), host_mac(topology.number(host))
+    return b"".join(bytes.fromhex(mac.replace(":", "")) for mac in macs)
 
 
 @cache
@@ -149,7 +157,7 @@ def _headers(source: str, destination: str, length: int) -> bytes:
     total = sum(struct.unpack("!10H", ip))
     total = (total & 0xFFFF) + (total >> 16)
     struct.pack_into("!H", ip, 10, ~(total + (total >> 16)) & 0xFFFF)
-    return bytes(12) + b"\x08\x00" + bytes(ip) + udp
+    return b"\x08\x00" + bytes(ip) + udp
 
 
 def leads(topology: Topology, node: str) -> dict[int, tuple[str, int]]:
@@ -179,11 +187,14 @@ class Fabric:
         self.schedule = schedule
         self.delay_ns = delay_ns
         self.hosts = {spec.host: Host(spec) for spec in host_specs(setup)}
+        for switch in switches.values():
+            switch.network.by_hand = forger is not None
         self.now = 0
         self.frames = 0
         self._events: list[tuple[int, int, str, Any]] = []
         self._serial = itertools.count()
         self._wake: dict[str, int] = {}
+        self._macs = {name: macs_of(self.topology, name) for name in self.hosts}
         self._leads = {node: leads(self.topology, node) for node in (*self.hosts, *self.switches)}
         for name in self.hosts:
             self._call(0, name)
@@ -268,7 +279,7 @@ class Fabric:
                 f"{status.position}: {status.found} instead of {status.expected}"
             )
         for peer, payload in out:
-            self._put(name, 1, udp_frame(host.spec.address, peer, payload))
+            self._put(name, 1, udp_frame(host.spec.address, peer, payload, self._macs[name]))
         if deadline < NEVER:
             when = max(deadline, now)
             if self._wake.get(name) != when:

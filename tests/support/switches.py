@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from p4engine.switch.library import Switch
+from p4engine.backend.build import Compiled
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -16,9 +16,10 @@ from testbed import dataplane
 from testbed.dissect import Ina
 from testbed.protocols import wire
 from testbed.setup import Setup
-from testbed.topology import host_ip
+from testbed.topology import host_ip, host_mac, switch_mac
 from tests.support.experiments import setup_of
 from tests.support.paths import ROOT
+from tests.support.wire_tap import Network, TappedSwitch
 
 TWO_JOBS = """
 name: test
@@ -32,14 +33,21 @@ jobs:
 """
 
 
-def start_switches(setup: Setup, program: Path | None = None) -> dict[str, Switch]:
-    """A switch for each of an experiment's, with its tables filled; `program` replaces the P4."""
+def start_switches(setup: Setup, program: Path | None = None) -> dict[str, TappedSwitch]:
+    """A switch for each of an experiment's, with its tables filled; `program` replaces the P4.
+    What hosts send is taken for made by hand (wire_tap.py)."""
     source, defines, include_dirs = dataplane.program(setup.platform)
-    compiled = compile_program(program or source, defines, include_dirs)
+    return start(setup, compile_program(program or source, defines, include_dirs))
+
+
+def start(setup: Setup, compiled: Compiled) -> dict[str, TappedSwitch]:
+    """The same with a compiled program."""
     topology = setup.platform.topology
-    switches = {}
+    switches, network = {}, Network(setup)
+    network.by_hand = True
     for name in topology.switches:
-        switches[name] = Switch(compiled, ports=sorted(topology.ports(name)), seed=1)
+        switches[name] = TappedSwitch(compiled, ports=sorted(topology.ports(name)), seed=1)
+        switches[name].tap(network, name)
         dataplane.install(setup, name, switches[name])
     return switches
 
@@ -111,8 +119,8 @@ class OneSwitch:
         """Send one packet in at a port; returns what comes out, by port."""
         self.now += 1000
         frame = bytes(
-            Ether(src="02:00:00:00:00:99", dst="02:00:00:01:00:01")
-            / IP(src=host_ip(port), dst=to)
+            Ether(src=host_mac(port), dst=switch_mac(1))
+            / IP(src=host_ip(port), dst=to, tos=2, flags="DF", id=0)
             / UDP(sport=wire.PORT, dport=wire.PORT, chksum=0)
             / Ina(**fields)
         )

@@ -1,4 +1,5 @@
-"""The ring switch: its runs in virtual time are short, and few samples are enough for them."""
+"""The ring switch: its runs in virtual time are short, and few samples are enough for them. Their
+packets are held against the contract of the wire."""
 
 from __future__ import annotations
 
@@ -14,9 +15,12 @@ SAMPLES = 100  # of a switch's memory; by default runs take ten times as many, f
 @pytest.fixture(scope="module", autouse=True)
 def few_samples() -> Iterator[int]:
     """Yields the usual number."""
-    from testbed.simulate import simulation
+    from testbed.simulate import simulation, world
+    from tests.support import wire_tap
 
+    build = world.build
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world, "build", lambda *parts: wire_tap.watch(build(*parts)))
         usual = simulation.MAX_SAMPLES
         patch.setattr(simulation, "MAX_SAMPLES", SAMPLES)
         yield usual

@@ -10,8 +10,6 @@ import functools
 import random
 from pathlib import Path
 
-from p4engine.switch.library import Switch
-
 from p4engine import compile_program
 from testbed import dataplane
 from testbed.systems import PRIORITIES
@@ -21,6 +19,7 @@ from tests.support.experiments import setup_of
 from tests.support.fabric import MS
 from tests.support.histories.history import LIMIT_NS, Run, run_of
 from tests.support.paths import DATA
+from tests.support.switches import start
 
 TINY = DATA / "tiny.csv"
 
@@ -165,16 +164,8 @@ def run_of_text(text: str, limit_ns: int = LIMIT_NS) -> Run:
     setup = setup_of(text)
     source, defines, include_dirs = dataplane.program(setup.platform)
     compiled = _compiled(source, tuple(defines.items()), include_dirs)
-    topology = setup.platform.topology
 
-    def switches() -> dict[str, Switch]:
-        made = {}
-        for name in topology.switches:
-            made[name] = Switch(compiled, ports=sorted(topology.ports(name)), seed=1)
-            dataplane.install(setup, name, made[name])
-        return made
-
-    return run_of(setup, switches, limit_ns)
+    return run_of(setup, functools.partial(start, setup, compiled), limit_ns)
 
 
 @functools.lru_cache

@@ -220,21 +220,6 @@ def test_a_whole_sum_says_for_whom_it_is_and_a_part_does_not(system, flag):
 
 
 @pytest.mark.parametrize("flag", [wire.FOR_ONE, wire.FROM_ONE])
-def test_copies_for_workers_that_need_no_values_go_without_them(flag):
-    """Where it is known who is behind a copy; else they keep them."""
-    switch = pool()
-    result = {"kind": wire.RESULT, "flags": flag, "next_exponent": 1}
-    assert not any(is_zeros(each) for each in switch.from_server(0, **result))
-    for worker in range(3):
-        keys = [0, worker + 1, worker + 1, 0]  # job, port, copy, upper half of the number
-        switch.switch.table_add("members", "set_behind", keys, [1 << worker, 0])
-    with_values = [not is_zeros(each) for each in switch.from_server(0, **result)]
-    assert with_values == [(worker == 1) == (flag == wire.FOR_ONE) for worker in range(3)]
-    result["flags"] = 0
-    assert not any(is_zeros(each) for each in switch.from_server(0, **result))
-
-
-@pytest.mark.parametrize("flag", [wire.FOR_ONE, wire.FROM_ONE])
 @pytest.mark.parametrize("worker", [0, 255, 256, 299])
 def test_a_copy_is_for_the_one_worker_of_many_that_is_named(worker, flag):
     """Numbers of workers need more than the 8 bits of an exponent."""

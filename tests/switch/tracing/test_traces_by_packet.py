@@ -1,0 +1,215 @@
+"""What traces say of packets, against the packets: random small networks with losses, doubles and
+full queues, in which every packet of a host carries a number of its own.
+
+The number is in the IPv4 header's identification, which hosts, switches and traces leave alone. All
+copies of a packet and what a switch sends in its place have it, so it says what followed from what.
+Time in a queue follows from the link's rate, and an aggregator is after a packet what it is before
+the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from testbed import dataplane
+from testbed.protocols.sizes import frame_bytes
+from testbed.runtimes import result_rows as collect
+from testbed.runtimes.program import prepare
+from testbed.setup import Setup
+from testbed.simulate import taps
+from testbed.tracing import path, rerun, watch
+from testbed.tracing.fragments import summed_by_hosts
+from testbed.tracing.packets import Packet, packet_in
+from tests.support.experiments import memory_line, setup_of
+from tests.support.matrix import first_of
+
+SYSTEMS = ("esa", "atp", "switchml", "ps", "{name: grid, memory: esa}", "ring", "a2tp")
+STAR = "{kind: star, hosts: 8}"
+RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
+VALUES, QUEUE = 16, 5
+NS_PER_BYTE = 8  # of a link
+IDENTIFICATION, CHECKSUM = slice(18, 20), slice(24, 26)
+
+
+class Numbered(Packet):
+    """A packet with the number that its host has given it."""
+
+    number = -1
+
+    @classmethod
+    def of(cls, frame: bytes, bits: int) -> Numbered | None:
+        packet = packet_in(frame, bits)
+        if packet is None:
+            return None
+        made = cls(*packet)
+        made.number = int.from_bytes(frame[IDENTIFICATION], "big")
+        return made
+
+
+def drawn(seed: int) -> Setup:
+    """A star or racks, whose links lose and double packets and have short queues."""
+    draw = np.random.default_rng(seed)
+    system = SYSTEMS[seed % len(SYSTEMS)]
+    loss, double = draw.choice([0, 1, 4], 2)
+    return setup_of(f"""
+name: drawn
+seed: {seed + 1}
+runtime: virtual
+topology: {STAR if seed // len(SYSTEMS) % 2 else RACKS}
+links: {{bandwidth: 1 Gbit/s, delay: {draw.choice([2, 5])} us, loss: {loss} %,
+  duplicate: {double} %, queue: {QUEUE} packets}}
+system: {system}
+{memory_line(system, 24)}
+values_per_packet: {VALUES}
+jobs:
+  - {{name: a, model: resnet18, workers: 3, iterations: 1, scale: 0.0002, compute_scale: 0.01}}
+  - {{name: b, model: vgg16, workers: 3, iterations: 1, scale: 0.00001, compute_scale: 0.01}}
+""")
+
+
+@contextlib.contextmanager
+def numbering(patch: pytest.MonkeyPatch):
+    """Hosts number their packets."""
+    real, count = taps._entering, iter(range(1, 1 << 16))
+
+    def entering(name, ports, receive, seen):
+        def numbered(manager, port, data, length, time_ns):
+            frame = bytearray(ctypes.string_at(data, length))
+            if port in ports and frame[IDENTIFICATION] == b"\0\0":
+                number = next(count)
+                total = number + (int.from_bytes(frame[CHECKSUM], "big") ^ 0xFFFF)
+                frame[IDENTIFICATION] = number.to_bytes(2, "big")
+                frame[CHECKSUM] = ((total & 0xFFFF) + (total >> 16) ^ 0xFFFF).to_bytes(2, "big")
+                ctypes.memmove(data, bytes(frame), length)
+            return inner(manager, port, data, length, time_ns)
+
+        inner = real(name, ports, receive, seen)
+        return taps._RECEIVE(numbered)
+
+    patch.setattr(taps, "_entering", entering)
+    for module in (watch, rerun):
+        patch.setattr(module, "packet_in", Numbered.of)
+    yield
+
+
+@pytest.mark.parametrize("seed", first_of(range(28), 7))
+def test_traces_say_what_happened_to_each_packet(seed, monkeypatch):
+    setup = drawn(seed)
+    compiled = prepare(setup).compiled
+    survey, _ = rerun.survey(setup, compiled)
+    wanted = sorted({*survey._first, *(fragment for fragment, _ in survey._had)})
+    runs = []
+    run = rerun._run
+    monkeypatch.setattr(rerun, "_run", lambda made, *rest: runs.append(made) or run(made, *rest))
+    with numbering(monkeypatch):
+        found, error = rerun.paths(setup, compiled, wanted)
+    assert not error
+    steps = [step for each in found.values() for step in each.steps]
+    causes(found)
+    if not summed_by_hosts(setup):  # acknowledgements are in no trace
+        ends(steps, runs[0])
+        queues(setup, steps)
+    if setup.platform.system.memory and not setup.platform.scheme.statistics(setup.platform).sets:
+        aggregators(steps)
+    late_paths(found, survey)
+
+
+def causes(found) -> None:
+    """Each packet follows from the one with its number at the place that it came from, and each is
+    followed as often as it went on."""
+    for fragment, each in found.items():
+        own = [step for step in each.steps if (step.packet.job, step.packet.fragment) == fragment]
+        followed = Counter(step.cause.number for step in each.steps if step.cause is not None)
+        entered = Counter(
+            (step.packet.number, step.peer, step.node) for step in own if step.kind in IN
+        )
+        for step in own:
+            cause = step.cause
+            if step.kind == path.SENT:
+                assert cause is None or cause.node == step.node
+            else:
+                assert cause is not None, step
+                left = cause.leaves if cause.kind == path.HANDLED else cause.packet
+                assert left.number == step.packet.number, (cause, step)
+                assert cause.peer == step.node if step.kind in IN else cause.node == step.node
+            assert cause is None or cause.time_ns <= step.time_ns
+            ends = [what for what, _ in step.ends]
+            copies = 2 if "duplicated" in ends else 0 if ends else 1
+            if step.kind == path.GONE:
+                assert followed[step.number] == copies, step
+            elif step.kind == path.SENT:
+                assert entered[step.packet.number, step.node, step.peer] == copies, step
+
+
+IN = (path.HANDLED, path.ARRIVED)
+
+
+def ends(steps, simulation) -> None:
+    """What a link has lost, doubled or dropped is what it has counted, in each direction."""
+    marks = Counter()
+    for step in steps:
+        for what, peer in step.ends:
+            marks[what, step.node, peer] += 1
+    platform = simulation.setup.platform
+    for name, switch in simulation.nodes.switches.items():
+        stats, _ = dataplane.port_counts(platform, switch)
+        for row in collect.link_rows(platform, name, stats):
+            node, peer = row["node"], row["neighbour"]
+            if row["direction"] == "ingress":
+                if not platform.topology.is_host(peer):
+                    continue
+                node, peer = peer, node
+            assert marks["lost", node, peer] == row["losses"], (node, peer)
+            assert marks["duplicated", node, peer] == row["duplicates"], (node, peer)
+            assert marks["queue drop", node, peer] == row["queue_drops"], (node, peer)
+
+
+def queues(setup, steps) -> None:
+    """Packets leave a queue one after the other, as fast as the link takes them."""
+    with_values, without = (
+        frame_bytes(values, setup.platform.bitmap_bits) * NS_PER_BYTE for values in (VALUES, 0)
+    )
+    ports = defaultdict(list)
+    for step in steps:
+        if step.kind == path.GONE:
+            ports[step.node, step.port].append(step)
+    for line in ports.values():
+        line.sort(key=lambda step: (step.time_ns, step.number))
+        free_ns = 0
+        for step in line:
+            assert step.cause is not None
+            came_ns = step.cause.time_ns
+            has_values = step.packet.is_gradient or step.packet.is_result
+            assert step.time_ns == max(came_ns, free_ns), step
+            free_ns = step.time_ns + (with_values if has_values else without)
+
+
+def aggregators(steps) -> None:
+    """An aggregator is empty at first, and then what the packet before has left."""
+    places = defaultdict(dict)
+    for step in steps:
+        if step.kind == path.HANDLED and step.before is not None:
+            places[step.node, step.before.place][step.mark] = step
+    for line in places.values():
+        state = "empty", None, 0
+        for mark in sorted(line):
+            before, after = line[mark].before, line[mark].after
+            held = before.state, before.fragment, before.workers
+            assert held[:2] == state[:2] and (before.state == "empty" or held == state), line[mark]
+            state = after.state, after.fragment, after.workers
+
+
+def late_paths(found, survey) -> None:
+    """The waits of a fragment follow each other from its first packet to its last result."""
+    late = {each.fragment: each.time_ns for each in survey.late}
+    for fragment, each in found.items():
+        if fragment not in late:
+            continue
+        assert each.late_ns == late[fragment]
+        starts = [wait.begin_ns for wait in each.waits]
+        assert starts[1:] == [wait.end_ns for wait in each.waits][:-1]
