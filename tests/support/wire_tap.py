@@ -1,13 +1,13 @@
-"""Packets of tests held against the contract of the wire (`wire_contract`).
+"""Packets of tests held against the contract of the wire, the table in docs/wire.md.
 
-Switches that tests start (`switches.start_switches`) and runs in virtual time (`simulate.world`)
-tell a *tap* what enters them from hosts and what leaves them. It keeps frames and checks many at
-once, in arrays; `check` fails with the link, the row, the field and the packet. tests/conftest.py
-asks for it after each test.
+Switches that tests start (`switches.start`) and runs in virtual time (`simulate.world`) tell a
+*tap* what enters them from hosts and what leaves them. It keeps frames and checks many at once, in
+arrays; `check` fails with the link, the row, the field and the packet. tests/conftest.py asks for
+it after each test.
 
-Frames that a test makes by hand may break rows, and what a switch makes of them, too. So what
-enters a switch that is not `trusted` is not held against the rows; but a field that such a frame
-has broken is no longer checked in what leaves this switch.
+Frames that a test makes by hand may break rows, and so may what a switch makes of them. Where a
+network is `by_hand`, what enters switches is not held against the rows; but a field that such a
+frame has broken is no longer checked in what leaves them.
 
 A run in virtual time is watched for its first FIRST frames in each direction at each switch, which
 are all of them in most tests.
@@ -16,6 +16,7 @@ are all of them in most tests.
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,15 +34,40 @@ from testbed.setup.host_specs import host_specs
 from testbed.simulate import taps
 from testbed.simulate.world import Nodes
 from testbed.topology import host_ip, host_mac, switch_ip, switch_mac
-from tests.support.wire_contract import FLAGS, ROWS, Row
+from tests.support.paths import ROOT
 
 FIRST = 3000  # frames of a switch and direction that are kept of a run in virtual time
 AT_ONCE = 20_000  # frames that are checked together
 TOLD = 3  # violations in a message
 
-A2TP_BYPASS = 0xFFFFFFFF
+POOLS = ("esa", "atp", "a2tp", "grid")
+BYPASS = 0xFFFFFFFF  # an index of A2TP
+BOTH = wire.FOR_ONE | wire.FROM_ONE
 WITH_VALUES = (wire.GRADIENT, wire.RESULT, wire.RESULT_ONE)
-WITHOUT = tuple(kind | wire.WITHOUT_VALUES for kind in WITH_VALUES)
+
+
+def _rows() -> list[dict[str, Any]]:
+    """The table, with numbers for kinds and flags."""
+    text = (ROOT / "docs/wire.md").read_text().partition("| packet | kind | maker |")
+    lines = [[each.strip() for each in line.strip("|").split("|")] for line in text[2].splitlines()]
+    columns = ["packet", "kind", "maker", *lines[0]]
+    rows: list[dict[str, Any]] = []
+    for line in lines[2 : lines.index([""], 2)]:
+        row = dict(zip(columns, line, strict=True))
+        row["title"] = f"{row['packet']} of a {row['maker']}"
+        kind = getattr(wire, row["kind"].upper())
+        row["kinds"] = kind, kind | wire.WITHOUT_VALUES if kind in WITH_VALUES else kind
+        systems = row["systems"].replace("pools", ", ".join(POOLS)).split(", ")
+        row["systems"] = None if systems == ["all"] else systems
+        row["to"] = row["to"].split(", ")
+        flags = [(word[0] == "+", word.lstrip("+")) for word in row["flags"].split()]
+        row["must"] = sum(getattr(wire, name.upper()) for must, name in flags if must)
+        row["may"] = wire.ECN | sum(getattr(wire, name.upper()) for _, name in flags)
+        rows.append(row)
+    return rows
+
+
+ROWS = _rows()
 
 
 def _number(ip: str) -> int:
@@ -91,6 +117,7 @@ class Network:
         self.at: list[int] = []
         self.by_hand = False
         self.excused: set[str] = set()
+        self.met: Counter[tuple[str, bool]] = Counter()  # packets by row and whether of a pool
         self._jobs: dict[int, Job] | None = None
 
     def link(self, node: str, neighbour: str) -> int:
@@ -129,31 +156,30 @@ class Network:
 
 
 class Columns:
-    """Fields of n packets of one job with the same row, int64[n] each."""
+    """Fields of n packets, int64[n] each; `bitmap`: uint32[n, words]. job: whose all are."""
 
-    def __init__(self, network: Network, job: Job | None, at: np.ndarray, head: np.ndarray) -> None:
-        self.network, self.job = network, job
-        words = head.view(">u2").astype(np.int64)
-        two = words[:, :-1] << 16 | words[:, 1:]
-        self.words, self.at = words, at
+    job: Job
+
+    def __init__(self, network: Network, at: np.ndarray, head: np.ndarray) -> None:
+        self.network = network
+        self.words = words = head.view(">u2").astype(np.int64)
+        self.two = two = words[:, :-1] << 16 | words[:, 1:]
+        self.at = at
         self.source, self.destination = two[:, 13], two[:, 15]
         self.kind, self.priority = words[:, 21] >> 8 & 0xF, words[:, 21] & 0xFF
-        self.flags, self.job_number, self.node = words[:, 22], words[:, 23], words[:, 24]
+        self.flags, self.number, self.node = words[:, 22], words[:, 23], words[:, 24]
         self.fragment, self.index, self.extra = two[:, 25], two[:, 27], two[:, 29]
         self.sender, self.exponents = words[:, 31], words[:, 32]
-        begin = sizes.FRAME_OVERHEAD + 4 * sizes.HEADER_WORDS
-        self.bitmap = (
-            head[:, begin : begin + 4 * network.words].copy().view(">u4").astype(np.uint32)
-        )
+        bitmap = head[:, sizes.FRAME_OVERHEAD + 4 * sizes.HEADER_WORDS :].copy()
+        self.bitmap = bitmap.view(">u4").astype(np.uint32)
 
-    def of(self, chosen: np.ndarray, job: Job | None) -> Columns:
+    def of(self, chosen: np.ndarray, job: Job) -> Columns:
+        """Some of them."""
         part = object.__new__(Columns)
         for name, value in vars(self).items():
             setattr(part, name, value[chosen] if isinstance(value, np.ndarray) else value)
         part.job = job
         return part
-
-    # -- what the words of the contract mean
 
     def bits(self, workers: np.ndarray) -> np.ndarray:
         """Bitmaps that name one worker each; of numbers that are none, nobody."""
@@ -164,16 +190,12 @@ class Columns:
         return made
 
     @property
-    def everyone(self) -> np.ndarray:
-        full = ((1 << self.job.count) - 1).to_bytes(4 * self.bitmap.shape[1], "big")
-        return np.frombuffer(full, ">u4").astype(np.uint32)
-
-    @property
     def members(self) -> np.ndarray:
-        """How many workers the bitmap names; 0 if others than the job's."""
-        strange = (self.bitmap & ~self.everyone).any(axis=1)
+        """How many workers the bitmap names; -1 if others than the job's."""
+        everyone = ((1 << self.job.count) - 1).to_bytes(4 * self.bitmap.shape[1], "big")
+        strange = (self.bitmap & ~np.frombuffer(everyone, ">u4").astype(np.uint32)).any(axis=1)
         count = np.unpackbits(self.bitmap.copy().view(np.uint8), axis=1).sum(axis=1)
-        return np.where(strange, 0, count)
+        return np.where(strange, -1, count)
 
     def worker_at(self, address: np.ndarray) -> np.ndarray:
         """The number of the worker with an address; -1: none."""
@@ -183,19 +205,27 @@ class Columns:
         return np.where(known[order][place] == address, order[place], -1)
 
     @property
-    def meant(self) -> np.ndarray:
-        return self.flags & (wire.FOR_ONE | wire.FROM_ONE) != 0
+    def maker(self) -> np.ndarray:
+        """The number of the worker that is the source; -1: none."""
+        return self.worker_at(self.source)
 
     @property
-    def in_bitmap(self) -> np.ndarray:
-        return (self.bitmap & self.bits(self.sender)).any(axis=1) & (self.members > 0)
+    def target(self) -> np.ndarray:
+        """The number of the worker that is the destination; -1: none."""
+        return self.worker_at(self.destination)
+
+    @property
+    def meant(self) -> np.ndarray:
+        """Whether one worker has a part of its own."""
+        return self.flags & BOTH != 0
+
+    def is_index(self, value: np.ndarray) -> np.ndarray:
+        inside = value < self.job.aggregators
+        return inside | (value == BYPASS) if self.job.system == "a2tp" else inside
 
 
-def _is(name: str, value: int) -> Callable[[Columns], Any]:
-    return lambda c: getattr(c, name) == value
-
-
-def _switch_number(c: Columns, address: np.ndarray) -> np.ndarray:
+def _switch_at(address: np.ndarray) -> np.ndarray:
+    """The number of the switch with an address; -1: none."""
     return np.where(address >> 16 == 0x0AFF, address & 0xFFFF, -1)
 
 
@@ -206,337 +236,243 @@ def _to_server(c: Columns) -> Any:
     return np.isin(c.destination, servers)
 
 
-def _to_other(c: Columns) -> Any:
-    there = c.worker_at(c.destination)
-    return (there >= 0) & (c.destination != c.source)
-
-
-TO = {
-    "worker": lambda c: c.worker_at(c.destination) >= 0,
-    "server": _to_server,
-    "switch": lambda c: _switch_number(c, c.destination) >= 1,
-    "sender": lambda c: c.worker_at(c.destination) == c.sender,
-    "node": lambda c: _switch_number(c, c.destination) == c.node,
-    "worker in the bitmap": lambda c: (c.bitmap == c.bits(c.worker_at(c.destination))).all(axis=1),
-    "another worker": _to_other,
-}
-PRIORITY = {
-    "1": _is("priority", 1),
-    "255": _is("priority", 255),
-    "1 to 255": lambda c: c.priority >= 1,
-}
-
-
 def _aggregating(c: Columns) -> Any:
     if c.job.system != "grid":
         return c.node == 0
-    return (c.node == sizes.NO_NODE) | (
-        (c.node >= 1) & (c.node <= len(c.network.topology.switches))
-    )
-
-
-NODE = {
-    "0": _is("node", 0),
-    "aggregating": _aggregating,
-    "maker": lambda c: _switch_number(c, c.source) == c.node,
-    "destination": lambda c: _switch_number(c, c.destination) == c.node,
-    "tree": lambda c: c.node == 0 if c.job.system != "tree" else c.node < 1 << 15,
-}
-FRAGMENT = {"of the job": lambda c: c.fragment <= c.job.last, "any": lambda c: c.fragment >= 0}
-
-
-def _is_index(c: Columns, name: str) -> Any:
-    value = getattr(c, name)
-    inside = value < c.job.aggregators
-    return inside | (value == A2TP_BYPASS) if c.job.system == "a2tp" else inside
+    switches = len(c.network.topology.switches)
+    return (c.node == sizes.NO_NODE) | ((c.node >= 1) & (c.node <= switches))
 
 
 def _index(c: Columns) -> Any:
-    return c.index == 0 if c.job.system == "ps" else _is_index(c, "index")
+    return c.index == 0 if c.job.system == "ps" else c.is_index(c.index)
 
 
 def _slot(c: Columns) -> Any:
     place = c.job.place[c.fragment % c.job.window]
-    second = c.fragment // c.job.window % c.job.sets
-    return c.index == place | second << 31
-
-
-INDEX = {
-    "0": _is("index", 0),
-    "any": lambda c: c.index >= 0,
-    "of the fragment": _index,
-    "of the position": _index,
-    "slot and set": _slot,
-}
+    return c.index == place | c.fragment // c.job.window % c.job.sets << 31
 
 
 def _tag(c: Columns) -> Any:
-    most = {"grid": 0xFFFF, "a2tp": 1 << 16}.get(c.job.system, 0)
-    return c.extra <= most
+    return c.extra <= {"grid": 0xFFFF, "a2tp": 1 << 16}.get(c.job.system, 0)
 
 
 def _announced(c: Columns) -> Any:
-    return _is_index(c, "extra") if c.job.positions else c.extra == 0
-
-
-EXTRA = {
-    "0": _is("extra", 0),
-    "any": lambda c: c.extra >= 0,
-    "tag or share": _tag,
-    "tag, share or announced": lambda c: _announced(c) if c.job.system == "atp" else _tag(c),
-    "0 or announced": _announced,
-    "0 or the index": lambda c: c.extra == (c.index if c.job.positions else 0),
-    "previous or announced": lambda c: (
-        _announced(c) if c.job.positions else c.extra <= 1 + c.job.last
-    ),
-}
-
-
-def _widest(c: Columns) -> int:
-    return max(job.count for job in c.network.jobs.values())
-
-
-SENDER = {
-    "maker": lambda c: c.sender == c.worker_at(c.source),
-    "server": _is("sender", wire.SERVER),
-    "a worker": lambda c: c.sender < _widest(c),
-    "in the bitmap": lambda c: c.in_bitmap,
-}
+    return c.is_index(c.extra) if c.job.positions else c.extra == 0
 
 
 def _by_flag(c: Columns) -> Any:
     return np.where(c.meant, c.exponents < c.job.count, c.exponents == 0)
 
 
-EXPONENTS = {
-    "0": _is("exponents", 0),
-    "any": lambda c: c.exponents >= 0,
-    "by flag": _by_flag,
-    "block": lambda c: (c.exponents >= 0) if c.job.recorded else _by_flag(c),
-}
-
-
 def _by_extra(c: Columns) -> Any:
-    own, more = c.bits(c.worker_at(c.source)), c.members
-    others = (c.bitmap[:, :-1] == 0).all(axis=1)
+    empty, last = (c.bitmap == 0).all(axis=1), (c.bitmap[:, :-1] == 0).all(axis=1)
     if c.job.flows:
-        return np.where(c.extra == 0, others, (c.bitmap == 0).all(axis=1))
-    has_own = (c.bitmap & own).any(axis=1)
-    whole = more == c.job.count
-    alone = more == 1
-    down = c.extra - 1 & 1 == 1
-    up = has_own & ~whole & (more > 0)
-    sums = np.where(c.flags & wire.FROM_ONE != 0, alone & down, np.where(down, whole, up))
-    return np.where(c.extra == 0, others, sums)
+        return np.where(c.extra == 0, last, empty)
+    count, whole = c.members, c.extra - 1 & 1 == 1
+    up = (c.bitmap & c.bits(c.maker)).any(axis=1) & (count > 0) & (count < c.job.count)
+    sums = np.where(whole, count == c.job.count, up)
+    return np.where(c.extra == 0, last, np.where(c.flags & wire.FROM_ONE, count == 1, sums))
 
 
-BITMAP = {
-    "0": lambda c: (c.bitmap == 0).all(axis=1),
-    "sender": lambda c: (c.bitmap == c.bits(c.sender)).all(axis=1),
-    "some": lambda c: c.members >= 1,
-    "one": lambda c: c.members == 1,
-    "two or more": lambda c: c.members >= 2,
-    "all": lambda c: c.members == c.job.count,
-    "by extra": _by_extra,
+# What the words of the table mean, by its columns.
+Word = Callable[[Columns], Any]
+WORDS: dict[str, dict[str, Word]] = {
+    "to": {
+        "worker": lambda c: c.target >= 0,
+        "server": _to_server,
+        "switch": lambda c: _switch_at(c.destination) >= 1,
+        "sender": lambda c: c.target == c.sender,
+        "node": lambda c: _switch_at(c.destination) == c.node,
+        "worker in the bitmap": lambda c: (c.bitmap == c.bits(c.target)).all(axis=1),
+        "another worker": lambda c: (c.target >= 0) & (c.destination != c.source),
+    },
+    "priority": {
+        "1": lambda c: c.priority == 1,
+        "255": lambda c: c.priority == 255,
+        "1 to 255": lambda c: c.priority >= 1,
+    },
+    "node": {
+        "0": lambda c: c.node == 0,
+        "aggregating": _aggregating,
+        "maker": lambda c: _switch_at(c.source) == c.node,
+        "destination": lambda c: _switch_at(c.destination) == c.node,
+        "tree": lambda c: (c.node == 0) | (c.job.system == "tree"),
+    },
+    "fragment": {"of the job": lambda c: c.fragment <= c.job.last, "any": lambda c: True},
+    "index": {
+        "0": lambda c: c.index == 0,
+        "any": lambda c: True,
+        "of the fragment": _index,
+        "of the position": _index,
+        "slot and set": _slot,
+    },
+    "extra": {
+        "0": lambda c: c.extra == 0,
+        "any": lambda c: True,
+        "tag or share": _tag,
+        "tag, share or announced": lambda c: (_announced if c.job.system == "atp" else _tag)(c),
+        "0 or announced": _announced,
+        "0 or the index": lambda c: c.extra == (c.index if c.job.positions else 0),
+        "previous or announced": lambda c: (
+            _announced(c) if c.job.positions else c.extra <= 1 + c.job.last
+        ),
+    },
+    "sender": {
+        "maker": lambda c: c.sender == c.maker,
+        "server": lambda c: c.sender == wire.SERVER,
+        "a worker": lambda c: c.sender < max(job.count for job in c.network.jobs.values()),
+        "in the bitmap": lambda c: (c.bitmap & c.bits(c.sender)).any(axis=1),
+    },
+    "exponents": {
+        "0": lambda c: c.exponents == 0,
+        "any": lambda c: True,
+        "by flag": _by_flag,
+        "block": lambda c: True if c.job.recorded else _by_flag(c),
+    },
+    "bitmap": {
+        "0": lambda c: (c.bitmap == 0).all(axis=1),
+        "sender": lambda c: (c.bitmap == c.bits(c.sender)).all(axis=1),
+        "some": lambda c: c.members >= 1,
+        "one": lambda c: c.members == 1,
+        "two or more": lambda c: c.members >= 2,
+        "all": lambda c: c.members == c.job.count,
+        "by extra": _by_extra,
+    },
 }
 
 
-def _either(words: str) -> Callable[[Columns], Any]:
-    parts = [TO[word] for word in words.split(", ")]
-    return lambda c: np.logical_or.reduce([part(c) for part in parts])
+def _flags(c: Columns, row: dict[str, Any]) -> Any:
+    """What a row and the text below the table say of flags."""
+    job, unknown = c.job, 0
+    unknown |= 0 if job.omit else BOTH
+    unknown |= 0 if job.short else wire.SHORT | wire.ROUND
+    unknown |= 0 if job.system == "a2tp" else wire.CONTENDED
+    unknown |= 0 if job.system == "grid" else wire.OVER_RATE
+    unknown |= 0 if job.positions else wire.FLOAT
+    good = (c.flags & ~(row["may"] & ~unknown) == 0) & (c.flags & row["must"] == row["must"])
+    good &= c.flags & BOTH != BOTH
+    alone = (c.flags & wire.REMINDED != 0) & (c.flags & (wire.RESEND | wire.PARTIAL) == 0)
+    if row["maker"] != "switch":
+        return good & (~alone | (row["maker"] == "server"))
+    return good & ~alone & ((c.flags & wire.ROUND == 0) | (c.members != job.count))
 
 
-def _flag_bits(row: Row, must: bool) -> int:
-    found = 0 if must else wire.ECN
-    for name in row.flags.split():
-        if not must or name.startswith("+"):
-            found |= FLAGS[name.lstrip("+")]
-    return found
+Violation = tuple[str, str, int]  # row, field, number of the frame
 
 
-MAY = [_flag_bits(row, must=False) for row in ROWS]
-MUST = [_flag_bits(row, must=True) for row in ROWS]
+def _where(row: str, field: str, good: Any, numbers: np.ndarray) -> Iterator[Violation]:
+    for place in np.flatnonzero(~np.broadcast_to(good, numbers.shape)):
+        yield row, field, int(numbers[place])
 
 
-def _flags(c: Columns, number: int) -> Any:
-    row, job = ROWS[number], c.job
-    may = MAY[number]
-    if not job.omit:
-        may &= ~(wire.FOR_ONE | wire.FROM_ONE)
-    if not job.short:
-        may &= ~(wire.SHORT | wire.ROUND)
-    if job.system != "a2tp":
-        may &= ~wire.CONTENDED
-    if job.system != "grid":
-        may &= ~wire.OVER_RATE
-    if not job.positions:
-        may &= ~wire.FLOAT
-    good = c.flags & ~may == 0
-    both = wire.FOR_ONE | wire.FROM_ONE
-    good &= c.flags & both != both
-    if "+reminded" not in row.flags and row.maker != "server":  # tells that nothing was lost
-        good &= (c.flags & wire.REMINDED == 0) | (c.flags & wire.RESEND != 0)
-    if row.maker == "switch":  # who has all of a sum has rounded it
-        good &= (c.flags & wire.ROUND == 0) | (c.members != job.count) | (row.bitmap == "sender")
-    return good
-
-
-def held(network: Network, frames: list[bytes], at: list[int]) -> Iterator[tuple[str, str, int]]:
-    """(row, field, number of the frame) of each violation; at: the frames' links by number."""
-    width = 4 * (sizes.HEADER_WORDS + network.words)
-    longest = sizes.FRAME_OVERHEAD + width
-    chosen = [
-        number
-        for number, frame in enumerate(frames)
-        if frame[36:38] == b"\x49\x4e" and frame[12:14] == b"\x08\x00" and frame[23] == 17
-    ]
-    cut = [number for number in chosen if len(frames[number]) < longest]
-    yield from (("any", "length", number) for number in cut)
-    whole = np.array([number for number in chosen if len(frames[number]) >= longest], np.int64)
-    if not whole.size:
+def held(network: Network, frames: list[bytes], at: list[int]) -> Iterator[Violation]:
+    """What is wrong with frames; at: their links by number."""
+    base = sizes.FRAME_OVERHEAD + 4 * (sizes.HEADER_WORDS + network.words)
+    port = wire.PORT.to_bytes(2, "big")
+    chosen = np.array([n for n, frame in enumerate(frames) if frame[36:38] == port], np.int64)
+    length = np.array([len(frames[number]) for number in chosen], np.int64)
+    yield from _where("any", "length", length >= base, chosen)
+    chosen, length = chosen[length >= base], length[length >= base]
+    if not chosen.size:
         return
-    head = np.frombuffer(b"".join([frames[number][:longest] for number in whole]), np.uint8)
-    every = Columns(network, None, np.array(at)[whole], head.reshape(-1, longest))
-
-    def bad(row: str, field: str, good: Any, numbers: np.ndarray) -> Iterator[tuple[str, str, int]]:
-        for place in np.flatnonzero(~np.broadcast_to(good, numbers.shape)):
-            yield row, field, int(numbers[place])
-
-    length = np.array([len(frames[number]) for number in whole])
-    for field, good in _of_all(every, length):
-        yield from bad("any", field, good, whole)
-    known = np.zeros(whole.size, bool)
+    head = np.frombuffer(b"".join([frames[number][:base] for number in chosen]), np.uint8)
+    c = Columns(network, np.array(at)[chosen], head.reshape(-1, base))
+    for field, good in _of_all(c, length):
+        yield from _where("any", field, good, chosen)
+    known = np.zeros(chosen.size, bool)
     for number, job in network.jobs.items():
-        mine = every.job_number == number
-        if not mine.any():
-            continue
-        known |= mine
-        places = np.flatnonzero(mine)
-        yield from _of_job(every.of(places, job), whole[places], frames, longest, length[places])
-    if network.jobs:
-        yield from bad("any", "job", known, whole)
+        mine = np.flatnonzero(c.number == number)
+        known[mine] = True
+        if mine.size:
+            part = c.of(mine, job)
+            yield from _of_job(part, chosen[mine])
+            yield from _values(part, chosen[mine], frames, length[mine], base)
+    yield from _where("any", "job", known | (not network.jobs), chosen)
 
 
 def _of_all(c: Columns, length: np.ndarray) -> Iterator[tuple[str, Any]]:
     """What holds for every packet."""
-    network = c.network
-    ends = [(network.address(a), network.address(b)) for a, b in network.links]
-    hosts = [network.topology.is_host(a) for a, _ in network.links]
-    to_hosts = [network.topology.is_host(b) for _, b in network.links]
-    make = lambda side, part: np.array([each[side][part] for each in ends])[c.at]  # noqa: E731
-    from_host, to_host = np.array(hosts)[c.at], np.array(to_hosts)[c.at]
-    two = c.words[:, :-1] << 16 | c.words[:, 1:]
-    yield "ethernet", two[:, 0] << 16 | c.words[:, 2] == make(1, 1)
-    yield "ethernet", two[:, 3] << 16 | c.words[:, 5] == make(0, 1)
-    yield "ip", (c.words[:, 7] & 0xFFFC == 0x4500) & (c.words[:, 10] == 0x4000)
-    yield "length", c.words[:, 8] == length - 14
-    total = c.words[:, 7:17].sum(axis=1)
+    network, words, two = c.network, c.words, c.two
+    ends = [(*network.address(a), *network.address(b)) for a, b in network.links]
+    from_ip, from_mac, to_ip, to_mac = np.array(ends)[c.at].T
+    from_host, to_host = _switch_at(from_ip) < 0, _switch_at(to_ip) < 0
+    yield "ethernet", two[:, 0] << 16 | words[:, 2] == to_mac
+    yield "ethernet", (two[:, 3] << 16 | words[:, 5] == from_mac) & (words[:, 6] == 0x0800)
+    yield "ip", (words[:, 7] & 0xFFFE == 0x4502) & (words[:, 10] == 0x4000)
+    total = words[:, 7:17].sum(axis=1)
     total = (total & 0xFFFF) + (total >> 16)
     yield "ip", (total & 0xFFFF) + (total >> 16) == 0xFFFF
-    ttl = c.words[:, 11] >> 8
-    yield "ip", np.where(from_host, ttl == 64, (ttl >= 1) & (ttl <= 64))
-    yield "addresses", ~from_host | (c.source == make(0, 0))
-    yield "addresses", ~to_host | (c.destination == make(1, 0))
-    yield "udp", (c.words[:, 17] == wire.PORT) & (c.words[:, 20] == 0)
-    yield "length", c.words[:, 19] == length - 34
-    yield "version", c.words[:, 21] >> 12 == wire.VERSION
-    from_queue = (c.words[:, 7] & 3 == 3) & (_switch_number(c, c.source) < 0)
-    yield "flags", ~from_queue | (c.flags & wire.ECN != 0)
+    ttl = words[:, 11] >> 8
+    yield "ip", (ttl <= 64) & (ttl >= np.where(from_host, 64, 1)) & (words[:, 11] & 0xFF == 17)
+    yield "addresses", np.where(from_host, c.source == from_ip, True)
+    yield "addresses", np.where(to_host, c.destination == to_ip, True)
+    yield "udp", (words[:, 17] == wire.PORT) & (words[:, 20] == 0)
+    yield "length", (words[:, 8] == length - 14) & (words[:, 19] == length - 34)
+    yield "version", words[:, 21] >> 12 == wire.VERSION
+    marked = (words[:, 7] & 3 == 3) & (_switch_at(c.source) < 0)
+    yield "flags", ~marked | (c.flags & wire.ECN != 0)
 
 
-def _of_job(
-    c: Columns, numbers: np.ndarray, frames: list[bytes], longest: int, length: np.ndarray
-) -> Iterator[tuple[str, str, int]]:
+def _of_job(c: Columns, numbers: np.ndarray) -> Iterator[Violation]:
     """What the rows say of the packets of a job."""
-    job = c.job
-    switch = _switch_number(c, c.source) >= 1
-    worker = c.worker_at(c.source) >= 0
-    server = np.isin(c.source, np.array(job.servers or [-1]))
-    makers = {"switch": switch, "worker": worker, "server": server}
+    makers = {
+        "switch": _switch_at(c.source) >= 1,
+        "worker": c.maker >= 0,
+        "server": np.isin(c.source, np.array(c.job.servers or [-1])),
+    }
     left = np.ones(numbers.size, bool)
     same: list[np.ndarray] = []
-    for number, row in enumerate(ROWS):
-        if row.systems and job.system not in row.systems:
+    for row in ROWS:
+        if row["systems"] and c.job.system not in row["systems"]:
             continue
-        mine = left & np.isin(c.kind, row.kinds) & makers[row.maker]
-        mine &= c.flags & MUST[number] & ~wire.COLLISION == MUST[number] & ~wire.COLLISION
+        mine = left & np.isin(c.kind, row["kinds"]) & makers[row["maker"]]
+        mine &= (c.flags & row["must"] == row["must"]) | (row["kind"] != "gradient")
         if not mine.any():
             continue
         left &= ~mine
         places = np.flatnonzero(mine)
-        part = c.of(places, job)
-        words = {
-            "to": _either(row.to),
-            "priority": PRIORITY[row.priority],
-            "flags": lambda c, number=number: _flags(c, number),
-            "node": NODE[row.node],
-            "fragment": FRAGMENT[row.fragment],
-            "index": INDEX[row.index],
-            "extra": EXTRA[row.extra],
-            "sender": SENDER[row.sender],
-            "exponents": EXPONENTS[row.exponents],
-            "bitmap": BITMAP[row.bitmap],
-        }
-        title = f"{row.packet} of a {row.maker}"
-        for field, word in words.items():
-            for place in np.flatnonzero(~np.broadcast_to(word(part), places.shape)):
-                yield title, field, int(numbers[places[place]])
-        if row.index == "of the fragment" and row.maker != "server":
+        part, chosen = c.of(places, c.job), numbers[places]
+        c.network.met[row["title"], c.job.system in POOLS] += places.size
+        to = np.logical_or.reduce([WORDS["to"][word](part) for word in row["to"]])
+        yield from _where(row["title"], "to", to, chosen)
+        yield from _where(row["title"], "flags", _flags(part, row), chosen)
+        for field in list(WORDS)[1:]:
+            yield from _where(row["title"], field, WORDS[field][row[field]](part), chosen)
+        if row["index"] == "of the fragment" and not c.job.positions:
             same.append(places)
-    for place in np.flatnonzero(left):
-        yield "none", "kind", int(numbers[place])
-    if same and not job.positions:
+    yield from _where("none", "kind", ~left, numbers)
+    if same:
         places = np.concatenate(same)
         order = places[np.lexsort((c.index[places], c.fragment[places]))]
-        fragment, index = c.fragment[order], c.index[order]
-        for place in np.flatnonzero((np.diff(fragment) == 0) & (np.diff(index) != 0)):
-            yield "of the fragment", "index", int(numbers[order[place + 1]])
-    yield from _values(c, numbers, frames, longest, length)
+        differs = (np.diff(c.fragment[order]) == 0) & (np.diff(c.index[order]) != 0)
+        yield from _where("of the fragment", "index", ~differs, numbers[order[1:]])
 
 
 def _values(
-    c: Columns, numbers: np.ndarray, frames: list[bytes], base: int, length: np.ndarray
-) -> Iterator[tuple[str, str, int]]:
+    c: Columns, numbers: np.ndarray, frames: list[bytes], length: np.ndarray, base: int
+) -> Iterator[Violation]:
     """Whether packets have values, how long these are, and who needs them."""
     job, count = c.job, c.network.values
-    carries = np.isin(c.kind, WITH_VALUES)
-    control = c.kind == wire.CONTROL
-    short = c.flags & wire.SHORT != 0
-    right = np.where(carries, base + np.where(short, 2, 4) * count, base)
-    good = np.where(
-        control & (c.extra > 0), (length >= base) & (length <= base + 4 * count), length == right
-    )
-    good &= ~short | carries
-    if not job.omit:
-        good &= ~np.isin(c.kind, WITHOUT)
-    for place in np.flatnonzero(~good):
-        yield "any", "length", int(numbers[place])
-    looked = good & carries & (job.omit | job.short)
+    carries, short = np.isin(c.kind, WITH_VALUES), c.flags & wire.SHORT != 0
+    right = length == np.where(carries, base + np.where(short, 2, 4) * count, base)
+    transfer = (c.kind == wire.CONTROL) & (c.extra > 0)
+    good = right | transfer & (length <= base + 4 * count)
+    good &= (carries | ~short) & (job.omit | (c.kind <= wire.COLLIDED))
+    yield from _where("any", "length", good, numbers)
     for wide, size in ((True, 4), (False, 2)):
-        places = np.flatnonzero(looked & (short != wide))
-        if not places.size:
-            continue
+        places = np.flatnonzero(good & carries & (short != wide) & (job.omit | job.short))
         raw = b"".join([frames[number][base:] for number in numbers[places]])
         found = np.frombuffer(raw, f">i{size}").reshape(places.size, count)
-        empty = ~found.any(axis=1) if job.omit else np.zeros(places.size, bool)
-        for place in places[empty]:
-            yield "any", "values (all are 0)", int(numbers[place])
-        if wide and job.short:
-            fits = ((found >= -0x8000) & (found < 0x8000)).all(axis=1)
-            fits &= c.flags[places] & wire.FLOAT == 0
-            for place in places[fits & ~empty]:
-                yield "any", "values (16 bits are enough)", int(numbers[place])
-    if job.omit:
-        there = c.worker_at(c.destination)
-        named = c.exponents == there
-        needs = np.where(c.flags & wire.FOR_ONE != 0, named, ~named) | ~c.meant | (there < 0)
-        for place in np.flatnonzero((c.kind == wire.RESULT) & ~needs):
-            yield "any", "values (nobody needs them)", int(numbers[place])
-        from_other = c.flags & wire.FROM_ONE != 0
-        from_other &= (c.kind == wire.GRADIENT) & (c.exponents != c.sender)
-        from_other &= c.worker_at(c.source) >= 0
-        for place in np.flatnonzero(from_other):
-            yield "any", "values (another worker gives them)", int(numbers[place])
+        some = found.any(axis=1) | (not job.omit)
+        yield from _where("any", "values (all are 0)", some, numbers[places])
+        fits = ((found >= -0x8000) & (found < 0x8000)).all(axis=1) & some & wide & job.short
+        fits &= c.flags[places] & wire.FLOAT == 0
+        yield from _where("any", "values (16 bits are enough)", ~fits, numbers[places])
+    named = c.exponents == np.where(c.kind == wire.GRADIENT, c.sender, c.target)
+    from_one = c.flags & wire.FROM_ONE != 0
+    unneeded = np.where(from_one, named, ~named) & (c.kind == wire.RESULT) & (c.target >= 0)
+    unneeded |= from_one & ~named & (c.kind == wire.GRADIENT) & (c.maker >= 0)
+    yield from _where("any", "values (nobody needs them)", ~(unneeded & c.meant), numbers)
 
 
 class Tap:
