@@ -75,7 +75,7 @@ def fabric_of(system: str, options: str = "", forger=None, admission: str = "por
             "ps_b": ", ps: h10" if servers else "",
         }
     )
-    return Fabric(setup, start_switches(setup), forger=forger)
+    return Fabric(setup, start_switches(setup), forger=forger or (lambda *seen: ()))
 
 
 def refused(fabric: Fabric) -> dict[tuple[str, str], int]:
