@@ -22,7 +22,7 @@ from testbed.runtimes import result_rows as collect
 from testbed.runtimes.program import prepare
 from testbed.setup import Setup
 from testbed.simulate import taps
-from testbed.tracing import path, rerun, watch
+from testbed.tracing import lanes, path, rerun, watch
 from testbed.tracing.fragments import summed_by_hosts
 from testbed.tracing.packets import Packet, packet_in
 from tests.support.experiments import memory_line, setup_of
@@ -117,6 +117,7 @@ def test_traces_say_what_happened_to_each_packet(seed, monkeypatch):
     if setup.platform.system.memory and not setup.platform.scheme.statistics(setup.platform).sets:
         aggregators(steps)
     late_paths(found, survey)
+    pictures(setup, found)
 
 
 def causes(found) -> None:
@@ -190,18 +191,28 @@ def queues(setup, steps) -> None:
 
 
 def aggregators(steps) -> None:
-    """An aggregator is empty at first, and then what the packet before has left."""
+    """An aggregator is empty at first, and then what the packet before has left; a packet's workers
+    are in it, or in the sum that they complete."""
     places = defaultdict(dict)
     for step in steps:
         if step.kind == path.HANDLED and step.before is not None:
             places[step.node, step.before.place][step.mark] = step
     for line in places.values():
-        state = "empty", None, 0
+        state, owner, workers = "empty", None, 0
         for mark in sorted(line):
-            before, after = line[mark].before, line[mark].after
-            held = before.state, before.fragment, before.workers
-            assert held[:2] == state[:2] and (before.state == "empty" or held == state), line[mark]
-            state = after.state, after.fragment, after.workers
+            step, before, after = line[mark], line[mark].before, line[mark].after
+            assert (before.state, before.fragment) == (state, owner), step
+            assert before.state == "empty" or before.workers == workers, step
+            state, owner, workers = after.state, after.fragment, after.workers
+            now = {
+                "allocations": (state, owner, workers),
+                "additions": (state, owner, workers),
+                "completions": (before.state, before.fragment, step.leaves and step.leaves.workers),
+            }
+            if step.event in now:
+                held = 0 if step.event == "allocations" else before.workers
+                fragment = step.packet.job, step.packet.fragment
+                assert now[step.event] == ("filling", fragment, held | step.packet.workers), step
 
 
 def late_paths(found, survey) -> None:
@@ -213,3 +224,13 @@ def late_paths(found, survey) -> None:
         assert each.late_ns == late[fragment]
         starts = [wait.begin_ns for wait in each.waits]
         assert starts[1:] == [wait.end_ns for wait in each.waits][:-1]
+
+
+def pictures(setup, found) -> None:
+    """Each end is marked."""
+    worst = max(found.items(), key=lambda pair: sum(len(step.ends) for step in pair[1].steps))
+    drawn = [line.get_marker() for line in lanes.figure(setup, *worst).axes[0].get_lines()]
+    ended = Counter(what for step in worst[1].steps for what, _ in step.ends)
+    for what, mark in lanes.MARKS.items():
+        if what != "egress drop":  # which looks like an eviction
+            assert drawn.count(mark) == ended[what]
