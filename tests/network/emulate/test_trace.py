@@ -7,8 +7,12 @@ import json
 import pytest
 
 from testbed.cli import main as commands
+from testbed.cli.commands.trace import _setup_of
+from testbed.config.pcapng import INBOUND
 from testbed.results import read
+from testbed.tracing.replay import read_captures
 from tests.support.runs import run
+from tests.support.wire_tap import TAP, Network
 
 TEXT = """
 name: traced
@@ -31,6 +35,18 @@ def folder(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     (found,) = (tmp_path / "results").iterdir()
     return found
+
+
+def test_what_is_captured_may_be_on_a_wire(folder):
+    captured = read_captures(_setup_of(read(folder), 0), folder)
+    network = Network(captured.setup)
+    network.live = True
+    for (switch, port), rows in captured.files.items():
+        ends = switch, captured.ports.neighbour(switch, port)
+        for each in rows:
+            link = network.link(*(ends[::-1] if each.direction == INBOUND else ends))
+            TAP.note(network, link, each.frame)
+    assert len(network.frames) > 1000
 
 
 def traced(folder, capsys, *words):
