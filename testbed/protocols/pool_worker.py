@@ -357,7 +357,8 @@ def _send_kept(worker, scoreboard, now, packets, lengths, filled, iteration, fra
     flags = wire.RESEND | wire.PARTIAL
     wire.write_header(row, wire.GRADIENT, 1, flags, config.job, 0, whole, 0, config.number)
     kept_results.write(worker.kept, iteration, fragment, row)
-    lengths[filled] = 4 * (wire.HEADER_WORDS + config.bitmap_words + scoreboard.state.values)
+    base, values_of = wire.HEADER_WORDS + config.bitmap_words, scoreboard.state.values
+    lengths[filled] = wire.compact(row, base, values_of, config.omit_zeros, config.short)
     worker_state.take_pace(worker.state, config, now, lengths[filled])
     worker.counters[0].gradient_packets += 1
     worker.counters[0].retransmissions += 1

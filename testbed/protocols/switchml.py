@@ -335,16 +335,17 @@ def _hear(worker, row):
 @njit(cache=True)
 def _answer(worker, now, packets, lengths, destinations, filled):
     """Answer questions, from row `filled` on; returns the number of rows that are filled then."""
-    kept = worker.kept
+    kept, config = worker.kept, worker.config
+    base = wire.HEADER_WORDS + config.bitmap_words
     while kept.waiting[0] > 0 and filled < packets.shape[0]:
         kept.waiting[0] -= 1
         last = kept.waiting[0]
         row = packets[filled]
         row[:] = kept.rows[kept.slot[last]]
         wire.set_word(row, 0, (wire.word(row, 0) & 0xF0FFFFFF) | wire.RESULT_ONE << 24)
-        lengths[filled] = 4 * row.size
+        lengths[filled] = wire.compact(row, base, row.size - base, config.omit_zeros, config.short)
         destinations[filled] = kept.workers_at[0] + kept.worker[last]
-        worker_state.take_pace(worker.state, worker.config, now, lengths[filled])
+        worker_state.take_pace(worker.state, config, now, lengths[filled])
         filled += 1
     return filled
 

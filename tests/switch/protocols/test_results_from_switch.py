@@ -172,6 +172,8 @@ def test_programs_on_several_switches_get_kept_results(system):
     fabric.schedule = losing(worker.spec.address, server.spec.address)
     for seed in range(4):
         arrays = within_int32(draw(seed, 700, np.int32))
+        for each in arrays:
+            each[:350] = 0
         expected = np.sum(arrays, axis=0, dtype=np.int32)
         for found in sums(jobs, arrays):
             np.testing.assert_array_equal(found, expected)
