@@ -187,10 +187,6 @@ def check_ip_checksum(packet: Ether) -> None:
 
 
 def only(sent: list[Sent]) -> Sent:
-    """The one packet that was sent, whose lengths and checksum are right."""
+    """The one packet that was sent."""
     assert len(sent) == 1, [(s.port, s.ina.summary()) for s in sent]
-    packet = sent[0].packet
-    check_ip_checksum(packet)
-    length = len(bytes(packet))
-    assert packet["IP"].len == length - 14 and packet["UDP"].len == length - 34
     return sent[0]

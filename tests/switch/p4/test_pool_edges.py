@@ -9,7 +9,6 @@ from p4engine.switch.library import Switch
 from testbed import dataplane
 from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
-from testbed.topology import host_mac, switch_mac
 from tests.support.switches import OneSwitch, only
 
 SERVER = 4  # the port of job 0's
@@ -100,14 +99,6 @@ def test_a_resend_that_shares_workers_with_a_sum_goes_on_as_it_is(system):
     sent = only(switch.gradient(0, 1, bitmap=0b011, values=[5] * 4, flags=wire.RESEND))
     assert (sent.bitmap, sent.values, sent.flags) == (0b011, [5] * 4, wire.RESEND)
     assert switch.counters(0)["overlaps"] == 1 and switch.occupancy()[0] == (0, 1, 0)
-
-
-def test_what_a_switch_answers_comes_from_it(system):
-    """A host's kernel drops what seems to come from the host itself."""
-    switch = OneSwitch(system=system)
-    answer = only(switch.from_server(0, wire.REMINDER, node=1))
-    assert answer.kind == wire.REMINDER_EMPTY
-    assert answer.packet["IP"].src == "10.255.0.1" and answer.packet["IP"].dst == "10.0.0.4"
 
 
 def test_an_overflow_stays_with_the_sum(system):
@@ -248,18 +239,3 @@ def test_what_goes_nowhere_does_not_leave_by_port_0(system):
     dataplane.install(switch.setup, "s1", switch.switch)
     assert switch.gradient(0, 0) == [] and switch.gradient(0, 0) == []
     assert switch.counters(0)["duplicates"] == 1
-
-
-def test_what_leaves_has_the_addresses_of_its_next_link(system):
-    """Sums, results and what is only forwarded: this switch's MAC address and the receiver's."""
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0)
-    switch.gradient(0, 1)
-    sums = switch.gradient(0, 2)
-    results = switch.from_server(0, wire.RESULT)
-    asked = switch.send(4, to="10.0.0.1", kind=wire.ASK, job=0)
-    assert [sent.port for sent in sums + results + asked] == [4, 1, 2, 3, 1]
-    for sent in sums + results + asked:
-        assert sent.packet["Ethernet"].src == switch_mac(1)
-        assert sent.packet["Ethernet"].dst == host_mac(sent.port)
-    assert only(asked).packet["IP"].ttl == 63

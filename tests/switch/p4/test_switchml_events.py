@@ -10,7 +10,7 @@ from testbed.protocols import wire
 from testbed.protocols.sizes import FEWEST_JOBS
 from testbed.topology import switch_mac
 from tests.support.experiments import setup_of
-from tests.support.switches import check_ip_checksum, only, start_switches
+from tests.support.switches import only, start_switches
 from tests.support.switchml import SECOND_SET, SlotSwitch
 
 
@@ -24,9 +24,6 @@ def test_the_last_worker_makes_the_result_go_to_all():
     for s in sent:
         assert s.kind == wire.RESULT and s.flags == 0 and s.fragment == 0
         assert s.bitmap == 0b111 and s.values == [111] * 4
-        assert s.packet["IP"].src == "10.255.0.1" and s.packet["IP"].dst == f"10.0.0.{s.port}"
-        assert s.packet["Ethernet"].dst == f"02:00:00:00:00:0{s.port}"
-        check_ip_checksum(s.packet)
     assert switch.occupancy() == [(0, 0, 1), (1, 0, 0)]
     counted = switch.counters(0)
     assert counted["allocations"] == counted["completions"] == counted["additions"] == 1
@@ -280,15 +277,6 @@ def test_a_packet_of_another_version_is_forwarded_by_its_address():
     (sent,) = switch.send(1, to="10.0.0.2", **fields)
     assert (sent.port, sent.bitmap, sent.flags) == (2, 1, 0)
     assert sent.packet["Ethernet"].src == switch_mac(1) and switch.counters(0) == {}
-
-
-def test_results_come_from_the_switch():
-    switch = SlotSwitch()
-    sent = [each for worker in range(3) for each in switch.chunk(0, worker)]
-    assert len(sent) == 3
-    for each in sent:
-        assert each.packet["Ethernet"].src == switch_mac(1)
-        assert each.packet["IP"].src == "10.255.0.1"
 
 
 def test_what_goes_nowhere_does_not_leave_by_port_0():

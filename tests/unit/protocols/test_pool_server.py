@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from testbed.protocols import progress, server_store, wire
-from tests.support.one_host import BASE, FULL, SHORT, OneServer, OneWorker, Packet
+from tests.support.one_host import BASE, FULL, OneServer, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
 TO_WORKERS, FIRST, SWITCH = 0, 1, 4  # destinations; the switch has the workers' group's address
@@ -463,16 +463,6 @@ def test_a_row_that_is_used_again_has_not_been_reminded_of():
 # ---- shorter packets ----
 
 
-def test_values_of_16_bits_make_a_short_result():
-    server = new(keys="value_bits: 16")
-    (result,) = server.step(1, server.gradient(4, *EVERYBODY))
-    assert (result.length, result.flags) == (SHORT, wire.SHORT)
-    result.expand()
-    assert result.values == server.sum_of(EVERYBODY, 4)
-    (result,) = server.step(2, server.gradient(5, *EVERYBODY, numbers=[2**15, 0, 0, 0]))
-    assert (result.length, result.flags) == (FULL, 0)
-
-
 def test_a_sum_of_rounded_values_is_rounded_once_all_are_in():
     """Three workers' sums have up to two bits more."""
     server = new(keys="value_bits: 16")
@@ -481,17 +471,6 @@ def test_a_sum_of_rounded_values_is_rounded_once_all_are_in():
     result.expand()
     assert result.values == [0, 1, 2, 0]  # a half to the even number
     assert result.flags == 0
-
-
-def test_zeros_go_without_values():
-    server = new(zeros="header_only")
-    (result,) = server.step(1, server.gradient(4, *EVERYBODY, numbers=[0, 0, 0, 0]))
-    assert (result.kind, result.length) == (wire.RESULT_ZEROS, 4 * BASE)
-    (result,) = server.step(2, server.gradient(5, *EVERYBODY, numbers=[0, 0, 0, 1]))
-    assert (result.kind, result.length) == (wire.RESULT, FULL)
-    zeros = server.packet(wire.GRADIENT_ZEROS, 6, bitmap=0b111)
-    (result,) = server.step(3, zeros)
-    assert result.kind == wire.RESULT_ZEROS
 
 
 # ---- more than 32 workers ----

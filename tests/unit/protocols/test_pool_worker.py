@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from testbed.protocols import lag, wire, worker_state
-from tests.support.one_host import BASE, FULL, SHORT, TINY, VALUES, OneWorker, Packet
+from tests.support.one_host import BASE, FULL, TINY, OneWorker, Packet
 
 US, MS = 1000, 1_000_000
 SYSTEMS = ["esa", "atp", "ps"]
@@ -30,18 +30,6 @@ def ask(worker: OneWorker, fragment: int, iteration: int = 0, **fields) -> Packe
 
 
 # ---- what it sends ----
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_a_gradient_says_whose_it_is(system):
-    worker = OneWorker(system, number=1, window=6)
-    sent = worker.step(0)
-    assert len(sent) == 6 and worker.counters == {"gradient_packets": 6}
-    for packet in sent:
-        assert (packet.kind, packet.flags, packet.sender, packet.bitmap) == (1, 0, 1, 0b10)
-        assert packet.values == worker.values_of(1, packet.fragment).tolist()
-        assert (packet.length, packet.destination) == (FULL, 0)
-        assert int(wire.node(packet.row)) == 0 and packet.extra == 0
 
 
 def test_fragments_of_an_iteration_follow_those_of_the_one_before():
@@ -501,23 +489,6 @@ def test_requests_beyond_what_it_can_keep_are_left_to_the_next():
 
 
 # ---- shorter packets ----
-
-
-def test_values_of_16_bits_make_short_packets():
-    worker = new(keys="value_bits: 16")
-    sent = worker.step(0)
-    assert {(p.length, p.flags) for p in sent} == {(SHORT, wire.SHORT)}
-    sent[0].expand()
-    assert sent[0].values == worker.values_of(0, sent[0].fragment).tolist()
-
-
-def test_zeros_go_without_values():
-    worker = new(zeros="header_only", trace="smallcnn", workers=4)
-    worker.protocol.recorded[:] = 0
-    worker.protocol.recorded[:, VALUES * 4425 + 2] = 1
-    forms = {packet.fragment: (packet.kind, packet.length) for packet in worker.step(0)}
-    assert forms.pop(4425) == (wire.GRADIENT, FULL)
-    assert len(forms) == 5 and set(forms.values()) == {(wire.GRADIENT_ZEROS, 4 * BASE)}
 
 
 # ---- GRID's windows ----
