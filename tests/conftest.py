@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -31,8 +31,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call() -> Iterator[None]:
+def pytest_pyfunc_call() -> Generator[None, object, object]:
     """A test fails if a packet of it breaks the contract of the wire."""
-    yield
-    if taps := sys.modules.get("tests.support.wire_tap"):
+    taps = sys.modules.get("tests.support.wire_tap")
+    try:
+        result = yield
+    except BaseException:
+        if taps:
+            taps.TAP.forget()
+        raise
+    if taps:
         taps.TAP.check()
+    return result

@@ -501,6 +501,12 @@ class Tap:
         wrong, self._wrong = self._wrong, []
         assert not wrong, "\n".join(["the contract of the wire is broken:", *wrong[:TOLD]])
 
+    def forget(self) -> None:
+        """Drop what is kept, of a test that has failed."""
+        for network in self.waiting:
+            network.frames, network.at = [], []
+        self.waiting, self._wrong = [], []
+
     def _look(self, network: Network) -> None:
         frames, at = network.frames, network.at
         network.frames, network.at = [], []

@@ -30,7 +30,7 @@ from testbed.setup.host_specs import host_specs
 from tests.support.experiments import setup_of
 from tests.support.explorer.cases import Case
 from tests.support.explorer.nodes import HostNode, Packets, SwitchNode
-from tests.support.fabric import MS, NEVER, US, Host, leads
+from tests.support.fabric import MS, NEVER, US, Host, leads, macs_of
 from tests.support.histories.history import frame_words
 from tests.support.switches import start_switches
 
@@ -68,11 +68,14 @@ class Network:
         self.packets = Packets()
         self.nodes: list[Any] = []
         for name, switch in start_switches(setup).items():
+            switch.network.by_hand = False
             self.nodes.append(SwitchNode(name, switch, leads(topology, name), self.packets))
         self.hosts = []
         for host in map(Host, host_specs(setup)):
             self.hosts.append(len(self.nodes))
-            self.nodes.append(HostNode(host, *leads(topology, host.spec.host)[1], self.packets))
+            name = host.spec.host
+            lead, macs = leads(topology, name)[1], macs_of(topology, name)
+            self.nodes.append(HostNode(host, *lead, macs, self.packets))
         self.workers = [n for n in self.hosts if self.nodes[n].host.is_worker]
         self.place = {node.name: number for number, node in enumerate(self.nodes)}
         self.to: list[int] = []  # the node that a packet goes to, by its number

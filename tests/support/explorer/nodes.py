@@ -67,8 +67,9 @@ class Packets:
 class HostNode:
     """A host. Its arrays are moved into one piece of memory, which is its state."""
 
-    def __init__(self, host: Host, gateway: str, port: int, packets: Packets) -> None:
+    def __init__(self, host: Host, gateway: str, port: int, macs: bytes, packets: Packets) -> None:
         self.host, self.name, self.packets = host, host.spec.host, packets
+        self.macs = macs
         self.gateway, self.port = gateway, port
         self.memory = _together(host)
         self.states: list[bytes] = []
@@ -103,7 +104,7 @@ class HostNode:
         number = self._number(self.memory.tobytes(), deadline)
         address = self.host.spec.address
         sent = [
-            Packet(self.name, self.gateway, self.port, udp_frame(address, peer, payload))
+            Packet(self.name, self.gateway, self.port, udp_frame(address, peer, payload, self.macs))
             for peer, payload in out
         ]
         return Reaction(number, tuple(map(self.packets.number, sent)))
