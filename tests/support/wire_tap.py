@@ -18,6 +18,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -484,15 +485,17 @@ class Tap:
         self.waiting: list[Network] = []  # with frames that have not been looked at
         self.frames = 0  # looked at
         self._wrong: list[str] = []
+        self._lock = Lock()
 
     def note(self, network: Network, link: int, frame: bytes) -> None:
         """Keep a frame."""
-        if not network.frames:
-            self.waiting.append(network)
-        network.frames.append(frame)
-        network.at.append(link)
-        if len(network.frames) == AT_ONCE:
-            self._look(network)
+        with self._lock:  # threads of virtual time
+            if not network.frames:
+                self.waiting.append(network)
+            network.frames.append(frame)
+            network.at.append(link)
+            if len(network.frames) == AT_ONCE:
+                self._look(network)
 
     def check(self) -> None:
         """Fail if something that was kept since the last call breaks a row."""
