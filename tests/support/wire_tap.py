@@ -37,7 +37,7 @@ from testbed.simulate.world import Nodes
 from testbed.topology import host_ip, host_mac, switch_ip, switch_mac
 from tests.support.paths import ROOT
 
-FIRST = 3000  # frames of a switch and direction that are kept of a run in virtual time
+FIRST = 1000  # frames of a switch and direction that are kept of a run in virtual time
 AT_ONCE = 20_000  # frames that are checked together
 TOLD = 3  # violations in a message
 
