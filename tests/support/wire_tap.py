@@ -406,6 +406,8 @@ def _of_all(c: Columns, length: np.ndarray) -> Iterator[tuple[str, Any]]:
     yield "ip", (total & 0xFFFF) + (total >> 16) == 0xFFFF
     ttl = words[:, 11] >> 8
     yield "ip", (ttl <= 64) & (ttl >= np.where(from_host, 64, 1)) & (words[:, 11] & 0xFF == 17)
+    routed = np.isin(c.kind, (wire.ASK, wire.CONTROL)) & ~from_host
+    yield "ip", ~routed | (ttl < 64)
     yield "addresses", np.where(from_host, c.source == from_ip, True)
     yield "addresses", np.where(to_host, c.destination == to_ip, True)
     yield "udp", (words[:, 17] == wire.PORT) & ((words[:, 20] == 0) | network.live)
