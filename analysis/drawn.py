@@ -1,4 +1,4 @@
-"""Whether the figures and the page of a sweep are there already.
+"""Search for figures and a page of a sweep that are there already.
 
 A sweep whose points have all finished is reported by each command that runs it, and drawing the
 same again takes longer than all else that such a command does. So a file in the sweep's folder says

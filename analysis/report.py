@@ -150,7 +150,7 @@ def _composed(results: Results, frames: Frames, whole: list[Table], zeros: bool)
 
 
 def brief(results: Results, frames: Frames) -> RenderableType:
-    """What matters of a run, on one screen of 80 columns: who was how fast, what took the time, and
+    """A run on one screen of 80 columns: who was how fast, what took the time, and
     how far the numbers can be trusted. frames: its `summary`."""
     parts: list[RenderableType] = [tables.headline(results, frames), ""]
     jobs = longest_jobs(frames["jobs"], BRIEF_JOBS)

@@ -141,7 +141,7 @@ def links(rate_mbps: float, loss_percent: float) -> str:
 
 
 def measured(folder: Path, rank: str, experiment: str) -> tuple[dict[str, float], str | None]:
-    """What the ranks of an experiment report, by name: the median over steps of the slowest rank's
+    """Reports of an experiment's ranks, by name: the median over steps of the slowest rank's
     value; and the run's fidelity. rank: text of rank.py."""
     (folder / "rank.py").write_text(rank)
     file = folder / "bench.yaml"

@@ -1,4 +1,4 @@
-"""What workers send again, and how long jobs take, of every shipped model and system.
+"""Retransmissions and JCT of every shipped model and system.
 
     .venv/bin/python bench/losses.py [--models googlenet] [--systems "esa;atp"] [--losses 0,0.1,1,5]
 

@@ -1,4 +1,4 @@
-"""How systems compare at several scales of a model: with `scale_windows` or without it.
+"""Comparison of systems at several scales of a model, with `scale_windows` or without it.
 
     .venv/bin/python bench/scales.py [--models resnet50] [--scales 1,0.5,0.125] [--plain]
 

@@ -60,7 +60,7 @@ def shortage(error: BaseException | None) -> str:
 
 
 def no_room(path: object) -> str:
-    """What a file (None: unknown) finds no room for on its file system, and the remedy."""
+    """Resource that a file (None: unknown) lacks on its file system, and the remedy."""
     if path is None:
         return "the file system is full; make room on it"
     folder = os.path.dirname(os.path.abspath(str(path)))

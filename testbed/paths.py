@@ -39,7 +39,7 @@ def program_name() -> str:
 
 
 def sudo() -> str:
-    """What a quoted command that needs root begins with: `sudo `, or nothing where the user is
+    """Beginning of a quoted command that needs root: `sudo `, or nothing where the user is
     root, as in a container."""
     is_root = os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") == "0"
     return "" if is_root else "sudo "

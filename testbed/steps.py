@@ -159,7 +159,7 @@ def _note() -> None:
 
 
 def _patience_s(console: Console, began_s: float) -> float:
-    """How long a step that began then is not shown."""
+    """Time for which a step that began then is not shown."""
     if console.is_jupyter or console.is_terminal:
         return max(LEAST_S, FIRST_S - (began_s - _seen_s))
     return FIRST_S

@@ -114,7 +114,7 @@ class Table:
 
     @cached_property
     def _shows(self) -> list[Callable[[Any], str]]:
-        """What shows the values of each column: quantities in one unit."""
+        """Formatters of the columns: quantities in one unit."""
         found = []
         for place, column in enumerate(self.columns):
             show = column.show

@@ -112,7 +112,7 @@ def tour(text: str, reader: Reader) -> str:
 
 
 def words(line: str) -> str:
-    """How a line begins, without its numbers, their units and its spaces."""
+    """Beginning of a line, without its numbers, their units and its spaces."""
     return " ".join(re.sub("─+", "─", _NUMBER.sub("#", KEPT.sub("@", line))).split())[:60]
 
 

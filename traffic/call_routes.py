@@ -1,4 +1,4 @@
-"""Which algorithm of hosts carries which calls of a program of ranks, by kind and size.
+"""Algorithms of hosts for the calls of a program of ranks, by kind and size.
 
 A program says so by the names of its groups: calls that an algorithm carries are those of a group
 of their own with the same ranks, such as `tp.0 by ring`, which has a communicator of its own. Calls
@@ -31,7 +31,7 @@ class Routes:
     per_server: int = 1
 
     def algorithm_of(self, collective: str, size: int, ranks: int) -> str:
-        """What carries a call of so many bytes, of all ranks' parts together."""
+        """Carrier of a call of so many bytes, of all ranks' parts together."""
         return self._chosen(collective, size, ranks)[0]
 
     def steps_of(self, node: Node, ranks: Sequence[int]) -> tuple[str, str] | None:

@@ -239,7 +239,7 @@ def _groups_in(about: dict[str, Any], file: Path) -> dict[str, tuple[int, ...]]:
 
 
 def _read(file: Path, rank: int) -> tuple[dict[str, Any], tuple[Node, ...]]:
-    """What a trace says of itself, and its nodes."""
+    """Description of a trace, and its nodes."""
     messages = _messages(file)
     try:
         about = ina_recorder.about_trace(next(messages, b""))

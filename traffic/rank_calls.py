@@ -86,7 +86,7 @@ def load_groups(what: str | Path | Source, values: int) -> tuple[Group, ...]:
 
 
 def load_transfers(what: str | Path | Source) -> Transfers:
-    """What single ranks of a program give to each other."""
+    """Transfers between single ranks of a program."""
     source = rank_source.of(what)
     return _moved(source, *source.state())
 

@@ -1,4 +1,4 @@
-"""What the ranks of a program do, counted: calls and bytes by kind of group, computation."""
+"""Counts of a program's ranks: calls and bytes by kind of group, computation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Work:
-    """What some ranks do alike, in an iteration."""
+    """Work of ranks that do the same, in an iteration."""
 
     ranks: tuple[int, ...]
     compute_ns: int
@@ -100,7 +100,7 @@ def works(program: Program) -> list[Work]:
 
 
 def work_of(nodes: Sequence[Node]) -> tuple[int, int, int, int]:
-    """What a rank does: computation in ns, collectives, sends, and the bytes that it gives."""
+    """Work of a rank: computation in ns, collectives, sends, and the bytes that it gives."""
     giving = [node for node in nodes if node.kind not in (COMPUTE, RECV)]
     return (
         sum(node.duration_ns for node in nodes),

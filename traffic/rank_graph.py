@@ -68,7 +68,7 @@ class Program:
     about: dict[str, str] = field(default_factory=dict)  # what a recording says of itself
 
     def where(self, rank: int, place: int | None = None) -> str:
-        """How messages name a rank or one of its nodes."""
+        """Name in messages of a rank or one of its nodes."""
         file = f"{self.files[rank]}: " if self.files else ""
         if place is None:
             return f"{file}rank {rank}"
@@ -112,7 +112,7 @@ def _group_calls(program: Program) -> dict[tuple[str, int], list[int]]:
 
 
 class Waits:
-    """What the nodes of a program wait for while it runs, and how far its ranks are with the calls
+    """Progress of a program: what its nodes wait for, and how far its ranks are with the calls
     of their groups."""
 
     def __init__(
@@ -161,7 +161,7 @@ def _check_groups(program: Program) -> None:
 
 
 def _wrong(program: Program, rank: int, node: Node) -> str:
-    """What is wrong with a node by itself; "" if nothing is."""
+    """Problem of a node by itself; "" if there is none."""
     size = len(program.ranks[rank])
     for other in node.after:
         if not 0 <= other < size:
@@ -224,7 +224,7 @@ def _check_calls(program: Program, calls: dict[tuple[str, int], list[int]]) -> N
 
 
 def _call(node: Node) -> tuple[str, ...]:
-    """What all ranks must give alike in a call."""
+    """Fields of a call in which all ranks must agree."""
     size = "" if node.kind == "all_to_all" else f"{node.bytes} bytes"
     return f"kind {node.kind}", size, f"root {node.peer}"
 

@@ -1,4 +1,4 @@
-"""Which ranks of a job are neighbours in which dimension of parallelism, and programs in which all
+"""Neighbours of ranks in the dimensions of parallelism, and programs in which all
 ranks of a pipeline stage do the same.
 
 Megatron-LM's order of ranks, the fastest dimension first: tp, cp, ep, dp, pp. A *template* is the
@@ -54,19 +54,19 @@ class Layout:
         return int(getattr(self, dimension))
 
     def group_size(self, kind: str) -> int:
-        """How many ranks a group of a kind has."""
+        """Number of ranks of a kind's groups."""
         kind = kind_of(kind)
         if kind == "ends":
             return min(self.pp, 2)
         return math.prod(self.size(each) for each in GROUPS[kind])
 
     def stride(self, dimension: str) -> int:
-        """How far ranks are apart that are neighbours in a dimension."""
+        """Distance of ranks that are neighbours in a dimension."""
         before = DIMENSIONS[: DIMENSIONS.index(dimension)]
         return math.prod(self.size(each) for each in before)
 
     def place(self, rank: int, dimension: str) -> int:
-        """Where a rank is in a dimension."""
+        """Place of a rank in a dimension."""
         return rank // self.stride(dimension) % self.size(dimension)
 
     def neighbour(self, rank: int, dimension: str, distance: int) -> int:

@@ -1,4 +1,4 @@
-"""When the nodes of a program begin and end, if each call takes a given time.
+"""Begin and end of a program's nodes, if each call takes a given time.
 
 The rules are those of rank_graph, and a call of a group begins after the call before it is done.
 Calls of different groups do not slow each other down, so this is what a network would need in which
@@ -34,7 +34,7 @@ class Schedule:
 
     @property
     def total_ns(self) -> int:
-        """When everything is done."""
+        """End of the last node."""
         return max((end for ends in self.end_ns for end in ends), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Where a job's program of ranks comes from: a file, or a model that is generated.
+"""Source of a job's program of ranks: a file, or a model that is generated.
 
 A source is small and has a text. Host processes get the text and make their part of the program.
 """

@@ -49,7 +49,7 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Pass:
-    """What a row does in a pass. kind: of the collective; "": none."""
+    """Work of a row in a pass. kind: of the collective; "": none."""
 
     compute_ns: int
     kind: str
@@ -125,7 +125,7 @@ def load(path: str | Path, replicas: int | None = None, stage: int | None = None
 
 
 def _slice(workload: Workload, replicas: int) -> str:
-    """What a slice leaves out; "" for the whole job."""
+    """Parts that a slice leaves out; "" for the whole job."""
     parts = []
     if replicas < workload.replicas or workload.stages > 1:
         parts.append(f"{replicas} of {workload.replicas} replicas")

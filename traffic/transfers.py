@@ -1,4 +1,4 @@
-"""What the ranks of a program (rank_graph) give to single other ranks: sends, and the parts of
+"""Transfers of a program's ranks (rank_graph) to single other ranks: sends, and the parts of
 all_to_all, scatter and gather.
 
 A transfer moves bytes as words of 32 bits from a node of its source to a node of its target. The
@@ -34,11 +34,11 @@ class Transfers:
         return Transfers(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
     def given_by(self, rank: int) -> Transfers:
-        """What a rank sends to others, in order."""
+        """Transfers of a rank to others, in order."""
         return self.of((self.source == rank) & (self.target != rank))
 
     def received_by(self, rank: int) -> Transfers:
-        """What a rank receives from others, by the receiving node and the source."""
+        """Transfers that a rank receives from others, by the receiving node and the source."""
         found = self.of((self.target == rank) & (self.source != rank))
         return found.of(np.lexsort((found.source, found.receives)))
 
@@ -65,7 +65,7 @@ class Transfers:
         return number, first, total
 
     def within(self, rank: int) -> list[tuple[int, int]]:
-        """What a rank sends to itself: (sending node, receiving node)."""
+        """Transfers of a rank to itself: (sending node, receiving node)."""
         own = self.of((self.source == rank) & (self.target == rank))
         return list(zip(own.sends.tolist(), own.receives.tolist(), strict=True))
 

@@ -33,7 +33,7 @@ class Shape:
 
     @property
     def layer_shape(self) -> tuple[int | bool, ...]:
-        """What decides the times of a layer."""
+        """Shape that decides the times of a layer."""
         return self.hidden, self.heads, self.kv_heads, self.ffn, self.gpt, self.experts, self.top_k
 
     @property

@@ -1,4 +1,4 @@
-"""What a rank of a transformer's pipeline stage does in an iteration, as a template of nodes.
+"""Work of a rank of a transformer's pipeline stage in an iteration, as a template of nodes.
 
 One forward, one backward (1F1B): stage i of p first does p - 1 - i forward passes, then one
 backward pass after each forward pass, then the remaining backward passes. Sends hold nothing up.
@@ -66,7 +66,7 @@ class Work:
 
     @property
     def resting_bytes(self) -> int:
-        """What a rank has of them between the parts of a layer."""
+        """Bytes of activations that a rank keeps between the parts of a layer."""
         return self.activation_bytes // (self.layout.tp if self.gathered else 1)
 
 

@@ -1,4 +1,4 @@
-"""How long the parts of a transformer's layers compute: by floating-point operations, or measured.
+"""Compute times of the parts of a transformer's layers: by floating-point operations, or measured.
 
 Computed: operations / (peak of the GPU x utilisation). A matrix product of n tokens with w weights
 has 2 n w operations forward, as many for the gradient of its input, as many for that of its

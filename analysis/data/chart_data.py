@@ -59,7 +59,7 @@ class BarChart:
 
 
 def interval_name(estimates: Iterable[Estimate]) -> str:
-    """What the intervals of a chart's estimates are, with the number of samples; "" where none is
+    """Kind of the intervals of a chart's estimates, with the number of samples; "" where none is
     shown."""
     counts = [each.count for each in estimates if each.shown_half_width > 0]
     if not counts:
@@ -116,7 +116,7 @@ class AreaChart:
 
     @property
     def note(self) -> str:
-        """How many samples there are, and what was done to them."""
+        """Number of samples, and their treatment."""
         count, every = units.number(self.samples), units.time(self.every_ns)
         shown = len(self.time_ns)
         means = f", drawn as {units.number(shown)} means" if shown < self.samples else ""

@@ -1,4 +1,4 @@
-"""Where the packets of a job's PS come from: table departures beside what the PS link carried.
+"""Causes of the packets to a job's PS: table departures beside the packets of the PS link.
 
 A switch counts each packet that it sends towards a PS by its cause, where it leaves. So the counts
 of the switch that the PS hangs on add up to the packets of the PS link. A job's groups may have PSs

@@ -161,7 +161,7 @@ def _memory(run: pd.DataFrame) -> list[str]:
 
 
 def _lost(frames: Frames) -> list[str]:
-    """What links have lost, where, and how much of what was sent again follows from it; and what
+    """Losses of links, their places, the share of retransmissions that follow from them, and what
     the rest follows from."""
     links, jobs = frames["lost_by_link"], frames["lost_by_job"]
     of = carriers(frames["jobs"]).unique()
@@ -198,7 +198,7 @@ def _lost(frames: Frames) -> list[str]:
 
 
 def _fallbacks(ended: pd.DataFrame) -> list[str]:
-    """Who was carried by hosts in place of the system, and why."""
+    """Jobs that hosts carried in place of the system, with the reason."""
     found = fallbacks(ended)
     more = len(found) - MOST_REFUSED
     shown = [f"{text}." for text in found[:MOST_REFUSED]]

@@ -1,4 +1,4 @@
-"""What was lost, marked and sent again: per link and per job, by cause. All repetitions together,
+"""Losses, marks and retransmissions per link and per job, by cause. All repetitions together,
 so that counts add up to those of the tables."""
 
 from __future__ import annotations

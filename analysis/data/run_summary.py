@@ -131,7 +131,7 @@ def _by_job(found: pd.Series) -> ByJob:
 
 
 def _of_jobs(table: pd.DataFrame, found: ByJob) -> np.ndarray:
-    """What was found, row by row of a table of jobs; NaN where there is nothing."""
+    """Found values, row by row of a table of jobs; NaN where there is nothing."""
     keys = zip(table["repetition"], table["job"], strict=True)
     return np.array([found.get(key, np.nan) for key in keys], dtype="float64")
 
@@ -233,7 +233,7 @@ def _link_rates(results: Results) -> tuple[ByJob, ByJob]:
 
 
 def _sends_results_from_switch(results: Results) -> bool:
-    """Whether a sum reaches the workers no later than its PS."""
+    """True if a sum reaches the workers no later than its PS."""
     system = results.experiment.get("system")
     return isinstance(system, dict) and system.get("results_from") == "switch"
 
@@ -525,13 +525,13 @@ def job_names(jobs: pd.DataFrame) -> pd.Series:
 
 
 def carriers(jobs: pd.DataFrame) -> pd.Series:
-    """What adds up for each row's job: an algorithm of hosts, or the system."""
+    """Carrier of each row's job: an algorithm of hosts, or the system."""
     instead = jobs["fallback"].astype("object")
     return instead.where(jobs["fallback"].notna(), jobs["system"].astype("object"))
 
 
 def fallbacks(jobs: pd.DataFrame) -> list[str]:
-    """Who is carried by an algorithm of hosts in place of the system, and why, such as `gpt: ring,
+    """Jobs that an algorithm of hosts carries in place of the system, and why, such as `gpt: ring,
     because s1 is held by llama`."""
     return [
         fallback_words(row.name, row.fallback, row.refused)

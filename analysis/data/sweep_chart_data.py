@@ -136,7 +136,7 @@ class SweepPanel:
 
     @property
     def interval(self) -> str:
-        """What the intervals are; "" where none is shown."""
+        """Kind of the intervals; "" where none is shown."""
         if self.bars is not None:
             return self.bars.interval
         return interval_name(point for line in self.lines for point in line.points)
@@ -262,7 +262,7 @@ def _side_by_side(lines: list[Line]) -> list[Line]:
 
 
 def axis_label(sweep: Sweep, labels: Mapping[str, str] | None = None) -> str:
-    """What the axis is called: as `labels` say, else as the file does, else by the key's words."""
+    """Name of the axis: of `labels`, else of the file, else the key's words."""
     declared = sweep.figure.x_label if sweep.figure else ""
     key = sweep.axis or ""
     return (labels or {}).get(key) or declared or key_words.words(key)

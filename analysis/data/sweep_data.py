@@ -69,7 +69,7 @@ class Point:
         return self._named(without, lambda key: key)
 
     def title(self, *without: str, labels: Mapping[str, str] | None = None) -> str:
-        """What a reader sees of it: keys by their words, or by those of `labels`."""
+        """Title for readers: keys by their words, or by those of `labels`."""
         said = labels or {}
         return self._named(without, lambda key: said.get(key) or words(key))
 
@@ -120,7 +120,7 @@ class Sweep:
         return tuple(key for key in keys if key)
 
     def titles(self, labels: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What a reader sees of each series: its title by its name in data. labels: other words
+        """Titles of series for readers, by their names in data. labels: other words
         for keys, and other titles of series, by either name."""
         said, placed = labels or {}, self.placed
         found = {point.series(*placed): point for point in self.points}

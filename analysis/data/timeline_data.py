@@ -60,7 +60,7 @@ def worker_rows(results: Results) -> WorkerRows:
 
 
 def end_ns(results: Results) -> float:
-    """Where the time axes of a run end: the last time of its first repetition."""
+    """End of a run's time axes: the last time of its first repetition."""
     tables = ((results.iterations, "end_ns"), (results.memory, "time_ns"))
     ends = [first_repetition(table)[column].max() for table, column in tables if len(table)]
     return max((float(end) for end in ends if not pd.isna(end)), default=0.0)

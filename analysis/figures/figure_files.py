@@ -101,7 +101,7 @@ def save(figure: Figure, path: Path) -> list[Path]:
 
 
 def numbers(figure: Figure) -> list[dict[str, Any]]:
-    """What the figure says: for each of its axes the title, the label of y, and by series pairs of
+    """Numbers of the figure: for each of its axes the title, the label of y, and by series pairs of
     a place on x (its tick's text, if it has one) and a value. Of an area, and of more bars than
     somebody reads, the mean."""
     found = []

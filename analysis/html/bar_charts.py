@@ -13,7 +13,7 @@ LABELLED = 24  # bars that get their value printed
 
 
 def _reach(bars: BarChart) -> float:
-    """Where the longest bar ends, with its interval."""
+    """End of the longest bar with its interval."""
     found = [bar.estimate for series in bars.series for bar in series.bars]
     halves = (each.shown_half_width if each.shown_half_width > 0 else 0.0 for each in found)
     ends = (each.mean + half for each, half in zip(found, halves, strict=True))

@@ -239,7 +239,7 @@ def style_sheet() -> str:
 
 
 def shared_script() -> str:
-    """What the scripts of all pages share, as JavaScript."""
+    """JavaScript that the scripts of all pages share."""
     return _file("shared.js")
 
 

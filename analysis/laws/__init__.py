@@ -43,8 +43,8 @@ FAILED = "the run has not finished"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a law: how many pairs of numbers were compared, and where they disagree;
-    `exempt`: why nothing was compared, else ""."""
+    """Outcome of a law: the number of compared pairs of numbers, and the places of those that
+    differ; `exempt`: why nothing was compared, else ""."""
 
     law: Law
     compared: int

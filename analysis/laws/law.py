@@ -1,4 +1,4 @@
-"""What a law is: a statement about a run's tables, its formula, and what compares both sides."""
+"""A law: a statement about a run's tables, its formula, and a comparison of both sides."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Held:
     violations: list[str] = field(default_factory=list)
 
     def equal(self, place: Place, what: str, value: Any, other: str, expected: Any) -> None:
-        """What has a value that is another one's."""
+        """Comparison of values that must be equal."""
         self._note(value == expected, place, what, value, "but", other, expected)
 
     def at_most(self, place: Place, what: str, value: Any, other: str, limit: Any) -> None:
-        """What has a value that another one's does not fall below."""
+        """Comparison of values with upper bounds."""
         self._note(value <= limit, place, what, value, "exceeds", other, limit)
 
     def _note(self, holds: bool, place: Place, what: str, value: Any, *other: Any) -> None:

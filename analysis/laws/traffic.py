@@ -133,7 +133,7 @@ def hosts(run: Tables, held: Held) -> None:
 
 
 def _disturbed(run: Tables) -> bool:
-    """Whether a switch was read on a real clock while packets passed, before it was restarted or as
+    """True if a switch was read on a real clock while packets passed, before it was restarted or as
     links failed: its counters are then of several moments."""
     kinds = {kind for (kind,) in run.rows("faults", "kind")}
     return not run.virtual and not kinds.isdisjoint({"restart", "link_down", "link_up"})

@@ -90,7 +90,7 @@ _UNITS = {"system.window": "fragments", "system.gap": "fragments", "system.quota
 
 
 def words(key: str) -> str:
-    """What to call a key: `links.loss` is "link loss", `jobs[1].scale` "scale of job 1", and
+    """Words for a key: `links.loss` is "link loss", `jobs[1].scale` "scale of job 1", and
     `jobs[*].scale` "scale"."""
     path = _INDEX.sub("", key)
     section, _, last = path.rpartition(".")

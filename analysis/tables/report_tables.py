@@ -317,7 +317,7 @@ def state_of(results: Results) -> str:
 
 
 def ties(results: Results) -> list[str]:
-    """What ties have decided in a run whose sources may be in step."""
+    """Drops that ties have decided in a run whose sources may be in step."""
     virtual = results.experiment.get("virtual")
     if not isinstance(virtual, dict) or virtual.get("steps") != "exact":
         return []
@@ -452,7 +452,7 @@ def flows(results: Results) -> Table:
 
 
 def collectives(results: Results) -> Table:
-    """What programs called, by which route; a row sums up ranks, groups and repetitions."""
+    """Calls of programs by route; a row sums up ranks, groups and repetitions."""
     found, names = results.collectives, job_names(results.jobs)
     rows = []
     for key, group in found.groupby(["job", "collective", "dtype", "route"]):
@@ -482,7 +482,7 @@ def traffic(frames: Frames) -> Table:
 
 
 def lost_by_link(frames: Frames, most: int = BUSIEST) -> Table:
-    """What links have lost and marked, by cause, all repetitions together, those with the most
+    """Losses and marks of links by cause, all repetitions together, those with the most
     losses first; and the sum. No rows where there is nothing."""
     found = frames["lost_by_link"]
     columns = _nonzero(LOST_BY_LINK, found)
@@ -512,7 +512,7 @@ def lost_by_job(frames: Frames, most: int | None = None) -> Table:
 
 
 def _any(values: pd.Series) -> bool:
-    """Whether there is a text, or a number above 0."""
+    """True for a text, or a number above 0."""
     if values.dtype == object or str(values.dtype).startswith("str"):
         return bool((values != "").any())
     return bool((values > 0).any())
@@ -528,7 +528,7 @@ def _sums(columns: Sequence[Column], found: pd.DataFrame) -> list[float]:
 
 
 def departures(results: Results, frames: Frames) -> Table:
-    """Where the packets of each job's PS come from: by cause, with the sum, which is what the PS
+    """Causes of the packets to each job's PS, with the sum, which is what the PS
     link carried, and what became of it; after that what other switches sent towards the PS,
     unless there are many. All repetitions together."""
     rows: list[Row] = []
@@ -865,7 +865,7 @@ def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> 
 
 
 def map_cells(maps: Sequence[Map]) -> Table:
-    """What the maps of a sweep show: a row per cell. A kind of series without a finished point
+    """Cells of a sweep's maps, a row per cell. A kind of series without a finished point
     here is unknown."""
     rows = []
     for each in maps:

@@ -34,6 +34,6 @@ class Client:
         self.host.send(frame.ljust(self.SIZE - 16, b"\0") + self.host.tag(now_ns))
 
     def results(self):
-        """What the run prints of this host."""
+        """Numbers that the run prints of this host."""
         mean_ns = sum(self.times_ns) / max(len(self.times_ns), 1)
         return {"answers": len(self.times_ns), "mean_us": round(mean_ns / 1000, 2)}

@@ -19,7 +19,7 @@ BUFFER = 1 << 22  # bytes of frames that wait in the kernel
 
 
 class Host:
-    """What a class is made with: its name and address, and a socket for its frames."""
+    """A host for a class: its name and address, and a socket for its frames."""
 
     def __init__(self, name, mac, link):
         self.name, self.mac, self.link = name, mac, link

@@ -1,4 +1,4 @@
-"""What an algorithm costs, from its chunks: how much goes from whom to whom, and in how many steps.
+"""Costs of an algorithm, from its chunks: shares from rank to rank, and the number of steps.
 
 With links of rate B and a latency of A from one rank to another, a call of S bytes takes, in the
 alpha-beta model, steps A + bytes / B, with the bytes of the busiest link. Whatever is pipelined, it
@@ -29,7 +29,7 @@ DOWNWARD = ("all_reduce", "barrier", "all_gather", "broadcast")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a call costs. shares: of all its values, by (source, target). steps: from one rank to
+    """Costs of a call. shares: of all its values, by (source, target). steps: from one rank to
     another, one after the other."""
 
     shares: dict[tuple[int, int], Fraction]

@@ -1,4 +1,4 @@
-"""Which algorithm takes the least time for a call, in the alpha-beta model (bounds.py).
+"""Choice of the algorithm with the least time for a call, in the alpha-beta model (bounds.py).
 
 What the experiment's system does is one of the candidates. The model knows nothing of what else is
 on the links, nor of sums that a switch has no memory for.

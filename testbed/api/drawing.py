@@ -182,7 +182,7 @@ def _axes(ax: Axes | Sequence[Axes] | None) -> list[Axes]:
 def _chosen(
     read: Sweep, x: str | None, y: str | Sequence[str] | None, x_label: str, against: str
 ) -> DeclaredFigure | None:
-    """What the sweep's file declares, with what the arguments say instead."""
+    """Declarations of the sweep's file, with those of the arguments instead."""
     from testbed.analysis.data.sweep_chart_data import USUAL
 
     if x is None and y is None and not x_label and not against:

@@ -1,4 +1,4 @@
-"""What commands do with recordings and programs: show tables, draw, write traces."""
+"""Output of commands about recordings and programs: tables, drawings, traces."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def title(program: Program) -> str:
 
 
 def tables(program: Program) -> Iterator[Table]:
-    """What the groups do, and what the ranks do. The calls and bytes of a group are those of all
+    """Tables of the groups and of the ranks. The calls and bytes of a group are those of all
     its ranks."""
     calls: Counter[tuple[str, str, str]] = Counter()
     sizes: Counter[tuple[str, str, str]] = Counter()

@@ -37,7 +37,7 @@ def program_of(setup: Setup, number: int) -> Program:
 
 
 def takes_ns(setup: Setup, number: int) -> Callable[[int, Node], int]:
-    """How long a call or send of a job takes at least, with links of its own."""
+    """Least time of a call or send of a job, with links of its own."""
     platform, job = setup.platform, setup.jobs[number]
     hosts = job.job.fixed_placement.workers
     groups = {

@@ -129,7 +129,7 @@ def zeros_option(parser: Parser) -> None:
 
 
 def shown(options: argparse.Namespace) -> str:
-    """How much is printed of a run (analysis/report.py)."""
+    """Extent of the printed report of a run (analysis/report.py)."""
     return "all" if options.all else "details" if options.details else "brief"
 
 

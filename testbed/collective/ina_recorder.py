@@ -416,7 +416,7 @@ def write_trace(path: Path, about: dict[str, Any], graph: Graph) -> None:
 
 
 def about_trace(metadata: bytes) -> dict[str, Any]:
-    """What the metadata of a trace says of itself; {} if the recorder has not written it. Raises
+    """Description in the metadata of a trace; {} if the recorder has not written it. Raises
     ValueError."""
     for number, value in proto_fields(metadata):
         if number == 2 and isinstance(value, bytes):
@@ -484,7 +484,7 @@ def _about_part(part: Path) -> dict[str, Any]:
 
 
 def summary(path: Path) -> str:
-    """What is in the traces of all ranks, as text."""
+    """Summary of the traces of all ranks, as text."""
     lines = []
     world = _about_part(trace_part(path, 0))["world"]
     for rank in range(world):
@@ -1136,7 +1136,7 @@ class _Program:
         return self._clock.mark(*self._compute_stream)
 
     def _then(self, stream: int, places: Iterable[int]) -> None:
-        """What comes next on a stream depends on these nodes, too."""
+        """Let the next node of a stream depend on these nodes, too."""
         tail = self._tail(stream)
         tail.update(places)
         computed = [place for place in tail if self._nodes[place].kind == "compute"]

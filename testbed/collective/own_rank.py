@@ -1,4 +1,4 @@
-"""Which rank of its server a process is.
+"""Rank of a process on its server.
 
 A program may be started once on each server and make the processes of its ranks itself, as
 `torchrun --nproc-per-node` does (a job's key `launch`). Its environment then has a list (`RANKS`)

@@ -1,4 +1,4 @@
-"""What a rank's program has done together with other ranks, and by which route.
+"""Count of a rank's calls with other ranks, by route.
 
 The testbed gives the rank a file for it (`COLLECTIVES`). What has been counted since the last time
 is appended to it now and then, and at the end of the process: a JSON object per line, with the

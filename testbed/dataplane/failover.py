@@ -1,4 +1,4 @@
-"""What the control plane does on time while a run goes on: links go down and come up, and routes
+"""Actions of the control plane during a run: links go down and come up, and routes
 follow; and the manager of trees is asked again about jobs that are about to start.
 
 The same for every runtime. A runtime says what time it is, how a switch is asked, which jobs have

@@ -1,4 +1,4 @@
-"""What links have lost of each job, and which retransmissions follow from it.
+"""Losses of links by job, and the retransmissions that follow from them.
 
 A link's counters say how many packets it has lost. The switch also notes each of them by its header
 (p4engine's tm.h), and each gradient packet that a host has sent again. So losses are told apart by
@@ -65,7 +65,7 @@ class Notes:
 
 
 def read_notes(platform: Platform, client: Any) -> Notes | None:
-    """What a switch has noted; None on BMv2."""
+    """Notes of a switch; None on BMv2."""
     return None if platform.switch == "bmv2" else Notes(client.batch([("notes",)])[0])
 
 

@@ -163,7 +163,7 @@ def counters(
 def port_counts(
     platform: Platform, client: Any
 ) -> tuple[list[dict[str, Any]], list[tuple[int, str, int]]]:
-    """What the ports of a switch have carried, and why packets have left for a PS, both at one
+    """Counts of a switch's ports, and the causes of packets to a PS, both at one
     moment.
 
     The first are the rows of `port_stats()`, with the packets that the switch has refused at each

@@ -162,7 +162,7 @@ class Faults:
         return max(since_ns, self._last_ns)
 
     def paused_ns(self, name: str, end_ns: int) -> int:
-        """How long a host or switch was paused by plan. end_ns: when the run ended, on
+        """Time for which a host or switch was paused by plan. end_ns: when the run ended, on
         CLOCK_MONOTONIC."""
         return sum(
             (end_ns - self._start_ns if each.ended_ns is None else each.ended_ns) - each.begun_ns

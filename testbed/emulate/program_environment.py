@@ -127,7 +127,7 @@ def environment_of_server(
 
 
 def _of_one(spec: HostSpec, measures: Path, collectives: Path) -> dict[str, str]:
-    """What each rank has of its own."""
+    """Variables of each rank."""
     return {
         "GLOO_SOCKET_IFNAME": f"{spec.host}-eth0",
         OWN_ADDRESS: spec.address,
@@ -140,7 +140,7 @@ def _of_one(spec: HostSpec, measures: Path, collectives: Path) -> dict[str, str]
 def _of_all(
     spec: HostSpec, place: Place, timeout_ns: int, backend: str | None, own: Mapping[str, str]
 ) -> dict[str, str]:
-    """What all processes of a server have."""
+    """Variables of all processes of a server."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")}
     user = user_behind()
     if user is not None:

@@ -296,7 +296,7 @@ class ProgramGroup:
         return rows
 
     def called(self) -> list[Called]:
-        """What programs have called so far, for the live view; those with most bytes first."""
+        """Calls of programs so far, for the live view; those with most bytes first."""
         found: dict[tuple[str, str, str], tuple[set[str], list[int]]] = {}
         for rank in (rank for job in self._jobs.values() for rank in job.ranks):
             for row in rank.called():

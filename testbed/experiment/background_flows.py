@@ -149,7 +149,7 @@ def check(
 
 
 def warnings(experiment: Experiment) -> list[str]:
-    """What flows do to jobs that a user may not expect."""
+    """Effects of flows on jobs that a user may not expect."""
     # A window is halved when a queue is full, so half of the queue stays.
     always_marked = any(
         each.bandwidth_bps

@@ -46,7 +46,7 @@ def change_on_command_line(document: Document, texts: Sequence[str], file: str) 
 
 
 def name_with(path: Path, changes: Sequence[str]) -> str:
-    """How errors name a file with the changes of a command line."""
+    """Name in errors of a file with the changes of a command line."""
     return f"{path} with {', '.join(changes)}" if changes else str(path)
 
 

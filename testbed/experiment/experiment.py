@@ -95,7 +95,7 @@ class Experiment(ExperimentFile):
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """What a run of it reads, as that was when it was asked for first."""
+        """Files that a run of it reads, as they were at the first access."""
         if self._inputs is None:
             self._inputs = inputs_of(self)
         return self._inputs
@@ -126,7 +126,7 @@ class Experiment(ExperimentFile):
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """How many groups of its ranks each job can make that get communicators."""
+        """Number of groups of its ranks with communicators that each job can make."""
         return tuple(job.groups or 0 for job in self.jobs)
 
     def of_repetition(self, repetition: int) -> Experiment:

@@ -145,7 +145,7 @@ def read_figure(document: Document, file: str, varied: tuple[str, ...]) -> Figur
 
 
 def _wrong(figure: Figure, varied: tuple[str, ...]) -> Iterator[tuple[KeyPath, str]]:
-    """What is wrong with the keys of a figure: the place below `figure`, and a message."""
+    """Problems of the keys of a figure: the place below `figure`, and a message."""
     named: list[tuple[KeyPath, str]] = [
         (("x",), figure.x),
         *((("rows", number), key) for number, key in enumerate(figure.rows)),

@@ -1,4 +1,4 @@
-"""What a run reads: every file by its role, its name and the SHA-256 of its content.
+"""Inputs of a run: every file by its role, its name and the SHA-256 of its content.
 
 A run's results belong to these inputs. So the hash of a sweep's point has them, environment.json
 keeps them, and what reuses, compares, packs or repeats results asks here whether they are still the
@@ -49,7 +49,7 @@ OLDER = "do not say what they were made from (an older version of the testbed wr
 
 
 class Resolved(Protocol):
-    """What an experiment (experiment.py) is asked here."""
+    """Attributes of an experiment (experiment.py) that are used here."""
 
     @property
     def topology(self) -> TopologyChoice: ...

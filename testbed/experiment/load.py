@@ -128,7 +128,7 @@ def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:
 
 @functools.cache
 def _checker(name: str) -> TypeAdapter:
-    """What checks the value of a key of the file, by the name of its attribute: made once for all
+    """Check of the value of a key of the file, by the name of its attribute: made once for all
     points of a sweep."""
     info = ExperimentFile.model_fields[name]
     kind: Any = info.annotation

@@ -30,7 +30,7 @@ NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
 
 
 def source_of(job: Job, folder: Path, routes: Routes | None = None) -> Source:
-    """Where the program of such a job comes from; its paths are relative to `folder`. routes: what
+    """Source of the program of such a job; its paths are relative to `folder`. routes: what
     carries its calls."""
     model = job.model
     if not isinstance(model, str) and model.transformer is not None:
@@ -74,7 +74,7 @@ def _with_defaults(model: RankModel | str, transformer: Transformer) -> RankMode
 
 
 def rank_trace(source: Source, compute_scale: float) -> Trace:
-    """What stands in for the model of such a job. Raises TraceError."""
+    """Trace in place of the model of such a job. Raises TraceError."""
     program = check_program(source)
     if isinstance(source, TransformerSource):
         file = Path(source.transformer.model)
@@ -114,7 +114,7 @@ def calls_trace(parent: Trace, group: Group) -> Trace:
 
 
 def count_groups(trace: Trace, values: int) -> int:
-    """How many communicators the program of such a trace has beside that of all workers."""
+    """Number of communicators of such a trace's program, without that of all workers."""
     return len(load_groups(trace.ranks, values))
 
 
@@ -138,7 +138,7 @@ def problems_of(trace: Trace, job: Job, parts: Mapping[str, Any]) -> Sequence[tu
 
 
 def why_no_groups(parts: Mapping[str, Any]) -> str:
-    """What an experiment would need, so that groups of ranks can have communicators; "" if they
+    """Change that an experiment needs, so that groups of ranks can have communicators; "" if they
     can. A run asks the same of its Setup (testbed/emulate/communicators.py)."""
     if any(fault.of_link for fault in parts.get("faults", ())):
         return "needs links that do not fail; take one of the two out"

@@ -427,7 +427,7 @@ class _Resolver:
         return trace, resolved_model(job, source)
 
     def routes(self) -> Routes | None:
-        """What carries the calls of programs, if not all go by the system."""
+        """Carriers of the calls of programs, if not all go by the system."""
         collectives, system = self.parts.get("collectives"), self.system
         if collectives is None or system is None or self.topology is None:
             return None

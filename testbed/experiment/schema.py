@@ -169,7 +169,7 @@ class VirtualTime(Section):
 
     @property
     def is_exact(self) -> bool:
-        """Whether flows may be in step with each other."""
+        """True if flows may be in step with each other."""
         return self.steps == "exact"
 
     def jitter_time_ns(self, role: str) -> int:

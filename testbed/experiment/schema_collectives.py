@@ -18,7 +18,7 @@ INSIDE = ("ring", "halving_doubling", "double_tree")
 
 
 class Route(Section):
-    """What carries the calls of a kind up to a size."""
+    """Carrier of the calls of a kind up to a size."""
 
     up_to_bytes: Annotated[int | None, Quantity(SIZE, 1, LARGEST, (("any", None),))] = Field(
         default=None,
@@ -49,7 +49,7 @@ def _kind(what: str) -> tuple[Route, ...]:
 
 
 class Collectives(Section):
-    """What carries a program's calls, by kind and size, as NCCL chooses its algorithms: for each
+    """Carriers of a program's calls, by kind and size, as NCCL chooses its algorithms: for each
     kind a list, of which the first one that fits counts, such as `all_reduce: [{up to: 64 KiB, use:
     double_tree}, {use: esa}]`. What a list does not name goes by the system. Only for jobs that
     replay a program of ranks (docs/workloads.md)."""

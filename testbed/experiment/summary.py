@@ -10,7 +10,7 @@ from testbed.traffic.rank_calls import load_program
 
 
 def choices(experiment: Experiment) -> list[str]:
-    """What `auto` chooses for the calls of programs, a line for each kind and size of groups, such
+    """Choices of `auto` for the calls of programs, a line for each kind and size of groups, such
     as `all_reduce among 8 ranks (auto): double_tree, from 64 KiB on esa`."""
     found = []
     for job in experiment.jobs:

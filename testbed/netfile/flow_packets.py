@@ -78,7 +78,7 @@ def acknowledgement(plan: NetworkPlan, flow: Flow, mac: str) -> bytes:
 
 
 def names_for_packets(plan: NetworkPlan) -> dict[str, Any]:
-    """What an expression for a packet may use: scapy's names, and each host with mac and ip."""
+    """Names in an expression for a packet: scapy's names, and each host with mac and ip."""
     from scapy import packet
     from scapy.layers import inet, inet6, l2
 

@@ -31,7 +31,7 @@ KNOWN = (
 
 @dataclass
 class Routes:
-    """What a host knows. `gateway`: an address, "": none. `neighbours`: MAC by address."""
+    """Routes of a host. `gateway`: an address, "": none. `neighbours`: MAC by address."""
 
     gateway: str = ""
     neighbours: dict[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Routes:
 
 
 def routes_of(commands: Iterable[str]) -> Routes:
-    """What these commands say, of which all are known."""
+    """Routes that these commands set, of which all are known."""
     routes = Routes()
     for command in commands:
         routes.learn(command)

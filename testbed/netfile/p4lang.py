@@ -40,7 +40,7 @@ HIGHEST = 2**31 - 2
 
 
 def is_topology(data: Any) -> bool:
-    """Whether JSON is such a topology: hosts, switches and links at the top."""
+    """True if JSON is such a topology: hosts, switches and links at the top."""
     return isinstance(data, dict) and "topology" not in data and set(TOP) <= set(data)
 
 

@@ -48,7 +48,7 @@ class Address(NamedTuple):
 
 
 class Host:
-    """What a class knows of its host, and what it can do.
+    """A host for its class: attributes and actions.
 
     Attributes: `name`; `mac`; `ip`; `hosts`, the addresses of all hosts by name; `random`, a
     random.Random of this host's own."""
@@ -127,7 +127,7 @@ class PythonHost:
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value
 
     def results(self) -> dict[str, Any]:
-        """What the class tells at the end. Raises RunError, also for what JSON cannot say."""
+        """Results of the class at the end. Raises RunError, also for what JSON cannot say."""
         if not hasattr(self._object, "results"):
             return {}
         try:

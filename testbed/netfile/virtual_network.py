@@ -202,7 +202,7 @@ class VirtualNetwork:
         )
 
     def _is_answered(self, flow: Flow, host: str) -> bool:
-        """Whether a host that answers does it for this flow."""
+        """True if a host that answers does it for this flow."""
         answer = self.plan.net.hosts[host].answer
         return answer is None or answer.flows is None or flow.name in answer.flows
 

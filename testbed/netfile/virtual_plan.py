@@ -1,4 +1,4 @@
-"""What makes sense in a network file with `runtime: virtual`, and what does not; and its flows."""
+"""Checks of a network file with `runtime: virtual`, and its flows."""
 
 from __future__ import annotations
 
@@ -254,5 +254,5 @@ class VirtualProblems:
 
 
 def given(check: Check, key: str) -> bool:
-    """Whether a check has one of the keys of CONDITIONS."""
+    """True if a check has one of the keys of CONDITIONS."""
     return getattr(check, "register_" if key == "register" else key) is not None

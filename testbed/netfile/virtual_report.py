@@ -80,7 +80,7 @@ def _queues(run: VirtualRun) -> Lines:
 
 
 def _throughput(rows: Rows) -> Lines:
-    """What arrives, of the fastest flows."""
+    """Throughput of the fastest flows."""
     found: dict[str, list[float]] = {}
     times: dict[int, None] = {}
     for row in rows:

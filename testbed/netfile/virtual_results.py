@@ -1,4 +1,4 @@
-"""What a run of a network file in virtual time leaves: a folder of tables, and what is printed.
+"""Results of a network file's run in virtual time: a folder of tables, and printed text.
 
 The folder has `network.yaml` (the file), a CSV file for each table, `results.json` with all of them
 but those over time, `captures/`, and, unless it is not wanted, figures and a page. Nothing in it
@@ -64,7 +64,7 @@ def write(folder: Path, data: dict[str, Any], tables: dict[str, Rows]) -> None:
 
 
 def inputs_of(plan: NetworkPlan) -> list[dict[str, str]]:
-    """What a network reads, as environment.json of an experiment's run has it."""
+    """Inputs of a network, as environment.json of an experiment's run has them."""
     sources = inputs.declared(plan.file, plan.folder)
     return inputs.as_records(sorted({each for source in sources for each in source.inputs()}))
 
@@ -79,7 +79,7 @@ def as_csv(rows: Rows) -> str:
 
 
 def as_json(run: VirtualRun, tables: dict[str, Rows], outcomes: list[Outcome]) -> dict[str, Any]:
-    """What `--json` prints and results.json has: all tables but those over time."""
+    """Content of `--json` and results.json: all tables but those over time."""
     network = run.network
     return {
         "name": network.plan.name,

@@ -30,7 +30,7 @@ MOST_STOPS = 1_000_000
 
 @dataclass
 class Looks:
-    """What was seen at each look. `times_ns` (N); `queues`: packets that wait, by (switch, port,
+    """Observations at each look. `times_ns` (N); `queues`: packets that wait, by (switch, port,
     direction), N each; `octets`: bytes of each flow that have arrived so far, (N, F)."""
 
     times_ns: list[int] = field(default_factory=list)
@@ -235,7 +235,7 @@ def _size(switch: Any, name: str) -> int:
 
 
 def ties(run: VirtualRun) -> list[str]:
-    """What ties have decided in a run whose flows may be in step."""
+    """Drops that ties have decided in a run whose flows may be in step."""
     if not run.network.plan.file.virtual.is_exact:
         return []
     rows = [row for each in run.network.nodes.switches.values() for row in each.port_stats()]

@@ -199,12 +199,12 @@ class VirtualSettings(Section):
 
     @property
     def is_exact(self) -> bool:
-        """Whether flows may be in step with each other."""
+        """True if flows may be in step with each other."""
         return self.steps == "exact"
 
 
 class Answer(Section):
-    """What a host does with the packets of flows."""
+    """Answer of a host to the packets of flows."""
 
     delay_ns: Time = Field(
         default=1000,
@@ -383,7 +383,7 @@ class Reading(Section):
 
 
 class Change(Section):
-    """What the control plane does at a given time."""
+    """Action of the control plane at a given time."""
 
     at_ns: Time = Field(alias="at", description="When.")
     on: Annotated[str, NODE] | None = Field(default=None, description="The switch of `commands`.")

@@ -161,7 +161,7 @@ def percentile(histogram: np.ndarray, per_cent: int, row: Any) -> int:
 
 
 def throughput_rows(run: VirtualRun) -> Rows:
-    """What has arrived of each flow between two looks."""
+    """Arrivals of each flow between two looks."""
     rows: Rows = []
     before = np.zeros(len(run.network.flows), np.int64)
     last_ns = 0
@@ -244,7 +244,7 @@ def priority_rows(network: VirtualNetwork) -> Rows:
 
 
 def switch_rows(network: VirtualNetwork) -> Rows:
-    """What each switch's traffic manager has counted."""
+    """Counts of each switch's traffic manager."""
     return [{"switch": name, **each.stats()} for name, each in network.nodes.switches.items()]
 
 
@@ -274,7 +274,7 @@ def drop_rows(network: VirtualNetwork) -> Rows:
 
 
 def host_rows(network: VirtualNetwork) -> Rows:
-    """What each host has sent and received, of any kind."""
+    """Packets that each host has sent and received, of any kind."""
     rows: Rows = []
     for name, row in counts(network.nodes).items():
         made: dict[str, Any] = {

@@ -70,7 +70,8 @@ class Control:
     def select(
         self, reading: Sequence[socket.socket], writing: Sequence[socket.socket], wait_s: float
     ) -> tuple[list[Any], list[Any]]:
-        """What can be read and written, after LONGEST_SLEEP_S at the latest. Raises Stopped."""
+        """Sockets that can be read and written, after LONGEST_SLEEP_S at the latest. Raises
+        Stopped."""
         wait_s = min(wait_s, LONGEST_SLEEP_S)
         self._go_on(wait_s)
         told, writable, _ = select.select([self.channel, *reading], writing, [], wait_s)

@@ -21,7 +21,7 @@ MODES = {"consecutive": CONSECUTIVE, "hash": HASH}
 
 
 def salt_of(seed: int, job: int) -> int:
-    """What a job's places in the pool depend on in a run with this seed; 32 bits."""
+    """Salt of a job's places in the pool in a run with this seed; 32 bits."""
     return int(mix2(mix2(seed, 0x1DE), job))
 
 
@@ -44,7 +44,7 @@ def index_of(mode, aggregators, start, fragment):
 
 
 def places_of(spec: HostSpec) -> dict[str, int]:
-    """Where a job's fragments are in the pool, as fields of its hosts' configurations."""
+    """Places of a job's fragments in the pool, as fields of its hosts' configurations."""
     options, job = spec.options_of(PoolSpec), spec.job
     mode, aggregators = MODES[options.index], options.aggregators
     start = start_of(mode, salt_of(job.seed, job.number), aggregators, options.whole_pool)

@@ -167,8 +167,8 @@ def new_member(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -
 
 
 def _span(steps: int, window: int) -> int:
-    """How many fragments of a tensor a worker may begin before they are whole. A window is two
-    round trips; a sum is back after the steps, each half of one."""
+    """Number of fragments of a tensor that a worker may begin before they are whole. A window is
+    two round trips; a sum is back after the steps, each half of one."""
     return max(window, steps * window // 8)
 
 

@@ -139,7 +139,7 @@ BY_SLOT = (
 
 
 def room_of(spec: HostSpec) -> tuple[int, int]:
-    """How many complete rows a job's server keeps (0: all), and how many slots it has."""
+    """Number of complete rows that a job's server keeps (0: all), and its number of slots."""
     job, window = spec.job, spec.options.window
     rows, kept = 2 * job.fragments, max(KEPT_WINDOWS * window, KEPT_ROWS)
     # Of each worker, at most a window and its reserved part is under way.

@@ -44,7 +44,7 @@ MOST_BY_ITSELF = 4  # trees of a communicator, if the experiment gives no number
 
 @dataclass(frozen=True)
 class Terms:
-    """How memory is given out. Counts are of slots, at each switch."""
+    """Terms of giving out memory. Counts are of slots, at each switch."""
 
     slots: int  # that there are
     exclusive: bool
@@ -98,7 +98,7 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """What jobs have: the trees of communicators, by their numbers, and why a job has none."""
+    """Trees of communicators, by their numbers, and why a job has none."""
 
     trees: Mapping[int, tuple[Tree, ...]] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)

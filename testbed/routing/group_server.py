@@ -1,4 +1,4 @@
-"""Which of several parameter servers a group of ranks uses.
+"""Choice of a group's parameter server among several.
 
 Sums of a group that is on one server, or on one rail, need not cross the rest of the network if a
 parameter server is near. So a job on servers with several ranks may have further parameter servers

@@ -69,7 +69,7 @@ def exit_code() -> int:
 
 
 def reason() -> str:
-    """Who has ended the program, as its last line."""
+    """Cause of the program's end, as its last line."""
     if _received == signal.SIGINT:
         return "stopped by you"
     return (

@@ -89,7 +89,7 @@ class Work(NamedTuple):
 
 
 class Called(NamedTuple):
-    """What the ranks of a job have called of a collective, by a route (table collectives), in so
+    """Calls of a collective by the ranks of a job, by a route (table collectives), in so
     many groups; bytes are those that ranks have given."""
 
     job: str

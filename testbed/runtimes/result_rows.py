@@ -195,7 +195,7 @@ def add_ways(
     jobs: Mapping[int, JobSetup],
     later: Mapping[int, list[str]],
 ) -> None:
-    """What table jobs says of what added up. system: of the experiment. jobs: those that have had
+    """Fields of table jobs about the carrier. system: of the experiment. jobs: those that have had
     hosts. later: by job, the roots of its trees after each change."""
     for row in rows:
         job = jobs.get(row["job"])

@@ -86,8 +86,8 @@ def _part(rank: int, chunks: Sequence[tuple[Chunk, Paces]], steps: int, table: t
 
 @lru_cache(maxsize=256)
 def _paces(algorithm: str, group: Group, root: int) -> Paces:
-    """How much longer than on a link of its own a packet of a reduce may take from one rank to
-    another, in 1/256, so that all are done when the busiest link is."""
+    """Factor by which a packet of a reduce may take longer than on a link of its own from one rank
+    to another, in 1/256, so that all are done when the busiest link is."""
     found = cost(algorithm, "reduce", group, root)
     busiest = max(map(found.received, range(group.size)), default=Fraction(0))
     return {pair: int(256 * busiest / share) for pair, share in found.shares.items()}

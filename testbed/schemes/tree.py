@@ -44,7 +44,7 @@ class Tree(Switchml):
     def job_tables(
         self, platform: Platform, switch: str, job: JobSetup, calls: list[tuple]
     ) -> None:
-        """What a switch does for each tree of a job. Packets of trees that are no longer add
+        """Entries of a switch for each tree of a job. Packets of trees that are no longer add
         nothing."""
         trees = job.group.trees
         for tree in trees:

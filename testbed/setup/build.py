@@ -131,8 +131,8 @@ def set_up(
 
 
 def why_held(platform: Platform, jobs: Sequence[Job]) -> str:
-    """Where a job keeps its trees after its end, so that none that starts later gets them; "": the
-    manager is asked again (testbed/setup/late_trees.py)."""
+    """Place where a job keeps its trees after its end, so that none that starts later gets them;
+    "": the manager is asked again (testbed/setup/late_trees.py)."""
     if platform.switch == "bmv2":
         return "with switch bmv2"
     if any(job.is_program and platform.groups[number] for number, job in enumerate(jobs)):
@@ -141,7 +141,7 @@ def why_held(platform: Platform, jobs: Sequence[Job]) -> str:
 
 
 def terms_of(platform: Platform) -> Terms:
-    """How the manager of trees gives out memory."""
+    """Terms by which the manager of trees gives out memory."""
     options = platform.options_of(TreeOptions)
     slots = platform.aggregators // options.sets
     # Where jobs come and go, nobody knows how many will pass a switch: as many as there can be.

@@ -1,4 +1,4 @@
-"""How many bytes an iteration puts on each link, at least, and how long that takes.
+"""Least bytes of an iteration on each link, and the time that they take.
 
 Bytes are those of whole frames. In a call of F packets among n ranks, of which each owns a part:
 
@@ -128,7 +128,7 @@ def path(platform: Platform, source: str, target: str) -> Iterator[Way]:
 
 
 class Sizes(NamedTuple):
-    """What of a call decides its bytes (rank_calls.Call)."""
+    """Fields of a call that decide its bytes (rank_calls.Call)."""
 
     values: int
     share: int = 0

@@ -1,4 +1,4 @@
-"""Where jobs land in a network of several switches, and what of the network they leave unused.
+"""Places of jobs in a network of several switches, and parts that they leave unused.
 
 A job whose hosts are all below one switch never crosses the links between switches, and a switch
 where only one packet of a sum comes by has nothing to add up: results then say nothing about them.
@@ -16,7 +16,7 @@ JOBS = 16  # of which it is said where they land
 
 
 def places(setup: Setup) -> list[str]:
-    """Where each job's hosts are, a line per job; [] if all hosts are below one switch, if hosts
+    """Places of each job's hosts, a line per job; [] if all hosts are below one switch, if hosts
     are free at the start only, or of many jobs."""
     if len(_edges(setup)) < 2 or setup.arrivals is not None or len(setup.jobs) > JOBS:
         return []

@@ -170,7 +170,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class RankGroup:
-    """Which ranks of job `job` a communicator has, and what they call: `calls.calls` of each
+    """Ranks of job `job` in a communicator, and their calls: `calls.calls` of each
     iteration, the first one as the last tensor (testbed/workload/rank_program.py)."""
 
     job: int

@@ -1,4 +1,4 @@
-"""What a model's `scale` does to an experiment: tensors shrink, and windows do not.
+"""Effects of a model's `scale` on an experiment: tensors shrink, and windows do not.
 
 A worker that sends a tensor of many windows keeps the same fragments in flight as at full size. If
 the tensor is shorter than a few windows, its first and last fragments are in flight together, and

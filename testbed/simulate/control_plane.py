@@ -1,4 +1,4 @@
-"""What the control plane does while a run goes on in virtual time.
+"""Actions of the control plane during a run in virtual time.
 
 The loop has returned and everything up to now has happened. So links change, and tables and hosts
 follow, at an instant: between two events.

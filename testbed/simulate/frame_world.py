@@ -35,7 +35,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Turns:
-    """What turns.set_turns needs to know, in ns."""
+    """Arguments of turns.set_turns, in ns."""
 
     to_switch_ns: int
     to_host_ns: int

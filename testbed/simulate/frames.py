@@ -91,7 +91,7 @@ class FrameMemory:
 
 @njit(cache=True)
 def address(frames, row):
-    """Where a row is."""
+    """Address of a row."""
     return frames.chunks[row // CHUNK] + row % CHUNK * frames.row_bytes[0]
 
 

@@ -62,7 +62,7 @@ jobs:
 
 @dataclass(frozen=True)
 class Setting:
-    """What all points have in common. topology: as an experiment says it; "": a star."""
+    """Setting of all points. topology: as an experiment says it; "": a star."""
 
     collective: str
     ranks: int

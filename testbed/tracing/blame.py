@@ -1,4 +1,4 @@
-"""What has made a wrong value: the switches on the fragment's way, the step at which its sum went
+"""Cause of a wrong value: the switches on the fragment's way, the step at which its sum went
 wrong, and the command that shows more.
 
 In virtual time the run is made again, up to the same failure, with eyes on the value: a sum of some

@@ -1,4 +1,4 @@
-"""How a fragment is named: as a place in a job's gradient, and as packets number it.
+"""Names of a fragment: as a place in a job's gradient, and as packets number it.
 
 JOB/ITERATION/TENSOR:POSITION names the fragment that has the value at POSITION of a tensor, as the
 error about a wrong value does. JOB#NUMBER is the number in the packets, as filters and the
@@ -94,7 +94,7 @@ def fragment_of(setup: Setup, text: str) -> Fragment:
 
 
 def place_of(setup: Setup, fragment: Fragment) -> Place | None:
-    """Where a fragment is; None where packets are not numbered by place."""
+    """Place of a fragment; None where packets are not numbered by place."""
     if fragment.job >= len(setup.listed):
         return None
     job = setup.listed[fragment.job]

@@ -75,8 +75,8 @@ class Packet(NamedTuple):
 
     @property
     def key(self) -> tuple[int, ...]:
-        """What stays the same between two nodes, also if a queue marks it or its values are left
-        out."""
+        """Bytes that stay the same between two nodes, also if a queue marks it or its values are
+        left out."""
         flags = self.flags & ~(wire.ECN | wire.SHORT)
         return self.kind, flags, self.job, self.fragment, self.index, self.sender, self.workers
 

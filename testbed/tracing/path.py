@@ -70,7 +70,7 @@ class Step:
 
     @property
     def end(self) -> str:
-        """What became of it, in words."""
+        """Fate of the packet, in words."""
         to = " to {}" if self.copies else ""
         return "; ".join((ENDS[what] + to).format(peer) for what, peer in self.ends)
 
@@ -107,7 +107,7 @@ class Path:
 
 
 class Ports:
-    """What is at the other end of each switch's port."""
+    """Neighbour at each switch's port."""
 
     def __init__(self, topology: Topology) -> None:
         self._there = {

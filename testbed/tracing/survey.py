@@ -1,4 +1,4 @@
-"""Which fragments of a run are worth a look: the slowest ones, and the first that was evicted."""
+"""Survey of a run for fragments to look at: the slowest ones, and the first that was evicted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from testbed.tracing.packets import packet_in
 
 
 class Late(NamedTuple):
-    """How late a fragment's result was: from the first packet that a worker sent of it to the
+    """Lateness of a fragment's result: from the first packet that a worker sent of it to the
     result at the last worker, in ns."""
 
     time_ns: int
@@ -20,7 +20,7 @@ class Late(NamedTuple):
 
 
 class Survey:
-    """What passes the ports of hosts. workers: the hosts of each communicator's workers, by number;
+    """Watch of the ports of hosts. workers: the hosts of each communicator's workers, by number;
     of others every host counts as one. by_hosts: jobs whose hosts add up."""
 
     def __init__(

@@ -62,7 +62,7 @@ def text(setup: Setup, fragment: Fragment, packet: Packet) -> str:
 
 
 def what(setup: Setup, fragment: Fragment, step: Step) -> str:
-    """What happened at a step."""
+    """Event of a step, in words."""
     ended = f"; {step.end}" if step.end else ""
     if step.kind == SENT:
         return f"sent to {step.peer}{ended}"

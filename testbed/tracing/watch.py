@@ -1,5 +1,5 @@
-"""What switches do with the packets of some fragments: the P4 program's event, and the aggregator
-before and after.
+"""Watch of what switches do with the packets of some fragments: the P4 program's event, and the
+aggregator before and after.
 
 The event is the counter of the P4 program that a packet has raised, the aggregator what its
 registers hold, so nothing of the program is repeated here. A packet of another fragment is of
@@ -95,7 +95,7 @@ class Gone:
 
 
 class Fate(NamedTuple):
-    """What became of a packet outside of the pipelines: `what` of p4engine's FATES, at a port, at
+    """Fate of a packet outside of the pipelines: `what` of p4engine's FATES, at a port, at
     its time. sent: the packet that a host sent, unless it was lost on its way as a link failed."""
 
     what: str
@@ -128,7 +128,7 @@ class Watch:
         self._watches = {name: self._over(name, switch) for name, switch in switches.items()}
 
     def handled_of(self, fragment: Fragment) -> list[Handled]:
-        """What switches did with packets of a fragment, and with those of others that found its
+        """Actions of switches with packets of a fragment, and with those of others that found its
         aggregator."""
         return [
             row
@@ -146,7 +146,7 @@ class Watch:
         return [row for row in self.gone if (row.packet.job, row.packet.fragment) == fragment]
 
     def entered(self, switch: str, port: int, time_ns: int, packet: Packet | None) -> None:
-        """What a switch has been given last at a port is this packet; None: of no wanted
+        """Note that a switch has been given this packet last at a port; None: of no wanted
         fragment."""
         here = self.fates.get((switch, port, time_ns))
         if here and here[-1].sent is None:

@@ -131,7 +131,7 @@ def take_phase(sender: np.ndarray, gap_ps: int) -> None:
 
 @njit(cache=True)
 def later_ps(sender, number):
-    """How much later than its exact time a packet leaves, ps."""
+    """Delay of a packet after its exact time, ps."""
     return mix2(sender.stream, number) * sender.jitter_ps >> 32
 
 
@@ -181,7 +181,7 @@ def _lose(end, states, number):
 
 @njit(cache=True)
 def owes(end, number):
-    """Whether packet `number`, which has arrived, is to be acknowledged at once."""
+    """True if packet `number`, which has arrived, is to be acknowledged at once."""
     end.owed += 1
     whole = end.burst > 0 and end.packets_received % end.burst == 0
     return end.owed >= 2 or number != end.furthest + 1 or whole

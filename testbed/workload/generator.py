@@ -240,7 +240,7 @@ def _gap_ps(sender, length):
 
 @njit(cache=True)
 def _period_ps(sender, mean):
-    """How long the next period is in which it sends, or does not."""
+    """Length of the next period in which it sends, or does not."""
     sender.periods += 1
     if sender.drawn_periods == 0:
         return mean
@@ -369,7 +369,7 @@ def _row_of(machine, flow, answers):
 
 @njit(cache=True)
 def _is_marked(start):
-    """Whether a frame has an IPv4 header with a congestion mark."""
+    """True if a frame has an IPv4 header with a congestion mark."""
     word = peek(start + 12)  # type, big-endian, version and length, ToS
     return word & 0xFFFF == 0x0008 and word >> 24 & 3 == 3
 

@@ -267,7 +267,7 @@ class Nodes:
         return graph
 
     def _shape(self) -> dict[str, np.ndarray]:
-        """What no graph of these nodes changes, once for all of them."""
+        """Shape of a graph, which no run changes, once for all of them."""
         count = len(self.kinds)
         if self._made[0] != count or not count:
             after: list[list[tuple[int, int]]] = [[] for _ in range(count)]

@@ -74,7 +74,7 @@ def flows_of(spec: HostSpec) -> flows.Flows:
 
 
 def shares(spec: HostSpec) -> given.Given:
-    """What belongs to which rank, of each call of a communicator."""
+    """Shares of the ranks of each call of a communicator."""
     job = spec.job
     found = np.array(job.shares, np.int64).reshape(-1, 3)
     return given.no_values()._replace(
@@ -86,7 +86,7 @@ def shares(spec: HostSpec) -> given.Given:
 
 
 def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
-    """What a rank counts beside its counters: the values that it has to check (`values_due`), its
+    """Totals of a rank beside its counters: the values that it has to check (`values_due`), its
     share of all sums (host_process.py), and its rows of table collectives."""
     part = spec.program
     assert part is not None
@@ -142,7 +142,7 @@ def _communicator(program: Program, node: Node) -> str:
 
 
 def _route(spec: HostSpec, node: Node) -> str:
-    """What carries a call: an algorithm of hosts by its name, or the system."""
+    """Carrier of a call: an algorithm of hosts by its name, or the system."""
     algorithm = algorithm_of(node.group) or SYSTEMS[spec.job.system].algorithm
     return carrier(algorithm, USE_OF[node.kind]).name if algorithm else SYSTEM
 
@@ -203,7 +203,7 @@ def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
 
 
 def _dependencies(nodes: Sequence[Node], moved: Transfers, rank: int) -> list[set[int]]:
-    """What each node waits for. What a rank receives from itself waits for its sending.
+    """Dependencies of each node. A receive from the own rank waits for its sending.
 
     A collective that goes another way than the one before it in its group begins after that, as do
     those whose parts are transfers."""

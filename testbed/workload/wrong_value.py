@@ -154,7 +154,7 @@ def int32(number: int) -> int:
 
 
 def explained(found: int, right: int, parts: Mapping[int, int]) -> str:
-    """What makes `found` of the workers' values, which should give their sum `right`."""
+    """Explanation of `found` by the workers' values, which should give their sum `right`."""
     named = next(_explanations(found, right, dict(parts)), None)
     if named is not None:
         return named
@@ -210,7 +210,7 @@ def _values(chosen: tuple[int, ...], parts: Mapping[int, int]) -> str:
 
 
 def _number_in_packets(spec: HostSpec, machine: Any, whole: int, fragment: int) -> int | None:
-    """What the packet calls the fragment: SwitchML's have the numbers of chunks, of which one has
+    """Number of the fragment in packets: SwitchML's have the numbers of chunks, of which one has
     the fragment's values, and one perhaps its exponent. The wrong one is still in flight."""
     from testbed.protocols.host_spec import SwitchmlSpec
 

@@ -1,4 +1,4 @@
-"""What survives into another pass and into copies (the table in docs/language.md), as BMv2's
+"""State that survives into another pass and into copies (the table in docs/language.md), as BMv2's
 sources have it: truncation, lengths, metadata, the instance type, ports."""
 
 from __future__ import annotations

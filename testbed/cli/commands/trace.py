@@ -136,7 +136,7 @@ def _chosen(survey: Survey, options: Namespace, results: Results) -> list[Fragme
 
 
 class _Source:
-    """Where packets are seen."""
+    """Source of seen packets."""
 
     def __init__(self, setup: Setup, warnings: Sequence[str]) -> None:
         self.setup = setup

@@ -78,7 +78,7 @@ def _spelling(tokens: list[Token], diagnostics: Diagnostics) -> str:
 
 
 class Memory:
-    """Where the cache `folder` says what came out of preprocessing a program, and which files that
+    """Memory of the cache `folder`: results of preprocessing programs, and the files that each
     depends on."""
 
     def __init__(self, program: _Program, folder: Path) -> None:

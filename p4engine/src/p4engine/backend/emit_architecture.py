@@ -1,4 +1,4 @@
-"""What writes the C of an architecture: its externs, and the functions of its pipeline.
+"""Emitter of an architecture's C: its externs, and the functions of its pipeline.
 
 The compiler asks an architecture for such an emitter and hands it the parts that it writes with.
 """
@@ -27,7 +27,7 @@ Functions: TypeAlias = Mapping[str, Callable[..., str | None]]
 
 @dataclass(frozen=True)
 class Parts:
-    """What an architecture writes with."""
+    """Parts of the emitter that an architecture uses."""
 
     context: Context
     numbers: NumberEmitter

@@ -31,8 +31,8 @@ COLORS = 3  # the largest result of a meter
 
 @dataclass(frozen=True)
 class Range:
-    """What a packet can make of a value: low .. high, as an unsigned number. `chosen`: or something
-    that the control plane has chosen."""
+    """Range of a value under all packets: low .. high, as an unsigned number. `chosen`: or
+    something that the control plane has chosen."""
 
     low: int
     high: int
@@ -77,7 +77,7 @@ class Bounds:
         return self._places[guard]
 
     def content(self, array: ExternInstance, type_: Type) -> Range:
-        """What packets can have written into an array."""
+        """Range of the values that packets can have written into an array."""
         if array.kind == "meter":
             return Range(0, COLORS)
         uses = self.flow.groups[array]
@@ -113,7 +113,7 @@ class Bounds:
 
 
 class _Place:
-    """What is known at one place. `below` has, for a value, those that it is less than (with 1) or
+    """Knowledge at one place. `below` has, for a value, those that it is less than (with 1) or
     not more than (with 0), `above` those that it is more or not less than."""
 
     def __init__(self, bounds: Bounds, facts: Facts, depth: int) -> None:
@@ -156,7 +156,7 @@ class _Place:
             self.keys |= {found for key, found in pairs if key.kind == "exact"}
 
     def range(self, value: Value) -> Range:
-        """What a packet can make of a value here."""
+        """Range of a value here under all packets."""
         value = self.facts.resolved(value)
         if value not in self._memo:
             self._memo[value] = full(value.type)  # a comparison with itself tells nothing
@@ -220,7 +220,7 @@ class _Place:
 
 
 def _of_extern(name: str, ranges: list[Range]) -> Range | None:
-    """What v1model's functions give, from their arguments."""
+    """Range of a v1model function's result, from its arguments."""
     if name == "hash" and len(ranges) > 3:  # algorithm, base, data, number of values
         base, number = ranges[1], ranges[-1]
         high = base.high + max(number.high - 1, 0)
@@ -231,7 +231,7 @@ def _of_extern(name: str, ranges: list[Range]) -> Range | None:
 
 
 def _of_operator(op: str, args: tuple[Value, ...], ranges: list[Range]) -> Range | None:
-    """What an operator gives, without its wrapping around."""
+    """Range of an operator's result, without its wrapping around."""
     a, b = ranges[0], ranges[-1]
     chosen = any(each.chosen for each in ranges)
     number = args[-1].data if args[-1].kind == "const" else None

@@ -1,4 +1,4 @@
-"""What an architecture is to the compiler: everything that depends on the package `main` is of.
+"""An architecture for the compiler: everything that depends on the package of `main`.
 
 Each one has a folder of `architectures/` with its declarations in P4, its externs, its pipeline and
 the C around it, and an object of this class there, `ARCHITECTURE`. The compiler finds it by the
@@ -41,7 +41,7 @@ class ExternShape:
 
 @dataclass(frozen=True)
 class StageTrace:
-    """How a trace shows a stage: its name, and C texts of values at its begin and end
+    """A stage in a trace: its name, and C texts of values at its begin and end
     (trace_text.py says which)."""
 
     name: str
@@ -106,7 +106,7 @@ class Architecture(ABC):
         return errors[name]
 
     def register_problem(self, element: Type) -> str | None:
-        """What is wrong with a register of such elements; None: nothing."""
+        """Problem of a register with such elements; None if there is none."""
         under = underlying(element)
         if isinstance(under, Bits) or under == BOOL:
             return None
@@ -133,7 +133,7 @@ class Architecture(ABC):
 
     @abstractmethod
     def emitter(self, parts: Any) -> Any:
-        """What writes the C of the externs and of the pipeline (backend/emit_architecture.py)."""
+        """Emitter of the C of the externs and of the pipeline (backend/emit_architecture.py)."""
 
 
 def architecture_of(checker: Checker, diagnostics: Diagnostics) -> Architecture:

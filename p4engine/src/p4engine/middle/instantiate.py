@@ -52,7 +52,7 @@ class ExternInstance:
 
     @property
     def bodies(self) -> dict[str, ast.Function]:
-        """What the program gives the extern's abstract methods, by their names."""
+        """Bodies of the extern's abstract methods, by their names."""
         given = self.decl.body if self.decl is not None else None
         return {each.name: each for each in given or [] if isinstance(each, ast.Function)}
 

@@ -87,7 +87,7 @@ class Accesses:
 
 
 def _then(a: Found, b: Found) -> Found:
-    """What follows one another."""
+    """Sequence of parts."""
     if a.goes_on is None:
         return a
     least, most = a.goes_on

@@ -20,7 +20,8 @@ GROUP_SIZE = 120  # of selectors that are not told how many members a group has
 
 
 class ArrayEmitter:
-    """What a program addresses by number. `functions` has the externs' C by their P4 names."""
+    """Emitter of externs with numbered elements. `functions` has the externs' C by their P4
+    names."""
 
     def __init__(self, parts: Parts, accesses: Accesses) -> None:
         self.context, self.left, self.expressions = parts.context, parts.left, parts.expressions
@@ -388,6 +389,6 @@ class ArrayEmitter:
 
 
 def _colour_and_bytes(call: ast.MethodCall) -> tuple[ast.Expr | None, ast.Expr | None]:
-    """What a call of a meter says of the colour that came, and of bytes to leave out."""
+    """Arguments of a meter's call about the colour that came, and about bytes to leave out."""
     given = {parameter.name: value for parameter, value in call.arguments}
     return given.get("color"), given.get("adjust_byte_count")

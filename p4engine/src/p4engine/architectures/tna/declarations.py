@@ -1,4 +1,4 @@
-"""What the engine relies on in TNA's declarations, and the pipelines of a program."""
+"""Declarations of TNA that the engine relies on, and the pipelines of a program."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _report(node: ast.Node, undone: Collection[str], diagnostics: Diagnostics) -
 
 
 def add_port_metadata(instances: Instances, bits: int) -> None:
-    """Where the program unpacks port metadata, the control plane has them as a register."""
+    """Add a register with port metadata for the control plane, if the program unpacks them."""
     found = [b for b in instances.blocks.values() if calls(b.decl, "port_metadata_unpack")]
     if found:
         add_register(instances, PORT_METADATA, bits, PORTS, found[0].decl.place)
@@ -150,8 +150,8 @@ def add_register(
 
 
 def add_positions(instances: Instances) -> None:
-    """Where the program executes at an index that the register itself knows, each register of an
-    action has others for that, such as `NAME.next`."""
+    """Add registers for positions: if the program executes at an index of its own, each register of
+    an action has others for that, such as `NAME.next`."""
     used = {
         name
         for method, names in POSITIONS.items()
@@ -199,7 +199,7 @@ def calls(node: ast.Node, function: str, besides: str = "") -> bool:
 
 
 def pipes_of(checker: Checker) -> int:
-    """How many pipes have registers of their own (TNA_PIPES)."""
+    """Number of pipes with registers of their own (TNA_PIPES)."""
     decl = checker.globals.find("__tna_pipes")
     number = decl.const if isinstance(decl, ast.Constant) else 1
     return number if isinstance(number, int) else 1

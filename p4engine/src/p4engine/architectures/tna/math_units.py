@@ -32,7 +32,7 @@ OPERATIONS = {
 
 @dataclass(frozen=True)
 class MathUnit:
-    """How the exponent is changed (`invert`, `shift`: -1 halves it, 1 doubles it, `scale` is added)
+    """Change of the exponent (`invert`, `shift`: -1 halves it, 1 doubles it, `scale` is added)
     and what is moved by it."""
 
     invert: bool

@@ -137,7 +137,8 @@ class ParsingEmitter:
         self.context.out.append(f"{counter} = (int8_t)({counter} - (int8_t)({by}));")
 
     def _priority(self, call: ast.MethodCall, value: ast.Expr) -> None:
-        """Which packets a full input buffer drops first: there is none that fills up here."""
+        """Accept a priority of packets in a full input buffer, without effect: none fills up
+        here."""
 
     # ---- port metadata ----
 

@@ -1,4 +1,4 @@
-"""What TNA's programs ask for: mirror copies, resubmission, digests, no destination."""
+"""Requests of TNA's programs: mirror copies, resubmission, digests, no destination."""
 
 from __future__ import annotations
 

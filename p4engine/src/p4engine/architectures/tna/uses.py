@@ -1,4 +1,4 @@
-"""Which fields of the intrinsic metadata a program can see; the others need not be filled."""
+"""Fields of the intrinsic metadata that a program can see; the others need not be filled."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from p4engine.middle.records import CACHE_LINE
 
 
 class ArrayEmitter:
-    """What a program addresses by number. `functions` has the externs' C by their P4 names."""
+    """Emitter of externs with numbered elements. `functions` has the externs' C by their P4
+    names."""
 
     def __init__(self, parts: Parts) -> None:
         self.context, self.left, self.expressions = parts.context, parts.left, parts.expressions

@@ -1,4 +1,4 @@
-"""What the engine relies on in v1model's declarations.
+"""Declarations of v1model that the engine relies on.
 
 A program may bring a v1model.p4 or core.p4 of its own, newer or with additions. So the package,
 the fields of standard_metadata_t, the errors and the enums that the generated code and the traffic

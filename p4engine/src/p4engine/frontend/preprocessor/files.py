@@ -52,7 +52,7 @@ class Files:
 
     @staticmethod
     def from_json(said: dict[str, dict[str, Any]]) -> Files:
-        """What `to_json` has made; raises ValueError, KeyError, TypeError or AttributeError."""
+        """Inverse of `to_json`; raises ValueError, KeyError, TypeError or AttributeError."""
         files = Files()
         files._read = {Path(path): bytes.fromhex(digest) for path, digest in said["read"].items()}
         files._is_file = {Path(path): found for path, found in said["is_file"].items()}
