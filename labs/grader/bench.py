@@ -190,7 +190,7 @@ class Switch:
             want = [d for p, d in wanted if p == number]
             have = [d for p, d in got if p == number]
             for i, (left, right) in enumerate(zip(want, have, strict=False)):
-                found = differences(left, right, only, ignore)
+                found = differences(left, right, only, ignore) if left != right else []
                 if found:
                     which = f"port {number}" + (f", packet {i + 1}" if len(want) > 1 else "")
                     raise failure(
@@ -453,8 +453,10 @@ __all__ = ["Bench", "BoxError", "Broken", "Failure", "Packets", "Python", "Switc
 
 
 def numbers(t: Bench, count: int, bits: int = 31) -> list[int]:
-    """`count` random values below 2^bits in size."""
-    return [t.random.randrange(-(1 << bits), 1 << bits) for _ in range(count)]
+    """`count` random values below 2^bits in size, one of four next to an end."""
+    made = [t.random.randrange(-(1 << bits), 1 << bits) for _ in range(count)]
+    ends = (1 << bits) - 1, -(1 << bits), 1 - (1 << bits)
+    return [t.random.choice(ends) if t.random.random() < 0.25 else value for value in made]
 
 
 def first_number(t: Bench, near: int) -> int:

@@ -7,7 +7,7 @@ ports they have, the port of its parameter server (PS), the job's number, and it
 from __future__ import annotations
 
 import functools
-import struct
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,15 +16,15 @@ from scapy.packet import Packet
 from scapy.utils import checksum
 
 from testbed.labs.grader.bench import Bench, numbers, total
-from testbed.labs.grader.packets import GRADIENT, REMINDER, RESULT, Agg, agg
+from testbed.labs.grader.histories import dress
+from testbed.labs.grader.packets import AT_AGG, GRADIENT, HEADER, REMINDER, RESULT, Agg, agg
 
 PARTIAL, COLLISION, RESEND = 1, 2, 4
+OTHER_FLAGS = 0xF8
 PROTOCOL_UDP = 17
 VALUES, SLOTS = 8, 8
 PORTS = tuple(range(1, 13))
-AT_AGG = 14 + 20 + 8  # bytes before the header
 AT_ADDRESSES, AT_UDP, AT_UDP_SUM = 14 + 12, 14 + 20, 14 + 20 + 6
-HEADER = struct.Struct("!BBBBIHHI")  # of Agg
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Job:
         ports: of the workers, in the same order.
         server: port of the PS.
         group: the workers' multicast group.
+        rng: of fields that labs do not speak of.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Job:
     ports: tuple[int, ...]
     server: int
     group: int
+    rng: random.Random = field(default_factory=random.Random, compare=False)
 
     @property
     def everyone(self) -> int:
@@ -70,7 +72,7 @@ class Job:
         """Gradient of the worker that is `who` in the list, for the PS."""
         worker = self.workers[who]
         fields = {"flags": flags, "priority": priority, "slot": slot, "worker": worker}
-        return agg(
+        made = agg(
             self.ports[who],
             self.server,
             kind=GRADIENT,
@@ -80,15 +82,18 @@ class Job:
             values=values,
             **fields,
         )
+        return dress(self.rng, made, OTHER_FLAGS, priority=False)
 
     def result(self, values: Sequence[int], number: int = 0, slot: int = 0) -> Packet:
         """Result from the PS, for all workers."""
         fields = {"job": self.number, "number": number, "slot": slot, "bitmap": self.everyone}
-        return agg(self.server, "switch", kind=RESULT, values=values, **fields)
+        made = agg(self.server, "switch", kind=RESULT, values=values, **fields)
+        return dress(self.rng, made, OTHER_FLAGS, priority=False)
 
     def reminder(self, number: int, slot: int) -> Packet:
         fields = {"job": self.number, "number": number, "slot": slot}
         made = agg(self.server, "switch", kind=REMINDER, **fields)
+        dress(self.rng, made, OTHER_FLAGS, priority=False)
         made[UDP].chksum = None  # the right one, which does not fit what the switch puts in
         return made
 
@@ -171,7 +176,7 @@ def draw_jobs(t: Bench, fewest: int = 3, most: int = 5) -> list[Job]:
     for count, group, name in zip(counts, groups, names, strict=True):
         server, *own = (ports.pop() for _ in range(count + 1))
         workers = tuple(t.random.sample(range(32), count))
-        made.append(Job(name, workers, tuple(own), server, group))
+        made.append(Job(name, workers, tuple(own), server, group, t.random))
     return made
 
 

@@ -8,6 +8,7 @@ P4 side of both is in the skeletons.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ from scapy.packet import NoPayload, Packet, Raw, bind_layers
 ETHERNET_BYTES = 14
 ETHERTYPE_SUM = 0x88B5  # for local experiments (IEEE 802)
 PORT_AGG = 18767
+AT_AGG = 14 + 20 + 8  # bytes before the header
+HEADER = struct.Struct("!BBBBIHHI")  # of Agg
 GRADIENT, RESULT, REMINDER, NOTHING, RECEIPT, DATA = 1, 2, 3, 4, 5, 6
 KINDS = {GRADIENT: "GRADIENT", RESULT: "RESULT", REMINDER: "REMINDER", NOTHING: "NOTHING"}
 KINDS |= {RECEIPT: "RECEIPT", DATA: "DATA"}

@@ -10,8 +10,9 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, Switch, numbers
+from testbed.labs.grader.histories import alike, dress
 from testbed.labs.grader.jobs import SLOTS, VALUES
-from testbed.labs.grader.packets import GRADIENT, agg, wrapped
+from testbed.labs.grader.packets import GRADIENT, Agg, agg, wrapped
 
 # What becomes of a gradient.
 ABSORBED = "absorbed"  # it is in a sum that is not complete
@@ -56,9 +57,12 @@ class Slots:
     wrap: Callable[[int], int] = wrapped
     sets: dict[int, Set] = field(default_factory=dict)
 
-    def take(self, number: int, bit: int, values: Sequence[int]) -> tuple[str, Set]:
-        """The fate of a gradient with one bit in its bitmap, and its set after it."""
-        slot = place(number)
+    def take(
+        self, number: int, bit: int, values: Sequence[int], slot: int | None = None
+    ) -> tuple[str, Set]:
+        """The fate of a gradient with one bit in its bitmap, and its set after it. `slot`: the
+        field, if it is not the number's place."""
+        slot = place(number) if slot is None else slot
         own = self.sets.setdefault(slot, Set())
         if own.bitmap & bit and own.number == number:
             return (AGAIN if own.complete else COPY), own
@@ -124,3 +128,72 @@ class SlotJob:
 
     def send(self, who: int, values: Sequence[int], fragment: int = 0) -> None:
         self.switch.send(self.ports[who], self.gradient(who, values, fragment))
+
+
+@dataclass
+class Stream:
+    """Fragments of a job that use one slot, one after the other, in a history (histories.py).
+
+    Args:
+        numbers: of the fragments, smaller ones first.
+    """
+
+    job: SlotJob
+    slot: int
+    numbers: list[int]
+
+    def __post_init__(self) -> None:
+        self.sent = [self.job.values() for _ in self.numbers]
+        self.at = [0] * len(self.job.workers)  # the fragment at which each worker is
+        self.complete: set[int] = set()
+        self.model = Slots(self.job.everyone)
+
+    @property
+    def done(self) -> bool:
+        return len(self.complete) == len(self.numbers)
+
+    def gradient(self, who: int, turn: int, number: int | None = None) -> Packet:
+        made = self.job.gradient(who, self.sent[turn][who])
+        made[Agg].number = self.numbers[turn] if number is None else number
+        made[Agg].slot = self.slot | turn % 2 << 15
+        return dress(self.job.t.random, made)
+
+    def take(self, packet: Packet) -> tuple[str, Set]:
+        """The fate of a gradient that comes, and its set after it."""
+        header = packet[Agg]
+        end, own = self.model.take(header.number, header.bitmap, header.values, header.slot)
+        if end == COMPLETE and header.number in self.numbers:
+            self.complete.add(self.numbers.index(header.number))
+        return end, own
+
+    def is_new(self, packet: Packet) -> bool:
+        """The worker is not in the sum of its set, or that is an older one."""
+        header, own = packet[Agg], self.model.sets.get(packet[Agg].slot, Set())
+        return header.number > own.number or not own.bitmap & header.bitmap
+
+    def stale(self, packet: Packet) -> list[Packet]:
+        """One like a gradient whose set is in use, of an older fragment with a number much like it,
+        which is late; mostly none, and none if the set is not in use for it."""
+        own = self.model.sets.get(packet[Agg].slot, Set())
+        if own.number != packet[Agg].number or self.job.t.random.random() < 0.6:
+            return []
+        made = packet.copy()
+        made[Agg].number = alike(self.job.t.random, made[Agg].number)
+        return [made] if made[Agg].number < packet[Agg].number else []
+
+    def natural(self) -> tuple[int, Packet]:
+        """A worker's gradient, or the same again, and its port; it goes on where it may."""
+        rng, who = self.job.t.random, self.job.t.random.randrange(len(self.at))
+        if self.at[who] in self.complete and self.at[who] + 1 < len(self.numbers):
+            self.at[who] += rng.getrandbits(1)
+        return self.job.ports[who], self.gradient(who, self.at[who])
+
+    def older(self) -> tuple[int, Packet]:
+        """A gradient of an older fragment, or of a number that is older and much like the
+        newest."""
+        rng, who = self.job.t.random, self.job.t.random.randrange(len(self.at))
+        turn = self.at[who] - rng.randrange(1, 3)
+        if turn < 0 or self.at[who] < 2:
+            return self.natural()
+        number = rng.choice((self.numbers[turn], alike(rng, self.numbers[turn])))
+        return self.job.ports[who], self.gradient(who, turn, number)

@@ -10,8 +10,8 @@ from typing import Any
 
 from testbed.labs.grader.bench import Failure, Packets, Python
 from testbed.labs.grader.fabric import Answer, Link
-from testbed.labs.grader.jobs import AT_AGG, HEADER, VALUES, header
-from testbed.labs.grader.packets import DATA, RECEIPT, REMINDER, RESULT
+from testbed.labs.grader.jobs import VALUES, header
+from testbed.labs.grader.packets import AT_AGG, DATA, HEADER, RECEIPT, REMINDER, RESULT
 from testbed.labs.grader.senders import WindowSender
 from testbed.labs.grader.timing import (
     NOTE,
@@ -121,7 +121,7 @@ class GatherHost:
         known = range(self.job.first, self.job.first + len(self.values))
         if type(numbers) is not list or not all(type(n) is int and n in known for n in numbers):
             text = "requests() returns no list of the job's fragments"
-            raise Failure(text, details=[repr(numbers)[:200]], case=text)
+            raise Failure(text, details=[f"requests() gave {numbers!r}"[:200]], case=text)
         return [n - self.job.first for n in numbers]
 
     def _data(self, packet: Any) -> bytes:
@@ -129,7 +129,7 @@ class GatherHost:
         first, count = self.job.shards[self.who]
         if not right or not first <= packet[0] - self.job.first < first + count:
             text = "next() returns no fragment of the shard with a bitmap"
-            raise Failure(text, details=[repr(packet)[:200]], case=text)
+            raise Failure(text, details=[f"next() gave {packet!r}"[:200]], case=text)
         return self._frame(packet[0] - self.job.first, packet[1] & 0xFFFFFFFF)
 
     def _frame(self, fragment: int, receivers: int | None) -> bytes:

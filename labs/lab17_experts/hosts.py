@@ -9,8 +9,8 @@ from typing import Any
 
 from testbed.labs.grader.bench import Bench, Failure, Packets, numbers, total
 from testbed.labs.grader.fabric import Answer, Fabric, Link, P4Node
-from testbed.labs.grader.jobs import AT_AGG, HEADER, VALUES
-from testbed.labs.grader.packets import DATA, GRADIENT, NOTHING, RESULT
+from testbed.labs.grader.jobs import VALUES
+from testbed.labs.grader.packets import AT_AGG, DATA, GRADIENT, HEADER, NOTHING, RESULT
 from testbed.labs.grader.senders import Timers
 from testbed.labs.grader.timing import (
     HEAD,

@@ -9,8 +9,8 @@ from typing import Any
 
 from testbed.labs.grader.bench import Bench, Failure, Packets, first_number
 from testbed.labs.grader.fabric import Answer, Fabric, Link, P4Node
-from testbed.labs.grader.jobs import AT_AGG, HEADER, SLOTS, VALUES, header
-from testbed.labs.grader.packets import RESULT
+from testbed.labs.grader.jobs import SLOTS, VALUES, header
+from testbed.labs.grader.packets import AT_AGG, HEADER, RESULT
 from testbed.labs.grader.senders import WindowSender
 from testbed.labs.grader.timing import (
     HEAD,

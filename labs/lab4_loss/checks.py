@@ -7,20 +7,21 @@ from collections.abc import Sequence
 from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, Failure, first_number, numbers, total
+from testbed.labs.grader.histories import Strangers, draw_numbers, leaving
 from testbed.labs.grader.jobs import SLOTS, VALUES
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import (
+    GRADIENT,
     RESULT,
     SWITCH_IP,
     SWITCH_MAC,
-    Agg,
     agg,
     as_number,
     host_ip,
     host_mac,
     rows,
 )
-from testbed.labs.grader.slots import SlotJob, place
+from testbed.labs.grader.slots import AGAIN, COMPLETE, SlotJob, Stream, place
 
 LAB = Lab(
     title="Loss",
@@ -78,37 +79,25 @@ class Job(SlotJob):
         return sent, total(sent)
 
 
-def start(t: Bench, fewest: int = 2, first: int | None = None) -> Job:
+def start(t: Bench, fewest: int = 2, first: int | None = None, beside: Job | None = None) -> Job:
     """A job with a number of workers drawn at random, at any ports, with any bits. `first`: the
-    number of its first fragment; None: drawn, too."""
+    number of its first fragment; None: drawn, too. `beside`: a job that the switch has already."""
     count = t.random.randrange(fewest, 7)
     workers = t.random.sample(range(32), count)
     ports = t.random.sample(range(1, 9), count)
     group, number = t.random.randrange(1, 100), t.random.randrange(256)
     first = first_number(t, SLOTS) if first is None else first
-    job = Job(t, t.switch(), number, workers, ports, first)
+    switch = beside.switch if beside else t.switch()
+    if beside:
+        group, number = group + 100, (beside.number + t.random.randrange(1, 256)) % 256
+    job = Job(t, switch, number, workers, ports, first)
     row = [job.everyone, count, group, as_number(SWITCH_MAC), as_number(SWITCH_IP)]
     job.switch.table_add("job", "aggregate", [number], row)
-    for port in ports:
+    for port in [] if beside else range(1, 9):
         owner = [as_number(host_mac(port)), as_number(host_ip(port))]
         job.switch.table_add("receiver", "address", [port], owner)
     job.switch.multicast_group(group, [(port, port) for port in ports])
     return job
-
-
-def strangers(job: Job) -> list[tuple[str, Packet]]:
-    """Packets that the switch has nothing to do with, and what they are."""
-    draw, made = job.t.random.randrange, []
-    for what in ("a result", "another job's gradient", "a slot outside of the pool"):
-        packet = job.gradient(0, job.values()[0])
-        if what == "a result":
-            packet[Agg].kind = RESULT
-        elif what == "another job's gradient":
-            packet[Agg].job = (job.number + draw(1, 256)) % 256
-        else:
-            packet[Agg].slot = job.t.random.choice((SLOTS, SLOTS | 1 << draw(4, 15))) | 1 << 15
-        made.append((what, packet))
-    return made
 
 
 @LAB.check(10, "Without losses every sum is right, for every order of the workers")
@@ -118,8 +107,6 @@ def lossless(t: Bench) -> None:
         ("the first fragment has another number", None),
     ):
         job = start(t, first=first)  # on a network one switch takes the place of the other
-        for t.case, packet in strangers(job):
-            job.switch.expect(job.ports[0], packet, {}, "this is no gradient of the job's")
         t.case = case
         for fragment in range(3 * SLOTS):
             sent = job.values()
@@ -255,7 +242,7 @@ def lossy(t: Bench) -> None:
             t.note(
                 f"{fragments} fragments came through; {lost} packets lost, {results} results sent"
             )
-            return
+            return _history(t)
         for who in job.order():
             for fragment in sorted(missing[who]):
                 if fragment - SLOTS in missing[who]:
@@ -275,6 +262,30 @@ def lossy(t: Bench) -> None:
         f"after 80 rounds of retransmissions {sum(map(len, missing))} results are missing",
         case="results are missing after many rounds of retransmissions",
     )
+
+
+def _history(t: Bench) -> None:
+    """Two jobs with slots of their own in one switch, packet by packet against a model."""
+    rng, job = t.random, start(t, 3)
+    jobs, slots = [job, job, start(t, beside=job)], rng.sample(range(SLOTS), 3)
+    streams = [Stream(j, slot, draw_numbers(rng)) for j, slot in zip(jobs, slots, strict=True)]
+    kinds = (0, RESULT, 3, 5, 6, 7, 255)
+    strange = Strangers(rng, kinds, [each.number for each in jobs], (GRADIENT,))
+    while left := [s for s in streams if not s.done]:
+        stream = rng.choice(left)
+        port, packet = rng.choices((stream.natural, stream.older), (5, 1))[0]()
+        for t.case, data in strange.before(packet, stream.is_new(packet)):
+            job.switch.expect(port, data, {}, "this is no gradient of a job")
+        for old in stream.stale(packet):
+            t.case = "a gradient of an older fragment, with a number much like the set's"
+            job.switch.expect(port, old, {}, "this is late")
+        end, own = stream.take(packet)
+        to = stream.job.ports if end == COMPLETE else [port] if end == AGAIN else []
+        fields = {"kind": RESULT, "bitmap": stream.job.everyone, "values": list(own.values)}
+        t.case = f"a gradient whose fate is: {end}"
+        why = f"{t.case}: {'this should leave' if to else 'nothing should leave'}"
+        want = {each: leaving(packet, each, True, **fields) for each in to}
+        job.switch.expect(port, packet, want, why)
 
 
 def _receive(

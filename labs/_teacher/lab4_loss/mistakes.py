@@ -25,7 +25,7 @@ MISTAKES = [
                 "                standard.mcast_grp = meta.group;",
             ),
         ),
-        frozenset({"retransmission", "shadow"}),
+        frozenset({"retransmission", "shadow", "lossy"}),
     ),
     Mistake(
         "retransmissions dropped",
@@ -62,7 +62,7 @@ MISTAKES = [
             ),
             ("hdr.agg.number > meta.number || meta.bitmap == 0", "meta.bitmap == 0"),
         ),
-        frozenset({"moved_on", "late"}),
+        frozenset({"moved_on", "late", "lossy"}),
     ),
     Mistake(
         "set never emptied",
@@ -89,7 +89,7 @@ MISTAKES = [
                 "(hdr.agg.number ==",
             ),
         ),
-        frozenset({"late"}),
+        frozenset({"late", "lossy"}),
     ),
     Mistake(
         "workers never leave a set",
@@ -100,7 +100,7 @@ MISTAKES = [
                 "set_bitmap.write(meta.other, others);",
             ),
         ),
-        frozenset({"moved_on"}),
+        frozenset({"moved_on", "lossy"}),
     ),
     Mistake(
         "short numbers",
