@@ -21,7 +21,7 @@ MISTAKES = [
             ("        hdr.ip.length = hdr.ip.length - 4 * VALUES;\n", ""),
             ("        hdr.udp.length = hdr.udp.length - 4 * VALUES;\n", ""),
         ),
-        frozenset({"receipts"}),
+        frozenset({"receipts", "lossy"}),
         _SWITCH,
     ),
     Mistake(
@@ -55,7 +55,7 @@ MISTAKES = [
         "values for everybody",
         "does not look at the bitmap of receivers",
         (("(hdr.agg.bitmap & meta.worker) == 0", "meta.worker == 0"),),
-        frozenset({"gather"}),
+        frozenset({"gather", "lossy"}),
         _SWITCH,
     ),
     Mistake(
@@ -67,7 +67,7 @@ MISTAKES = [
                 "hdr.values.isValid()",
             ),
         ),
-        frozenset({"gather"}),
+        frozenset({"gather", "lossy"}),
         _SWITCH,
     ),
     Mistake(
@@ -79,7 +79,7 @@ MISTAKES = [
                 "                standard.mcast_grp = meta.group;",
             ),
         ),
-        frozenset({"requests"}),
+        frozenset({"requests", "lossy"}),
         _SWITCH,
     ),
     Mistake(
