@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, Switch, numbers, total
+from testbed.labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
 from testbed.labs.grader.jobs import VALUES
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import (
     DATA,
     GRADIENT,
     NOTHING,
+    RECEIPT,
+    REMINDER,
     RESULT,
     SWITCH_IP,
     SWITCH_MAC,
@@ -51,6 +55,7 @@ class Job:
         workers: their numbers, which are bits of the bitmap.
         ports: of the workers, in the same order.
         rival: number of another job, whose workers have the same numbers at other ports.
+        turned: so many places further in the list is the home of a worker.
     """
 
     t: Bench
@@ -59,12 +64,17 @@ class Job:
     workers: list[int]
     ports: list[int]
     rival: int
+    turned: int = 0
+
+    def other(self) -> Job:
+        """The rival."""
+        return replace(self, number=self.rival, turned=1)
 
     def bits(self, who: Sequence[int]) -> int:
         return sum(1 << self.workers[each] for each in who)
 
     def port(self, worker: int) -> int:
-        return self.ports[self.workers.index(worker)]
+        return self.ports[(self.workers.index(worker) + self.turned) % len(self.ports)]
 
     def experts(self, fewest: int = 1) -> list[int]:
         """Experts of a token, by their places in the list."""
@@ -96,14 +106,6 @@ class Job:
         made[UDP].chksum = None  # the right one, which does not fit what the switch sends
         return made
 
-    def leaving(self, came: Packet, port: int, m: Message) -> Packet:
-        """A packet as it leaves at a port: a result is the switch's, others are as they came."""
-        made = self.packet(port, m)
-        made.dst, made[IP].dst, made[UDP].chksum = host_mac(port), host_ip(port), 0
-        result = m.kind == RESULT
-        made.src, made[IP].src = (SWITCH_MAC, SWITCH_IP) if result else (came.src, came[IP].src)
-        return made
-
     def answers(self, came: Packet, m: Message | None) -> dict[int, Packet]:
         """What has to leave, by port."""
         if m is None:
@@ -111,7 +113,8 @@ class Job:
         ports = [self.port(m.worker)]
         if m.kind == DATA:
             ports = [p for w, p in zip(self.workers, self.ports, strict=True) if m.bitmap >> w & 1]
-        return {port: self.leaving(came, port, m) for port in ports}
+        fields = {"kind": m.kind, "bitmap": m.bitmap, "values": m.values}
+        return {port: leaving(came, port, m.kind == RESULT, **fields) for port in ports}
 
     def expect(
         self,
@@ -141,11 +144,11 @@ def start(t: Bench, fewest: int = 3) -> Job:
     job = Job(t, t.switch(), number, workers, ports, other)
     groups = t.random.sample(range(1, 100), 2)
     addresses = [as_number(SWITCH_MAC), as_number(SWITCH_IP)]
-    homes = [ports, [*ports[1:], ports[0]]]
-    for name, group, at in zip((number, other), groups, homes, strict=True):
-        job.switch.table_add("job", "member", [name], [group, *addresses])
-        for worker, port in zip(workers, at, strict=True):
-            job.switch.table_add("home", "lives_at", [name, worker], [port])
+    for each, group in zip((job, job.other()), groups, strict=True):
+        job.switch.table_add("job", "member", [each.number], [group, *addresses])
+        for worker in workers:
+            home = [each.number, worker]
+            job.switch.table_add("home", "lives_at", home, [each.port(worker)])
         job.switch.multicast_group(group, [(port, port) for port in ports])
     for port, worker in zip(ports, workers, strict=True):
         owner = [as_number(host_mac(port)), as_number(host_ip(port)), 1 << worker]
@@ -153,43 +156,9 @@ def start(t: Bench, fewest: int = 3) -> Job:
     return job
 
 
-def strangers(job: Job) -> list[tuple[str, int, bytes]]:
-    """Packets with which the switch has nothing to do: what they are, their port, the packet."""
-    draw, made = job.t.random.randrange, []
-    for what in (
-        "a result",
-        "of another kind",
-        "of no job",
-        "of no worker",
-        "for another UDP port",
-    ):
-        token = job.draw(0, job.experts())
-        packet = job.packet(job.home(token), token)
-        if what == "a result":
-            packet[Agg].kind = RESULT
-        elif what == "of another kind":
-            packet[Agg].kind = draw(DATA + 1, 256)
-        elif what == "of no job":
-            packet[Agg].job = job.t.random.choice([*{*range(256)} - {job.number, job.rival}])
-        elif what == "of no worker":
-            packet[Agg].worker = draw(32, 1 << 16)
-        else:
-            packet[UDP].dport = draw(1024, 18767)
-        made.append((f"a packet that is {what}", job.home(token), bytes(packet)))
-    for kind, name in ((DATA, "a token"), (GRADIENT, "an answer")):
-        token = job.draw(0, job.experts(), draw(SLOTS, 1 << 16))
-        token.kind = kind
-        whole = bytes(job.packet(job.home(token), token))
-        cut = whole[: len(whole) - draw(1, 4 * VALUES)]
-        made.append((f"{name} that is cut off", job.home(token), cut))
-    return made
-
-
 @LAB.check(10, "A token goes to its experts, and to nobody else")
 def dispatch(t: Bench) -> None:
     job = start(t)
-    for t.case, port, packet in strangers(job):
-        job.switch.expect(port, packet, {}, "the switch has nothing to do with this")
     for slot in range(SLOTS):
         who = t.random.randrange(len(job.workers))
         token = job.draw(who, job.experts(), slot)
@@ -305,37 +274,94 @@ def passed(t: Bench) -> None:
 
 @LAB.check(10, "Copies and late packets change nothing")
 def histories(t: Bench) -> None:
-    """Random packets, one by one against a model, until some sums of several answers are
-    complete."""
-    job, model = start(t), Combiner()
-    base = t.random.choice((0, (1 << 31) - 8))
-    slots = {
-        slot: t.random.randrange(len(job.workers)) for slot in t.random.sample(range(SLOTS), 3)
-    }
-    bitmaps: dict[tuple[int, int], int] = {}
-    answers: Counter[tuple[int, int]] = Counter()
-    now = sent = sums = 0
-    while sent < 400 or sums < 3:
-        sent, now = sent + 1, now + (t.random.random() < 0.05)
-        slot = t.random.choice(list(slots))
-        number = base + max(0, now - t.random.choice((0, 0, 0, 0, 1, 2)))
-        experts = bitmaps.setdefault((slot, number), job.bits(job.experts()))
-        worker, bit = job.workers[slots[slot]], 1 << t.random.choice(job.workers)
-        kind = t.random.choices((DATA, GRADIENT, NOTHING), (3, 8, 2))[0]
-        values = [] if kind == NOTHING else numbers(t, VALUES)
-        m = Message(kind, number, slot, worker, experts if kind == DATA else bit, values)
-        home = job.home(m)
-        port = home if kind == DATA else t.random.choice(job.ports)
-        own = model.slot(slot)
-        if kind == GRADIENT and number == own.number:
-            answers[slot, number] += bool(bit & own.wanted & ~own.seen)
-        age = "late" if number < own.number else "new" if number > own.number else "current"
-        t.case = f"{KINDS[kind]} ({age}), where the slot {own.state}"
-        want = model.take(port == home, m)
-        if want is not None and want.kind == RESULT and kind == GRADIENT:
-            sums += answers[slot, number] > 1
+    """Two jobs with slots of their own in one switch, packet by packet against a model."""
+    rng, job = t.random, start(t)
+    rival, streams = job.other(), list[Stream]()
+    for slot, each in zip(rng.sample(range(SLOTS), 4), (job, job, rival, rival), strict=True):
+        streams.append(Stream(each, slot, draw_numbers(rng)))
+    models = {job.number: Combiner(), rival.number: Combiner()}
+    kinds, more = (0, RESULT, REMINDER, RECEIPT, 7, 255), {"of no worker": partial(_nobody, rng)}
+    strange = Strangers(rng, kinds, [*models], more=more)
+    while left := [s for s in streams if s.left or not s.complete(models[s.job.number])]:
+        stream = rng.choice(left)
+        each, model = stream.job, models[stream.job.number]
+        draw = rng.choices((_token, _answer, _late, _no_slot), (4, 8, 2, 2))[0]
+        port, m = draw(stream, model)
+        packet = dress(rng, each.packet(port, m))
+        own = model.slot(m.slot)
+        matters = m.kind == DATA and (not own.wanted or m.number > own.number)
+        matters |= m.kind != DATA and m.bitmap & own.wanted & ~own.seen != 0
+        for name, data in strange.before(packet, matters):
+            t.case = f"{name}, which looks like {KINDS[m.kind]}"
+            job.switch.expect(port, data, {}, "the switch has nothing to do with this")
+        if m.kind == DATA and rng.random() < 0.3:
+            t.case = f"{KINDS[m.kind]} from a port that is not its worker's"
+            other = rng.choice([p for p in range(1, PORTS + 1) if p != port])
+            job.switch.expect(other, packet, {}, "a worker sends its tokens itself")
+        age = "late" if m.number < own.number else "new" if m.number > own.number else "current"
+        where = "without a slot" if m.slot >= SLOTS else f"({age}), where the slot {own.state}"
+        want = model.take(True, m)
+        t.case = f"{KINDS[m.kind]} {where}"
         why = f"{t.case}: {'nothing' if want is None else 'this'} should leave"
-        job.expect(port, m, want, why)
+        job.switch.expect(port, packet, each.answers(packet, want), why)
+
+
+class Stream:
+    """The tokens of a worker that use one slot, one after the other. `left`: numbers of those to
+    come."""
+
+    def __init__(self, job: Job, slot: int, left: list[int]) -> None:
+        self.job, self.slot, self.left = job, slot, left
+        self.who = job.t.random.randrange(len(job.workers))
+        self.token = self.draw(left.pop(0))
+
+    def draw(self, number: int) -> Message:
+        made = self.job.draw(self.who, self.job.experts(), self.slot)
+        made.number = number
+        return made
+
+    def complete(self, model: Combiner) -> bool:
+        slot = model.slot(self.slot)
+        return slot.number == self.token.number and slot.wanted == slot.seen != 0
+
+
+def _token(s: Stream, model: Combiner) -> tuple[int, Message]:
+    """The token, or the next one if its worker may go on."""
+    if s.left and s.complete(model) and s.job.t.random.random() < 0.5:
+        s.token = s.draw(s.left.pop(0))
+    return s.job.home(s.token), s.token
+
+
+def _answer(s: Stream, model: Combiner) -> tuple[int, Message]:
+    """An expert's answer, mostly one that is missing."""
+    rng, job = s.job.t.random, s.job
+    slot, every = model.slot(s.slot), range(len(job.workers))
+    missing = [e for e in every if slot.wanted & ~slot.seen & 1 << job.workers[e]]
+    expert = rng.choice(missing if missing and rng.random() < 0.6 else every)
+    values = None if rng.random() < 0.2 else numbers(job.t, VALUES)
+    return job.ports[expert], job.answer(s.token, expert, values)
+
+
+def _late(s: Stream, model: Combiner) -> tuple[int, Message]:
+    """An older token or an answer to it; or an answer to one that has not come."""
+    rng = s.job.t.random
+    port, m = rng.choice((_token, _answer))(s, model)
+    if not model.slot(s.slot).wanted:
+        return port, m
+    number = alike(rng, m.number)
+    if m.kind != DATA and rng.random() < 0.5:
+        number = m.number ^ 1 << rng.randrange(32)
+    return port, replace(m, number=number)
+
+
+def _no_slot(s: Stream, model: Combiner) -> tuple[int, Message]:
+    """A token without a slot, whose place is much like that of the slot, or an answer to it."""
+    port, m = s.job.t.random.choice((_token, _answer))(s, model)
+    return port, replace(m, slot=s.slot | 1 << s.job.t.random.randrange(5, 16))
+
+
+def _nobody(rng: random.Random, packet: Packet) -> None:
+    packet[Agg].worker |= 1 << rng.randrange(5, 16)
 
 
 @LAB.check(10, "Over links that lose and double packets every worker gets every sum", virtual=True)

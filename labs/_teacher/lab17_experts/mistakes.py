@@ -22,7 +22,7 @@ MISTAKES = [
                 "hdr.values.isValid()",
             ),
         ),
-        frozenset({"dispatch"}),
+        frozenset({"dispatch", "histories"}),
         _SWITCH,
     ),
     Mistake(
@@ -112,7 +112,7 @@ MISTAKES = [
                 "                if",
             ),
         ),
-        frozenset({"passed", "lossy"}),
+        frozenset({"passed", "histories", "lossy"}),
         _SWITCH,
     ),
     Mistake(
