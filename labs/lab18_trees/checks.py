@@ -5,16 +5,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, Switch, first_number
+from testbed.labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
 from testbed.labs.grader.jobs import SLOTS, VALUES
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import (
+    DATA,
     GRADIENT,
+    NOTHING,
+    RECEIPT,
     REMINDER,
     RESULT,
     SWITCH_IP,
@@ -24,6 +28,7 @@ from testbed.labs.grader.packets import (
     as_number,
     host_ip,
     host_mac,
+    wrapped,
 )
 from testbed.labs.grader.slots import draw_bits, place
 from testbed.labs.grader.timing import compare
@@ -41,10 +46,13 @@ from testbed.labs.lab18_trees.model import (
     SENT,
     UP,
     Message,
+    Set,
     TreeSwitch,
     draw_code,
     draw_codes,
+    draw_units,
     rounded,
+    to_fixed,
     total,
 )
 from testbed.labs.lab18_trees.network import fails, measured
@@ -117,25 +125,19 @@ class Tier:
         made[UDP].chksum = None  # the right one, which does not fit what the switch sends
         return made
 
-    def leaving(self, port: int, m: Message) -> Packet:
-        """A packet of this switch, as it leaves at a port."""
-        made = self.packet(port, m)
-        back = agg("switch", port)
-        made.src, made.dst = back.src, back.dst
-        made["IP"].src, made["IP"].dst = back["IP"].src, back["IP"].dst
-        made[UDP].chksum = 0
-        return made
-
     def gradient(
         self, who: int, values: Sequence[int], fragment: int = 0, flags: int = 0
     ) -> Message:
         number, bit = self.first + fragment, 1 << self.bits[who]
         return Message(GRADIENT, flags, number, self.base, bit, list(values))
 
-    def answers(self, port: int, to: str, m: Message | None) -> dict[int, Packet]:
+    def answers(self, came: Packet, port: int, to: str, m: Message | None) -> dict[int, Packet]:
         """What a model says leaves for a packet from a port."""
         ports = {UP: [self.parent], BACK: [port], DOWN: self.ports}.get(to, [])
-        return {each: self.leaving(each, m) for each in ports} if m else {}
+        if m is None:
+            return {}
+        fields = {"kind": m.kind, "flags": m.flags, "bitmap": m.bitmap, "values": m.values}
+        return {each: leaving(came, each, True, **fields) for each in ports}
 
     def send(self, who: int, m: Message) -> None:
         self.switch.send(self.ports[who], self.packet(self.ports[who], m))
@@ -149,8 +151,9 @@ class Tier:
         why: str,
         only: Sequence[str] = LOOKED_AT,
     ) -> None:
-        want = self.answers(port, to, answer)
-        self.switch.expect(port, self.packet(port, m), want, why, only=only)
+        packet = self.packet(port, m)
+        want = self.answers(packet, port, to, answer)
+        self.switch.expect(port, packet, want, why, only=only)
 
     def result(self, values: Sequence[int], fragment: int = 0) -> Message:
         number = self.first + fragment
@@ -163,29 +166,38 @@ class Tier:
         return Message(GRADIENT, PARTIAL | flags, number, self.base, bit, list(values))
 
 
-def set_up(tier: Tier) -> int:
-    """The control plane's facts; returns the handle of the job's entry."""
-    switch, group = tier.switch, tier.t.random.randrange(1, 100)
+def set_up(tier: Tier, group: int = 0) -> int:
+    """The control plane's facts; returns the handle of the job's entry. `group`: of a job that is
+    not the switch's first."""
+    switch, known, group = tier.switch, group, group or tier.t.random.randrange(1, 100)
     row = [tier.everyone, group, as_number(SWITCH_MAC), as_number(SWITCH_IP)]
     action = "inner" if tier.parent else "root"
     more = [tier.parent, 1 << tier.own_bit] if tier.parent else []
     handle = switch.table_add("job", action, [tier.job], [*row, *more])
-    for port in range(1, PORTS + 1):
+    for port in [] if known else range(1, PORTS + 1):
         owner = [as_number(host_mac(port)), as_number(host_ip(port))]
         switch.table_add("receiver", "address", [port], owner)
     switch.multicast_group(group, [(port, port) for port in tier.ports])
     return int(handle)
 
 
-def start(t: Bench, root: bool, fewest: int = 2, most: int = 6, first: int | None = None) -> Tier:
-    """A switch of a tree whose children, ports and numbers are drawn."""
+def start(
+    t: Bench,
+    root: bool,
+    fewest: int = 2,
+    most: int = 6,
+    first: int | None = None,
+    beside: Tier | None = None,
+) -> Tier:
+    """A switch of a tree whose children, ports and numbers are drawn. `beside`: another job that
+    the switch has already."""
     count = t.random.randrange(fewest, most + 1)
     ports = t.random.sample(range(1, PORTS + 1), count + 1)
     parent = 0 if root else ports[-1]
     made = Tier(
         t,
-        t.switch(),
-        t.random.randrange(256),
+        beside.switch if beside else t.switch(),
+        t.random.choice([n for n in range(256) if beside is None or n != beside.job]),
         draw_bits(t, count),
         ports[:count],
         parent,
@@ -193,7 +205,7 @@ def start(t: Bench, root: bool, fewest: int = 2, most: int = 6, first: int | Non
         first_number(t, SLOTS) if first is None else first,
         t.random.randrange(LEAST, MOST + 1),
     )
-    set_up(made)
+    set_up(made, 100 if beside else 0)
     return made
 
 
@@ -391,69 +403,139 @@ def asking(t: Bench) -> None:
 
 @LAB.check(10, "Copies, late packets and strangers change nothing")
 def histories(t: Bench) -> None:
-    """Random packets, one by one against a model."""
-    for root in (True, False):
-        first = t.random.choice((0, None))
-        tier = start(t, root, most=3, first=first)
-        for t.case, packet in strangers(tier):
-            tier.switch.expect(tier.ports[0], packet, {}, "this is nothing for the switch")
-        model, now = tier.model(), 0
-        slots = t.random.sample(range(SLOTS), 2)
-        for _ in range(400):
-            now += t.random.random() < 0.04
-            back = t.random.choice((0, 0, 0, 0, 1, 2))
-            turn = max(0, now - back)
-            number = tier.first + t.random.choice(slots) + turn * SLOTS
-            port, m = _packet(tier, model, number)
-            state = model.sets[place(number)].state if place(number) in model.sets else FREE
-            kind = {GRADIENT: "gradient", RESULT: "result", REMINDER: "reminder"}[m.kind]
-            to, answer = model.take(port, m)
-            where = {FREE: "empty", FILLING: "filling", SENT: "sent", DONE: "done"}[state]
-            t.case = f"a {kind} at a {'root' if root else 'leaf'} whose set is {where}"
-            only = LOOKED_AT if answer is None or answer.kind != REMINDER else ("Agg.kind",)
-            tier.expect(port, m, to, answer, f"{t.case} ({to or 'nothing'} should leave)", only)
+    """A switch that is the root of a job and an inner one of another, packet by packet against a
+    model."""
+    rng, tier = t.random, start(t, True, most=3)
+    tiers = [tier, start(t, False, most=3, beside=tier)]
+    slots, streams = rng.sample(range(SLOTS), 4), list[Stream]()
+    for each in tiers:
+        model = each.model()
+        streams += [Stream(each, slots.pop(), draw_numbers(rng), model) for _ in range(2)]
+    kinds, jobs = (0, NOTHING, RECEIPT, DATA, 7, 255), [each.job for each in tiers]
+    strange = Strangers(rng, kinds, jobs, (GRADIENT, RESULT, REMINDER))
+    while left := [s for s in streams if s.turn < len(s.numbers)]:
+        stream = rng.choice(left)
+        draw = rng.choices((_gradient, _result, _reminder), (10, stream.results, 2))[0]
+        port, m = draw(stream)
+        turn = stream.turn
+        if turn > 1 and rng.random() < 0.15:
+            turn -= rng.randrange(3)
+            m.number = rng.choice((stream.numbers[turn], alike(rng, m.number)))
+        slot = stream.slot | turn % 2 << 15
+        packet = stream.tier.packet(port, m)
+        packet[Agg].slot = slot
+        dress(rng, packet, 0xFF ^ PARTIAL ^ RESEND if m.kind == GRADIENT else 0xFF, False)
+        name = {GRADIENT: "gradient", RESULT: "result", REMINDER: "reminder"}[m.kind]
+        own = stream.model.sets.get(slot, Set())
+        new = m.kind == GRADIENT and (m.number > own.number or not own.bitmap & m.bitmap)
+        ends = m.kind == RESULT and own.state == (SENT if port == stream.tier.parent else FILLING)
+        for what, data in strange.before(packet, new or ends or m.kind == REMINDER):
+            t.case = f"{what}, which looks like a {name}"
+            tier.switch.expect(port, data, {}, "this is nothing for the switch")
+        if m.kind != GRADIENT:
+            t.case = f"a {name} of another fragment"
+            other = replace(m, number=m.number ^ 1 << rng.randrange(32))
+            stream.meets(port, other, packet, slot, "another fragment's packet")
+            if m.kind == RESULT and not stream.tier.parent and rng.random() < 0.8:
+                continue  # most sums of a root are made there
+        where = {FREE: "empty", FILLING: "filling", SENT: "sent", DONE: "done"}[own.state]
+        t.case = f"a {name} at a {'leaf' if stream.tier.parent else 'root'} whose set is {where}"
+        stream.meets(port, m, packet, slot, t.case)
+        stream.goes_on()
 
 
-def _packet(tier: Tier, model: TreeSwitch, number: int) -> tuple[int, Message]:
-    """Any packet that could come, and its port."""
+@dataclass
+class Stream:
+    """The fragments of a job that use one slot, one after the other.
+
+    Args:
+        numbers: of the fragments, smaller ones first.
+        turn: the place of the one that the children are at.
+        sent: their gradients of it.
+    """
+
+    tier: Tier
+    slot: int
+    numbers: list[int]
+    model: TreeSwitch
+    turn: int = 0
+    sent: list[Message] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.sent = _sent(self.tier, self.numbers[0])
+
+    @property
+    def results(self) -> float:
+        """How often a result comes."""
+        return 3 if self.tier.parent else 1.5
+
+    def meets(self, port: int, m: Message, packet: Packet, slot: int, what: str) -> None:
+        """A message comes, in a packet: what a model says of it has to leave."""
+        packet[Agg].number, m.flags = m.number, int(packet[Agg].flags)
+        to, answer = self.model.take(port, m, slot)
+        want = self.tier.answers(packet, port, to, answer)
+        self.tier.switch.expect(port, packet, want, f"{what} ({to or 'nothing'} should leave)")
+
+    def goes_on(self) -> None:
+        """The children have the result, so they may send the next fragment."""
+        own = self.model.sets.get(self.slot | self.turn % 2 << 15, Set())
+        ends = own.state == DONE and own.number == self.numbers[self.turn]
+        if ends and self.tier.t.random.random() < 0.3:
+            self.turn += 1
+            if self.turn < len(self.numbers):
+                self.sent = _sent(self.tier, self.numbers[self.turn])
+
+
+def _sent(tier: Tier, number: int) -> list[Message]:
+    """Gradients of a fragment with a base of its own, of children that are hosts or switches."""
+    rng, count = tier.t.random, len(tier.bits)
+    base = rng.randrange(LEAST, MOST + 1)
+    below = [False] * count if rng.random() < 0.3 else [rng.random() < 0.6 for _ in tier.bits]
+    rows = draw_codes(rng, base, count, VALUES)
+    if rng.random() < 0.5:
+        rows = special(rng, rng.choice((*HALVES, *OTHERS)), base, count)
+    if any(below):
+        _fill(rng, rows, below, base)
+    fields = zip(tier.bits, below, rows, strict=True)
+    return [Message(GRADIENT, PARTIAL * b, number, base, 1 << bit, row) for bit, b, row in fields]
+
+
+def _fill(rng: random.Random, rows: list[list[int]], below: Sequence[bool], base: int) -> None:
+    """Put sums of switches into the rows of those that are `below`, which end in a corner."""
+    switches = [who for who, is_one in enumerate(below) if is_one]
+    for n in range(VALUES):
+        hosts = [row[n] for row, is_one in zip(rows, below, strict=True) if not is_one]
+        rest = draw_units(rng) - sum(to_fixed(code, base) for code in hosts)
+        for who in switches[1:]:
+            rows[who][n] = rng.randrange(-(1 << 24), 1 << 24)
+            rest -= rows[who][n]
+        rows[switches[0]][n] = wrapped(rest)
+
+
+def _gradient(s: Stream) -> tuple[int, Message]:
+    who = s.tier.t.random.randrange(len(s.sent))
+    m = s.sent[who]
+    again = RESEND * (s.tier.t.random.random() < 0.4)
+    return s.tier.ports[who], replace(m, flags=m.flags | again)
+
+
+def _result(s: Stream) -> tuple[int, Message]:
+    """The parent's result, or of a root a child's; sometimes from another port."""
+    rng, tier = s.tier.t.random, s.tier
+    values = [draw_code(rng, s.sent[0].base) for _ in range(VALUES)]
+    m = Message(RESULT, 0, s.numbers[s.turn], s.sent[0].base, rng.getrandbits(32), values)
+    return _from_parent(tier), m
+
+
+def _reminder(s: Stream) -> tuple[int, Message]:
+    rng = s.tier.t.random
+    m = Message(REMINDER, 0, s.numbers[s.turn], s.sent[0].base, rng.getrandbits(32), [])
+    return _from_parent(s.tier), m
+
+
+def _from_parent(tier: Tier) -> int:
     rng = tier.t.random
-    who = rng.randrange(len(tier.bits))
-    # Of one size, and with few bits, so that the sums of hosts are not rounded.
-    size = tier.base << 7
-    values = [rng.getrandbits(1) << 15 | size | rng.randrange(0, 128, 16) for _ in range(VALUES)]
-    some = rng.random()
-    if some < 0.12:
-        port = tier.parent if tier.parent and rng.random() < 0.6 else tier.ports[who]
-        return port, Message(RESULT, 0, number, tier.base, rng.getrandbits(32), values)
-    if some < 0.24:
-        port = tier.parent if tier.parent and rng.random() < 0.6 else tier.ports[who]
-        return port, Message(REMINDER, PARTIAL | RESEND, number, tier.base, 0, [])
-    flags = rng.choice((0, RESEND, PARTIAL, PARTIAL | RESEND))
-    if flags & PARTIAL:
-        values = [rng.randrange(-(1 << 28), 1 << 28) for _ in values]
-    bit = 1 << tier.bits[who]
-    return tier.ports[who], Message(GRADIENT, flags, number, tier.base, bit, values)
-
-
-def strangers(tier: Tier) -> list[tuple[str, bytes]]:
-    """Packets with which the switch has nothing to do, and what they are."""
-    draw, made = tier.t.random.randrange, []
-    names = ("of another kind", "of another job", "for another port", *["outside of the pool"] * 4)
-    for what in names:
-        packet = tier.packet(tier.ports[0], tier.gradient(0, tier.codes()[0]))
-        if what == "of another kind":
-            packet[Agg].kind = draw(REMINDER + 1, 256)
-        elif what == "of another job":
-            packet[Agg].job = (tier.job + draw(1, 256)) % 256
-        elif what == "outside of the pool":
-            packet[Agg].slot = tier.t.random.choice((SLOTS, draw(SLOTS, 1 << 15))) | draw(2) << 15
-            packet[Agg].flags = PARTIAL | RESEND
-        else:
-            packet[UDP].dport = draw(1024, 18767)
-        made.append((f"a packet {what}", bytes(packet)))
-    whole = bytes(tier.packet(tier.ports[0], tier.gradient(0, tier.codes()[0])))
-    made.append(("a gradient that is cut off", whole[: len(whole) - draw(1, 4 * VALUES)]))
-    return made
+    return tier.parent if tier.parent and rng.random() < 0.7 else rng.choice(tier.ports)
 
 
 @LAB.check(10, "A tree with losses whose root fails gives every host every sum", virtual=True)

@@ -6,12 +6,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from testbed.labs.grader.packets import GRADIENT, REMINDER, RESULT
+from testbed.labs.grader.packets import GRADIENT, REMINDER, RESULT, wrapped
 from testbed.labs.grader.slots import place
 
 PARTIAL, RESEND = 1, 4  # flags
 LEAST, MOST = 8, 220  # of the field `priority`
 REACH = 18  # by so much a value's exponent may be larger
+END = 32 * 255 << REACH  # the largest sum
 FREE, FILLING, SENT, DONE = range(4)
 UP, BACK, DOWN = "to the parent", "to the sender", "to all children"
 
@@ -58,10 +59,21 @@ def draw_codes(rng: random.Random, base: int, hosts: int, values: int) -> list[l
 def draw_code(rng: random.Random, base: int, reach: int = REACH) -> int:
     """A bf16 that hosts may send: of any size, also below a unit; sometimes a zero. Its exponent is
     up to `reach` larger than the base."""
-    sign, fraction = rng.getrandbits(1) << 15, rng.getrandbits(7)
-    if rng.random() < 0.1:
+    sign, fraction, some = rng.getrandbits(1) << 15, rng.getrandbits(7), rng.random()
+    if some < 0.1:
         return sign | (fraction if rng.random() < 0.5 else 0)
-    return sign | rng.randrange(base - min(base - 1, 10), base + reach + 1) << 7 | fraction
+    least = 1 if some < 0.2 else base - min(base - 1, 10)  # so small that a shift has eight bits
+    return sign | rng.randrange(least, base + reach + 1) << 7 | fraction
+
+
+def draw_units(rng: random.Random) -> int:
+    """A sum at a corner: between two bf16 or beside that, before the next power of two, 0, or as
+    large as 32 hosts can make it."""
+    cut = rng.randrange(1, 24)
+    size = rng.choice((rng.randrange(128, 256), 128, 255)) << cut  # a bf16
+    half, beside = 1 << cut - 1, rng.choice((0, 1, 1 << rng.randrange(cut)))
+    size = min(size + half + rng.choice((-1, 1)) * beside, END)
+    return rng.choice((-1, 1)) * (size if rng.random() < 0.9 else rng.choice((0, END)))
 
 
 def total(rows: Sequence[Sequence[int]], base: int) -> list[int]:
@@ -106,9 +118,10 @@ class TreeSwitch:
         self.everyone, self.parent, self.bit = everyone, parent, bit
         self.sets: dict[int, Set] = {}
 
-    def take(self, port: int, m: Message) -> tuple[str, Message | None]:
-        """What leaves for a packet that has come at a port, and where to."""
-        own = self.sets.setdefault(place(m.number), Set())
+    def take(self, port: int, m: Message, slot: int | None = None) -> tuple[str, Message | None]:
+        """What leaves for a packet that has come at a port, and where to. `slot`: the field, if it
+        is not the number's place."""
+        own = self.sets.setdefault(place(m.number) if slot is None else slot, Set())
         if m.kind == GRADIENT and (own.state == FREE or m.number >= own.number):
             if own.state == FREE or m.number > own.number:
                 own.state, own.number, own.bitmap = FILLING, m.number, 0
@@ -132,7 +145,7 @@ class TreeSwitch:
         if not own.bitmap & m.bitmap:
             part = [v if m.flags & PARTIAL else to_fixed(v, m.base) for v in m.values]
             old = own.values if own.bitmap else [0] * len(part)
-            own.values = [a + b for a, b in zip(old, part, strict=True)]
+            own.values = [wrapped(a + b) for a, b in zip(old, part, strict=True)]
             own.bitmap |= m.bitmap
         if own.bitmap == self.everyone:
             if self.parent:

@@ -38,7 +38,7 @@ MISTAKES = [
         "half a step up",
         "rounds two equally near numbers up, and not to the even one",
         (("(rest == 0x800000 && size[0:0] == 1)", "rest == 0x800000"),),
-        frozenset({"rounding"}),
+        frozenset({"rounding", "histories"}),
         _SWITCH,
     ),
     Mistake(
@@ -57,7 +57,7 @@ MISTAKES = [
                 "        if (false) {                          \\\n",
             ),
         ),
-        frozenset({*_ROUNDED, "upwards", "downwards", "reminders"}) - {"histories"},
+        frozenset({*_ROUNDED, "upwards", "downwards", "reminders"}),
         _SWITCH,
     ),
     Mistake(
