@@ -149,7 +149,9 @@ def others(t: Bench) -> None:
     switch.send(1, gradient(0, first))
     strangers = [
         gradient(1, numbers(t), kind=RESULT),
-        gradient(1, numbers(t), kind=t.random.randrange(3, 256)),
+        *(gradient(1, numbers(t), kind=k) for k in (0, 3, 255, t.random.randrange(4, 255))),
+        bytes(gradient(1, numbers(t)))[: -t.random.randrange(1, 20)],
+        Ether(src=host_mac(2), dst=SWITCH_MAC, type=0x86DD) / bytes(gradient(1, numbers(t)))[14:],
         Ether(src=host_mac(2), dst=SWITCH_MAC, type=0x0800) / bytes(40),
     ]
     for packet in strangers:

@@ -90,7 +90,8 @@ def rounding(t: Bench) -> None:
     p = t.python()
     whole = [t.random.randrange(-100, 100) for _ in range(20)]
     ties = np.array([0.5, 1.5, -0.5, -1.5, 0.49, -0.51, *(n + 0.5 for n in whole)], np.float32)
-    values = np.concatenate([ties, floats(t, 200, 100)])
+    beside = [np.nextafter(ties, np.float32(end)) for end in (-1e9, 1e9)]
+    values = np.concatenate([ties, *beside, floats(t, 200, 100)])
     for scale in (1.0, 2.0 ** t.random.randrange(6, 14)):
         want = np.rint(values.astype(np.float64) * scale).astype(np.int32)
         got = quantised(p, values, scale)
@@ -102,7 +103,8 @@ def saturation(t: Bench) -> None:
     p = t.python()
     large = [10 ** t.random.uniform(9.4, 37) * t.random.choice((1, -1)) for _ in range(30)]
     fits = [float(t.random.randrange(-1000, 1000)) for _ in range(5)]
-    values = np.array([2.0**31, -(2.0**31), *large, *fits], np.float32)
+    ends = [2.0**31, -(2.0**31), 2.0**31 - 128, -(2.0**31) - 256, 128 - 2.0**31]
+    values = np.array([*ends, *large, *fits], np.float32)
     want = [max(SMALLEST, min(LARGEST, int(value))) for value in values.tolist()]
     got = quantised(p, values, 1.0)
     why = "a value beyond the range becomes the largest or smallest, and never changes its sign"

@@ -104,7 +104,7 @@ MISTAKES = [
                 "(int<8>) hdr.agg.priority > (int<8>) meta.priority",
             ),
         ),
-        frozenset({"swap"}),
+        frozenset({"swap", "refused"}),
     ),
     Mistake(
         "takes slots without being asked",
