@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -117,6 +118,16 @@ def _parser() -> argparse.ArgumentParser:
     similar.add_argument("folder", type=Path, help="a folder per student, in it one per lab")
     similar.add_argument("target", type=Path, help="a folder that does not exist yet")
     similar.add_argument("--lab", help="only this lab, whose files lie in the student's folder")
+
+    text = "change our solution in one place at a time, and list what costs no points"
+    changed = commands.add_parser("mutants", help=f"{text} (needs the checkout)")
+    changed.add_argument("lab", help="number or name of the lab")
+    kept = "where the outcomes are; a campaign with the same folder goes on (default mutants-labs)"
+    changed.add_argument("--results", default="mutants-labs", metavar="FOLDER", help=kept)
+    changed.add_argument("--sample", type=int, default=1000, help="changes (default: all)")
+    changed.add_argument("--seed", type=int, default=1, help="draws the sample (default 1)")
+    changed.add_argument("--jobs", type=int, default=1, help="changes at a time (default 1)")
+    changed.add_argument("--again", action="store_true", help="grade what cost no points again")
 
     outside = commands.add_parser("solutions", help="move the solutions out of the checkout")
     outside.add_argument("folder", type=Path, help="a folder that does not exist yet")
@@ -312,6 +323,24 @@ def _jplag(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _mutants(arguments: argparse.Namespace, console: Console) -> int:
+    for name in ("sample", "jobs"):
+        if getattr(arguments, name) < 1:
+            raise UserError(f"--{name} {getattr(arguments, name)}: at least 1")
+    lab = find_lab(arguments.lab)
+    try:
+        campaign = importlib.import_module("tests.support.mutants.labs")
+    except ImportError:
+        raise UserError(
+            "mutants: this needs our solutions and the tests beside the labs, which are in a"
+            " checkout of the testbed and not in a kit; run it there"
+        ) from None
+    words = [lab.name, *(["--again"] if arguments.again else [])]
+    for name in ("results", "sample", "seed", "jobs"):
+        words += [f"--{name}", str(getattr(arguments, name))]
+    return int(campaign.main(words))
+
+
 def _solutions(arguments: argparse.Namespace, console: Console) -> int:
     with _writing(arguments.folder):
         move_solutions(arguments.folder)
@@ -346,6 +375,7 @@ COMMANDS = {
     "league": _league,
     "pairs": _pairs,
     "jplag": _jplag,
+    "mutants": _mutants,
     "solutions": _solutions,
     "export": _export,
 }

@@ -379,7 +379,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (r"p4c-bm2-ss .+", _BMV2),
     (r"MODULE tests\.bmv2.*", _BMV2),
-    (r"MODULE tests\.support\.mutants\.labs \d+ --results \S+", _LAB_MUTANTS),
+    (r"MODULE labs mutants \d+ --results \S+", _LAB_MUTANTS),
     (r"MODULE tests\.support\.chaos( --\w+ \S+)+", _CHAOS),
     (
         r"MODULE tests\.support\.broken_files \d+ --seed \d+( --guided)?",

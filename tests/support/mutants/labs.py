@@ -1,6 +1,6 @@
 """Systematic mutation of the labs' reference solutions: every single change must cost points.
 
-    python -m tests.support.mutants.labs 4 --results FOLDER [--sample N] [--seed S] [--jobs N]
+    python -m labs mutants 4 --results FOLDER [--sample N] [--seed S] [--jobs N]
 
 What a solution can do wrong in one place and nobody notices is a gap in a lab's checks, or equal to
 the solution in all that can be observed; then equal.yaml says why. Each mutant is graded as a
@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -35,7 +34,7 @@ from testbed.labs._teacher import solution
 from testbed.labs.grader.grade import Outcome, grade
 from testbed.labs.grader.lab import find_lab, lab_names
 from testbed.labs.grader.seeds import Seed
-from tests.support.mutants import p4_changes, python_changes, yaml_changes
+from tests.support.mutants import lab_changes, p4_changes, python_changes, yaml_changes
 from tests.support.mutants.change import Change, digest, sample
 from tests.support.mutants.score import (
     HEAD,
@@ -62,8 +61,10 @@ def changes(lab: str) -> list[Change]:
     """All changes of a lab's solution."""
     if lab == "lab10_tests":
         return FINDERS[".p4"](TESTED)
-    files = [p for p in sorted(solution(lab).iterdir()) if p.suffix in FINDERS]
-    return [c for p in files for c in FINDERS[p.suffix](str(p.resolve().relative_to(ROOT)))]
+    paths = [p for p in sorted(solution(lab).iterdir()) if p.suffix in FINDERS]
+    files = [str(p.resolve().relative_to(ROOT)) for p in paths]
+    plain = [c for p, f in zip(paths, files, strict=True) for c in FINDERS[p.suffix](f)]
+    return [*plain, *(c for f in files for c in lab_changes.changes(f))]
 
 
 class Noticed(Exception):
@@ -159,8 +160,9 @@ def campaign(
                 yield result
 
 
-def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.support.mutants.labs")
+def main(words: list[str]) -> int:
+    """The command `python -m labs mutants`, which checks its arguments."""
+    parser = argparse.ArgumentParser(prog="python -m labs mutants")
     parser.add_argument("labs", nargs="*", help="such as 4; without any: all")
     parser.add_argument("--results", type=Path, default=Path("mutants-labs"), help="a folder")
     parser.add_argument("--sample", type=int, default=200, help="changes of each lab")
@@ -194,7 +196,3 @@ def main(words: list[str] | None = None) -> int:
         told += [f"{r.file}:{r.line} {r.kind}: {r.name}" for r in left]
     print("\n".join([HEAD, *rows, "", "Survivors:", *(told or ["none"])]))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
