@@ -1,0 +1,72 @@
+"""Solutions that are wrong where short tests do not look: each loses points, with every seed, as
+does each single change of a solution that is drawn here."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.labs._teacher import Mistake, solution, write_mistake
+from testbed.labs.grader.grade import Outcome, grade
+from testbed.labs.grader.lab import find_lab
+from testbed.labs.grader.seeds import Seed
+from tests.support.hostile_submission import NO_SANDBOX
+from tests.support.mutants import labs
+from tests.support.mutants.change import sample
+from tests.support.mutants.score import SURVIVED, equal_mutants
+from tests.support.wrong_labs import WRONG
+
+pytestmark = NO_SANDBOX
+# The checks that play histories: what is wrong in long runs alone, they notice.
+HISTORIES = {
+    "lab16_sharding": ("lossy", "receiver", "owner"),
+    "lab17_experts": ("histories",),
+    "lab18_trees": ("histories",),
+}
+SEEDS = range(20, 30)
+PLAYED = ("lab4_loss", *HISTORIES)
+QUICK = {"numbers in a gap count as the shard before", "tokens without a slot from anybody"}
+CASES = [
+    pytest.param(lab, wrong, id=f"{lab}-{wrong.name}", marks=marks)
+    for lab, all_wrong in WRONG.items()
+    for wrong in all_wrong
+    for marks in [() if wrong.name in QUICK else pytest.mark.slow]
+]
+
+
+class Lost(Exception):
+    """A check has been lost."""
+
+
+def _stop(outcome: Outcome) -> None:
+    assert outcome.status in ("pass", "fail"), outcome.lines
+    if outcome.status == "fail":
+        raise Lost
+
+
+@pytest.mark.parametrize("lab, wrong", CASES)
+def test_a_wrong_solution_loses_points_with_every_seed(lab, wrong: Mistake, tmp_path, monkeypatch):
+    found = find_lab(lab)
+    sides = ("lossy", "histories") if wrong.file.endswith(".p4") else ("receiver", "owner")
+    names = [name for name in HISTORIES[lab] if name in sides]
+    monkeypatch.setattr(found, "checks", [c for c in found.checks if c.name in names])
+    write_mistake(lab, wrong, tmp_path / "wrong")
+    for seed in SEEDS if wrong.file.endswith(".py") else SEEDS[:2]:
+        with pytest.raises(Lost):
+            grade(found, tmp_path / "wrong", Seed(seed, "solution"), progress=_stop)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS[:3])
+@pytest.mark.parametrize("lab", PLAYED)
+def test_the_solution_keeps_its_points_with_every_seed(lab, seed):
+    made = grade(find_lab(lab), solution(lab), Seed(seed, "solution"))
+    assert made.points == made.lab.points, [o.lines for o in made.outcomes if o.lines]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", PLAYED)
+def test_single_changes_of_a_solution_lose_points(lab):
+    equal = equal_mutants()
+    for change in sample(labs.changes(lab), 6, seed=3):
+        if (change.file, change.name) not in equal:
+            assert labs.judge(lab, change)[0] != SURVIVED, change.name
