@@ -594,7 +594,7 @@ def rate(network, plan):
         frozenset({"exact", "better_than_none", "as_good_as_esa", "better_than_esa"}),
         (
             (
-                "            if (hdr.agg.kind == RESULT) {\n",
+                "            if (hdr.agg.kind == RESULT && hdr.values.isValid()) {\n",
                 "            if (hdr.agg.kind == GRADIENT) {\n"
                 "                hdr.agg.kind = RESULT;\n"
                 "                standard.mcast_grp = meta.group;\n"

@@ -35,7 +35,13 @@ NUMBERS = tuple(
     range(begin, begin + PLACE) for begin in (0, (1 << 31) - PLACE // 2, (1 << 32) - PLACE)
 )
 TCP, IPV6, WITH_OPTIONS = 6, 0x86DD, 0x46
-DIFFERENCES = ("cut off", "cut off in its headers", "for another port", "not UDP", "not IPv4")
+DIFFERENCES: tuple[str, ...] = (
+    "cut off",
+    "cut off in its headers",
+    "for another port",
+    "not UDP",
+    "not IPv4",
+)
 DIFFERENCES += ("with options", "of no job")
 OUTSIDE_BITS = range(3, 15)  # of a slot, where 8 are in the pool
 AT_TYPE, AT_PROTOCOL, AT_PORT = 12, ETHERNET_BYTES + 9, AT_AGG - 6
@@ -106,6 +112,11 @@ class Strangers:
         self._all = [(what, n) for what in (*DIFFERENCES, *more) for n in range(2)]
         self._all += [("of another kind", kind) for kind in kinds]
         self._decks: dict[tuple[int, bool], list[tuple[str, int]]] = {}
+
+    @property
+    def count(self) -> int:
+        """So many show each difference."""
+        return len(self._all)
 
     def before(self, packet: Packet, matters: bool) -> Iterator[tuple[str, bytes]]:
         """Some that look like this packet, or none: what they are, and the frames. There are more

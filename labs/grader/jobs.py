@@ -16,8 +16,18 @@ from scapy.packet import Packet
 from scapy.utils import checksum
 
 from testbed.labs.grader.bench import Bench, numbers, total
-from testbed.labs.grader.histories import dress
-from testbed.labs.grader.packets import AT_AGG, GRADIENT, HEADER, REMINDER, RESULT, Agg, agg
+from testbed.labs.grader.histories import Strangers, dress
+from testbed.labs.grader.packets import (
+    AT_AGG,
+    DATA,
+    GRADIENT,
+    HEADER,
+    RECEIPT,
+    REMINDER,
+    RESULT,
+    Agg,
+    agg,
+)
 
 PARTIAL, COLLISION, RESEND = 1, 2, 4
 OTHER_FLAGS = 0xF8
@@ -180,26 +190,24 @@ def draw_jobs(t: Bench, fewest: int = 3, most: int = 5) -> list[Job]:
     return made
 
 
-def strangers(t: Bench, jobs: Sequence[Job]) -> list[tuple[str, Packet]]:
-    """Packets with which a switch of these jobs has nothing to do, and what they are."""
-    job = t.random.choice(jobs)
-    known = {each.number for each in jobs}
-    packets = [job.gradient(0, draw_values(t), slot=t.random.randrange(SLOTS)) for _ in range(3)]
-    packets[0][Agg].job = t.random.choice([n for n in range(256) if n not in known])
-    packets[1][Agg].kind = t.random.randrange(5, 256)
-    packets[2][UDP].dport = t.random.randrange(1024, 18767)
-    return list(zip(("another job's", "of another kind", "not for agg"), packets, strict=True))
+def strangers(t: Bench, jobs: Sequence[Job], slot: int) -> list[tuple[str, bytes]]:
+    """Packets with which a switch of these jobs has nothing to do, and what they are. They look
+    like gradients of the first job for a slot. None is DATA, of which these labs do not speak."""
+    kinds = (0, RECEIPT, t.random.randrange(DATA + 1, 256))
+    strange = Strangers(t.random, kinds, [job.number for job in jobs])
+    packet = jobs[0].gradient(0, draw_values(t), slot=slot)
+    return [strange.next(packet) for _ in range(strange.count)]
 
 
 def draw_number(t: Bench) -> int:
     """Of a fragment."""
-    return t.random.randrange(1, 1 << 31)
+    return t.random.randrange(1, (1 << 32) - 2000)
 
 
 def other_numbers(t: Bench, number: int) -> list[int]:
     """Numbers that differ from one in the lowest bit alone, and in one of the higher bits alone, so
     that registers that are too narrow hold the same for both."""
-    bits = (0, t.random.randrange(1, 8), *(t.random.randrange(k, k + 8) for k in (8, 16)), 30)
+    bits = (0, t.random.randrange(1, 8), *(t.random.randrange(k, k + 8) for k in (8, 16)), 30, 31)
     return [number ^ (1 << bit) for bit in bits]
 
 

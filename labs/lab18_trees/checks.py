@@ -434,7 +434,8 @@ def histories(t: Bench) -> None:
             tier.switch.expect(port, data, {}, "this is nothing for the switch")
         if m.kind != GRADIENT:
             t.case = f"a {name} of another fragment"
-            other = replace(m, number=m.number ^ 1 << rng.randrange(32))
+            bit = rng.choice((31, rng.randrange(16, 32), rng.randrange(16)))
+            other = replace(m, number=m.number ^ 1 << bit)
             stream.meets(port, other, packet, slot, "another fragment's packet")
             if m.kind == RESULT and not stream.tier.parent and rng.random() < 0.8:
                 continue  # most sums of a root are made there

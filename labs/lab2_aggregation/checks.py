@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scapy.layers.l2 import Ether
+from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, Switch
 from testbed.labs.grader.lab import Lab
@@ -147,7 +148,7 @@ def others(t: Bench) -> None:
     switch = start(t, 2)
     first, second = numbers(t), numbers(t)
     switch.send(1, gradient(0, first))
-    strangers = [
+    strangers: list[Packet | bytes] = [
         gradient(1, numbers(t), kind=RESULT),
         *(gradient(1, numbers(t), kind=k) for k in (0, 3, 255, t.random.randrange(4, 255))),
         bytes(gradient(1, numbers(t)))[: -t.random.randrange(1, 20)],

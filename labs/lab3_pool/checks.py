@@ -215,7 +215,7 @@ def others(t: Bench) -> None:
     pool.send(0, pool.gradient(0, sent[0], 2))
     kinds = (0, RESULT, 3, *t.random.sample(range(4, 256), 3))
     strange = Strangers(t.random, kinds, [pool.number])
-    for _ in range(24):  # each difference once
+    for _ in range(strange.count):
         t.case, data = strange.next(pool.gradient(1, numbers(t, VALUES), 2))
         pool.switch.expect(pool.ports[1], data, {}, f"{t.case} is not to be aggregated")
     want = pool.result(1, 1, total(sent), 2)

@@ -85,12 +85,11 @@ def draw_slot(t: Bench) -> int:
 
 @LAB.check(10, "A complete sum goes to its job's PS, as one gradient of all workers")
 def complete(t: Bench) -> None:
-    pool = start(t)
-    for what, packet in strangers(t, pool.jobs):
-        t.case = f"a packet that is {what}"
-        pool.switch.expect(pool.jobs[0].ports[0], packet, {}, "no job has sent this")
+    pool, slots = start(t), t.random.sample(range(SLOTS), 2)
+    some = strangers(t, pool.jobs, slots[0])
+    for t.case, data in some:
+        pool.switch.expect(pool.jobs[0].ports[0], data, {}, "no job has sent this")
     t.case = ""
-    slots = t.random.sample(range(SLOTS), 2)
     for job, slot in zip(pool.jobs, slots, strict=True):
         sent = [draw_values(t) for _ in job.workers]
         *others, last = pool.order(job)

@@ -123,9 +123,9 @@ def evict(t: Bench, pool: Pool, far: bool = False, more: int = 1, high: bool = F
 @LAB.check(5, "A complete sum leaves, and its slot is free at once")
 def complete(t: Bench) -> None:
     pool = start(t)
-    for what, packet in strangers(t, [pool.ours, pool.theirs]):
-        t.case = f"a packet that is {what}"
-        pool.switch.expect(pool.ours.ports[0], packet, {}, "no job has sent this")
+    some = strangers(t, [pool.ours, pool.theirs], pool.slot)
+    for t.case, data in some:
+        pool.switch.expect(pool.ours.ports[0], data, {}, "no job has sent this")
     t.case = "another fragment in another slot"
     number, other = pool.number + 1, (pool.slot + t.random.randrange(1, SLOTS)) % SLOTS
     packet = pool.theirs.gradient(0, draw_values(t), number, other, 0, 1)

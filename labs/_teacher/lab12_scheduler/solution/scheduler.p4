@@ -173,7 +173,7 @@ control SchedulerIngress(inout headers_t hdr, inout metadata_t meta,
             meta.known = meta.bitmap & hdr.agg.bitmap;
             meta.merged = meta.bitmap | hdr.agg.bitmap;
 
-            if (hdr.agg.kind == RESULT) {
+            if (hdr.agg.kind == RESULT && hdr.values.isValid()) {
                 standard.mcast_grp = meta.group;
                 if (mine == 1) {
                     meta.state = EMPTY;
@@ -191,7 +191,7 @@ control SchedulerIngress(inout headers_t hdr, inout metadata_t meta,
                 } else {
                     hdr.agg.kind = NOTHING;
                 }
-            } else if (hdr.agg.kind != GRADIENT) {
+            } else if (hdr.agg.kind != GRADIENT || !hdr.values.isValid()) {
                 drop();
             } else if (inside == 0) {
                 hdr.agg.flags = hdr.agg.flags | COLLISION;
