@@ -459,6 +459,13 @@ def numbers(t: Bench, count: int, bits: int = 31) -> list[int]:
     return [t.random.choice(ends) if t.random.random() < 0.25 else value for value in made]
 
 
+def draw_bits(t: Bench, count: int) -> list[int]:
+    """Bits of two or more workers, in any order: the lowest and the highest, and some between."""
+    made = [0, 31, *t.random.sample(range(1, 31), count - 2)]
+    t.random.shuffle(made)
+    return made
+
+
 def first_number(t: Bench, near: int) -> int:
     """A number from which consecutive ones go on. Between `near` and twice as many of them later,
     31 bits no longer do: registers that are too narrow, and comparisons with a sign, are wrong."""

@@ -15,7 +15,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 from scapy.utils import checksum
 
-from testbed.labs.grader.bench import Bench, numbers, total
+from testbed.labs.grader.bench import Bench, draw_bits, numbers, total
 from testbed.labs.grader.histories import Strangers, dress
 from testbed.labs.grader.packets import (
     AT_AGG,
@@ -185,7 +185,7 @@ def draw_jobs(t: Bench, fewest: int = 3, most: int = 5) -> list[Job]:
     made = []
     for count, group, name in zip(counts, groups, names, strict=True):
         server, *own = (ports.pop() for _ in range(count + 1))
-        workers = tuple(t.random.sample(range(32), count))
+        workers = tuple(draw_bits(t, count))
         made.append(Job(name, workers, tuple(own), server, group, t.random))
     return made
 

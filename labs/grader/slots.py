@@ -27,13 +27,6 @@ def place(number: int) -> int:
     return number % SLOTS | (number // SLOTS % 2) << 15
 
 
-def draw_bits(t: Bench, count: int) -> list[int]:
-    """Bits of two or more workers, in any order: the lowest and the highest, and some between."""
-    made = [0, 31, *t.random.sample(range(1, 31), count - 2)]
-    t.random.shuffle(made)
-    return made
-
-
 @dataclass
 class Set:
     """One of the two sets of a slot."""

@@ -12,7 +12,15 @@ from functools import partial
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, Python, first_number, numbers, total
+from testbed.labs.grader.bench import (
+    Bench,
+    Failure,
+    Python,
+    draw_bits,
+    first_number,
+    numbers,
+    total,
+)
 from testbed.labs.grader.fabric import Fabric, Link, P4Node
 from testbed.labs.grader.histories import NUMBERS, Strangers, draw_numbers, dress, leaving
 from testbed.labs.grader.jobs import SLOTS, VALUES
@@ -32,7 +40,7 @@ from testbed.labs.grader.packets import (
     host_ip,
     host_mac,
 )
-from testbed.labs.grader.slots import AGAIN, COMPLETE, SlotJob, Stream, draw_bits
+from testbed.labs.grader.slots import AGAIN, COMPLETE, SlotJob, Stream
 from testbed.labs.grader.timing import compare
 from testbed.labs.lab16_sharding.hosts import GatherHost, ScatterHost, measured
 

@@ -10,7 +10,7 @@ from functools import partial
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch, numbers, total
+from testbed.labs.grader.bench import Bench, Switch, draw_bits, numbers, total
 from testbed.labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
 from testbed.labs.grader.jobs import VALUES
 from testbed.labs.grader.lab import Lab
@@ -29,7 +29,6 @@ from testbed.labs.grader.packets import (
     host_ip,
     host_mac,
 )
-from testbed.labs.grader.slots import draw_bits
 from testbed.labs.grader.timing import compare
 from testbed.labs.lab17_experts.hosts import exchange, incast, measured
 from testbed.labs.lab17_experts.model import KINDS, SLOTS, Combiner, Message

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch, first_number
+from testbed.labs.grader.bench import Bench, Switch, draw_bits, first_number
 from testbed.labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
 from testbed.labs.grader.jobs import SLOTS, VALUES
 from testbed.labs.grader.lab import Lab
@@ -30,7 +30,7 @@ from testbed.labs.grader.packets import (
     host_mac,
     wrapped,
 )
-from testbed.labs.grader.slots import draw_bits, place
+from testbed.labs.grader.slots import place
 from testbed.labs.grader.timing import compare
 from testbed.labs.lab18_trees.model import (
     BACK,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, first_number, numbers, total
+from testbed.labs.grader.bench import Bench, Failure, draw_bits, first_number, numbers, total
 from testbed.labs.grader.histories import Strangers, draw_numbers, leaving
 from testbed.labs.grader.jobs import SLOTS, VALUES
 from testbed.labs.grader.lab import Lab
@@ -83,7 +83,7 @@ def start(t: Bench, fewest: int = 2, first: int | None = None, beside: Job | Non
     """A job with a number of workers drawn at random, at any ports, with any bits. `first`: the
     number of its first fragment; None: drawn, too. `beside`: a job that the switch has already."""
     count = t.random.randrange(fewest, 7)
-    workers = t.random.sample(range(32), count)
+    workers = draw_bits(t, count)
     ports = t.random.sample(range(1, 9), count)
     group, number = t.random.randrange(1, 100), t.random.randrange(256)
     first = first_number(t, SLOTS) if first is None else first

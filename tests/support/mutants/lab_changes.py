@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 CHECK, FIELD, BITS = "missing check", "wrong field", "too few bits"
 LEAVES = re.compile(r"standard\w*\.(?:egress_spec|mcast_grp) = [^;]+;")
-PAIR = re.compile(r"((?:hdr|meta)\.[\w.]*number) ([<>=!]=?) ((?:hdr|meta)\.[\w.]*number)")
+PAIR = re.compile(r"((?:hdr|meta)\.[\w.]*number) ([<>=!]=|[<>]) ((?:hdr|meta)\.[\w.]*number)")
 WRITE = re.compile(r"(\w+(?:##n)?)\.write\(([^,;]+), ([^;]+)\);")
 REGISTER = re.compile(r"register<bit<32>>\([^)]*\)\s+(\w+(?:##n)?);")
 JOIN = re.compile(r"&&|\|\|")
