@@ -192,11 +192,15 @@ def draw_jobs(t: Bench, fewest: int = 3, most: int = 5) -> list[Job]:
 
 def strangers(t: Bench, jobs: Sequence[Job], slot: int) -> list[tuple[str, bytes]]:
     """Packets with which a switch of these jobs has nothing to do, and what they are. They look
-    like gradients of the first job for a slot. None is DATA, of which these labs do not speak."""
+    like gradients and results of the first job for a slot. None is DATA, which these labs have
+    not."""
     kinds = (0, RECEIPT, t.random.randrange(DATA + 1, 256))
     strange = Strangers(t.random, kinds, [job.number for job in jobs])
-    packet = jobs[0].gradient(0, draw_values(t), slot=slot)
-    return [strange.next(packet) for _ in range(strange.count)]
+    packets = (
+        jobs[0].gradient(0, draw_values(t), 0, slot),
+        jobs[0].result(draw_values(t), 0, slot),
+    )
+    return [strange.next(packet) for packet in packets for _ in range(strange.count)]
 
 
 def draw_number(t: Bench) -> int:

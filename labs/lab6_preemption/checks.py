@@ -277,6 +277,8 @@ def remind(t: Bench) -> None:
     absent = [(ours, n, pool.slot) for n in other_numbers(t, pool.number)]
     absent += [(pool.theirs, pool.number, pool.slot), (ours, pool.number, SLOTS)]
     absent.append((ours, pool.number, pool.slot | 1 << t.random.randrange(8, 16)))
+    empty = (pool.slot + t.random.randrange(1, SLOTS)) % SLOTS
+    absent += [(job, 0, empty) for job in (ours, pool.theirs)]
     for job, number, slot in absent:
         packet = job.reminder(number, slot)
         want = packet.copy()
