@@ -69,7 +69,7 @@ def draw_code(rng: random.Random, base: int, reach: int = REACH) -> int:
 def draw_units(rng: random.Random) -> int:
     """A sum at a corner: between two bf16 or beside that, before the next power of two, 0, or as
     large as 32 hosts can make it."""
-    cut = rng.randrange(1, 24)
+    cut = rng.randrange(rng.choice((1, 17)), 24)
     size = rng.choice((rng.randrange(128, 256), 128, 255)) << cut  # a bf16
     half, beside = 1 << cut - 1, rng.choice((0, 1, 1 << rng.randrange(cut)))
     size = min(size + half + rng.choice((-1, 1)) * beside, END)
