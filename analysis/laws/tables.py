@@ -15,6 +15,7 @@ from testbed.results.schema import TABLES
 if TYPE_CHECKING:
     from testbed.results import Results, Writer
 
+STILL = {"pause", "slow"}  # faults that leave switches and links as they are
 Values = list[Any]  # of a column
 Column = Callable[[str, str], Values | None]  # of a table and its name; None: no such table
 
@@ -36,6 +37,13 @@ class Tables:
     def has(self, table: str) -> bool:
         """False for a table that the run has not written; a run may be older than it."""
         return self._column(table, TABLES[table].key[-1]) is not None
+
+    @functools.cached_property
+    def disturbed(self) -> bool:
+        """True if counters of switches may be of several moments: on a real clock, if a switch was
+        killed or restarted, links failed, or the run itself did."""
+        kinds = {kind for (kind,) in self.rows("faults", "kind")}
+        return not self.virtual and not (self.finished and kinds <= STILL)
 
     def rows(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a table, with these columns; a text may name several."""

@@ -59,7 +59,7 @@ class Class:
         write_gradings(self.results / "gradings.json", self.gradings)
 
     def wanted(self, students: Collection[str], labs: Sequence[str]) -> list[HandedIn]:
-        """What there is to grade of some students and labs; of all without any. Raises UserError
+        """Submissions to grade of some students and labs; of all without any. Raises UserError
         for those that the class does not have."""
         for student in students:
             if student not in self.roster:

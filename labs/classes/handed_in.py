@@ -1,4 +1,4 @@
-"""What each student of a class has handed in, lab by lab: something, nothing, a link or an empty
+"""Submissions of each student of a class, lab by lab: something, nothing, a link or an empty
 folder. Nothing that is in the folder of submissions is dropped: who is not in the roster, and labs
 that the course does not have, are errors.
 """
@@ -24,7 +24,7 @@ LINK = "is a link, which is not followed"
 
 @dataclass(frozen=True)
 class HandedIn:
-    """What is there of a student's lab.
+    """Submission of a student in a lab.
 
     Args:
         why: why there is nothing to grade; "": there is something.
@@ -48,7 +48,7 @@ def labs_of(course: Course) -> list[Lab]:
 def look(
     folder: Path, roster: dict[str, Student], course: Course, seed: Seed
 ) -> dict[tuple[str, str], HandedIn]:
-    """What is there of each student and lab, by both names. Raises UserError for what would be
+    """Submissions by student and lab. Raises UserError for what would be
     dropped."""
     try:
         entries = sorted(os.scandir(folder), key=lambda each: each.name)

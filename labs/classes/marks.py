@@ -123,7 +123,7 @@ def compute(
 
 
 def _closed(mark: Mark, course: Course, now: datetime, due: Collection[str]) -> bool:
-    """Whether who has handed in nothing has no points: after the deadline, or without one as soon
+    """True if a missing submission counts as zero: after the deadline, or without one as soon
     as anybody has handed in."""
     deadline = mark.student.deadline(mark.lab, course)
     if deadline is None:

@@ -33,7 +33,7 @@ class Override:
 
 @dataclass
 class Overrides:
-    """What has been changed of a student's lab: single tests by name, or the mark."""
+    """Changes of a student's lab: single tests by name, or the mark."""
 
     tests: dict[str, Override]
     mark: Override | None = None

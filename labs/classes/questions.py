@@ -22,7 +22,7 @@ COLUMNS = ("student", "lab", *QUESTIONS, "comment")
 
 @dataclass(frozen=True)
 class Answers:
-    """What a student's answers in a lab are worth; None for those that have not been read."""
+    """Points for a student's answers in a lab; None for those that have not been read."""
 
     points: tuple[float | None, ...]
     comment: str

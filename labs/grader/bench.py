@@ -64,8 +64,8 @@ class BoxedSwitch:
         return self.bench.call(self.box, "control", self.number, calls)
 
     def send(self, packets: list[list], until_ns: int | None) -> tuple[list, int, list[str]]:
-        """What leaves, its number, and the log; `astray` is then the number of packets that have
-        left for ports and multicast groups that are not there."""
+        """Packets that leave, their number, and the log; `astray` is then the number of packets
+        that have left for ports and multicast groups that are not there."""
         outputs, count, log, astray = self.bench.call(
             self.box, "send", self.number, packets, until_ns, limit_s=PACKETS_S
         )

@@ -90,8 +90,8 @@ class Course:
 
 
 def handed_in_at(lab: Lab, folder: Path) -> float | None:
-    """When the newest file of a submission was last written, in seconds since 1970; None: there is
-    none of its files."""
+    """Time at which the newest file of a submission was written, in seconds since 1970; None: there
+    is none of its files."""
     times = [p.stat().st_mtime for n in lab.hand_in if (p := folder / n).is_file()]
     return max(times, default=None)
 

@@ -63,7 +63,7 @@ class P4Node:
 
 @dataclass
 class Count:
-    """What has left a node at a port: frames and bytes sent, frames lost on the link, and dropped
+    """Count of a node's port: frames and bytes sent, frames lost on the link, and dropped
     before it because the queue was full."""
 
     frames: int = 0
@@ -112,7 +112,7 @@ class Fabric:
         heapq.heapify(self._events)
 
     def mute(self, name: str, port: int) -> None:
-        """What leaves a node at a port is lost from now on."""
+        """Lose all frames that leave a node at a port from now on."""
         del self._ends[name, port]
 
     def run(self, done: Callable[[], bool], limit_ns: int, most: int = MOST_EVENTS) -> bool:

@@ -75,7 +75,7 @@ def not_marked(folder: Path, lab: Lab | None) -> list[tuple[str, str]]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is a folder, and no link to one."""
+    """True for a folder, and no link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:

@@ -42,7 +42,7 @@ class Memory:
 
     @property
     def look_s(self) -> float | None:
-        """How often `over` should be asked; None: the kernel looks."""
+        """Interval at which `over` should be asked; None: the kernel looks."""
         return None if self._group else LOOK_S
 
     def add(self, pid: int) -> None:

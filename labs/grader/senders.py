@@ -11,7 +11,7 @@ MOST_NS = 16 * WAIT_NS
 
 
 class Timers:
-    """When packets are sent again, by their keys."""
+    """Times at which packets are sent again, by their keys."""
 
     def __init__(self) -> None:
         self._due: dict[int, tuple[int, int]] = {}  # (when, the wait before)

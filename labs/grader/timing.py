@@ -1,5 +1,4 @@
-"""How long exchanges take in a network in virtual time: what students' alpha-beta models are
-compared with.
+"""Times of exchanges in a network in virtual time: students' alpha-beta models are compared with.
 
 Hosts and switches here do no more than the time needs: their frames have a size, a receiver and a
 number, and no values. Host n is at port n of a switch.

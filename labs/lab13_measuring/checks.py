@@ -237,7 +237,7 @@ class Answers:
 
 
 def band(said: float, right: float) -> str:
-    """How far off a number is: so that a mistake can be found, and the right number cannot."""
+    """Band of a number's error: so that a mistake can be found, and the right number cannot."""
     far = abs(said - right) / right if right else math.inf
     for low, high in zip((0.0, *BANDS), BANDS, strict=False):
         if far < high:

@@ -363,7 +363,7 @@ def _request(s: ShardStream) -> tuple[int, Packet]:
 
 
 def _any_slot(s: ShardStream) -> int:
-    """What the field says in packets that have no slot: one in use, or anything."""
+    """Value of the field in packets that have no slot: one in use, or anything."""
     rng = s.job.t.random
     return rng.choice((s.slot | rng.getrandbits(1) << 15, rng.getrandbits(16)))
 
@@ -478,7 +478,8 @@ def _receives(t: Bench, p: Python, touching: bool) -> None:
 def _arrivals(
     rng: random.Random, shards: Sequence[list[int]], outside: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """When numbers come to a receiver, a heap; nothing of one shard. A shard pauses once."""
+    """Times at which numbers come to a receiver, a heap; nothing of one shard. A shard pauses
+    once."""
     made: set[tuple[int, int]] = set()
     for at, size in rng.sample(list(shards), len(shards) - 1):
         now, pause = rng.randrange(2 * MS), rng.randrange(at, at + 2 * size)

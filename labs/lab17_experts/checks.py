@@ -106,7 +106,7 @@ class Job:
         return made
 
     def answers(self, came: Packet, m: Message | None) -> dict[int, Packet]:
-        """What has to leave, by port."""
+        """Packets that have to leave, by port."""
         if m is None:
             return {}
         ports = [self.port(m.worker)]

@@ -12,7 +12,7 @@ SLOTS = 32
 
 @dataclass
 class Message:
-    """What a switch looks at in a packet, and what it sends. `worker`: the number of the token's
+    """Fields of a packet that a switch reads and writes. `worker`: the number of the token's
     worker."""
 
     kind: int
@@ -47,7 +47,7 @@ class Combiner:
         return self.slots.setdefault(number, Slot())
 
     def take(self, at_home: bool, m: Message) -> Message | None:
-        """What leaves: DATA to those in its bitmap, all else to the token's worker.
+        """Messages that leave: DATA to those in its bitmap, all else to the token's worker.
 
         Args:
             at_home: the packet has come from the port of the token's worker.

@@ -132,7 +132,7 @@ class Tier:
         return Message(GRADIENT, flags, number, self.base, bit, list(values))
 
     def answers(self, came: Packet, port: int, to: str, m: Message | None) -> dict[int, Packet]:
-        """What a model says leaves for a packet from a port."""
+        """Answers of a model to a packet from a port."""
         ports = {UP: [self.parent], BACK: [port], DOWN: self.ports}.get(to, [])
         if m is None:
             return {}
@@ -467,7 +467,7 @@ class Stream:
 
     @property
     def results(self) -> float:
-        """How often a result comes."""
+        """Number of times that a result comes."""
         return 3 if self.tier.parent else 1.5
 
     def meets(self, port: int, m: Message, packet: Packet, slot: int, what: str) -> None:

@@ -87,7 +87,7 @@ def rounded(units: Sequence[int], base: int) -> list[int]:
 
 @dataclass
 class Message:
-    """What a switch looks at in a packet, and what it sends."""
+    """Fields of a packet that a switch reads and writes."""
 
     kind: int
     flags: int
@@ -119,7 +119,7 @@ class TreeSwitch:
         self.sets: dict[int, Set] = {}
 
     def take(self, port: int, m: Message, slot: int | None = None) -> tuple[str, Message | None]:
-        """What leaves for a packet that has come at a port, and where to. `slot`: the field, if it
+        """Messages that leave for a packet from a port, with their ports. `slot`: the field, if it
         is not the number's place."""
         own = self.sets.setdefault(place(m.number) if slot is None else slot, Set())
         if m.kind == GRADIENT and (own.state == FREE or m.number >= own.number):

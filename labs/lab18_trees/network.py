@@ -63,7 +63,7 @@ class TreeHost(WindowSender):
 
 
 class Control:
-    """What happens at some times: failures, and what the control plane does about them."""
+    """Events at some times: failures, and what the control plane does about them."""
 
     def __init__(self, steps: Sequence[tuple[int, Callable[[], None]]]) -> None:
         self.steps = list(steps)

@@ -24,7 +24,7 @@ class Receiver:
         return []  # TODO (task 4)
 
     def wake_ns(self) -> int | None:
-        """When to call `requests` although nothing comes; None: everything is here."""
+        """Time to call `requests` although nothing comes; None: everything is here."""
         return None  # TODO (task 4)
 
 

@@ -46,7 +46,7 @@ class Receiver:
         return made
 
     def wake_ns(self) -> int | None:
-        """When to call `requests` although nothing comes; None: everything is here."""
+        """Time to call `requests` although nothing comes; None: everything is here."""
         silent = [self.last[s] + SILENCE_NS for n, s in self.missing.items() if n not in self.due]
         return min([*silent, *self.due.values()], default=None)
 

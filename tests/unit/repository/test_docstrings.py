@@ -1,0 +1,28 @@
+"""Docstrings of the product begin with a noun or a verb."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+
+from tests.support.paths import ROOT
+
+CLAUSE = re.compile(r"(?:What|How|Whether|Who|Whose|Which|Where|When)\b")
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+OTHERS = ("tests/", "p4engine/tests/")
+
+
+def test_no_docstring_begins_with_a_relative_clause():
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
+    names = subprocess.check_output(command, cwd=ROOT, text=True).split()
+    found = []
+    for name in names:
+        path = ROOT / name
+        if name.startswith(OTHERS) or not path.is_file():
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            text = ast.get_docstring(node) if isinstance(node, DOCUMENTED) else None
+            if text and CLAUSE.match(text):
+                found.append(f"{name}:{node.body[0].lineno}: {text.splitlines()[0]}")  # type: ignore[attr-defined]
+    assert not found, "\n".join(found)
