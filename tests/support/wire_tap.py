@@ -123,6 +123,7 @@ class Network:
         self.excused: set[str] = set()
         self.met: Counter[tuple[str, bool]] = Counter()  # packets by row and whether of a pool
         self._jobs: dict[int, Job] | None = None
+        _ = self.jobs  # at once: files of programs of ranks may be gone when frames are looked at
 
     def link(self, node: str, neighbour: str) -> int:
         ends = node, neighbour

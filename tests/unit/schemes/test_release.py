@@ -39,11 +39,15 @@ def test_switchml_ends_what_is_still_in_its_slots():
 
     def batch(calls):
         asked.append(calls)
-        states, times = [[1, 0], [2, 3]], [[70, 5], [90, 6]]
-        return [*states, *times, [4], [1000], [6], [2000], {"timestamp": 100}]
+        kept = {
+            **{"first_state": [1, 0], "second_state": [2, 3]},
+            **{"first_since": [70, 5], "second_since": [90, 6]},
+            **{"endings": [4], "filling_time": [1000], "releases": [6], "held_time": [2000]},
+        }
+        return [{"timestamp": 100} if call == ("stats",) else kept.get(call[1]) for call in calls]
 
     scheme_of("switchml").release(platform, job, "s1", SimpleNamespace(batch=batch))
-    written = {call[1]: call[2:] for call in asked[1]}
+    written = {call[1]: call[2:] for call in asked[-1]}
     assert written == {
         **{f"{each}_state": ((2, 4), 0) for each in ("first", "second")},
         **{f"{each}_bitmap": ((2, 4), 0) for each in ("first", "second")},
