@@ -23,8 +23,8 @@ class Budget:
 
     @property
     def examples(self) -> int:
-        """At most so many: the budget ends it before."""
-        return int(50 * self.seconds)
+        """At most so many: a large budget ends it before."""
+        return int(5 * self.seconds)
 
     def is_spent(self) -> bool:
         if self.done == 0 or self.failed:
