@@ -11,7 +11,6 @@ from testbed.setup import Setup
 from testbed.setup.link_loads import loads_of
 from testbed.systems import SYSTEMS
 
-EVEN = 64  # fragments of each rank, among whom a remainder does not matter
 MOST_RANKS = 64  # of all jobs, whose loads are counted
 
 
@@ -24,8 +23,9 @@ def hold(tables: dict[str, Any]) -> dict[str, Any]:
 
 def hold_loads(setup: Setup, tables: dict[str, Any]) -> None:
     """Links carry no less than was counted before the run, of jobs whose frames are whole (the last
-    one of a call of ranks need not be) and even (hosts that add up share few fragments unevenly); a
-    worker that sends nothing but its gradients, none of them twice, sends just that."""
+    one of a call of ranks need not be) and alike at all hosts (hosts that add up, and several
+    servers, share fragments with a remainder); a worker that sends nothing but its gradients, none
+    of them twice, sends just that."""
     platform, jobs = setup.platform, tables["jobs"]
     ranks = sum(row["workers"] for row in jobs)
     if platform.arrivals or platform.links_fail or ranks > MOST_RANKS:
@@ -34,7 +34,7 @@ def hold_loads(setup: Setup, tables: dict[str, Any]) -> None:
     for number, job in setup.jobs.items():
         row = jobs[number]
         of_hosts = SYSTEMS[row["fallback"] or row["system"]].algorithm
-        uneven = of_hosts and row["fragments"] < EVEN * row["workers"]
+        uneven = of_hosts or len(job.group.servers) > 1
         if row["outcome"] == "finished" and not job.job.has_ranks and not uneven:
             for (way, _), size in loads_of(setup, number).bytes.items():
                 here, there = platform.topology.links[way[0]]
