@@ -682,7 +682,7 @@ class Worker(Worker):
         "numbers of somebody else",
         "the numbers in the answers might be compared with nothing",
         frozenset({"numbers"}),
-        (("    jct_us: {mean: 1116.3,", "    jct_us: {mean: 1228.0,"),),
+        (("    jct_us: {mean: 1111.3,", "    jct_us: {mean: 1222.0,"),),
         file="answers.yaml",
     ),
     Cheat(
@@ -754,7 +754,7 @@ class Worker(Worker):
         "intervals as wide as the world",
         "a wide interval is never wrong",
         frozenset({"numbers", "holds"}),
-        (("half_width: 0.198}", "half_width: 100}"),),
+        (("half_width: 0.168}", "half_width: 100}"),),
         file="answers.yaml",
     ),
     Cheat(
