@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, given, note, reject, settings
 from hypothesis import strategies as st
@@ -15,8 +12,6 @@ from testbed.schemes import set_up
 from tests.support.any_experiment import experiments
 from tests.support.budget import Budget
 from tests.support.virtual import run_virtual
-
-FOLDER = tempfile.TemporaryDirectory(prefix="any-run-")
 
 
 def accepted(text: str):
@@ -30,7 +25,7 @@ def accepted(text: str):
 
 
 @pytest.mark.timeout(900)
-def test_any_experiment_ends_with_every_value_right(budget: Budget, request):
+def test_any_experiment_ends_with_every_value_right(budget: Budget, request, tmp_path):
     """Always the same experiments, and with --slow others each time."""
 
     @settings(
@@ -40,7 +35,7 @@ def test_any_experiment_ends_with_every_value_right(budget: Budget, request):
     )
     @given(st.data())
     def holds(data: st.DataObject) -> None:
-        text = data.draw(experiments(Path(FOLDER.name)))
+        text = data.draw(experiments(tmp_path))
         if budget.is_spent():
             return
         with budget.example():
