@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, files_of_checkout
 
 CLAUSE = re.compile(r"(?:What|How|Whether|Who|Whose|Which|Where|When)\b")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -14,12 +13,10 @@ OTHERS = ("tests/", "p4engine/tests/")
 
 
 def test_no_docstring_begins_with_a_relative_clause():
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
-    names = subprocess.check_output(command, cwd=ROOT, text=True).split()
     found = []
-    for name in names:
-        path = ROOT / name
-        if name.startswith(OTHERS) or not path.is_file():
+    for path in files_of_checkout("*.py"):
+        name = str(path.relative_to(ROOT))
+        if name.startswith(OTHERS):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             text = ast.get_docstring(node) if isinstance(node, DOCUMENTED) else None

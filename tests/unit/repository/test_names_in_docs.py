@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 from testbed.results.schema import TABLES
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, files_of_checkout
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 WRITTEN = re.compile(r"[\"'](--[a-z][\w-]*)")
@@ -41,16 +40,10 @@ SCHEMAS = [
 ]
 
 
-def _files(*patterns: str) -> list[str]:
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
-    return subprocess.check_output(command, cwd=ROOT, text=True).split()
-
-
 def _pages() -> Iterator[tuple[str, str]]:
-    for name in _files("*.md"):
-        path = ROOT / name
-        if name != "CHANGELOG.md" and path.exists():
-            yield name, path.read_text()
+    for path in files_of_checkout("*.md"):
+        if path.name != "CHANGELOG.md":
+            yield str(path.relative_to(ROOT)), path.read_text()
 
 
 def _parts(schema: Any, node: Any) -> Iterator[Any]:
@@ -95,11 +88,12 @@ def unknown_paths(text: str) -> list[str]:
 
 
 def test_the_options_that_pages_name_exist():
-    sources = _files("*.py", "*.sh", "test", "demo")
-    # Not those that a test makes up.
-    product = [ROOT / name for name in sources if not name.startswith("tests/unit/")]
+    made_up = ROOT / "tests" / "unit"  # options there are those of tests
     written = {
-        option for path in product if path.is_file() for option in WRITTEN.findall(path.read_text())
+        option
+        for path in files_of_checkout("*.py", "*.sh", "test", "demo")
+        if made_up not in path.parents
+        for option in WRITTEN.findall(path.read_text())
     }
     found = [
         f"{name}: {option}"

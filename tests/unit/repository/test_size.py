@@ -7,7 +7,6 @@ comment beside it. A ceiling that is far above what is there is lowered.
 from __future__ import annotations
 
 import re
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.paths import ROOT
+from tests.support.paths import ROOT, files_of_checkout
 
 CEILINGS = yaml.safe_load(Path(__file__).with_name("ceilings.yaml").read_text())
 HOUSES = {
@@ -31,10 +30,7 @@ ROOM = 0.02  # of a ceiling, that may be free
 
 
 def _files() -> list[Path]:
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.check_output(command, cwd=ROOT, text=True).splitlines()
-    paths = [ROOT / name for name in sorted(set(names))]
-    return [path for path in paths if path.suffix in CODE and path.is_file()]
+    return [path for path in files_of_checkout() if path.suffix in CODE]
 
 
 def _house(path: Path) -> str:
