@@ -1,5 +1,5 @@
-"""Actions of the control plane during a run: links go down and come up, and routes
-follow; and the manager of trees is asked again about jobs that are about to start.
+"""Actions of the control plane during a run: links go down and come up, and routes follow; and the
+manager of trees is asked again about jobs that are about to start.
 
 The same for every runtime. A runtime says what time it is, how a switch is asked, which jobs have
 ended, and takes what hosts have to be told. A link of two switches goes down at both; a host's

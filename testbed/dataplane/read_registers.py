@@ -163,8 +163,7 @@ def counters(
 def port_counts(
     platform: Platform, client: Any
 ) -> tuple[list[dict[str, Any]], list[tuple[int, str, int]]]:
-    """Counts of a switch's ports, and the causes of packets to a PS, both at one
-    moment.
+    """Counts of a switch's ports, and the causes of packets to a PS, both at one moment.
 
     The first are the rows of `port_stats()`, with the packets that the switch has refused at each
     port (p4/admission.p4) as `refused` of direction ingress; null for egress, and where switches
