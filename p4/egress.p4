@@ -15,17 +15,18 @@
 #ifdef POOL_TYPES_P4
 #define POOL_EVENT meta.event
 #define IS_UNTOUCHED (meta.event == NOTHING || meta.event == PASS)
-#define ON_SERVERS_LINK true             // one server, and partial sums are of interest everywhere
+#define IS_INTERESTING true              // also partial sums, on their way
 /* A packet may end before its bitmap. */
 #define IS_SUM (hdr.workers.isValid() && (hdr.workers.bitmap & (hdr.workers.bitmap - 1)) != 0)
 #else
 #define POOL_EVENT 0
 #define IS_UNTOUCHED true
-/* A job may have servers at several switches: only what goes to a host, not to the next switch, is
- * on a server's link (addresses: testbed/topology.py). */
-#define ON_SERVERS_LINK (hdr.ethernet.destination[16:16] == 0)
+#define IS_INTERESTING (TO_SWITCH == 0)  // nothing happens to a gradient on its way
 #define IS_SUM false                     // where nobody adds, a gradient is one worker's
 #endif
+
+/* 1: the packet goes to the next switch, not to a host (addresses: testbed/topology.py). */
+#define TO_SWITCH hdr.ethernet.destination[16:16]
 
 /* The flags that say what has happened to a gradient before. */
 const bit<16> TELLING_FLAGS = FLAG_RESEND | FLAG_REMINDED | FLAG_PARTIAL | FLAG_COLLISION |
@@ -151,7 +152,7 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
 #endif
             }
 #ifdef DEPARTURES
-            else if (ON_SERVERS_LINK && IS_COUNTED &&
+            else if (IS_INTERESTING && IS_COUNTED &&
                      ((hdr.ina.kind & ~WITHOUT_VALUES) == KIND_GRADIENT ||
                       hdr.ina.kind == KIND_REMINDER_EMPTY)) {
                 bit<5> cause = POOL_EVENT;

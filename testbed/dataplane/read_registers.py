@@ -162,25 +162,27 @@ def counters(
 
 def port_counts(
     platform: Platform, client: Any
-) -> tuple[list[dict[str, Any]], list[tuple[int, str, int]]]:
+) -> tuple[list[dict[str, Any]], list[tuple[int, bool, str, int]]]:
     """Counts of a switch's ports, and the causes of packets to a PS, both at one moment.
 
     The first are the rows of `port_stats()`, with the packets that the switch has refused at each
     port (p4/admission.p4) as `refused` of direction ingress; null for egress, and where switches
     admit everything; and those that it has marked (p4/egress.p4) as `marks` of direction egress.
-    The second are (communicator, cause, packets) with packets (p4/departures.p4), [] without a PS.
+    The second are (communicator, whether they left for the PS itself, cause, packets) with packets
+    (p4/departures.p4), [] without a PS.
     """
-    departures: list[tuple[int, str, int]] = []
+    departures: list[tuple[int, bool, str, int]] = []
     if platform.system.servers == "none":
         rows = client.port_stats()
     else:
-        size = platform.numbers * EVENTS_PER_JOB
+        size = platform.numbers * 2 * EVENTS_PER_JOB
         calls = [("register_read", "departures", 0, size), ("port_stats",)]
         counted, rows = client.batch(calls)
-        counts = np.asarray(counted, np.int64).reshape(-1, EVENTS_PER_JOB)
-        for number in np.flatnonzero(counts.any(axis=1)).tolist():
-            causes = ((cause, int(counts[number, [*each]].sum())) for cause, each in CAUSES.items())
-            departures += [(number, cause, packets) for cause, packets in causes if packets]
+        counts = np.asarray(counted, np.int64).reshape(-1, 2, EVENTS_PER_JOB)
+        for number, to_switch in np.argwhere(counts.any(axis=2)).tolist():
+            here = counts[number, to_switch]
+            causes = ((cause, int(here[[*each]].sum())) for cause, each in CAUSES.items())
+            departures += [(number, not to_switch, *each) for each in causes if each[1]]
     refused = refusals(platform, client, [row["port"] for row in rows])
     marked = marks(client, [row["port"] for row in rows if row["direction"] == "egress"])
     for row in rows:

@@ -416,10 +416,9 @@ class Repetition:
         for name in switches.clients:
             self._keep_counts(name)
         counters, links, departures, losses = [], [], [], []
-        ends = collect.ps_switches(setup.platform, self._setups())
         for name, lives in self.lives.items():
             registers, stats, left = collect.together(lives)
-            departures += collect.departure_rows(setup.platform, name, left, ends)
+            departures += collect.departure_rows(setup.platform, name, left)
             counters += [
                 {"switch": name, "job": job, "counter": counter, "value": value}
                 for job, counter, value in registers

@@ -406,8 +406,8 @@ _DECLARED = (
                 "at_ps",
                 "bool",
                 "",
-                "true: a PS of these sums, the job's or a group's, hangs on this switch; null: the"
-                " run is older than this column",
+                "true: they left for the PS itself, the job's or a group's, on its own link; false:"
+                " for the next switch; null: the run is older than this column",
                 nullable=True,
             ),
             _name("cause", "why the packet left", allowed=tuple(DEPARTURES)),

@@ -18,7 +18,6 @@ import numpy as np
 from testbed.dataplane import loss_notes
 from testbed.dataplane.loss_notes import Notes
 from testbed.results.counters import LOSS_COLUMNS
-from testbed.routing.tree import switch_of
 
 if TYPE_CHECKING:
     from testbed.experiment.background_flows import Flow
@@ -31,10 +30,11 @@ Wait = tuple[float | None, int | None]  # see samples.Waits.of
 NO_WAIT: Wait = (None, None)
 Worker = tuple[int, int]  # the numbers of its job, and of its own
 Times = Mapping[str, np.ndarray]
-Counted = tuple[int, str, int]  # job or communicator, name and value
-# What a switch has counted between two restarts: (job, counter, value) of its registers, its
-# `port_stats()`, (communicator, cause, packets) of departures, and the notes of its links.
-Life = tuple[list[Counted], list[Row], list[Counted], Notes | None]
+Counted = tuple[int, str, int]  # job, counter and value
+Departed = tuple[int, bool, str, int]  # communicator, whether to the PS itself, cause, packets
+# What a switch has counted between two restarts: in its registers, its `port_stats()`, departures,
+# and the notes of its links.
+Life = tuple[list[Counted], list[Row], list[Departed], Notes | None]
 
 
 class Host(Protocol):
@@ -416,15 +416,6 @@ def link_rows(platform: Platform, switch: str, stats: Iterable[Row]) -> list[Row
     return rows
 
 
-def ps_switches(platform: Platform, setups: Iterable[JobSetup]) -> dict[int, set[str]]:
-    """The switches on which the PSs of each communicator hang, by its number."""
-    found: dict[int, set[str]] = {}
-    for setup in setups:  # several groups may have had a number, one after the other
-        own = {switch_of(platform.topology, host) for host in setup.group.servers}
-        found.setdefault(setup.number, set()).update(own)
-    return found
-
-
 def whole_sums(
     platform: Platform, setups: Iterable[JobSetup], switch: str
 ) -> dict[int, Fraction] | None:
@@ -436,21 +427,18 @@ def whole_sums(
     return {number: share for number, share in shares.items() if share}
 
 
-def departure_rows(
-    platform: Platform, switch: str, counted: Iterable[Counted], ends: Mapping[int, set[str]]
-) -> list[Row]:
-    """Table departures: those of one switch. ends: the `ps_switches` of all communicators that
-    there have been."""
+def departure_rows(platform: Platform, switch: str, departed: Iterable[Departed]) -> list[Row]:
+    """Table departures: those of one switch."""
     packets: Counter[tuple[int, bool, str]] = Counter()
-    for number, cause, count in counted:
-        packets[int(platform.owners[number]), switch in ends.get(number, ()), cause] += count
+    for number, at_ps, cause, count in departed:
+        packets[int(platform.owners[number]), at_ps, cause] += count
     return [
         {"switch": switch, "job": job, "at_ps": at_ps, "cause": cause, "packets": count}
         for (job, at_ps, cause), count in packets.items()
     ]
 
 
-def together(lives: Sequence[Life]) -> tuple[list[Counted], list[Row], list[Counted]]:
+def together(lives: Sequence[Life]) -> tuple[list[Counted], list[Row], list[Departed]]:
     """Counts of a switch over all its lives, between which it was restarted."""
     ports: dict[tuple[int, str], Row] = {}
     for _, stats, *_ in lives:
@@ -521,9 +509,9 @@ def resent_rows(
     return rows
 
 
-def _added(lives: Iterable[Iterable[Counted]]) -> list[Counted]:
-    sums: dict[tuple[int, str], int] = {}
+def _added(lives: Iterable[Iterable[Any]]) -> list[Any]:
+    sums: Counter[tuple] = Counter()
     for counted in lives:
-        for job, name, value in counted:
-            sums[job, name] = sums.get((job, name), 0) + value
+        for *key, value in counted:
+            sums[tuple(key)] += value
     return [(*key, value) for key, value in sums.items()]

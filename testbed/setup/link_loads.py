@@ -10,7 +10,8 @@ Bytes are those of whole frames. In a call of F packets among n ranks, of which 
 
 Sends and the parts of an all_to_all, scatter and gather take the shortest path. With a plan (GRID)
 only the links of hosts count, because the plan decides about the others. Retransmissions,
-acknowledgements, requests and fragments that no switch adds up come on top.
+acknowledgements, requests and fragments that no switch adds up come on top. Where packets of zeros
+are only headers (`zeros: header_only`), they count with their values all the same.
 """
 
 from __future__ import annotations

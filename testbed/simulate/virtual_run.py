@@ -119,7 +119,6 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     notes = []
     known = simulation.cluster.setups if simulation.cluster else setup.jobs
     setups = [*known.values(), *setup.groups.values()]
-    ends = collect.ps_switches(platform, setups)
     for name, switch in simulation.nodes.switches.items():
         switch.advance(simulation.now_ns)
         whole = collect.whole_sums(platform, setups, name)
@@ -131,7 +130,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         links += (own := collect.link_rows(platform, name, stats))
         notes.append(dataplane.read_notes(platform, switch))
         losses += collect.loss_rows(platform, name, own, notes[-1:])
-        departures += collect.departure_rows(platform, name, left, ends)
+        departures += collect.departure_rows(platform, name, left)
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(setup.listed)}
     times = [

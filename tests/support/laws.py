@@ -23,12 +23,12 @@ def hold(tables: dict[str, Any]) -> dict[str, Any]:
 
 def hold_loads(setup: Setup, tables: dict[str, Any]) -> None:
     """Links carry no less than was counted before the run, of jobs whose frames are whole (the last
-    one of a call of ranks need not be) and alike at all hosts (hosts that add up, and several
-    servers, share fragments with a remainder); a worker that sends nothing but its gradients, none
-    of them twice, sends just that."""
+    one of a call of ranks need not be, nor one of zeros) and alike at all hosts (hosts that add up,
+    and several servers, share fragments with a remainder); a worker that sends nothing but its
+    gradients, none of them twice, sends just that."""
     platform, jobs = setup.platform, tables["jobs"]
     ranks = sum(row["workers"] for row in jobs)
-    if platform.arrivals or platform.links_fail or ranks > MOST_RANKS:
+    if platform.arrivals or platform.links_fail or ranks > MOST_RANKS or platform.omits_zeros:
         return
     least: Counter[tuple[str, str]] = Counter()
     for number, job in setup.jobs.items():

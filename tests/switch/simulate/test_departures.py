@@ -7,6 +7,7 @@ import pytest
 from tests.support.departures import causes_of
 from tests.support.experiments import experiment
 from tests.support.matrix import pairwise
+from tests.support.random_networks import drawn
 from tests.support.virtual import run_virtual
 
 JOBS = """
@@ -81,6 +82,16 @@ def test_groups_have_servers_of_their_own(system):
     passed = [row for row in tables["departures"] if not row["at_ps"] and row["switch"] < "s5"]
     assert {row["cause"] for row in passed} >= {"not_aggregated"}
     assert {row["switch"] for row in tables["departures"] if row["at_ps"]} > {"s1", "s2"}
+
+
+def test_gradients_that_pass_the_switch_of_their_ps_do_not_leave_for_it():
+    """A plan leads them to another switch, which adds them up."""
+    left = run_virtual(experiment(drawn(9)))["departures"]
+    here, on = (
+        {(row["switch"], row["job"]) for row in left if row["at_ps"] is at_ps}
+        for at_ps in (True, False)
+    )
+    assert here & on
 
 
 def test_no_system_without_a_ps_counts_them():

@@ -12,12 +12,12 @@ from testbed.runtimes.result_rows import together, worker_files
 def test_what_a_switch_counted_before_its_restart_is_kept():
     port = {"port": 1, "direction": "egress", "packets": 5, "bytes": 50, "max_queue": 9}
     port |= {"unmodelled_drops": None}
-    left = [(0, "evicted", 2)], [(0, "evicted", 5), (1, "collided", 1)]
+    left = [(0, True, "evicted", 2)], [(0, True, "evicted", 5), (0, False, "evicted", 1)]
     first = [(0, "completions", 3), (1, "completions", 4)], [port], left[0]
     more = [port | {"max_queue": 2}]
     second = [(0, "completions", 10), (1, "completions", 0)], more, left[1]
     registers, ports, departures = together([first, second])
-    assert departures == [(0, "evicted", 7), (1, "collided", 1)]
+    assert departures == [(0, True, "evicted", 7), (0, False, "evicted", 1)]
     assert registers == [(0, "completions", 13), (1, "completions", 4)]
     (found,) = ports
     assert (found["packets"], found["bytes"], found["max_queue"]) == (10, 100, 9)
