@@ -680,6 +680,7 @@ def send(member, scoreboard, now, packets, lengths, destinations):
     filled = host_links.send_acks(links, now, packets, lengths, destinations)
     waited = state.pacing == 1
     state.pacing = 0
+    member.state.paced_ps = NEVER  # of the last call; where the pacer stops this one, none is known
     # What is lost goes first.
     for p in range(links.peers.size if state.again > 0 else 0):
         while filled < packets.shape[0]:

@@ -147,6 +147,9 @@ class FrameNodes:
                 continue
             if reason == loop.RAISED:
                 raise raised.pop()
+            if reason == loop.STUCK:
+                failed = int(self.world.state[0].failed_host)
+                raise loop.stuck(self.placed, self.topology.hosts[failed])
             return reason != loop.EVENTS_HANDLED
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numba import typeof, types
 
+from testbed.errors import RunError
 from testbed.protocols.jit import njit
 from testbed.protocols.records import offset
 from testbed.protocols.sizes import FRAME_OVERHEAD
@@ -42,11 +43,13 @@ NO_ROOM = 4  # there are more frames on their way than rows for them
 EVENTS_HANDLED = 5  # the largest number of events has been handled
 WORKER_FINISHED = 6  # the worker World.state.finished_host has finished; jobs come and go
 RAISED = 7  # an exception, in plain Python
+STUCK = 8  # the machine of host World.state.failed_host lets time stand still
 
 # Where a machine's status has these fields, in bytes
 FAILED_OFFSET = offset("failed")
 FINISHED_OFFSET = offset("finished")
 LENGTH = FRAME_OVERHEAD - 4  # of UDP, in the frame
+MOST_IDLE_STEPS = 10_000  # of a host in a row at one time
 SWITCH_SLICES = 4  # that a slice of time has for switches, whose packets wait in a buffer meanwhile
 OUTPUT_BYTES = 24  # of a tm_output: time, offset, length and port
 
@@ -261,6 +264,14 @@ def _step_host(world, host, now):
     if world.first[host] >= 0:
         due = min(due, max(frames.when_ns(world.frames, np.int64(world.first[host])), now))
     row.due_ns = due
+    if due > now or filled > 0 or count > 0:
+        row.idle_steps = 0
+        return filled
+    row.idle_steps += 1
+    if row.idle_steps > MOST_IDLE_STEPS:
+        world.state[0].failed_host = host
+        world.state[0].failed_ns = now
+        return -STUCK
     return filled
 
 
@@ -492,5 +503,14 @@ def run(world: Placed, until_ns: int, events: int) -> int:
         reason = _run(world.part, until_ns, events)
         if reason == RAISED:
             raise raised.pop()
-        return reason
-    return _run_at(world.address, until_ns, events)
+    else:
+        reason = _run_at(world.address, until_ns, events)
+    return reason
+
+
+def stuck(world: Placed, host: str) -> RunError:
+    """The error after STUCK; `host`: the name of its failed host."""
+    return RunError(
+        f"host {host} lets time stand still at {world.part.state[0].failed_ns} ns: its machine asks"
+        " for that time again and again, and sends nothing"
+    )

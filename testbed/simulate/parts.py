@@ -148,6 +148,10 @@ class Parts:
         while True:
             reason = loop.run(self.nodes.worlds[number], until_ns, events)
             assert self.nodes.worlds[number].part.state[0].too_late == 0
+            if reason == loop.STUCK:
+                world = self.nodes.worlds[number]
+                failed = self.nodes.present_at(int(world.part.state[0].failed_host))
+                raise loop.stuck(world, failed.spec.host)
             if reason != loop.NO_ROOM:
                 return reason
             self.grow(number)

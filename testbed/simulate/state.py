@@ -69,6 +69,7 @@ HOST = record(
     "free_ns",  # time at which the last frame has been handled
     "deadline_ns",  # of its machine
     "due_ns",  # time of its next step
+    "idle_steps",  # in a row at one time, without a packet that came or went
     "done",
     "packets_sent",
     "packets_received",

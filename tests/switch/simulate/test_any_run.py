@@ -11,6 +11,7 @@ from testbed.experiment import load_text
 from testbed.schemes import set_up
 from tests.support.any_experiment import experiments
 from tests.support.budget import Budget
+from tests.support.ranks import drawn
 from tests.support.virtual import run_virtual
 
 
@@ -46,3 +47,20 @@ def test_any_experiment_ends_with_every_value_right(budget: Budget, request, tmp
 
     holds()
     assert budget.done > 3
+
+
+def test_a_pace_that_the_link_holds_up_lets_time_go_on(tmp_path):
+    """A partial sum waited for its pace when a retransmission took the link."""
+    program = drawn(184, 4).write(tmp_path / "program.et")
+    text = f"""
+name: any
+seed: 7
+runtime: virtual
+topology: {{kind: leaf_spine, leaves: 2, spines: 2, hosts: 5}}
+links: {{bandwidth: 1 Gbit/s, delay: 1 us, queue: 12 packets, reorder: 3 %, reorder_delay: 200 us}}
+system: {{name: hierarchical, order: fifo, timeout: 2 ms}}
+values_per_packet: 4
+jobs: [{{name: a, model: {program}, workers: 4, iterations: 1, placement: spread}}]
+"""
+    (job,) = run_virtual(load_text(text))["jobs"]
+    assert job["exact"]

@@ -77,3 +77,28 @@ def test_compiled_and_interpreted_code_agree(script, tmp_path):
     size, found = tables_with(script, tmp_path, **plain)
     assert int(size) > 1000
     assert [size, found] == tables_with(script, tmp_path)
+
+
+STANDING = """
+from testbed.protocols import host_sums
+from tests.support.experiments import experiment
+from tests.support.virtual import run_virtual
+host_sums.deadline = lambda member, scoreboard: 0
+text = '''
+name: test
+runtime: virtual
+topology: {kind: star, hosts: 3}
+links: {bandwidth: 10 Gbit/s, delay: 1 us}
+system: ring
+jobs: [{model: alexnet, workers: 3, iterations: 1, scale: 0.000003}]
+'''
+run_virtual(experiment(text))
+"""
+
+
+def test_a_machine_that_lets_time_stand_still_ends_the_run():
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", STANDING], env=environment, capture_output=True, text=True
+    )
+    assert "RunError: host h" in done.stderr and "lets time stand still at" in done.stderr
