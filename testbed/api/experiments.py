@@ -16,8 +16,8 @@ from testbed.api.parts import plain
 from testbed.config.yaml_document import Document, Inline, read_yaml, write_yaml
 from testbed.errors import UserError
 from testbed.experiment.changes import changed
+from testbed.experiment.experiment import summary
 from testbed.experiment.load import load_document, load_text, read_file
-from testbed.experiment.summary import summary
 from testbed.experiment.sweep import has_sweep, sweep_of
 from testbed.linux.whole_files import write_whole
 

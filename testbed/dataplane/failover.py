@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from testbed.dataplane.switch_entries import SwitchEntries
-from testbed.experiment.link_faults import LinkChange
-from testbed.experiment.planned_faults import NEVER, title
+from testbed.experiment.planned_faults import NEVER, LinkChange, title
 from testbed.setup.host_specs import with_members
 from testbed.setup.late_trees import asked_again, communicators_of, late_jobs
 from testbed.setup.records import NewPart

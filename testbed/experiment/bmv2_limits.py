@@ -6,16 +6,18 @@ Settings that neither of them can provide are errors here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from testbed import systems
-from testbed.config.problems import Path, Problem
+from testbed.config.problems import Problem
 from testbed.config.units import RATE, show
 from testbed.experiment.experiment import LinkDirection
 from testbed.experiment.printing import shown
+from testbed.experiment.rules import Found, Rule
 
 if TYPE_CHECKING:
+    from testbed.experiment.schema_jobs import Job
     from testbed.systems.options import SystemOptions
 
 # simple_switch forwards some thousand packets/s. A faster link would only be a wrong number.
@@ -33,41 +35,35 @@ def packets_per_s(bandwidth_bps: int, frame: int) -> int:
     return bandwidth_bps // (8 * frame)
 
 
-def check(
-    runtime: str | None, directions: Iterable[LinkDirection], frame_bytes: int | None
-) -> Iterator[Problem]:
-    """The problems of an experiment with BMv2. frame_bytes: of a full packet; None: not known."""
-    if runtime == "virtual":
-        yield Problem(
-            ("switch",), "found 'bmv2' with runtime virtual, which only has the embedded switch"
-        )
+def check_directions(switch: str, ways: Sequence[LinkDirection], frame: int | None = None) -> Found:
+    """Links that BMv2 has not. frame: bytes of a full packet."""
     told: set[str] = set()
-    for direction in directions:
-        for key, message in _check_direction(direction, frame_bytes):
+    for way in ways if switch == "bmv2" else ():
+        for key, message in _check_direction(way, frame):
             if key not in told:  # one message for all directions
                 told.add(key)
-                path: Path = ("links", key)
-                yield Problem(path, f"{direction.source} to {direction.target}: {message}")
+                yield Problem(("links", key), f"{way.source} to {way.target}: {message}")
 
 
-def growing_packets(system: SystemOptions, values: int, programs: bool) -> Iterator[Problem]:
-    """The problem of packets with `values` values that leave a switch with them, and have come
-    without. programs: zeros `auto` are header_only."""
-    entry = systems.SYSTEMS[system.name]
+def growing_packets(
+    switch: str,
+    entry: systems.System,
+    system: SystemOptions,
+    values_per_packet: int,
+    limited: bool,
+    jobs: Sequence[Job] = (),
+) -> str:
+    """The reason why packets grow beyond what simple_switch has room for; "" if they do not."""
+    if switch != "bmv2" or not entry.memory or values_per_packet <= GROWTH_BYTES // 4:
+        return ""
+    if entry.servers != "none":
+        return "a server's reminder takes a sum along"
+    # Where packets/s are not limited, `auto` of programs is header_only.
+    programs = not limited and any(job.is_program or job.has_ranks for job in jobs)
     zeros = getattr(system, "zeros", "sent")
-    if entry.memory and entry.servers != "none":
-        why = "a server's reminder takes a sum along"
-    elif entry.memory and (zeros == "header_only" or programs and zeros == "auto"):
-        why = "a gradient without values (zeros: header_only) can take a sum along"
-    else:
-        return
-    if values > GROWTH_BYTES // 4:
-        yield Problem(
-            ("values_per_packet",),
-            f"found {values}; allowed with switch bmv2 and system {system.name}: up to"
-            f" {GROWTH_BYTES // 4}, because a packet can grow by {GROWTH_BYTES} B in simple_switch,"
-            f" and {why}; take {GROWTH_BYTES // 4}, or use switch embedded",
-        )
+    if zeros == "header_only" or programs and zeros == "auto":
+        return "a gradient without values (zeros: header_only) can take a sum along"
+    return ""
 
 
 def _check_direction(
@@ -93,3 +89,40 @@ def _check_direction(
             f" rate in whole packets/s: {min_text} ({MIN_PPS} packets of {frame_bytes} B) to"
             f" {max_text}, or unlimited",
         )
+
+
+RULES = (
+    Rule(
+        "switch",
+        lambda switch, runtime: switch == "bmv2" and runtime == "virtual",
+        "found 'bmv2' with runtime virtual, which only has the embedded switch",
+    ),
+    check_directions,
+    Rule(
+        "values_per_packet",
+        growing_packets,
+        "found {values_per_packet}; allowed with switch bmv2 and system {entry.name}: up to"
+        f" {GROWTH_BYTES // 4}, because a packet can grow by {GROWTH_BYTES} B in simple_switch, and"
+        f" {{found}}; take {GROWTH_BYTES // 4}, or use switch embedded",
+    ),
+    Rule(
+        "system.zeros",
+        lambda switch, limited, system: (
+            switch == "bmv2" and limited and getattr(system, "zeros", "auto") == "header_only"
+        ),
+        "found header_only with switch bmv2, whose queues take as long for a header as for a full"
+        " packet; take it out, or use switch embedded, or bandwidth: unlimited",
+    ),
+    Rule(
+        "value_bits",
+        lambda switch, limited, value_bits: switch == "bmv2" and limited and value_bits == 16,
+        "found 16 with switch bmv2, whose queues take as long for a short packet as for a full one;"
+        " take it out, or use switch embedded, or bandwidth: unlimited",
+    ),
+    Rule(
+        "faults[*].fault",
+        lambda each, switch: switch == "bmv2" and each.of_link,
+        "found {each.kind} with switch bmv2, whose links cannot fail during a run; take the fault"
+        " out, or use switch embedded",
+    ),
+)

@@ -27,8 +27,7 @@ from testbed.experiment import resolve_topology as topologies
 from testbed.experiment.changes import change_on_command_line, name_with
 from testbed.experiment.experiment import Experiment
 from testbed.experiment.resolve import resolve
-from testbed.experiment.schema import ExperimentFile
-from testbed.experiment.unknown_keys import explain, unknown
+from testbed.experiment.schema import ExperimentFile, explain, unknown
 from testbed.paths import EXPERIMENTS, command_line
 from testbed.topology import Topology
 

@@ -18,51 +18,46 @@ from typing import TYPE_CHECKING, cast
 
 from testbed.config.problems import Path, Problem
 from testbed.experiment.printing import shown
-from testbed.experiment.schema_jobs import Fault
-from testbed.experiment.schema_links import LinkOptions, Links
+from testbed.experiment.rules import Found, Rule
+from testbed.experiment.schema_network import LinkOptions, Links
 from testbed.protocols.sizes import memory_part
 from testbed.routing.tree import job_tree, root_switch
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment, LinkDirection
-    from testbed.systems.options import SlotOptions
+    from testbed.systems.options import SlotOptions, SystemOptions
 
 Direction = tuple[int, int]  # a link's index, and 0 there or 1 back
 
 
 def lossy_links(
-    links: Links,
-    topology: Topology,
+    system: SystemOptions,
+    sound_links: Links,
+    network: Topology,
     directions: Sequence[tuple[LinkDirection, LinkDirection]],
-    why: str,
-) -> list[Problem]:
+) -> Found:
     """Links that lose, duplicate or reorder packets on purpose; one problem per place in the
     file."""
     found: dict[Path, Problem] = {}
-    for index, both in enumerate(directions):
+    for index, both in enumerate(directions if system.lossless_reason else ()):
         for end, direction in enumerate(both):
             for key in ("loss", "duplicate", "reorder"):
                 if not getattr(direction, key):
                     continue
-                place = _place(links, topology, (index, end), key)
-                what = f"found {shown(direction, key)}; allowed: 0, since {why}"
+                place = _place(sound_links, network, (index, end), key)
+                what = f"found {shown(direction, key)}; allowed: 0, since {system.lossless_reason}"
                 if place == ("topology",):
                     what = f"{direction.source} to {direction.target}, {key}: {what}"
                 found.setdefault(place, Problem(place, what))
-    return list(found.values())
+    yield from found.values()
 
 
-def restarts(faults: Sequence[Fault], why: str) -> list[Problem]:
-    """Planned faults that lose packets and registers while jobs go on."""
-    return [
-        Problem(
-            ("faults", number, "fault"),
-            f"found {fault.kind}; allowed: pause, slow, kill, since {why}",
-        )
-        for number, fault in enumerate(faults)
-        if fault.kind in ("restart", "link_down")
-    ]
+RESTARTS = Rule(  # planned faults that lose packets and registers while jobs go on
+    "faults[*].fault",
+    lambda each, system: system.lossless_reason and each.kind in ("restart", "link_down"),
+    "found {each.kind}; allowed: pause, slow, kill, since {system.lossless_reason}",
+)
 
 
 def short_queues(experiment: Experiment) -> list[Problem]:
@@ -127,7 +122,7 @@ def _packets_of_any(experiment: Experiment) -> dict[Direction, int]:
 
 
 def _place(links: Links, topology: Topology, direction: Direction, key: str) -> Path:
-    """The place in the file that set a direction of a link; see resolve_links.py."""
+    """The place in the file that set a direction of a link; see resolve_network.py."""
     index, end = direction
     ends = topology.links[index]
     for position, each in enumerate(links.each):

@@ -13,8 +13,7 @@ from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poi
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Route
 from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job, RankModel
-from testbed.experiment.schema_links import LinkOptions, LinkSettings
-from testbed.experiment.schema_switches import SwitchException
+from testbed.experiment.schema_network import LinkOptions, LinkSettings, SwitchException
 
 # Sections that leave out what has no value.
 _WITHOUT_NONE = Memory | Fault | Poisson | Kind | ClusterTrace | Background | RankModel | Route

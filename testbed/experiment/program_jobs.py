@@ -56,15 +56,17 @@ def round_trace(name: str, workers: int, values: int) -> Trace:
 
 
 def misplaced(path: KeyPath, job: Job) -> list[Problem]:
-    """The keys of a program that a job without one has."""
-    names = OF_PROGRAM if job.is_transformer else (*OF_PROGRAM, "parallel")
+    """The keys of a job that its kind does not have: those of a program without one, or those of a
+    replay with one."""
+    names: tuple[str, ...] = OF_REPLAY
+    why = "replay a model; this job has a command. Take one out"
+    if not job.is_program:
+        names = OF_PROGRAM if job.is_transformer else (*OF_PROGRAM, "parallel")
+        why = "are programs; this job replays a model. Take it out"
     return [
-        Problem(
-            (*path, Job.model_fields[name].alias or name),
-            "is for jobs that are programs; this job replays a model. Take it out",
-        )
+        Problem((*path, Job.model_fields[name].alias or name), f"is for jobs that {why}")
         for name in names
-        if name in job.model_fields_set and getattr(job, name)
+        if name in job.model_fields_set and (job.is_program or getattr(job, name))
     ]
 
 
@@ -83,15 +85,7 @@ def _script(words: list[str], folder: Path) -> tuple[int, str] | None:
 def check(path: KeyPath, job: Job, folder: Path) -> tuple[Job, list[Problem]]:
     """The job with its command as absolute paths and the defaults of a program, and the problems of
     its keys."""
-    problems = []
-    for name in OF_REPLAY:
-        if name in job.model_fields_set:
-            problems.append(
-                Problem(
-                    (*path, name),
-                    "is for jobs that replay a model; this job has a command. Take one out",
-                )
-            )
+    problems = misplaced(path, job)
     for name in ("sequence_parallel", "sharding"):
         usual = Parallel.model_fields[name].default
         if job.parallel is not None and getattr(job.parallel, name) != usual:

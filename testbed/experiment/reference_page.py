@@ -22,8 +22,14 @@ from testbed.experiment.schema_arrivals import Kind as JobKind
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives, Route
 from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Placement, RankModel
-from testbed.experiment.schema_links import LinkException, Links, LinkSettings
-from testbed.experiment.schema_switches import Switches, SwitchException, SwitchSettings
+from testbed.experiment.schema_network import (
+    LinkException,
+    Links,
+    LinkSettings,
+    Switches,
+    SwitchException,
+    SwitchSettings,
+)
 from testbed.protocols.sizes import BITMAP_WIDTHS, MAX_JOBS
 from testbed.results.schema import FIGURE_MEASURES
 from testbed.topos import KINDS

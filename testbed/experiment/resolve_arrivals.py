@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -17,10 +17,12 @@ from testbed.config.problems import Problem
 from testbed.config.units import FieldError
 from testbed.config.yaml_document import plain_value
 from testbed.errors import UserError
-from testbed.experiment.drawn_jobs import Source, longest, workers_of
+from testbed.experiment.drawn_jobs import UNLIMITED_BPS, Capacity, Source, longest, workers_of
+from testbed.experiment.resolve_jobs import loaded
+from testbed.experiment.rules import Found, Known
+from testbed.experiment.schema import explain
 from testbed.experiment.schema_arrivals import Arrivals, Kind, Submission
 from testbed.experiment.schema_jobs import Job, JobShape
-from testbed.experiment.unknown_keys import explain
 from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS
 from testbed.topology import Topology
 from testbed.traffic.arrivals import read_mix
@@ -28,27 +30,37 @@ from testbed.traffic.cluster_traces import TracedJob, read_cluster_trace
 
 if TYPE_CHECKING:
     from testbed.config.problems import Path as KeyPath
+    from testbed.experiment.experiment import LinkDirection
 
+UNSOUND = {"submitted": None, "jobs": None}
 CSV: KeyPath = ("arrivals", "csv")
 TRACE: KeyPath = ("arrivals", "cluster_trace")
 
 
-def read_csv(arrivals: Arrivals, folder: Path) -> tuple[Arrivals, list[Problem]]:
-    """The same arrivals with the lines of their CSV file, if they name one, as submissions."""
-    if arrivals.csv is None:
-        return arrivals, []
-    try:
-        file = user_file(arrivals.csv, folder)
-        lines = read_mix(file)
-    except FieldError as error:
-        return arrivals, [Problem.of(CSV, error)]
-    except UserError as error:
-        return arrivals, [Problem(CSV, str(error))]
-    if len(lines) > MAX_JOBS:
-        message = f"{file}: found {len(lines)} jobs; allowed: at most {MAX_JOBS}"
-        return arrivals, [Problem(CSV, message)]
+def submitted(jobs: Sequence[Job], arrivals: Arrivals | None) -> Found:
+    """Jobs that come and go, if there are any."""
+    if arrivals is None and not jobs:
+        yield Problem.missing(("jobs",), "the training jobs, or arrivals")
+        yield {"jobs": None}
+    yield {"submitted": arrivals}
+
+
+def read_csv(submitted: Arrivals, folder: Path) -> Found:
+    """The same with the lines of their CSV file, if they name one, as submissions."""
+    if submitted.csv is None:
+        return
     found: list[Submission] = []
     problems: list[Problem] = []
+    try:
+        file = user_file(submitted.csv, folder)
+        lines = read_mix(file)
+        if len(lines) > MAX_JOBS:
+            message = f"{file}: found {len(lines)} jobs; allowed: at most {MAX_JOBS}"
+            lines, problems = [], [Problem(CSV, message)]
+    except FieldError as error:
+        lines, problems = [], [Problem.of(CSV, error)]
+    except UserError as error:
+        lines, problems = [], [Problem(CSV, str(error))]
     for line in lines:
         data = {name: plain_value(cell) for name, cell in line.cells.items()}
         try:
@@ -57,34 +69,95 @@ def read_csv(arrivals: Arrivals, folder: Path) -> tuple[Arrivals, list[Problem]]
             for each in explain(error, (), Submission):
                 place = f"{file}, line {line.number}, column {each.path[-1]}"
                 problems.append(Problem(CSV, f"{place}: {each.message}"))
-    return arrivals.model_copy(update={"csv": None, "submissions": tuple(found)}), problems
+    yield from problems
+    read = submitted.model_copy(update={"csv": None, "submissions": tuple(found)})
+    yield UNSOUND if problems else {"submitted": read}
 
 
-def read_trace(
-    arrivals: Arrivals, folder: Path
-) -> tuple[Arrivals, tuple[TracedJob, ...], list[Problem]]:
-    """The same arrivals with the absolute path of their cluster trace, if they have one, and its
-    jobs that have enough GPUs."""
-    trace = arrivals.cluster_trace
+def read_trace(submitted: Arrivals, folder: Path) -> Found:
+    """The same with the absolute path of their cluster trace, if they have one, and its jobs that
+    have enough GPUs."""
+    trace = submitted.cluster_trace
     if trace is None:
-        return arrivals, (), []
+        return
     try:
         file = user_file(trace.file, folder)
         found = read_cluster_trace(file, trace.format)
     except FieldError as error:
-        return arrivals, (), [Problem.of((*TRACE, "file"), error)]
+        yield from (Problem.of((*TRACE, "file"), error), UNSOUND)
+        return
     except UserError as error:
-        return arrivals, (), [Problem((*TRACE, "file"), str(error))]
+        yield from (Problem((*TRACE, "file"), str(error)), UNSOUND)
+        return
     usable = tuple(job for job in found if workers_of(trace, job) >= trace.fewest_workers)
-    problems = []
     if len(usable) < trace.jobs:
         have = (
             f"{len(usable)} of its {len(found)} jobs have at least {trace.fewest_workers} workers"
         )
         message = f"found {trace.jobs}; in {file}, {have} (fewest_workers)"
-        problems.append(Problem((*TRACE, "jobs"), message))
+        yield Problem((*TRACE, "jobs"), message)
+        yield UNSOUND
+        return
     absolute = trace.model_copy(update={"file": str(file)})
-    return arrivals.model_copy(update={"cluster_trace": absolute}), usable, problems
+    yield {"submitted": submitted.model_copy(update={"cluster_trace": absolute}), "traced": usable}
+
+
+def submitted_jobs(
+    submitted: Arrivals,
+    known: Known,
+    traced: Sequence[TracedJob],
+    network: Topology | None = None,
+    servers: int | None = None,
+) -> Found:
+    """Jobs that come and go become jobs, without hosts; these are found when they are free."""
+    listed = shapes(submitted)
+    trace = submitted.cluster_trace
+    counts = [workers_of(trace, job) for job in traced] if trace is not None else []
+    if counts:  # the smallest and the largest job
+        smallest = {"workers": min(counts)}
+        listed = [(path, shape.model_copy(update=smallest)) for path, shape in listed]
+    made = [(path, job_of(shape)) for path, shape in listed]
+    if counts:
+        made = [(path, job.model_copy(update={"workers": max(counts)})) for path, job in made]
+    jobs, problems = loaded(made, known)
+    yield from problems
+    submitted = with_resolved(submitted, jobs)
+    if network is not None and servers is not None:
+        problems = too_large(listed, network, servers)
+        yield from problems
+        if not problems:
+            most = min(room(listed, network, servers), submitted.at_once or MAX_JOBS)
+            submitted = submitted.model_copy(update={"at_once": most})
+    yield {"submitted": submitted, "arrivals": submitted, "jobs": tuple(jobs)}
+    if not submitted.submissions:
+        yield {"kinds": tuple(jobs)}
+
+
+def drawn_jobs(
+    submitted: Arrivals,
+    kinds: tuple[Job, ...],
+    ways: Sequence[LinkDirection],
+    traced: tuple[TracedJob, ...],
+    network: Topology,
+    values_per_packet: int,
+    servers: int,
+    problems: Sequence[Problem],
+    seed: int | None = None,
+) -> Found:
+    """Jobs that are drawn, unless something that they depend on is not sound."""
+    if not kinds or problems or not ways:
+        return
+    hosts = set(network.hosts)
+    rates = [way.bandwidth_bps or UNLIMITED_BPS for way in ways if hosts & {way.source, way.target}]
+    capacity = Capacity.of(len(hosts), servers, min(rates), values_per_packet, kinds)
+    source = Source(kinds, capacity, traced)
+    counts = [job.trace().fragments(values_per_packet) for job in kinds]
+    found = trace_too_large(submitted, source, counts, len(hosts), servers)
+    yield from found
+    if not found:
+        yield {"source": source}
+        if seed is not None:
+            yield {"jobs": source.jobs(submitted, seed)}
 
 
 def trace_too_large(
@@ -138,7 +211,7 @@ def shapes(arrivals: Arrivals) -> list[tuple[KeyPath, JobShape]]:
 
 def job_of(shape: JobShape) -> Job:
     """A job of this shape, without hosts; of a kind, the largest."""
-    parts: dict[str, Any] = {name: getattr(shape, name) for name in JobShape.model_fields}
+    parts: Known = {name: getattr(shape, name) for name in JobShape.model_fields}
     if isinstance(shape, Kind):
         parts |= {"workers": shape.worker_counts[-1], "iterations": longest(shape)}
     start_ns = shape.submit_ns if isinstance(shape, Submission) else 0

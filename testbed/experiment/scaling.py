@@ -23,7 +23,7 @@ of full size (whole_pool in testbed/protocols/host_spec.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
@@ -31,6 +31,8 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel
 
 from testbed.config.fields import SECOND
+from testbed.config.units import TIME, show
+from testbed.experiment.resolve_network import packet_ns
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import LinkDirection
@@ -85,14 +87,24 @@ def scaled_section(section: S, scale: float) -> S:
     return section.model_copy(update=found)
 
 
-def why_not(runtime: str | None, jobs: Iterable[Job]) -> str:
-    """Why `scale_windows` cannot be honoured with these jobs; "" if it can."""
+def why_not(
+    scale_windows: bool,
+    kinds: tuple[Job, ...],
+    ways: Sequence[LinkDirection],
+    runtime: str = "",
+    jobs: tuple[Job, ...] = (),
+    values_per_packet: int | None = None,
+) -> str:
+    """Why `scale_windows` cannot be honoured with these jobs, or kinds of jobs, and directions of
+    links; "" if it can."""
+    if not scale_windows:
+        return ""
     if runtime == "mininet":
         return (
             "is for runtime virtual; on Mininet hosts and switches take the time that they take,"
             " whatever the scale. Take this key out"
         )
-    scales = sorted({job.scale for job in jobs})
+    scales = sorted({job.scale for job in (*jobs, *kinds)})
     if len(scales) > 1:
         return (
             f"found jobs with a scale of {scales[0]:g} and of {scales[-1]:g}; allowed: one scale"
@@ -100,6 +112,16 @@ def why_not(runtime: str | None, jobs: Iterable[Job]) -> str:
         )
     if scales and scales[0] > 1:
         return f"found jobs with a scale of {scales[0]:g}; allowed: at most 1"
+    for way in ways if scales and values_per_packet is not None else ():
+        delay_ns = scaled_ns(way.reorder_delay_ns, scales[0])
+        frame_ns = packet_ns(way, values_per_packet)
+        if way.reorder and delay_ns <= frame_ns:
+            return (
+                f"makes the reorder_delay from {way.source} to {way.target}"
+                f" {show(delay_ns, TIME)} at a scale of {scales[0]:g}, so that no packet would"
+                f" overtake another; allowed: more than {show(frame_ns, TIME)}, a packet's time on"
+                " the link"
+            )
     return ""
 
 

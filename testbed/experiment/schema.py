@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from testbed import systems
+from testbed.config.explain import explain as explain_any
+from testbed.config.explain import keys_of, section_model
 from testbed.config.fields import (
     HOUR,
     NAME,
@@ -27,14 +30,15 @@ from testbed.config.fields import (
     Whole,
     as_pydantic,
 )
+from testbed.config.problems import Path as KeyPath
+from testbed.config.problems import Problem
 from testbed.config.units import SIZE, TIME, FieldError
 from testbed.config.units import show as show_quantity
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Fault, Job
-from testbed.experiment.schema_links import Links
-from testbed.experiment.schema_switches import Switches
+from testbed.experiment.schema_network import Links, Switches
 from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES
 from testbed.systems.options import SystemOptions
 from testbed.traffic.trace import GPUS
@@ -321,3 +325,40 @@ class ExperimentFile(BaseModel):
         default=(),
         description="Planned faults of processes and links.",
     )
+
+
+# -- keys that do not exist
+
+
+def explain(error: ValidationError, path: KeyPath, model: Any) -> list[Problem]:
+    """pydantic's errors about a section of an experiment file; see testbed.config.explain."""
+    return explain_any(error, path, model, unknown)
+
+
+def unknown(path: KeyPath, known: list[str]) -> Problem:
+    """A key that does not exist, with the section that has it if it is one level too high, or the
+    systems that have it if it is another's option."""
+    key = str(path[-1])
+    if path[:1] == ("system",):
+        others = [
+            each.name for each in systems.SYSTEMS.values() if key in keys_of(each.option_model)
+        ]
+        remark = f"an option of {', '.join(others)}" if others else ""
+    else:
+        homes = _homes().get(key, [])
+        remark = f"it belongs under {homes[0]}" if homes else ""
+    one_too_high = len(path) == 1 and bool(remark)
+    return Problem.unknown(path, known, remark, one_too_high)
+
+
+def _homes() -> dict[str, list[str]]:
+    """{key: sections that have it}, for keys written one level too high."""
+    homes: dict[str, list[str]] = {}
+    for name, info in ExperimentFile.model_fields.items():
+        model = section_model(info.annotation)
+        for key in keys_of(model) if model else []:
+            homes.setdefault(key, []).append(f"{info.alias or name}:")
+    for system in systems.SYSTEMS.values():
+        for key in keys_of(system.option_model):
+            homes.setdefault(key, []).append("system:")
+    return homes

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from testbed.config.fields import ANY_TEXT, NAME, Choice, Flag, Kind, Reads, Section, Text, Whole
 from testbed.config.units import FieldError, describe
-from testbed.experiment.schema_links import LinkSettings
+from testbed.experiment.schema_network import LinkSettings
 from testbed.netfile.virtual_schema import (
     MAC,
     MAX_FLOWS,

@@ -10,7 +10,7 @@ import numpy as np
 
 from testbed.experiment import Experiment
 from testbed.experiment.background_flows import flows_of
-from testbed.experiment.link_faults import LinkChange, link_changes
+from testbed.experiment.planned_faults import LinkChange, link_changes
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed

@@ -30,11 +30,11 @@ from testbed.systems.registry import SYSTEMS
 if TYPE_CHECKING:
     from testbed.experiment import LinkDirection
     from testbed.experiment.background_flows import Flow
-    from testbed.experiment.link_faults import LinkChange
+    from testbed.experiment.planned_faults import LinkChange
     from testbed.experiment.schema import Timers, VirtualTime
     from testbed.experiment.schema_arrivals import Arrivals
     from testbed.experiment.schema_jobs import Fault, Job
-    from testbed.experiment.schema_switches import Switches
+    from testbed.experiment.schema_network import Switches
     from testbed.protocols.host_spec import HostSpec
     from testbed.systems.options import SystemOptions, WorkerOptions
     from testbed.systems.statistics import Statistics

@@ -10,7 +10,7 @@ from testbed.routing.tree import JobTree, job_tree
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
-    from testbed.experiment.link_faults import LinkChange
+    from testbed.experiment.planned_faults import LinkChange
 
 
 def connected(topology: Topology, hosts: Sequence[str], tree: JobTree | None = None) -> bool:

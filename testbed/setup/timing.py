@@ -41,7 +41,7 @@ from fractions import Fraction
 from testbed.algorithms.bounds import cost
 from testbed.experiment.scaling import scaled_count
 from testbed.experiment.schema import VirtualTime
-from testbed.experiment.schema_links import MAX_RATE
+from testbed.experiment.schema_network import MAX_RATE
 from testbed.routing.group_server import has_shared_servers
 from testbed.routing.tree import next_hops, switch_of
 from testbed.setup.communicator import Communicator

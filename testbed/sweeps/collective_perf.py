@@ -26,7 +26,7 @@ from testbed.config.fields import kind_of
 from testbed.config.units import FieldError
 from testbed.errors import RunError, UserError, did_you_mean, sentence
 from testbed.experiment import Experiment, load_text
-from testbed.experiment.schema_links import LinkSettings
+from testbed.experiment.schema_network import LinkSettings
 from testbed.runner import carry_out
 from testbed.schemes import set_up
 from testbed.setup.call_times import CallTime, call_time

@@ -113,7 +113,7 @@ def check_command(
     from rich.console import Console
 
     from testbed.experiment import load
-    from testbed.experiment.summary import choices, summary
+    from testbed.experiment.experiment import choices, summary
     from testbed.experiment.sweep import is_sweep
 
     if is_sweep(path):

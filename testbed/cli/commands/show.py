@@ -56,7 +56,7 @@ def show_command(path: str | Path, as_json: bool = False, changes: Sequence[str]
     """Print the experiment with all defaults, as a file that loads to the same experiment; of a
     sweep, its points."""
     from testbed.experiment import load
-    from testbed.experiment.summary import summary
+    from testbed.experiment.experiment import summary
     from testbed.experiment.sweep import is_sweep, load_sweep
 
     if as_json:
@@ -82,7 +82,7 @@ def _described(path: str | Path, changes: Sequence[str]) -> dict[str, Any]:
     """The same as data."""
     from testbed.config.yaml_document import read_yaml
     from testbed.experiment import load
-    from testbed.experiment.summary import summary
+    from testbed.experiment.experiment import summary
     from testbed.experiment.sweep import is_sweep, load_sweep
 
     if is_sweep(path):

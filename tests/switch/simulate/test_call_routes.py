@@ -8,7 +8,7 @@ import pytest
 
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.experiment.summary import choices
+from testbed.experiment.experiment import choices
 from testbed.schemes import set_up
 from testbed.traffic.rank_calls import load_program
 from testbed.traffic.rank_counts import kind_of_group

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.experiment import load_text
-from tests.support.experiments import ON_BMV2, bmv2_links, memory_line, message
+from tests.support.experiments import bmv2_links, memory_line, message
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,3 @@ def test_a_packet_without_values_can_grow_too():
     system = "{name: switchml, zeros: header_only}"
     assert load_text(with_values(128, system, "unlimited")).values_per_packet == 128
     assert "zeros: header_only" in message(with_values(256, system, "unlimited"))
-
-
-def test_virtual_time_has_no_bmv2():
-    said = message(ON_BMV2 + "runtime: virtual\n")
-    assert "switch: found 'bmv2' with runtime virtual, which only has the embedded switch" in said

@@ -8,7 +8,7 @@ from testbed.experiment import load_text
 from testbed.experiment.planned_faults import NEVER, affected_nodes, slow_windows, title
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
-from tests.support.experiments import BASE, ON_BMV2, message
+from tests.support.experiments import BASE, changed, message
 
 MS = 1_000_000
 FAULTS = """\
@@ -157,24 +157,18 @@ def test_links_that_are_down_for_the_whole_run_do_not_fail():
     assert "link s3-s1 is down for the whole run" in message(text)
 
 
-def test_switchml_with_one_set_cannot_lose_a_link():
-    text = BASE.replace("esa, window: 64", "switchml, sets: 1")
-    text += "faults: [{at: 1 s, fault: link_down, between: [h1, s1], for: 1 s}]\n"
-    assert "faults[0].fault: found link_down; allowed: pause, slow, kill" in message(text)
-
-
-def test_links_of_bmv2_cannot_fail():
-    text = ON_BMV2 + "faults: [{at: 1 s, fault: link_down, between: [h1, s1], for: 1 s}]\n"
-    assert "faults[0].fault: found link_down with switch bmv2" in message(text)
-
-
-def test_a_worker_without_compute_time_cannot_be_slow():
-    text = BASE.replace("start: 5 ms", "compute_scale: 0")
-    text += "faults:\n  - {at: 1 s, fault: slow, job: vgg16-1, factor: 2}\n"
-    assert "faults[0].fault: job vgg16-1 has no compute time" in message(text)
-
-
-def test_a_system_without_servers_cannot_pause_one():
-    text = BASE.replace("esa, window: 64", "switchml")
-    text += "faults:\n  - {at: 1 s, fault: pause, job: vgg16-1, ps: 0, for: 1 s}\n"
-    assert "faults[0].ps: found 0; the system has no server" in message(text)
+@pytest.mark.parametrize(
+    ("old", "new", "fault", "expected"),
+    [
+        ("esa, window: 64", "switchml, sets: 1", "{at: 1 s, fault: link_down, switch: s1}",
+         "faults[0].fault: found link_down; allowed: pause, slow, kill"),
+        ("name: base", "switch: bmv2", "{at: 1 s, fault: link_down, switch: s1}",
+         "faults[0].fault: found link_down with switch bmv2"),
+        ("start: 5 ms", "compute_scale: 0", "{at: 1 s, fault: slow, job: vgg16-1, factor: 2}",
+         "faults[0].fault: job vgg16-1 has no compute time"),
+        ("esa, window: 64", "switchml", "{at: 1 s, fault: pause, job: vgg16-1, ps: 0, for: 1 s}",
+         "faults[0].ps: found 0; the system has no server"),
+    ],
+)  # fmt: skip
+def test_faults_that_the_rest_of_the_file_excludes(old, new, fault, expected):
+    assert expected in message(f"{changed(old, new)}faults: [{fault}]\n")

@@ -85,32 +85,19 @@ def test_a_loaded_experiment_says_what_the_file_says():
     assert set_up(again).jobs[0].timers == set_up(loaded).jobs[0].timers
 
 
-def refused(old, new):
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  - *job", "  - {model: vgg16, workers: 4, iterations: 1, scale: 0.5}",
+         "scale_windows: found jobs with a scale of 0.125 and of 0.5; allowed: one scale"),
+        ("scale: 0.125", "scale: 2", "scale of 2; allowed: at most 1"),
+        ("runtime: virtual", "runtime: mininet", "scale_windows: is for runtime virtual"),
+        ("256}", "24}", "found 3 aggregators at a scale of 0.125; SwitchML divides them"),
+        ("queue: 1001 packets", "reorder: 1 %, reorder_delay: 500 ns",
+         "makes the reorder_delay from h1 to s1 62 ns at a scale of 0.125"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_scaled_is_refused(old, new, said):
     text = TEXT % {"scale": 0.125, "along": "yes", "system": "switchml"}
     assert text.count(old) == 1
-    return message(text.replace(old, new))
-
-
-def test_jobs_share_the_network_so_they_have_one_scale():
-    text = refused("  - *job", "  - {model: vgg16, workers: 4, iterations: 1, scale: 0.5}")
-    assert "scale_windows: found jobs with a scale of 0.125 and of 0.5; allowed: one scale" in text
-
-
-def test_it_does_not_make_networks_larger():
-    assert "scale of 2; allowed: at most 1" in refused("scale: 0.125", "scale: 2")
-
-
-def test_on_mininet_hosts_take_the_time_that_they_take():
-    text = refused("runtime: virtual", "runtime: mininet")
-    assert "scale_windows: is for runtime virtual" in text
-
-
-def test_memory_that_is_too_small_at_the_scale_is_refused():
-    assert "found 3 aggregators at a scale of 0.125; SwitchML divides them" in refused(
-        "256}", "24}"
-    )
-
-
-def test_a_reordered_packet_must_still_be_overtaken():
-    text = refused("queue: 1001 packets", "reorder: 1 %, reorder_delay: 500 ns")
-    assert "reorder_delay" in text and "0.125" in text
+    assert said in message(text.replace(old, new))
