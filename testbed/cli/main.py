@@ -1,7 +1,7 @@
 """The command line: its commands, messages of errors, exit codes.
 
-Each command is a module of testbed/cli/commands, which is imported when it is called. So
-`ina --help` comes at once. docs/commands.md has the exit codes.
+A command's module in testbed/cli/commands is imported when it is called. So `ina --help` comes at
+once. docs/commands.md has the exit codes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from types import ModuleType
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 
 from p4engine.process_end import exit_with
 
@@ -72,10 +72,24 @@ GONE = {
 """Commands of earlier versions, each with what to use instead."""
 
 
-def module(command: str) -> ModuleType:
-    """The module of a command."""
-    name = "import_" if command == "import" else command  # a word of Python
-    return importlib.import_module(f"testbed.cli.commands.{name}")
+SHARED = {
+    **dict.fromkeys(("ps", "exec", "logs"), "live"),
+    **dict.fromkeys(("doctor", "clean", "completion", "schema"), "machine"),
+    **dict.fromkeys(("ls", "tag"), "listing"),
+    **dict.fromkeys(("pack", "verify"), "artifact"),
+    **dict.fromkeys(("report", "figure"), "reports"),
+    **dict.fromkeys(("record", "recording"), "recordings"),
+}
+"""Modules of several commands."""
+
+
+def find(word: str) -> tuple[Callable[[Parser], None], Callable[[Namespace], int]]:
+    """The functions of a command: `arguments` and `call` (commands/__init__.py)."""
+    name = "import_" if word == "import" else word  # a word of Python
+    module = importlib.import_module(f"testbed.cli.commands.{SHARED.get(word, name)}")
+    if word in SHARED:
+        return getattr(module, f"{word}_arguments"), getattr(module, word)
+    return module.arguments, module.call
 
 
 def parser_of(*commands: str) -> Parser:
@@ -101,7 +115,7 @@ def parser_of(*commands: str) -> Parser:
                 default=0,
                 help="log on standard error what is done, and how long it took; -vv: in detail",
             )
-            module(word).arguments(one)
+            find(word)[0](one)
             one.set_defaults(parser=one)
     return parser
 
@@ -182,7 +196,7 @@ def main(arguments: list[str]) -> int:
         if hasattr(options, "of_results"):
             find_latest(options)
         with logged(options.verbose):
-            return module(options.command).call(options)
+            return find(options.command)[1](options)
     except UserError as error:
         print(f"error: {legible(error)}", file=sys.stderr)
         return 2

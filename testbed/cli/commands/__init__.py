@@ -1,2 +1,3 @@
-"""One module per command: `arguments(parser)` declares its arguments, `call(options)` runs it and
-returns the exit code. main.py lists them."""
+"""The commands, which main.py lists: `arguments(parser)` declares the arguments of one, and
+`call(options)` runs it and returns the exit code. In a module of several these have the command's
+name: `ps_arguments` and `ps`."""

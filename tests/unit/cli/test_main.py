@@ -44,9 +44,8 @@ def one_command(monkeypatch):
     def arguments(parser: ArgumentParser) -> None:
         parser.add_argument("words", nargs="*")
 
-    module = SimpleNamespace(arguments=arguments, call=go)
     monkeypatch.setattr(commands, "COMMANDS", {"go": "go"})
-    monkeypatch.setattr(commands, "module", lambda _: module)
+    monkeypatch.setattr(commands, "find", lambda _: (arguments, go))
     return SimpleNamespace(calls=calls, raised=raised)
 
 
@@ -118,17 +117,9 @@ def test_a_remedy_quotes_a_command_that_works(monkeypatch, tmp_path, called, nam
     monkeypatch.setattr(sys, "argv", [called])
     monkeypatch.setenv("PATH", str(tmp_path))
     file = ROOT / "experiments" / "quickstart.yaml"
-    options = Namespace(
-        file=file,
-        changes=[],
-        results=tmp_path,
-        processes=None,
-        dask=None,
-        slurm=None,
-        no_report=True,
-    )
+    options = commands.parser_of("sweep").parse_args(["sweep", str(file)])
     with pytest.raises(UserError, match=f"has no key sweep; `{name} {file}` runs it"):
-        commands.module("sweep").call(options)
+        commands.find("sweep")[1](options)
 
 
 def test_the_version_is_that_of_both_distributions(capsys):

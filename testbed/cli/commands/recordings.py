@@ -1,4 +1,5 @@
-"""`ina record FILE -o RUN.npz|RUN.et`: record the collectives of an experiment's program."""
+"""`ina record FILE -o RUN.npz|RUN.et`: record the collectives of an experiment's program; and `ina
+recording FILE`: print the contents of a recording, of either kind."""
 
 from __future__ import annotations
 
@@ -13,15 +14,18 @@ from testbed.cli.shared import (
     Parser,
     changes_argument,
     import_schemas,
+    json_option,
+    picture_files,
     positive,
     refuse_network,
     results_option,
+    working,
 )
 from testbed.errors import RunError, UserError
 from testbed.paths import command_line
 
 
-def arguments(parser: Parser) -> None:
+def record_arguments(parser: Parser) -> None:
     parser.add_argument(
         "file", type=Path, metavar="FILE.yaml", help="an experiment with a job that has a command"
     )
@@ -50,7 +54,7 @@ def arguments(parser: Parser) -> None:
     results_option(parser)
 
 
-def call(options: Namespace) -> int:
+def record(options: Namespace) -> int:
     """Run the experiment on Mininet, and write what the ranks of the job give to collectives.
     Raises UserError and RunError."""
     import_schemas()
@@ -115,4 +119,64 @@ def call(options: Namespace) -> int:
             shutil.move(part, output.parent / part.name)
             hand_over(output.parent / part.name)
     print(f"{output}: recorded; `{command_line(f'recording {output}')}` shows what is in it")
+    return 0
+
+
+def recording_arguments(parser: Parser) -> None:
+    parser.add_argument(
+        "recording", type=Path, metavar="FILE", help="RUN.npz, RUN.et, or a rank's RUN.0.et"
+    )
+    parser.add_argument(
+        "--fixed-scale",
+        type=positive,
+        default=1_000_000,
+        metavar="STEPS",
+        help="steps per 1.0 with numbers: fixed (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--values", type=positive, default=64, metavar="N", help="per packet (default: 64)"
+    )
+    parser.add_argument(
+        "--draw",
+        type=picture_files,
+        metavar="FIGURE",
+        help="draw the errors of the number formats, as .pdf and .png",
+    )
+    json_option(parser, "print JSON")
+
+
+def recording(options: Namespace) -> int:
+    """Print the contents of a recording, and draw its numbers with `--draw`. Raises UserError."""
+    import_schemas()
+    from testbed.cli import program_tables
+    from testbed.cli.program_output import show_tables
+    from testbed.cli.recording_tables import draw_numbers, tables
+    from testbed.traffic import chakra
+    from testbed.traffic.recording import load_recording
+
+    if chakra.is_trace(options.recording):
+        if options.draw is not None:
+            raise UserError(f"{options.recording}: it has no values, so there is nothing to draw")
+        with working(f"reading {options.recording}"):
+            program = chakra.load(options.recording)
+            found = [*program_tables.tables(program)]
+        show_tables("recording", program_tables.title(program), found, options.json)
+        return 0
+    with working(f"reading {options.recording}"):
+        recording = load_recording(options.recording)
+    if options.draw is not None and not recording.has_values:
+        raise UserError(
+            f"{options.recording}: this recording has no values, so there is nothing to draw"
+        )
+    trace = recording.trace()
+    title = f"{trace.title}, {trace.hardware}: {trace.sources[0]}"
+    with working("looking at its numbers"):
+        found = [*tables(recording, trace, options.fixed_scale, options.values)]
+    show_tables("recording", title, found, options.json)
+    if options.draw is not None:
+        with working(f"drawing {options.draw}"):
+            drawn = draw_numbers(recording, title, options.values, options.draw)
+        for written in drawn:
+            if not options.json:
+                print(written)
     return 0

@@ -1,5 +1,5 @@
-"""`ina verify`: run what an artifact holds again, and say what agrees; with --laws, hold a run's
-numbers against each other instead."""
+"""`ina pack`: results as one file; and `ina verify`: run what such a file holds again, and say what
+agrees; with --laws, hold a run's numbers against each other instead."""
 
 from __future__ import annotations
 
@@ -30,7 +30,30 @@ if TYPE_CHECKING:
 MOST_LINES = 5  # of a law's violations
 
 
-def arguments(parser: Parser) -> None:
+def pack_arguments(parser: Parser) -> None:
+    what = "a folder of results, SWEEP/HASH, or the name of a figure that has been run"
+    results_argument(parser, "what", "RUN|SWEEP|FIGURE", what)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the file to write")
+    json_option(parser, "print what was packed as JSON")
+    results_option(parser)
+
+
+def pack(options: Namespace) -> int:
+    import_schemas()
+    from testbed.artifacts.pack import pack
+
+    with working(f"packing {options.what}"):
+        made = pack(options.what, options.output, options.results)
+    if options.json:
+        print_json(made)
+        return 0
+    runs = f"{made['runs']} run{'s' if made['runs'] > 1 else ''}"
+    print(f"written: {made['file']}: {runs} in {made['files']} files, {made['bytes']} bytes")
+    print(f"content: {made['content']}")
+    return 0
+
+
+def verify_arguments(parser: Parser) -> None:
     what = "a file that `pack` wrote; with --laws, a results folder, or SWEEP/HASH for a point"
     results_argument(parser, "file", "FILE", what, None)
     parser.add_argument(
@@ -50,7 +73,7 @@ def arguments(parser: Parser) -> None:
     results_option(parser)
 
 
-def call(options: Namespace) -> int:
+def verify(options: Namespace) -> int:
     if options.laws:
         return _laws(options)
     import_schemas()

@@ -1,4 +1,5 @@
-"""`ina ls`: the runs and sweeps in a folder of results, the newest one last."""
+"""`ina ls`: the runs and sweeps in a folder of results, the newest one last; and `ina tag`: words
+by which they are found again."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.cli.shared import Parser, json_option, print_columns, print_json, working
+from testbed.cli.shared import (
+    Parser,
+    json_option,
+    print_columns,
+    print_json,
+    results_argument,
+    working,
+)
 from testbed.errors import UserError
 from testbed.paths import default_results
 
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
 SHOWN = 20
 
 
-def arguments(parser: Parser) -> None:
+def ls_arguments(parser: Parser) -> None:
     parser.add_argument(
         "folder",
         type=Path,
@@ -33,7 +41,7 @@ def arguments(parser: Parser) -> None:
     json_option(parser, "print JSON")
 
 
-def call(options: Namespace) -> int:
+def ls(options: Namespace) -> int:
     if options.last < 0:
         raise UserError(f"--last: found {options.last}; allowed: a whole number from 0")
     folder = options.folder
@@ -160,3 +168,25 @@ def _about(
         "jct_s": jct_s,
         "started": datetime.fromtimestamp(started).isoformat(timespec="seconds"),
     }
+
+
+def tag_arguments(parser: Parser) -> None:
+    parser.add_argument("tag", metavar="TAG", help="a word, such as baseline")
+    results_argument(parser, "results", "RESULTS", "folders of runs or sweeps", "*")
+    parser.add_argument("--remove", action="store_true", help="take the tag away")
+
+
+def tag(options: Namespace) -> int:
+    from testbed.analysis.data.sweep_data import is_sweep, run_at
+    from testbed.results.tags import checked, tags_of, write_tags
+
+    checked([options.tag])
+    # All of them before the first change.
+    folders = [each if is_sweep(each) else run_at(each).folder for each in options.results]
+    for folder in folders:
+        if options.remove and options.tag not in tags_of(folder):
+            raise UserError(f"{folder} has no tag {options.tag}")
+    for folder in folders:
+        kept = [tag for tag in tags_of(folder) if tag != options.tag]
+        write_tags(folder, kept if options.remove else [*kept, options.tag])
+    return 0

@@ -1,4 +1,5 @@
-"""`ina figure`."""
+"""`ina report RESULTS...` and `ina figure`: tables and figures of what has run, and those of
+docs/figures.md."""
 
 from __future__ import annotations
 
@@ -6,16 +7,54 @@ from argparse import Namespace
 
 from testbed.cli.shared import (
     Parser,
+    details_options,
     import_schemas,
     json_option,
     parallel_options,
     print_json,
+    results_argument,
     results_option,
+    shown,
 )
 from testbed.errors import UserError
+from testbed.linux.blas_threads import no_blas_threads
 
 
-def arguments(parser: Parser) -> None:
+def report_arguments(parser: Parser) -> None:
+    what = "a folder below results/, or SWEEP/HASH for a point of a sweep"
+    results_argument(parser, "results", "RESULTS", what, "*")
+    parser.add_argument(
+        "--column",
+        type=int,
+        choices=(1, 2),
+        help="figures as wide as one or two columns of a paper (3.5 or 7.2 inches)",
+    )
+    details_options(parser)
+    chosen = parser.add_mutually_exclusive_group()
+    json_option(chosen, "print the tables' numbers as JSON, and write nothing")
+    chosen.add_argument(
+        "--perfetto",
+        action="store_true",
+        help="write perfetto.json, a trace for https://ui.perfetto.dev, and nothing else",
+    )
+
+
+def report(options: Namespace) -> int:
+    with no_blas_threads():
+        from testbed.analysis.report import perfetto_command, report_command, report_json
+        from testbed.analysis.style.plot_style import COLUMN, PAGE, as_wide_as
+
+    if options.perfetto:
+        return perfetto_command(options.results)
+    if options.json:
+        return report_json(options.results)
+
+    with as_wide_as({1: COLUMN, 2: PAGE}.get(options.column)):
+        report_command(options.results, shown=shown(options))
+    return 0
+
+
+def figure_arguments(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="without a name: list them")
     parser.add_argument("--quick", action="store_true", help="a small version, as a trial")
     parser.add_argument("--scale", type=float, metavar="X", help="jobs X times as large")
@@ -25,7 +64,7 @@ def arguments(parser: Parser) -> None:
     parallel_options(parser)
 
 
-def call(options: Namespace) -> int:
+def figure(options: Namespace) -> int:
     if options.name is None:
         from testbed.sweeps.figures import claims, listing
 
