@@ -16,7 +16,7 @@ from testbed.protocols.host_spec import (
     WindowPositions,
 )
 from testbed.routing.tree import job_tree, next_hop
-from testbed.schemes.server import ServerScheme
+from testbed.schemes.ps import ServerScheme
 from testbed.setup.records import JobSetup, NewPart, Platform, Setup
 from testbed.systems.statistics import Statistics
 from testbed.topology import Topology, switch_ip

@@ -1,13 +1,27 @@
-"""The plain parameter server: switches only forward (p4/forward.p4)."""
+"""Systems with parameter servers, and the plain one; switches only forward (p4/forward.p4)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from testbed.dataplane.table_calls import forward_only
-from testbed.protocols.host_spec import HostSpec
-from testbed.schemes.server import ServerScheme
-from testbed.setup.records import Setup
+from testbed.protocols.host_spec import HostSpec, ServerSpec
+from testbed.setup.records import JobSetup, Scheme, Setup
+
+
+class ServerScheme(Scheme):
+    """A system with one parameter server per job, or several."""
+
+    def host_options(self, setup: Setup, job: JobSetup) -> ServerSpec:
+        """Without switches, a server asks workers for their missing fragments."""
+        timers = job.timers
+        return ServerSpec.of(
+            self.common_options(setup, job),
+            reminder=True,
+            reminder_delay_ns=0,
+            min_reminder_delay_ns=timers.min_reminder_delay_ns,
+            max_reminder_delay_ns=timers.max_reminder_delay_ns,
+        )
 
 
 class Ps(ServerScheme):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.experiment import load_text
-from testbed.routing.tiers import tiers_crossed
+from testbed.routing.tree import tiers_crossed
 from testbed.schemes import set_up
 from tests.support.experiments import memory_line
 from tests.support.matrix import first_of

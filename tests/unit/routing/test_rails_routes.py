@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.routing.tiers import tiers_crossed
-from testbed.routing.tree import job_tree, next_hop, next_hops, root_switch, routes
+from testbed.routing.tree import job_tree, next_hop, next_hops, root_switch, routes, tiers_crossed
 from testbed.topos.leaf_spine import LeafSpine
 from testbed.topos.rails import Rails
 
