@@ -36,7 +36,7 @@ from testbed.protocols import has_compiled
 from testbed.routing.group_server import has_shared_servers
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.captured_ports import CapturedPort
-from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work, titles_of
+from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work, rows_of, titles_of
 from testbed.runtimes.run import Run
 from testbed.setup import JobSetup, Setup
 from testbed.setup.host_specs import host_kinds, host_specs
@@ -324,12 +324,8 @@ class Repetition:
             return hosts.work(job)._replace(said=programs.latest(job))
 
         if self._page is not None:
-            named = [
-                {"job": number, "name": job.name, "system": platform.system.name}
-                for number, job in jobs.items()
-            ]
             sources = self._sources(memory, faults, programs, start_ns)
-            self._page.begin(named, sources)
+            self._page.begin(rows_of(jobs, platform.system.name), sources)
         with Progress(
             jobs, work, title, shown, switches.clients, self._page, programs.called
         ) as progress:

@@ -58,25 +58,37 @@ _DROPS = ("queue_drops", "losses", "unmodelled_drops")
 
 @dataclass(frozen=True)
 class JobTitle:
-    """The constant facts of a job in the table."""
+    """The constant facts of a job in the table. fallback: the algorithm of hosts that carries it in
+    place of the system, "" for none."""
 
     name: str
     iterations: int
     start_ns: int
+    fallback: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.fallback})" if self.fallback else self.name
 
 
 def titles_of(setup: Setup, known: Mapping[int, JobSetup] | None = None) -> dict[int, JobTitle]:
-    """All jobs by number, or those that are `known`. Beside the name of one that an algorithm of
-    hosts carries in place of the system, the algorithm's."""
+    """All jobs by number, or those that are `known`."""
     found = {}
     for number, job in (setup.jobs if known is None else known).items():
-        name = f"{job.name} ({job.platform.system.name})" if job.refused else job.name
-        found[number] = JobTitle(name, job.job.iterations, job.job.start_ns)
+        fallback = job.platform.system.name if job.refused else ""
+        found[number] = JobTitle(job.name, job.job.iterations, job.job.start_ns, fallback)
     if known is not None:
         return found
     for number, each in enumerate(setup.listed):
         found.setdefault(number, JobTitle(each.name, each.iterations, each.start_ns))
     return dict(sorted(found.items()))
+
+
+def rows_of(titles: Mapping[int, JobTitle], system: str) -> list[dict[str, int | str | None]]:
+    """The jobs as rows of table jobs, as far as they are known when a repetition begins."""
+    return [
+        {"job": job, "name": each.name, "system": system, "fallback": each.fallback or None}
+        for job, each in titles.items()
+    ]
 
 
 class Work(NamedTuple):
@@ -241,7 +253,7 @@ class Progress:
     def job_ended(self, job: int, elapsed_ns: int) -> None:
         """Freeze a job's time."""
         self._ended_ns[job] = elapsed_ns
-        _log.info("job %s has ended at %s", self.jobs[job].name, units.time(elapsed_ns))
+        _log.info("job %s has ended at %s", self.jobs[job], units.time(elapsed_ns))
 
     def due(self, clock_ns: int) -> bool:
         """True if it is time to update the view. clock_ns: since the start, of a real clock."""
@@ -278,7 +290,7 @@ class Progress:
         each program."""
         for job, title in self.jobs.items():
             if said := self._work(job).said:
-                self._console.print(f"job {title.name}: {said}", highlight=False, soft_wrap=True)
+                self._console.print(f"job {title}: {said}", highlight=False, soft_wrap=True)
         if self._page is None:
             return
         self._snapshots = snapshots or self._snapshots
@@ -373,7 +385,7 @@ class Progress:
         time = units.time.common(time_ns for *_, time_ns in states)
         return [
             [
-                self.jobs[job].name,
+                str(self.jobs[job]),
                 self._progress(job, done, whole),
                 rate(now_bps),
                 sparkline([*self._rates_bps.get(job, ())][-lately:]),
@@ -447,7 +459,7 @@ class Progress:
         for job, title in self.jobs.items():
             done, whole, now_bps, _ = self._state(job, elapsed_ns)
             now = units.rate(now_bps)
-            parts.append(f"{title.name} {self._progress(job, done, whole)} ({now})")
+            parts.append(f"{title} {self._progress(job, done, whole)} ({now})")
         for switch, snapshot in self._snapshots.items():
             text = f"{switch} {snapshot.filling}/{snapshot.aggregators} aggregators"
             per_s = self._preemptions_per_s.get(switch, 0.0)

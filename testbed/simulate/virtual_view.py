@@ -15,7 +15,15 @@ from rich.console import Console
 
 from testbed.experiment.planned_faults import title
 from testbed.runtimes import result_rows as collect
-from testbed.runtimes.live_view import Page, Progress, Sources, Work, WorkerTimes, titles_of
+from testbed.runtimes.live_view import (
+    Page,
+    Progress,
+    Sources,
+    Work,
+    WorkerTimes,
+    rows_of,
+    titles_of,
+)
 from testbed.simulate.host_totals import times_of
 
 if TYPE_CHECKING:
@@ -50,11 +58,8 @@ class VirtualView:
             page,
         )
         if page is not None:
-            named = [
-                {"job": job, "name": each.name, "system": setup.platform.system.name}
-                for job, each in self._titles.items()
-            ]
-            page.begin(named, _sources(simulation))
+            jobs = rows_of(self._titles, setup.platform.system.name)
+            page.begin(jobs, _sources(simulation))
         self._began_ns = self._last_ns = time.monotonic_ns()
         self._events = 0
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
+
+from testbed.analysis.data.run_summary import job_names
 from testbed.analysis.style.plot_style import job_color
 from testbed.cli import plan_picture
 from testbed.cli.main import main
@@ -12,7 +15,7 @@ from testbed.routing.network import Switch
 from testbed.routing.plan import from_json
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
-from testbed.runtimes.live_view import titles_of
+from testbed.runtimes.live_view import rows_of, titles_of
 from testbed.schemes import set_up
 from testbed.setup.plan_input import of_file, read
 from testbed.sweeps.planner_scenarios import SCENARIOS, draw
@@ -242,7 +245,10 @@ def test_check_says_who_has_which_tree(tmp_path, capsys) -> None:
     assert "job a: 1 tree of 32 slots, root s3" in text
     assert "b: ring, because s1 is held by a" in text
     titles = titles_of(set_up(load(path)))  # of the live view
-    assert [each.name for each in titles.values()] == ["a", "b (ring)"]
+    assert [str(each) for each in titles.values()] == ["a", "b (ring)"]
+    rows = rows_of(titles, "tree")  # of a page's table jobs
+    assert [(row["name"], row["fallback"]) for row in rows] == [("a", None), ("b", "ring")]
+    assert [*job_names(pd.DataFrame(rows))] == ["a", "b (ring)"]
     path.write_text(TREES % "" + "sweep: {system.mode: [exclusive, quotas]}\n")
     assert main(["check", str(path)]) == 0
     lines = capsys.readouterr().out.splitlines()
