@@ -190,7 +190,7 @@ def _replayed(
     )
     dataplane.shape_links(platform, name, switch)
     dataplane.install(setup, name, switch)
-    watch = Watch(setup, {name: switch}, wanted)
+    watch = Watch(lambda: setup, {name: switch}, wanted)
     left: Counter[tuple] = Counter()
 
     def count(outputs: Sequence[tuple[int, int, bytes]], sign: int) -> None:

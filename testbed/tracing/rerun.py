@@ -67,7 +67,12 @@ def paths(
             into[Fragment(job, number)].append(Seen(time_ns, host, switch, port, packet))
 
     with _listening(setup, compiled, seen) as simulation:
-        watch = Watch(setup, simulation.nodes.switches, chosen, offset)
+        watch = Watch(
+            lambda: simulation.control.setup if simulation.control else simulation.setup,
+            simulation.nodes.switches,
+            chosen,
+            offset,
+        )
         error = _run(simulation, until_ns, tick)
         watch.stop()
     workers, by_hosts = workers_of(setup), summed_by_hosts(setup)

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from p4engine.switch.pass_watch import FIRST_MARK, Left, PassWatch
 
-from testbed.setup import Platform, Setup
-from testbed.setup.communicator import Communicator
+from testbed.setup import Setup
 from testbed.systems.statistics import EVENTS_PER_JOB, Statistics
 from testbed.tracing.fragments import Fragment
 from testbed.tracing.packets import Packet, fragment_in, packet_in, value_in
@@ -109,20 +108,19 @@ class Watch:
 
     def __init__(
         self,
-        setup: Setup,
+        setup: Callable[[], Setup],
         switches: Mapping[str, Any],
         wanted: Collection[Fragment],
         offset: int | None = None,
     ) -> None:
-        """offset: of the value in packets that is to be looked at, too."""
+        """setup: with the trees of the moment. offset: of the value in packets that is to be looked
+        at, too."""
         self.handled: list[Handled] = []
         self.gone: list[Gone] = []
         # By switch and mark; of what hosts have sent, by switch, port and time.
         self.fates: dict[tuple, list[Fate]] = defaultdict(list)
         self._wanted = frozenset(wanted)
-        self._platform = setup.platform
-        parts = {**setup.jobs, **setup.groups}
-        self._groups = {number: job.group for number, job in parts.items()}
+        self._setup = setup
         self._indices: set[int] = set()  # that packets of the wanted fragments have had
         self._offset = offset
         self._watches = {name: self._over(name, switch) for name, switch in switches.items()}
@@ -159,9 +157,9 @@ class Watch:
             watch.stop()
 
     def _over(self, name: str, switch: Any) -> PassWatch:
-        platform, wanted, bits = self._platform, self._wanted, self._platform.bitmap_bits
-        offset = self._offset
-        reader = _Reader(platform, name, switch, self._groups) if platform.system.memory else None
+        platform, wanted, offset = self._setup().platform, self._wanted, self._offset
+        bits = platform.bitmap_bits
+        reader = _Reader(self._setup, name, switch) if platform.system.memory else None
 
         def before(port: int, frame: bytes, now_ns: int) -> Any:
             job, number, index = fragment_in(frame)
@@ -217,13 +215,12 @@ class Watch:
 class _Reader:
     """Reads what a P4 program has counted and holds."""
 
-    def __init__(
-        self, platform: Platform, name: str, switch: Any, groups: Mapping[int, Communicator]
-    ) -> None:
+    def __init__(self, setup: Callable[[], Setup], name: str, switch: Any) -> None:
+        platform = setup().platform
         self._kept: Statistics = platform.scheme.statistics(platform)
         self._switch = switch
         self._name = name
-        self._groups = groups
+        self._setup = setup
         self._places = platform.aggregators
         self._values = platform.values
         self._jobs = platform.numbers
@@ -263,8 +260,9 @@ class _Reader:
         return int32(raw)
 
     def _of_set(self, packet: Packet) -> Slot | None:
-        group = self._groups.get(packet.job)
-        part = group.part(self._name, packet.node) if group is not None else None
+        setup = self._setup()
+        job = setup.jobs.get(packet.job) or setup.groups.get(packet.job)
+        part = job.group.part(self._name, packet.node) if job is not None else None
         if part is None:
             return None
         chosen = self._kept.sets[min(packet.index // SET_BIT, len(self._kept.sets) - 1)]

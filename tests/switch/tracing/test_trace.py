@@ -12,8 +12,12 @@ from testbed.cli.commands.trace import _setup_of
 from testbed.config.pcapng import INBOUND, packets
 from testbed.experiment import load_text
 from testbed.results import find, read
+from testbed.runtimes.program import prepare
+from testbed.schemes import set_up
+from testbed.tracing import rerun
 from testbed.tracing.fragments import Fragment, fragment_of, title_of
 from testbed.tracing.packets import packet_in
+from testbed.tracing.path import HANDLED
 from tests.support.matrix import first_of
 
 JOBS = """
@@ -187,3 +191,32 @@ def test_mistakes_are_named(words, message, shared, capsys):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
     return made(tmp_path_factory.mktemp("shared"))
+
+
+FAILING = """
+name: failing
+runtime: virtual
+topology: {kind: leaf_spine, leaves: 2, spines: 2, hosts: 2}
+links: {bandwidth: 1 Gbit/s, delay: 5 us}
+system: {name: tree, mode: quotas, window: 8}
+memory: {aggregators: 256}
+values_per_packet: 64
+jobs:
+  - {name: a, model: resnet18, workers: 4, iterations: 1, scale: 0.0004, compute_scale: 0}
+faults:
+  - {at: 40 us, fault: link_down, between: [s1, s3], failover: 30 us}
+"""
+
+
+def test_aggregators_are_those_of_the_trees_of_the_moment():
+    """Before a link fails, and after it."""
+    setup = set_up(load_text(FAILING))
+    wanted = [Fragment(0, 0), Fragment(0, setup.jobs[0].fragments - 1)]
+    found, error = rerun.paths(setup, prepare(setup).compiled, wanted)
+    assert not error
+    roots = []
+    for fragment, path in found.items():
+        added = [s for s in path.steps if s.kind == HANDLED and s.packet.is_gradient]
+        assert {step.after and step.after.fragment for step in added} == {fragment}
+        roots.append(added[-1].node)
+    assert roots == ["s3", "s4"]
