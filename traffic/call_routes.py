@@ -1,8 +1,8 @@
 """Algorithms of hosts for the calls of a program of ranks, by kind and size.
 
-A program says so by the names of its groups: calls that an algorithm carries are those of a group
-of their own with the same ranks, such as `tp.0 by ring`, which has a communicator of its own. Calls
-of one group still follow each other, whatever carries them (testbed/workload/rank_program.py).
+A program's nodes say so. The calls of a group that an algorithm carries have a communicator of
+their own with the group's ranks, such as `tp.0 by ring` (rank_graph.GroupRoute). Calls of a group
+still follow each other, whatever carries them (testbed/workload/rank_program.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from testbed.algorithms.choice import SYSTEM, Network
 from testbed.algorithms.registry import USE_OF
+from testbed.collective_kinds import COLLECTIVES
 from testbed.traffic.rank_graph import Node, Program
-from testbed.traffic.rank_layout import BY, StagedRanks, staged
+from testbed.traffic.rank_layout import StagedRanks, staged
 from testbed.traffic.server_steps import in_steps
 
 AUTO = "auto"
@@ -57,18 +58,8 @@ def of_json(given: dict | None) -> Routes | None:
     return Routes(tuple(map(tuple, given["rules"])), network, given["per_server"])
 
 
-def base_of(group: str) -> str:
-    """The name of a group without the algorithm of its calls."""
-    return group.partition(BY)[0]
-
-
-def algorithm_of(group: str) -> str:
-    """The algorithm of a group's calls; SYSTEM: what the experiment's system does."""
-    return group.partition(BY)[2]
-
-
 def routed(program: Program, routes: Routes | None) -> Program:
-    """The program with calls in the groups of the algorithms that carry them."""
+    """The program with the algorithms that carry its calls."""
     if routes is None:
         return program
     known = {*program.groups}
@@ -80,20 +71,17 @@ def routed(program: Program, routes: Routes | None) -> Program:
         sizes = ranks.sizes
 
     def change(node: Node) -> Node:
-        if node.kind not in USE_OF or sizes[node.group] < 2:
+        if node.kind not in USE_OF or sizes[node.group] < 2 or node.algorithm:
             return node
         if not isinstance(ranks, StagedRanks) and node.group not in known:
             return node  # a step, whose way is chosen
-        own = sizes[node.group] if node.kind == "all_gather" else 1
-        algorithm = routes.algorithm_of(node.kind, own * node.bytes, sizes[node.group])
-        return replace(node, group=f"{node.group}{BY}{algorithm}") if algorithm else node
+        members = sizes[node.group]
+        size = COLLECTIVES[node.kind].array_size(node.bytes, members)
+        algorithm = routes.algorithm_of(node.kind, size, members)
+        return replace(node, algorithm=algorithm) if algorithm else node
 
     if isinstance(ranks, StagedRanks):
         return staged(ranks.layout, ranks.changed(change).templates, program.about)
     changed = tuple(tuple(map(change, nodes)) for nodes in ranks)
-    groups = dict(program.groups)
-    for nodes in changed:
-        for node in nodes:
-            if BY in node.group and node.group not in groups:
-                groups[node.group] = program.groups[base_of(node.group)]
-    return replace(program, groups=groups, ranks=changed)
+    found = (node.route for nodes in changed for node in nodes if node.algorithm)
+    return replace(program, ranks=changed, routes=program.routes_with(found))

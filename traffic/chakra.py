@@ -19,13 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from testbed.collective import ina_recorder
+from testbed.collective_kinds import COLLECTIVES, ROOT
 from testbed.config.data_files import DataError, read_bytes, read_json
 from testbed.traffic.rank_graph import (
-    COLLECTIVES,
     COMPUTE,
     NOBODY,
     RECV,
-    ROOTED,
     SEND,
     Node,
     Program,
@@ -35,17 +34,16 @@ from testbed.traffic.rank_graph import (
 from testbed.traffic.trace import TraceError
 
 SUFFIX = ina_recorder.TRACE
-SAID = ("title", "script", "torch", "device")  # what a program says of itself
 FIRST = f".0{SUFFIX}"  # with which the first rank\'s file ends
 MAX_BYTES = 1 << 30  # of a rank's file, also unpacked
 MAX_NODES = 4_000_000  # of a rank
 
-_COMM_KINDS = {number: kind for kind, number in ina_recorder.COMM_TYPES.items()}
-_COMM_KINDS[8] = "reduce_scatter"  # REDUCE_SCATTER_BLOCK
-# The attribute that has the root: who gives, or who gets.
+_COMM_KINDS = {number: name for name, each in COLLECTIVES.items() for number in each.chakra}
+# The attribute that has the root: the rank that gives, or the one that gets.
 _ROOT = {
-    **dict.fromkeys(("broadcast", "scatter"), "comm_src"),
-    **dict.fromkeys(("reduce", "gather"), "comm_dst"),
+    name: "comm_src" if each.gives == ROOT else "comm_dst"
+    for name, each in COLLECTIVES.items()
+    if each.rooted
 }
 _GZIP = b"\x1f\x8b"
 # Types of nodes that only order others, or that take time on the processor: METADATA, MEM_LOAD,
@@ -116,14 +114,17 @@ def load(path: str | Path) -> Program:
     rooted = [
         tuple(
             replace(node, peer=groups[node.group][0])
-            if node.kind in ROOTED and node.peer == NOBODY and groups.get(node.group)
+            if node.kind in _ROOT and node.peer == NOBODY and groups.get(node.group)
             else node
             for node in nodes
         )
         for nodes in ranks
     ]
     files = tuple(str(part(rank)) for rank in range(len(ranks)))
-    says = {key: str(about[key]) for key in SAID if key in about}
+    # All text is the program's own about itself; lists and numbers are of the format.
+    says = {key: text for key, text in about.items() if isinstance(text, str) and key != "format"}
+    if not says.get("tokens", "0").isdecimal():
+        raise TraceError(f"{part(0)}: its tokens are no whole number; export it again")
     program = Program(groups, tuple(rooted), files, says)
     check(program)
     _check_dependencies(program)
@@ -170,7 +171,8 @@ def _any_waits(nodes: tuple[Node, ...], computes: list[int]) -> bool:
 
 def write(path: str | Path, program: Program, numbered: bool = False) -> None:
     """Write a program as NAME.0.et, ... and NAME.json, for the path NAME.et. numbered: groups have
-    numbers, as ASTRA-sim needs it, and their names are in the metadata only."""
+    numbers, as ASTRA-sim needs it, and their names are in the metadata only. The algorithms of
+    calls are not in it: an experiment chooses them."""
     path = Path(path)
     named = [name for name in program.groups if name]
     numbers = {
@@ -209,7 +211,9 @@ def _attributes(node: Node, rank: int, numbers: dict[str, str]) -> dict[str, Any
     if node.kind in (SEND, RECV):
         ends = (rank, node.peer) if node.kind == SEND else (node.peer, rank)
         found |= {"comm_src": ends[0], "comm_dst": ends[1], "comm_tag": node.tag}
-    if node.kind in ROOTED:
+    if node.kind in COLLECTIVES:
+        found["comm_type"] = COLLECTIVES[node.kind].chakra[0]
+    if node.kind in _ROOT:
         found[_ROOT[node.kind]] = node.peer
     return found
 

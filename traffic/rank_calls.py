@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from testbed.collective.memory_map import WHOLE
+from testbed.collective_kinds import CARRIED, OWN
 from testbed.traffic import rank_source
-from testbed.traffic.rank_graph import COLLECTIVES, Node, Program, check, width_of
+from testbed.traffic.rank_graph import GroupRoute, Node, Program, check, width_of
 from testbed.traffic.rank_layout import smaller
 from testbed.traffic.rank_source import Source
 from testbed.traffic.trace import MAX_VALUES, TraceError
-from testbed.traffic.transfers import PacketNumbers, Transfers, is_carried, transfers_of
+from testbed.traffic.transfers import PacketNumbers, Transfers, transfers_of
+
+What = str | Path | Source
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,75 +39,68 @@ class Call:
 class Group:
     """A communicator of several ranks, with its calls in order."""
 
-    name: str
+    route: GroupRoute
     ranks: tuple[int, ...]
     calls: tuple[Call, ...]
 
 
-@lru_cache(maxsize=4)
-def _loaded(source: Source, *_: int) -> Program:
+def _of_source(make: Callable[Concatenate[Source, P], T]) -> Callable[Concatenate[What, P], T]:
+    """A function of a source, by that or its text (rank_source), that keeps its last results until
+    the file changes."""
+
+    @lru_cache(maxsize=4)
+    def kept(state: tuple[int, ...], source: Source, /, *more: P.args, **named: P.kwargs) -> T:
+        return make(source, *more, **named)
+
+    @wraps(make)
+    def load(what: What, /, *more: P.args, **named: P.kwargs) -> T:
+        source = rank_source.of(what)
+        return kept(source.state(), source, *more, **named)  # type: ignore[arg-type]
+
+    return load
+
+
+@_of_source
+def load_program(source: Source) -> Program:
+    """A program. Raises TraceError."""
     return source.load()
 
 
-@lru_cache(maxsize=4)
-def _checked(source: Source, *state: int) -> Program:
-    program = _loaded(source, *state)
+@_of_source
+def check_program(source: Source) -> Program:
+    """The same, after a check of the program."""
+    program = load_program(source)
     if not source.is_trace:
         check(smaller(program))
     return program
 
 
-@lru_cache(maxsize=4)
-def _grouped(values: int, source: Source, *state: int) -> tuple[Group, ...]:
-    return _groups_of(_loaded(source, *state), values)
-
-
-@lru_cache(maxsize=4)
-def _moved(source: Source, *state: int) -> Transfers:
-    return transfers_of(_loaded(source, *state))
-
-
-@lru_cache(maxsize=4)
-def _numbered(values: int, source: Source, *state: int) -> PacketNumbers:
-    return _moved(source, *state).numbered(values)
-
-
-def load_program(what: str | Path | Source, folder: str | Path | None = None) -> Program:
-    """A program by its source, or by the text of that (rank_source); a path is relative to
-    `folder`. Raises TraceError."""
-    source = rank_source.of(what, folder)
-    return _loaded(source, *source.state())
-
-
-def check_program(what: str | Path | Source) -> Program:
-    """The same, after a check of the program."""
-    source = rank_source.of(what)
-    return _checked(source, *source.state())
-
-
-def load_groups(what: str | Path | Source, values: int) -> tuple[Group, ...]:
+@_of_source
+def load_groups(source: Source, values: int) -> tuple[Group, ...]:
     """The communicators of several ranks in which there are calls, with `values` values per packet.
     What belongs to a rank is whole packets. Raises TraceError if a call is too large."""
-    source = rank_source.of(what)
-    return _grouped(values, source, *source.state())
+    return _groups_of(load_program(source), values)
 
 
-def load_transfers(what: str | Path | Source) -> Transfers:
+@_of_source
+def load_transfers(source: Source) -> Transfers:
     """Transfers between single ranks of a program."""
-    source = rank_source.of(what)
-    return _moved(source, *source.state())
+    return transfers_of(load_program(source))
 
 
-def load_numbers(what: str | Path | Source, values: int) -> PacketNumbers:
+@_of_source
+def load_numbers(source: Source, values: int) -> PacketNumbers:
     """The numbers of these transfers' packets of `values` values (Transfers.numbered)."""
-    source = rank_source.of(what)
-    return _numbered(values, source, *source.state())
+    return load_transfers(source).numbered(values)
 
 
 def _groups_of(program: Program, values: int) -> tuple[Group, ...]:
     found = []
-    for name, ranks in program.groups.items():
-        nodes = calls_of(program, ranks[0], name)
+    for route in program.routes_with():
+        ranks = program.groups[route.group]
+        nodes = [
+            node for node in program.ranks[ranks[0]] if node.kind in CARRIED and node.route == route
+        ]
         if len(ranks) < 2 or not nodes:
             continue
         calls = tuple(_call(program, ranks, node, values) for node in nodes)
@@ -110,36 +110,21 @@ def _groups_of(program: Program, values: int) -> tuple[Group, ...]:
                     f"{program.where(ranks[0])}, node {call.node.id} ({call.node.kind}) has"
                     f" {call.values} values; allowed: up to {MAX_VALUES}. Take a smaller scale"
                 )
-        found.append(Group(name, ranks, calls))
+        found.append(Group(route, ranks, calls))
     return tuple(found)
-
-
-def calls_of(program: Program, rank: int, group: str) -> list[Node]:
-    """A rank's collectives in a group, in order, without those whose parts are transfers."""
-    return [
-        node
-        for node in program.ranks[rank]
-        if node.kind in COLLECTIVES and node.group == group and not is_carried(node)
-    ]
 
 
 def _call(program: Program, ranks: tuple[int, ...], node: Node, values: int) -> Call:
     # Bytes of any type travel as words of 32 bits. A sum needs one for each of its numbers.
-    words = -(-node.bytes // 4)
-    numbers = -(-node.bytes // width_of(node))
-    size = len(ranks)
-    if node.kind == "all_gather":
-        part = _whole_packets(words, values)
-        return Call(node, size * part, part, from_one=True)
-    if node.kind == "reduce_scatter":
-        part = _whole_packets(-(-numbers // size), values)
-        return Call(node, size * part, part)
-    root = ranks.index(node.peer) if node.kind in ("broadcast", "reduce") else 0
-    if node.kind == "broadcast":
-        return Call(node, max(words, 1), WHOLE, root * WHOLE, from_one=True)
-    if node.kind == "reduce":
-        return Call(node, max(numbers, 1), WHOLE, root * WHOLE)
-    return Call(node, max(numbers, 1))
+    kind, size = CARRIED[node.kind], len(ranks)
+    count = -(-node.bytes // (width_of(node) if kind.sums else 4))
+    if kind.rooted:
+        root = ranks.index(node.peer)
+        return Call(node, max(count, 1), WHOLE, root * WHOLE, from_one=not kind.sums)
+    if not kind.parts:
+        return Call(node, max(count, 1))
+    part = _whole_packets(count if kind.gives == OWN else -(-count // size), values)
+    return Call(node, size * part, part, from_one=not kind.sums)
 
 
 def _whole_packets(count: int, values: int) -> int:

@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, RECV, SEND, Node, Program
-from testbed.traffic.rank_layout import BY
+from testbed.collective_kinds import COLLECTIVES
+from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, GroupRoute, Node, Program
 from testbed.traffic.server_steps import STEPS
 
-Key = tuple[str, int, str, str]  # group, rank, kind, dtype
+Key = tuple[GroupRoute, int, str, str]  # with rank, kind, dtype
 _NUMBERED = re.compile(r"(.+?)[._]?\d+")
 _STEP = re.compile(rf"(.+?)({'|'.join(STEPS)})\d+")
 
@@ -41,14 +41,13 @@ class Work:
     bytes: int
 
 
-def kind_of_group(name: str) -> str:
-    """The name of a group without its number, and that of its step (server_steps.py); "all" for
-    that of all ranks."""
-    base, by, algorithm = name.partition(BY)
-    found = _STEP.fullmatch(base)
-    base, step = (found[1], found[2].rstrip()) if found else (base, "")
+def kind_of_group(route: GroupRoute) -> str:
+    """The name of a group without its number, and that of its step (server_steps.py), and the
+    algorithm of its calls; "all" for that of all ranks."""
+    found = _STEP.fullmatch(route.group)
+    base, step = (found[1], found[2].rstrip()) if found else (route.group, "")
     found = _NUMBERED.fullmatch(base)
-    return f"{found[1] if found else base or 'all'}{step}{by}{algorithm}"
+    return str(route._replace(group=f"{found[1] if found else base or 'all'}{step}"))
 
 
 def given(program: Program) -> tuple[Counter[Key], Counter[Key]]:
@@ -60,7 +59,7 @@ def given(program: Program) -> tuple[Counter[Key], Counter[Key]]:
         for node in nodes:
             if node.kind in (COMPUTE, RECV):
                 continue
-            key = (node.group, rank, node.kind, node.dtype)
+            key = (node.route, rank, node.kind, node.dtype)
             calls[key] += 1
             sizes[key] += node.bytes
     return calls, sizes
@@ -71,11 +70,12 @@ def counts(program: Program) -> list[Count]:
     calls, sizes = given(program)
     kinds: dict[tuple[str, int, str, str], list[Key]] = defaultdict(list)
     for key in calls:
-        group, _, kind, dtype = key
+        route, _, kind, dtype = key
         if kind == SEND:
             kinds["pairs", 2, kind, dtype].append(key)
         else:
-            kinds[kind_of_group(group), len(program.groups[group]), kind, dtype].append(key)
+            members = program.groups[route.group]
+            kinds[kind_of_group(route), len(members), kind, dtype].append(key)
     found = []
     for (groups, ranks, kind, dtype), keys in kinds.items():
         who = {key[1] if kind == SEND else key[0] for key in keys}

@@ -13,17 +13,14 @@ Everything else overlaps. `check` proves that all ranks of a program come to the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from testbed.collective_kinds import COLLECTIVES
 from testbed.traffic.trace import MAX_NS, TraceError
 
 COMPUTE, SEND, RECV = "compute", "send", "recv"
-ROOTED = ("broadcast", "reduce", "scatter", "gather")
-COLLECTIVES = (
-    *("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrier"),
-    *ROOTED,
-)
 KINDS = (COMPUTE, SEND, RECV, *COLLECTIVES)
 
 _NARROW = {"bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1}  # bytes of types below 32 bits
@@ -33,6 +30,16 @@ MAX_RANKS = 65_536
 NOBODY = -1
 
 Place = tuple[int, int]  # of a node: its rank, and its place in the rank's graph
+
+
+class GroupRoute(NamedTuple):
+    """The calls of a group that one carrier takes. They have a communicator of their own."""
+
+    group: str
+    algorithm: str = ""  # of hosts; "": the experiment's system
+
+    def __str__(self) -> str:
+        return f"{self.group} by {self.algorithm}" if self.algorithm else self.group
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,11 @@ class Node:
     tag: int = 0
     dtype: str = ""  # PyTorch's name of it, where it is known
     id: int = 0  # in the file, for messages
+    algorithm: str = ""  # of hosts that carries a collective; "": the experiment's system
+
+    @property
+    def route(self) -> GroupRoute:
+        return GroupRoute(self.group, self.algorithm)
 
 
 def width_of(node: Node) -> int:
@@ -60,12 +72,18 @@ def width_of(node: Node) -> int:
 
 @dataclass(frozen=True)
 class Program:
-    """The graphs of all ranks, and the groups: their ranks in the order of the group."""
+    """The graphs of all ranks, and the groups: their ranks in the order of the group. routes: of
+    the calls of groups, in the order of their communicators; (): the system carries all."""
 
     groups: dict[str, tuple[int, ...]]
     ranks: Sequence[tuple[Node, ...]]
     files: tuple[str, ...] = ()  # of the ranks, for messages
     about: dict[str, str] = field(default_factory=dict)  # what a recording says of itself
+    routes: tuple[GroupRoute, ...] = ()
+
+    def routes_with(self, more: Iterable[GroupRoute] = ()) -> tuple[GroupRoute, ...]:
+        """All routes, with more of them at the end."""
+        return tuple(dict.fromkeys([*(self.routes or map(GroupRoute, self.groups)), *more]))
 
     def where(self, rank: int, place: int | None = None) -> str:
         """Name in messages of a rank or one of its nodes."""
@@ -82,7 +100,7 @@ def describe(node: Node) -> str:
         return COMPUTE
     if node.kind in (SEND, RECV):
         return f"{node.kind} {'to' if node.kind == SEND else 'from'} rank {node.peer}"
-    return f"{node.kind} in group {node.group}" if node.group else node.kind
+    return f"{node.kind} in group {node.route}" if node.group else node.kind
 
 
 def check(program: Program) -> None:
@@ -184,7 +202,7 @@ def _wrong(program: Program, rank: int, node: Node) -> str:
         return f"there is no group {node.group}; groups: {known}. Name one, or add it to the groups"
     if rank not in ranks:
         return f"the group has no rank {rank}, only {_ranks(ranks)}; correct the group"
-    if node.kind in ROOTED and node.peer not in ranks:
+    if COLLECTIVES[node.kind].rooted and node.peer not in ranks:
         return f"its root, rank {node.peer}, is not in the group, which has {_ranks(ranks)}"
     if node.parts and (len(node.parts) != len(ranks) or sum(node.parts) != node.bytes):
         return (
@@ -225,7 +243,7 @@ def _check_calls(program: Program, calls: dict[tuple[str, int], list[int]]) -> N
 
 def _call(node: Node) -> tuple[str, ...]:
     """Fields of a call in which all ranks must agree."""
-    size = "" if node.kind == "all_to_all" else f"{node.bytes} bytes"
+    size = "" if COLLECTIVES[node.kind].uneven else f"{node.bytes} bytes"
     return f"kind {node.kind}", size, f"root {node.peer}"
 
 

@@ -15,7 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
-from testbed.traffic.rank_graph import COLLECTIVES, RECV, SEND, Node, Program
+from testbed.collective_kinds import COLLECTIVES
+from testbed.traffic.rank_graph import RECV, SEND, GroupRoute, Node, Program
 
 DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
 # Kinds of groups: the dimensions in which their ranks differ.
@@ -27,12 +28,6 @@ GROUPS = {
     "dp_ep": ("cp", "dp"),  # they hold the same experts
     "ends": ("pp",),  # the first and the last stage, which share the embedding
 }
-BY = " by "  # between the kind or name of a group and the algorithm of its calls (call_routes.py)
-
-
-def kind_of(group: str) -> str:
-    """The kind of a group that a template's node names."""
-    return group.partition(BY)[0]
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,6 @@ class Layout:
 
     def group_size(self, kind: str) -> int:
         """Number of ranks of a kind's groups."""
-        kind = kind_of(kind)
         if kind == "ends":
             return min(self.pp, 2)
         return math.prod(self.size(each) for each in GROUPS[kind])
@@ -76,7 +70,7 @@ class Layout:
 
     def group_of(self, rank: int, kind: str) -> tuple[int, ...]:
         """The ranks of a rank's group, in their order."""
-        kind, found = kind_of(kind), [rank]
+        found = [rank]
         for dimension in GROUPS[kind]:
             found = [
                 self.neighbour(each, dimension, distance)
@@ -88,13 +82,12 @@ class Layout:
 
     def name_of(self, rank: int, kind: str) -> str:
         """The name of a rank's group: its number among those of its kind, in the order of ranks."""
-        kind, by, algorithm = kind.partition(BY)
         number, stride = 0, 1
         for dimension in DIMENSIONS:
             if dimension not in GROUPS[kind]:
                 number += self.place(rank, dimension) * stride
                 stride *= self.size(dimension)
-        return f"{kind}.{number}{by}{algorithm}"
+        return f"{kind}.{number}"
 
     def groups(self, kinds: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """All groups of these kinds by name."""
@@ -212,6 +205,12 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
 
 def staged(layout: Layout, templates: Sequence[Template], about: dict[str, str]) -> Program:
     """The program in which the ranks of stage s do what templates[s] says."""
-    used = {node.group for each in templates for node in each.nodes if node.kind in COLLECTIVES}
-    kinds = sorted(used, key=lambda kind: ([*GROUPS].index(kind_of(kind)), kind))
-    return Program(layout.groups(kinds), StagedRanks(layout, templates), about=about)
+    used = {node.route for each in templates for node in each.nodes if node.kind in COLLECTIVES}
+    ways = sorted(used, key=lambda way: ([*GROUPS].index(way.group), way.algorithm))
+    groups = {way.group: layout.groups([way.group]) for way in ways}
+    return Program(
+        {name: ranks for of_kind in groups.values() for name, ranks in of_kind.items()},
+        StagedRanks(layout, templates),
+        about=about,
+        routes=tuple(GroupRoute(name, way.algorithm) for way in ways for name in groups[way.group]),
+    )

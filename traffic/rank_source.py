@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from testbed.collective_kinds import COLLECTIVES, OWN
 from testbed.traffic import chakra, simai
 from testbed.traffic.call_routes import Routes, of_json, routed
 from testbed.traffic.rank_graph import COMPUTE, Node, Program, width_of
@@ -18,8 +19,6 @@ from testbed.traffic.trace import TraceError
 from testbed.traffic.transformer import Transformer
 
 SUFFIXES = (chakra.SUFFIX, simai.SUFFIX)
-# Collectives whose bytes are those of parts for all ranks.
-_DIVIDED = ("reduce_scatter", "all_to_all", "scatter")
 
 
 @dataclass(frozen=True)
@@ -148,7 +147,8 @@ def _scaled(node: Node, ranks: int, scale: float) -> Node:
     if node.parts:
         parts = tuple(_times(part, width, scale) for part in node.parts)
         return replace(node, parts=parts, bytes=sum(parts))
-    if node.kind in _DIVIDED and node.bytes % (width * ranks) == 0:
+    kind = COLLECTIVES.get(node.kind)
+    if kind and kind.parts and kind.gives != OWN and node.bytes % (width * ranks) == 0:
         width *= ranks
     return replace(node, bytes=_times(node.bytes, width, scale))
 

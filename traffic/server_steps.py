@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from testbed.traffic.rank_graph import COLLECTIVES, Node, Program, width_of
-from testbed.traffic.rank_layout import BY
+from testbed.collective_kinds import COLLECTIVES
+from testbed.traffic.rank_graph import GroupRoute, Node, Program, width_of
 from testbed.traffic.trace import TraceError
 
 IN, ACROSS = STEPS = (" in server ", " across servers ")  # between names of groups and numbers
@@ -26,6 +26,7 @@ def in_steps(program: Program, per_server: int, choose: Choice) -> Program:
     that share a server. Raises TraceError if a group has more ranks in one server than in
     another."""
     groups = dict(program.groups)
+    routes: list[GroupRoute] = []
     servers = {name: _by_server(ranks, per_server) for name, ranks in groups.items()}
     graphs = []
     for rank in range(len(program.ranks)):
@@ -40,6 +41,7 @@ def in_steps(program: Program, per_server: int, choose: Choice) -> Program:
                 groups.setdefault(group, ranks)
                 before = range(first[-1], len(made))
                 made.append(replace(step, group=group, after=tuple(before[-1:])))
+                routes.append(made[-1].route)
             if not steps:
                 made.append(replace(node, after=()))
             last.append(len(made) - 1)
@@ -54,7 +56,7 @@ def in_steps(program: Program, per_server: int, choose: Choice) -> Program:
             waits = (*(last[place] for place in node.after), *made[start].after)
             made[start] = replace(made[start], after=tuple(dict.fromkeys(waits)))
         graphs.append(tuple(made))
-    return replace(program, groups=groups, ranks=graphs)
+    return replace(program, groups=groups, ranks=graphs, routes=program.routes_with(routes))
 
 
 def _steps(
@@ -73,22 +75,23 @@ def _steps(
             f" {', '.join(map(str, few))} in another; steps inside servers need as many in each."
             " Take `inside` out of collectives.all_reduce, or change the parallelism"
         )
-    inside, across = (f"{BY}{algorithm}" if algorithm else "" for algorithm in chosen)
+    inside, across = chosen
     number = next(number for number, each in enumerate(servers) if rank in each)
     own = servers[number]
     if len(servers) == 1:
-        return [(f"{node.group}{inside}", ranks, node)]
+        return [(node.group, ranks, replace(node, algorithm=inside))]
     if len(own) == 1:
-        return [(f"{node.group}{across}", ranks, node)]
+        return [(node.group, ranks, replace(node, algorithm=across))]
     place, width = own.index(rank), width_of(node)
     values = -(-node.bytes // width)
     part = -(-values // len(own)) * width
     same = tuple(each[place] for each in servers)
-    within = f"{node.group}{IN}{number}{inside}"
+    within, between = f"{node.group}{IN}{number}", f"{node.group}{ACROSS}{place}"
+    step = replace(node, algorithm=inside)
     return [
-        (within, own, replace(node, kind="reduce_scatter", bytes=part * len(own))),
-        (f"{node.group}{ACROSS}{place}{across}", same, replace(node, bytes=part)),
-        (within, own, replace(node, kind="all_gather", bytes=part)),
+        (within, own, replace(step, kind="reduce_scatter", bytes=part * len(own))),
+        (between, same, replace(node, bytes=part, algorithm=across)),
+        (within, own, replace(step, kind="all_gather", bytes=part)),
     ]
 
 

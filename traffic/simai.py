@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from testbed.collective_kinds import COLLECTIVES
 from testbed.config.data_files import DataError, read_text
 from testbed.traffic.rank_graph import COMPUTE, MAX_BYTES, MAX_RANKS, Program
 from testbed.traffic.rank_layout import Layout, Template, staged
@@ -31,11 +32,9 @@ POLICIES = ("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER")
 SIZES = ("model_parallel_NPU_group", "ep", "pp", "vpp", "ga", "all_gpus")
 RECOMPUTED = ("checkpoints", "checkpoint_initiates")
 KEYS = (*SIZES, *RECOMPUTED, "pp_comm")
-COLLECTIVES = {
-    "ALLREDUCE": "all_reduce",
-    "ALLGATHER": "all_gather",
-    "REDUCESCATTER": "reduce_scatter",
-    "ALLTOALL": "all_to_all",
+WORDS = {
+    COLLECTIVES[name].nccl.upper(): name
+    for name in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 }
 NONE = "NONE"
 SUFFIXES = {"_DP_EP": "dp_ep", "_EP": "ep"}
@@ -145,9 +144,8 @@ def _template(workload: Workload, layout: Layout) -> Template:
     def call(after: tuple[int, ...], part: Pass) -> tuple[int, ...]:
         if not part.kind or not part.bytes:
             return after
-        size = part.bytes
-        if part.kind == "all_gather":  # a node counts what a rank gives
-            size = -(-size // layout.group_size(part.group))
+        # A node counts what a rank gives.
+        size = COLLECTIVES[part.kind].given_size(part.bytes, layout.group_size(part.group))
         return (template.add(part.kind, after, part.group, bytes=size),)
 
     last: tuple[int, ...] = ()
@@ -275,12 +273,12 @@ def _collective(path: Path, line: int, name: str, word: str) -> tuple[str, str]:
         if word.endswith(suffix):
             bare, group = word.removesuffix(suffix), other
             break
-    if bare not in COLLECTIVES:
+    if bare not in WORDS:
         _fail(
             path,
             f"unknown collective {word[:40]!r} of the {name}; known: {NONE},"
-            f" {', '.join(COLLECTIVES)}, each also with {' or '.join(reversed(SUFFIXES))}."
+            f" {', '.join(WORDS)}, each also with {' or '.join(reversed(SUFFIXES))}."
             " Correct it",
             line,
         )
-    return COLLECTIVES[bare], group
+    return WORDS[bare], group

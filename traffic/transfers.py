@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from testbed.collective_kinds import COLLECTIVES, OWN, ROOT
 from testbed.traffic.rank_graph import RECV, SEND, Node, Program, transfers
 
 PacketNumbers = tuple[np.ndarray, np.ndarray, np.ndarray]
-PARTS = ("all_to_all", "scatter", "gather")  # collectives whose parts are transfers
+PARTS = tuple(name for name, kind in COLLECTIVES.items() if kind.pairs)  # they are transfers
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,11 @@ def _has_parts(node: Node, group: str) -> bool:
 
 def _part(node: Node, source: int, target: int, number: int, ranks: int) -> int:
     """Bytes that a rank gives to rank `target`, which is member `number` of `ranks`, in a call."""
-    if node.kind == "gather":
-        return node.bytes if target == node.peer else 0
-    if node.kind == "scatter":
-        return -(-node.bytes // ranks) if source == node.peer else 0
+    kind = COLLECTIVES[node.kind]
+    if (kind.gives == ROOT and source != node.peer) or (kind.gets == ROOT and target != node.peer):
+        return 0
+    if kind.gives == OWN:
+        return node.bytes
     return node.parts[number] if node.parts else -(-node.bytes // ranks)
 
 

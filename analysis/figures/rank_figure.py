@@ -12,20 +12,17 @@ from matplotlib.patches import Patch
 from testbed import units
 from testbed.analysis.figures.figure_files import new_figure, save
 from testbed.analysis.style import plot_style
+from testbed.collective_kinds import COLLECTIVES
 
 Span = tuple[str, float, float]  # kind of node, begin and end in ns
 _BARS = 4000  # beyond that, bars of a vector figure become an image inside it
 _TITLE = 110  # characters of a line of the title
 _COLORS = {
     "compute": plot_style.GREY,
-    "all_reduce": plot_style.BLUE,
-    "reduce_scatter": plot_style.GREEN,
-    "all_gather": plot_style.SKY,
-    "all_to_all": plot_style.PURPLE,
     "send": plot_style.ORANGE,
     "recv": plot_style.YELLOW,
+    **{name: getattr(plot_style, kind.color.upper()) for name, kind in COLLECTIVES.items()},
 }
-_OTHER = plot_style.VERMILION
 
 
 def draw(path: Path, title: str, lanes: Mapping[str, Sequence[Span]]) -> list[Path]:
@@ -44,7 +41,7 @@ def draw(path: Path, title: str, lanes: Mapping[str, Sequence[Span]]) -> list[Pa
                 axes.broken_barh(
                     bars,
                     (row + 0.1, 0.8),
-                    facecolor=_COLORS.get(kind, _OTHER),
+                    facecolor=_COLORS[kind],
                     edgecolor="white",
                     linewidth=0.2 if count < 200 else 0,
                     rasterized=count > _BARS,
@@ -56,6 +53,6 @@ def draw(path: Path, title: str, lanes: Mapping[str, Sequence[Span]]) -> list[Pa
         axes.set_xlim(0, last_ns / scale)
         axes.set_xlabel(f"time ({unit})")
         axes.set_title(textwrap.fill(title, _TITLE), loc="left", fontsize=7)
-        shown = [Patch(facecolor=_COLORS.get(kind, _OTHER), label=kind) for kind in kinds]
+        shown = [Patch(facecolor=_COLORS[kind], label=kind) for kind in kinds]
         figure.legend(handles=shown, loc="outside lower left", ncols=len(shown), fontsize=6)
         return save(figure, path)

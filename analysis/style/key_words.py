@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
+from testbed.collective_kinds import CARRIED
+
 # What a section adds to the words of its keys; longer paths count first.
-_COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "barrier")
 _SECTIONS = {
     "links": "link {}",
     "links.each.forward": "link {} forward",
@@ -25,7 +26,7 @@ _SECTIONS = {
     "arrivals.cluster_trace": "{} of the cluster trace",
     "arrivals.cluster_trace.models": "{}",
     "arrivals.submissions": "{}",
-    **{f"collectives.{kind}": f"{{}} of {kind.replace('_', '-')}" for kind in _COLLECTIVES},
+    **{f"collectives.{kind}": f"{{}} of {kind.replace('_', '-')}" for kind in CARRIED},
 }
 # What a member of a list is.
 _MEMBERS = {
@@ -38,7 +39,7 @@ _MEMBERS = {
     "arrivals.submissions": "submission",
     "background": "background flow",
     "faults": "fault",
-    **{f"collectives.{kind}": "rule" for kind in _COLLECTIVES},
+    **{f"collectives.{kind}": "rule" for kind in CARRIED},
 }
 # Keys whose last part is not what a reader would call them.
 _KEYS = {

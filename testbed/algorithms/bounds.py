@@ -21,10 +21,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from testbed.algorithms.chunk import NOBODY, Chunk, Group, Ranks
-from testbed.algorithms.registry import PARTS, ROOTED, SUMS, USE_OF, chunks_of
-
-UPWARD = ("all_reduce", "barrier", "reduce_scatter", "reduce")
-DOWNWARD = ("all_reduce", "barrier", "all_gather", "broadcast")
+from testbed.algorithms.registry import ROOTED, USE_OF, chunks_of
+from testbed.collective_kinds import COLLECTIVES
 
 
 @dataclass(frozen=True)
@@ -65,11 +63,11 @@ def cost(algorithm: str, collective: str, group: Group, root: int = 0) -> Cost:
 def _pairs(chunk: Chunk, collective: str) -> tuple[list[tuple[int, int]], int]:
     """(source, target) of each packet of a fragment, and how many follow each other."""
     found: list[tuple[int, int]] = []
-    steps = 0
-    if collective in UPWARD:
+    steps, kind = 0, COLLECTIVES[collective]
+    if kind.sums:
         found += [(rank, up) for rank, up in enumerate(chunk.up) if up != NOBODY]
         steps += _depth(chunk.up)
-    if collective in DOWNWARD:
+    if kind.to_all:
         found += [(up, rank) for rank, up in enumerate(chunk.down) if up != NOBODY]
         steps += _depth(chunk.down)
     return found, steps
@@ -95,8 +93,7 @@ def _depth(parents: Ranks) -> int:
 def busbw_factor(collective: str, ranks: int) -> float:
     """busbw / algbw as nccl-tests define it: the share of the bytes that a link of a rank must
     carry if hosts add up."""
-    if USE_OF.get(collective) == SUMS:
-        return 2 * (ranks - 1) / ranks
-    if USE_OF.get(collective) == PARTS or collective == "all_to_all":
-        return (ranks - 1) / ranks
-    return 1.0
+    kind = COLLECTIVES[collective]
+    if kind.rooted:
+        return 1.0
+    return (1 if kind.parts else 2) * (ranks - 1) / ranks

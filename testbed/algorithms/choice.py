@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from testbed.algorithms.bounds import busbw_factor, cost
 from testbed.algorithms.chunk import Group
+from testbed.collective_kinds import COLLECTIVES
 
 CANDIDATES = ("ring", "halving_doubling", "double_tree")
 LARGEST = 1 << 30  # bytes
@@ -31,7 +32,8 @@ class Network:
         """The model's time of a call with `size` bytes of all ranks' parts together."""
         if algorithm == SYSTEM:
             steps, share = self.steps, ranks / self.servers if self.servers else 1.0
-            if collective == "all_gather" and not self.servers:
+            kind = COLLECTIVES[collective]
+            if kind.parts and not kind.sums and not self.servers:
                 share = busbw_factor(collective, ranks)
         else:
             found = cost(algorithm, collective, Group(tuple(range(ranks))))

@@ -8,6 +8,7 @@ from testbed.algorithms.double_tree import DOUBLE_TREE
 from testbed.algorithms.halving_doubling import HALVING_DOUBLING
 from testbed.algorithms.hierarchical import HIERARCHICAL
 from testbed.algorithms.ring import RING
+from testbed.collective_kinds import CARRIED
 
 ALGORITHMS: dict[str, Algorithm] = {
     each.name: each for each in (RING, HALVING_DOUBLING, DOUBLE_TREE, HIERARCHICAL, DIRECT)
@@ -17,12 +18,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 SUMS, PARTS, ROOTED = "sums", "parts", "rooted"
 USES = (SUMS, PARTS, ROOTED)
 USE_OF = {
-    "all_reduce": SUMS,
-    "barrier": SUMS,
-    "reduce_scatter": PARTS,
-    "all_gather": PARTS,
-    "reduce": ROOTED,
-    "broadcast": ROOTED,
+    name: ROOTED if kind.rooted else PARTS if kind.parts else SUMS for name, kind in CARRIED.items()
 }
 _INSTEAD = {PARTS: HALVING_DOUBLING, ROOTED: DOUBLE_TREE}
 

@@ -87,7 +87,7 @@ def _lanes(
         if node.kind in (SEND, RECV):
             lane = "transfers"
         elif node.kind != COMPUTE:
-            lane = kind_of_group(node.group)
+            lane = kind_of_group(node.route)
         lanes.setdefault(lane, []).append((node.kind, begin, end))
     return lanes
 

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from testbed import units
+from testbed.collective_kinds import COLLECTIVES
 from testbed.text_table import Column, Row, Table
 from testbed.traffic.rank_counts import given, work_of
-from testbed.traffic.rank_graph import COLLECTIVES, Program
+from testbed.traffic.rank_graph import GroupRoute, Program
 
 _CALLS = (
     Column("group", "group", words=True),
@@ -40,24 +41,24 @@ def title(program: Program) -> str:
 def tables(program: Program) -> Iterator[Table]:
     """Tables of the groups and of the ranks. The calls and bytes of a group are those of all
     its ranks."""
-    calls: Counter[tuple[str, str, str]] = Counter()
-    sizes: Counter[tuple[str, str, str]] = Counter()
+    calls: Counter[tuple[GroupRoute, str, str]] = Counter()
+    sizes: Counter[tuple[GroupRoute, str, str]] = Counter()
     for totals, of_ranks in zip((calls, sizes), given(program), strict=True):
-        for (group, _, kind, dtype), count in of_ranks.items():
-            totals[group, kind, dtype] += count
+        for (route, _, kind, dtype), count in of_ranks.items():
+            totals[route, kind, dtype] += count
     ranks = [Row((rank, *work_of(nodes))) for rank, nodes in enumerate(program.ranks)]
 
-    def order(key: tuple[str, str, str]) -> tuple:  # large groups first
-        members = program.groups.get(key[0], ())
+    def order(key: tuple[GroupRoute, str, str]) -> tuple:  # large groups first
+        members = program.groups.get(key[0].group, ())
         return -len(members), members, key
 
     rows = []
     for key in sorted(calls, key=order):
-        group, kind, dtype = key
-        members = program.groups.get(group, ())
+        route, kind, dtype = key
+        members = program.groups.get(route.group, ())
         # All ranks of a group make a collective together.
         count = calls[key] // len(members) if kind in COLLECTIVES else calls[key]
         shown = ", ".join(map(str, members[:8])) + (", ..." if len(members) > 8 else "")
-        rows.append(Row((group or "all", shown, kind, dtype, count, sizes[key])))
+        rows.append(Row((str(route) or "all", shown, kind, dtype, count, sizes[key])))
     yield Table("calls", "Calls, and the bytes of all ranks", _CALLS, rows)
     yield Table("ranks", "Ranks", _RANKS, ranks)

@@ -13,7 +13,7 @@ from testbed.text_table import Column, Row, Table
 from testbed.traffic.layer_program import layer_program
 from testbed.traffic.rank_calls import load_program
 from testbed.traffic.rank_counts import works
-from testbed.traffic.rank_graph import SEND, Node, Program
+from testbed.traffic.rank_graph import SEND, GroupRoute, Node, Program
 from testbed.traffic.rank_schedule import Schedule, schedule
 from testbed.traffic.transfers import is_carried
 
@@ -41,23 +41,23 @@ def takes_ns(setup: Setup, number: int) -> Callable[[int, Node], int]:
     platform, job = setup.platform, setup.jobs[number]
     hosts = job.job.fixed_placement.workers
     groups = {
-        each.ranks.calls.name: each
+        each.ranks.calls.route: each
         for each in setup.groups.values()
         if each.ranks is not None and each.ranks.job == number
     }
     sizes: dict[tuple, Sizes] = {
-        (name, *_key(call.node)): sizes_of(call)
-        for name, each in groups.items()
+        (route, *_key(call.node)): sizes_of(call)
+        for route, each in groups.items()
         if each.ranks is not None
         for call in each.ranks.calls.calls
     }
     members = program_of(setup, number).groups
 
     @cache
-    def of_call(group: str, key: tuple) -> int:
-        if group not in groups:  # of a job without groups of ranks
+    def of_call(route: GroupRoute, key: tuple) -> int:
+        if route not in groups:  # of a job without groups of ranks
             return call_ns(platform, job.group, Sizes(key[1] // 4))
-        return call_ns(platform, groups[group].group, sizes[(group, *key)])
+        return call_ns(platform, groups[route].group, sizes[(route, *key)])
 
     @cache
     def of_transfer(source: int, target: int, size: int) -> int:
@@ -71,7 +71,7 @@ def takes_ns(setup: Setup, number: int) -> Callable[[int, Node], int]:
             other = next(each for each in ranks if each != rank)
             part = -(-node.bytes // len(ranks))
             return of_transfer(rank, other, (len(ranks) - 1) * part)
-        return of_call(node.group, _key(node))
+        return of_call(node.route, _key(node))
 
     return takes
 

@@ -41,11 +41,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 
 from testbed.collective import memory_map, own_rank, prelude, tally
+from testbed.collective_kinds import CARRIED, OWN, ROOT
 from testbed.errors import UserError
 
 # Environment variables that a rank gets
@@ -219,7 +220,7 @@ class Handle:
         if self._result is None:
             self._result = self._make()
             took_ns = time.monotonic_ns() - self._begun_ns
-            name = tally.NAMES[self._said[2] - 1 & 7]
+            name = prelude.collective_of(self._said).name
             tally.TALLY.add(self._job.label, name, *self.counted_as, took_ns)
         return self._result
 
@@ -231,10 +232,10 @@ class _Sum:
 
     size: int  # values
     given: np.ndarray  # flat, int32 or float32: this rank's values
-    given_first: int  # place in the array of the first one
     wanted: np.ndarray  # flat, of the same type: where the sum goes
-    wanted_first: int
-    said: tuple[int, int, np.dtype, int]  # whole, collective, type and root, for the prelude
+    said: tuple[int, str, np.dtype, int]  # whole, collective, type and root, for the prelude
+    given_first: int = 0  # place in the array of the first one
+    wanted_first: int = 0
     share: int = 0  # values that belong to each rank; 0: all to all
     share_at: int = 0  # the array's first value among those of all ranks
     from_one: bool = False  # a rank gives its share to the others; False: it alone gets it
@@ -292,6 +293,22 @@ def _flat_result(out: np.ndarray | None, size: int, dtype: np.dtype) -> np.ndarr
     return out.reshape(-1)
 
 
+P = ParamSpec("P")
+
+
+def _waiting(
+    begin: Callable[Concatenate[Job, P], Handle],
+) -> Callable[Concatenate[Job, P], np.ndarray]:
+    """A method that begins a collective and waits for its result."""
+
+    def call(self: Job, /, *arguments: P.args, **options: P.kwargs) -> np.ndarray:
+        return begin(self, *arguments, **options).wait()
+
+    call.__name__ = begin.__name__.removesuffix("_async")
+    call.__doc__ = f"Wait for the result of `{begin.__name__}`."
+    return call
+
+
 class Job:
     """A rank's place in its job. Several threads may use it; the order in which their collectives
     begin must be the same on all ranks."""
@@ -339,17 +356,6 @@ class Job:
         self._lent[place] = count
         return words[place : place + count].reshape(shape)
 
-    def allreduce(
-        self,
-        array: np.ndarray,
-        *,
-        mean: bool = False,
-        layer: int = 0,
-        out: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """The sum over all ranks; see `allreduce_async`."""
-        return self.allreduce_async(array, mean=mean, layer=layer, out=out).wait()
-
     def allreduce_async(
         self,
         array: np.ndarray,
@@ -365,33 +371,10 @@ class Job:
         result goes, a contiguous array of the same size and type, `array` itself for instance;
         None: a new array. `array` must not change before the handle is done."""
         array = self._numbers(array, "allreduce", mean)
-        wanted = _flat_result(out, array.size, array.dtype)
         if array.dtype == np.float32 and self.size * array.size <= FEW_WORDS:
+            wanted = _flat_result(out, array.size, array.dtype)
             return self._sum_of_few(array, wanted, mean, layer)
-        return self._begin(
-            _Sum(
-                size=array.size,
-                given=np.ascontiguousarray(array).reshape(-1),
-                given_first=0,
-                wanted=wanted,
-                wanted_first=0,
-                said=(array.size, prelude.ALLREDUCE, array.dtype, 0),
-                divisor=self.size if mean else 1,
-                layer=layer,
-            ),
-            lambda: wanted.reshape(array.shape),
-        )
-
-    def reduce_scatter(
-        self,
-        array: np.ndarray,
-        *,
-        mean: bool = False,
-        layer: int = 0,
-        out: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """This rank's part of the sum over all ranks; see `reduce_scatter_async`."""
-        return self.reduce_scatter_async(array, mean=mean, layer=layer, out=out).wait()
+        return self._sum("all_reduce", array, mean, layer, out)
 
     def reduce_scatter_async(
         self,
@@ -410,35 +393,7 @@ class Job:
                 f"reduce_scatter takes arrays whose first dimension is a multiple of the"
                 f" {self.size} ranks, not of shape {array.shape}"
             )
-        part = array.size // self.size
-        wanted = _flat_result(out, part, array.dtype)
-        shape = (array.shape[0] // self.size, *array.shape[1:])
-        return self._begin(
-            _Sum(
-                size=array.size,
-                given=np.ascontiguousarray(array).reshape(-1),
-                given_first=0,
-                wanted=wanted,
-                wanted_first=self.rank * part,
-                said=(array.size, prelude.REDUCE_SCATTER, array.dtype, 0),
-                share=part,
-                divisor=self.size if mean else 1,
-                layer=layer,
-            ),
-            lambda: wanted.reshape(shape),
-        )
-
-    def reduce(
-        self,
-        array: np.ndarray,
-        root: int = 0,
-        *,
-        mean: bool = False,
-        layer: int = 0,
-        out: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """The sum over all ranks, at rank `root`; see `reduce_async`."""
-        return self.reduce_async(array, root, mean=mean, layer=layer, out=out).wait()
+        return self._sum("reduce_scatter", array, mean, layer, out)
 
     def reduce_async(
         self,
@@ -453,29 +408,7 @@ class Job:
         On the others the result is empty, and `out` stays as it is."""
         array = self._numbers(array, "reduce", mean)
         self._check_root(root)
-        own = self.rank == root
-        wanted = _flat_result(out, array.size, array.dtype) if own else array.reshape(-1)[:0]
-        return self._begin(
-            _Sum(
-                size=array.size,
-                given=np.ascontiguousarray(array).reshape(-1),
-                given_first=0,
-                wanted=wanted,
-                wanted_first=0,
-                said=(array.size, prelude.REDUCE, array.dtype, root),
-                share=memory_map.WHOLE,
-                share_at=root * memory_map.WHOLE,
-                divisor=self.size if mean else 1,
-                layer=layer,
-            ),
-            lambda: wanted.reshape(array.shape) if own else wanted,
-        )
-
-    def all_gather(
-        self, array: np.ndarray, *, layer: int = 0, out: np.ndarray | None = None
-    ) -> np.ndarray:
-        """The arrays of all ranks; see `all_gather_async`."""
-        return self.all_gather_async(array, layer=layer, out=out).wait()
+        return self._sum("reduce", array, mean, layer, out if self.rank == root else None, root)
 
     def all_gather_async(
         self, array: np.ndarray, *, layer: int = 0, out: np.ndarray | None = None
@@ -500,20 +433,13 @@ class Job:
                 given=own,
                 given_first=self.rank * own.size,
                 wanted=gathered,
-                wanted_first=0,
-                said=(array.size, prelude.ALL_GATHER, array.dtype, 0),
+                said=(array.size, "all_gather", array.dtype, 0),
                 share=own.size,
                 from_one=True,
                 layer=layer,
             ),
             made,
         )
-
-    def broadcast(
-        self, array: np.ndarray, root: int = 0, *, layer: int = 0, out: np.ndarray | None = None
-    ) -> np.ndarray:
-        """The array of rank `root`; see `broadcast_async`."""
-        return self.broadcast_async(array, root, layer=layer, out=out).wait()
 
     def broadcast_async(
         self, array: np.ndarray, root: int = 0, *, layer: int = 0, out: np.ndarray | None = None
@@ -539,10 +465,8 @@ class Job:
             _Sum(
                 size=size,
                 given=_lanes(array) if own else nothing,
-                given_first=0,
                 wanted=wanted,
-                wanted_first=0,
-                said=(array.size, prelude.BROADCAST, array.dtype, root),
+                said=(array.size, "broadcast", array.dtype, root),
                 share=memory_map.WHOLE,
                 share_at=root * memory_map.WHOLE,
                 from_one=True,
@@ -551,15 +475,21 @@ class Job:
             made,
         )
 
+    def barrier_async(self) -> Handle:
+        """Begin to wait until all ranks have come here."""
+        nothing = np.zeros(1, np.int32)
+        said = (0, "barrier", nothing.dtype, 0)
+        return self._begin(_Sum(1, nothing, nothing, said), lambda: nothing)
+
     def barrier(self) -> None:
         """Until all ranks have come here."""
         self.barrier_async().wait()
 
-    def barrier_async(self) -> Handle:
-        """Begin to wait until all ranks have come here."""
-        nothing = np.zeros(1, np.int32)
-        said = (0, prelude.BARRIER, nothing.dtype, 0)
-        return self._begin(_Sum(1, nothing, 0, nothing, 0, said), lambda: nothing)
+    allreduce = _waiting(allreduce_async)
+    reduce_scatter = _waiting(reduce_scatter_async)
+    reduce = _waiting(reduce_async)
+    all_gather = _waiting(all_gather_async)
+    broadcast = _waiting(broadcast_async)
 
     def close(self) -> None:
         """Leave the job when all collectives are done; no further ones may follow."""
@@ -587,6 +517,40 @@ class Job:
         if not 0 <= root < self.size:
             raise ValueError(f"there is no rank {root}; the job has {self.size}")
 
+    def _sum(
+        self,
+        name: str,
+        array: np.ndarray,
+        mean: bool,
+        layer: int,
+        out: np.ndarray | None,
+        root: int = 0,
+    ) -> Handle:
+        """A collective that sums, of which this rank gets all, its part or nothing."""
+        kind, shape = CARRIED[name], array.shape
+        first, count, share, share_at = 0, array.size, 0, 0
+        if kind.gets == OWN:
+            count = share = array.size // self.size
+            first, shape = self.rank * share, (shape[0] // self.size, *shape[1:])
+        elif kind.gets == ROOT:
+            share, share_at = memory_map.WHOLE, root * memory_map.WHOLE
+            count, shape = (count, shape) if self.rank == root else (0, (0,))
+        wanted = _flat_result(out, count, array.dtype)
+        return self._begin(
+            _Sum(
+                size=array.size,
+                given=np.ascontiguousarray(array).reshape(-1),
+                wanted=wanted,
+                wanted_first=first,
+                said=(array.size, name, array.dtype, root),
+                share=share,
+                share_at=share_at,
+                divisor=self.size if mean else 1,
+                layer=layer,
+            ),
+            lambda: wanted.reshape(shape),
+        )
+
     def _sum_of_few(self, array: np.ndarray, wanted: np.ndarray, mean: bool, layer: int) -> Handle:
         """A sum of float32, as a gather of them."""
         given = np.ascontiguousarray(array).reshape(-1)
@@ -605,8 +569,7 @@ class Job:
                 given=given.view(np.int32),
                 given_first=self.rank * array.size,
                 wanted=gathered.reshape(-1),
-                wanted_first=0,
-                said=(array.size, prelude.ALLREDUCE, array.dtype, 0),
+                said=(array.size, "all_reduce", array.dtype, 0),
                 layer=layer,
             ),
             made,

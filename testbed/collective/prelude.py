@@ -30,15 +30,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from testbed.collective_kinds import CARRIED, Collective
+
 LEVELS = 141  # counters of a block; level 0 has no count: all values are 0
 RARE = 140  # the counter of ranks whose block has a value that is not finite
 LEVEL_BASE = 149  # level l: abs(x) < 2^(2l - LEVEL_BASE)
 WORDS_PER_RANK = 3
 LARGEST_WORD = 2**31 - 1
 
-# Which collective a call belongs to
-COLLECTIVES = ("allreduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "reduce")
-ALLREDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, BARRIER, REDUCE = range(6)
+# The third word of a rank: the collective's number in 4 bits, the root in 10, the type of numbers.
+NUMBERS = {name: number for number, name in enumerate(CARRIED)}
 
 
 def counter_bits(ranks: int) -> int:
@@ -146,24 +147,28 @@ def prelude_words(ranks: int, blocks: int) -> int:
 
 
 def given_words(
-    values: int, whole: int, collective: int, dtype: np.dtype, root: int = 0
+    values: int, whole: int, collective: str, dtype: np.dtype, root: int = 0
 ) -> tuple[int, int, int]:
     """Words of a rank about a call: its number of values, that of the whole array (the low bits of
-    larger numbers), and the collective with its type and root."""
-    detail = collective | root << 3 | ord(dtype.char) << 13
+    larger numbers), and the collective, by its name, with its type and root."""
+    detail = NUMBERS[collective] | root << 4 | ord(dtype.char) << 14
     return values % (LARGEST_WORD - 1) + 1, whole % (LARGEST_WORD - 1) + 1, detail + 1
+
+
+def collective_of(words: tuple[int, int, int]) -> Collective:
+    """The collective that a rank's words name."""
+    return [*CARRIED.values()][(words[2] - 1 & 15) % len(CARRIED)]
 
 
 def described(words: tuple[int, int, int]) -> str:
     """The same as a message says it."""
-    detail = words[2] - 1
-    collective = detail & 7
-    name = COLLECTIVES[collective % len(COLLECTIVES)]
-    if collective == BARRIER:
+    detail, kind = words[2] - 1, collective_of(words)
+    name = kind.call or kind.name
+    if kind.empty:
         return name
-    if collective in (BROADCAST, REDUCE):
-        name += f" {'from' if collective == BROADCAST else 'to'} rank {detail >> 3 & 1023}"
-    return f"{name} of {words[1] - 1} {np.dtype(chr(detail >> 13 & 127)).name} values"
+    if kind.rooted:
+        name += f" {'to' if kind.sums else 'from'} rank {detail >> 4 & 1023}"
+    return f"{name} of {words[1] - 1} {np.dtype(chr(detail >> 14 & 127)).name} values"
 
 
 def steps(ranks: int, exponent: int, rare: bool) -> float:

@@ -20,7 +20,6 @@ COLLECTIVES = "INA_COLLECTIVES"  # environment variable: the file
 KEY = ("communicator", "collective", "dtype", "route")
 VALUES = ("calls", "bytes", "time_ns")
 SYSTEM, GLOO, FLOW = "system", "gloo", "flow"  # routes
-NAMES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "barrier", "reduce")
 ALL = "all"  # the communicator of all ranks
 PERIOD_S = 1.0  # least time between two times of writing,
 SHARE = 0.02  # and as a share of the time that has passed: long runs write more rarely

@@ -17,7 +17,6 @@ from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.routing.group_server import has_shared_servers, nearest
 from testbed.topology import Topology
-from testbed.traffic.call_routes import algorithm_of
 
 
 def place(jobs: Sequence[Job], known: Known) -> tuple[list[Job], list[Problem]]:
@@ -191,5 +190,5 @@ def _known_groups(job: Job, values: int | None) -> Sequence[Sequence[int]]:
     if job.parallel is not None:
         return job.parallel.groups
     if job.has_ranks and job._trace is not None and values is not None:
-        return [group.ranks for group in job.rank_groups(values) if not algorithm_of(group.name)]
+        return [group.ranks for group in job.rank_groups(values) if not group.route.algorithm]
     return ()

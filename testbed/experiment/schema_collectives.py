@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
 from testbed.algorithms.choice import CANDIDATES, SYSTEM, Network
 from testbed.algorithms.registry import ALGORITHMS, USE_OF
@@ -41,25 +41,27 @@ class Route(Section):
     )
 
 
-def _kind(what: str) -> tuple[Route, ...]:
-    made: tuple[Route, ...] = Field(
-        default=(), json_schema_extra={"default": "the system"}, description=f"Of {what}."
+if TYPE_CHECKING:
+    _Lists = Section
+else:
+    _Lists = create_model(
+        "_Lists",
+        __base__=Section,
+        **{
+            kind: (
+                tuple[Route, ...],
+                Field((), json_schema_extra={"default": "the system"}, description=f"Of {kind}."),
+            )
+            for kind in USE_OF
+        },
     )
-    return made
 
 
-class Collectives(Section):
+class Collectives(_Lists):
     """Carriers of a program's calls, by kind and size, as NCCL chooses its algorithms: for each
     kind a list, of which the first one that fits counts, such as `all_reduce: [{up to: 64 KiB, use:
     double_tree}, {use: esa}]`. What a list does not name goes by the system. Only for jobs that
     replay a program of ranks (docs/workloads.md)."""
-
-    all_reduce: tuple[Route, ...] = _kind("all_reduce")
-    reduce_scatter: tuple[Route, ...] = _kind("reduce_scatter")
-    all_gather: tuple[Route, ...] = _kind("all_gather")
-    broadcast: tuple[Route, ...] = _kind("broadcast")
-    reduce: tuple[Route, ...] = _kind("reduce")
-    barrier: tuple[Route, ...] = _kind("barrier")
 
     def each(self) -> Iterator[tuple[str, int, Route]]:
         """(kind, place, route) of all."""

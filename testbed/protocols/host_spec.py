@@ -266,7 +266,7 @@ class RankProgram(Part):
     job: int
     rank: int
     port: int  # this machine's; 0: the one with the graph
-    groups: tuple[str, ...]  # of the rank, in the order of their ports, from 1 on
+    groups: tuple[tuple[str, str], ...]  # with algorithms (GroupRoute), by port, from 1 on
     scale_millionths: int  # of compute times
     ack_delay_ns: int = 0  # time that an acknowledgement waits for more to acknowledge
     # Of port 0: the ranks with which this one exchanges transfers, by their place among its peers;

@@ -26,7 +26,6 @@ from testbed.setup.routes import planned_topologies, tree_switches
 from testbed.setup.scaling import scaled_platform
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
 from testbed.systems.options import SlotOptions, TreeOptions
-from testbed.traffic.call_routes import algorithm_of
 
 
 def platform_of(
@@ -167,7 +166,7 @@ def forest_of(platform: Platform, jobs: Mapping[int, Job], before: Forest | None
             members |= {
                 own: tuple(job.fixed_placement.workers[rank] for rank in group.ranks)
                 for own, group in groups
-                if not algorithm_of(group.name)
+                if not group.route.algorithm
             }
             later = ()
         applicants.append(Applicant(number, job.name, members, later))
@@ -189,9 +188,10 @@ def groups_of(setup: Setup, jobs: Iterable[int]) -> dict[int, JobSetup]:
             placement = group_placement(setup.platform, parent, group.ranks)
             workers = placement.workers
             started = parent.job.started(parent.job.start_ns, placement)
-            name = f"{parent.name}, group {group.name or 'of all ranks'}"
+            name = f"{parent.name}, group {str(group.route) or 'of all ranks'}"
             described = started.of_group(name, len(workers), calls_trace(parent.trace, group))
-            made = start_job(setup, number, described, number, algorithm_of(group.name), job)
+            algorithm = group.route.algorithm
+            made = start_job(setup, number, described, number, algorithm, job)
             found[number] = replace(made, ranks=RankGroup(job, group))
     return found
 

@@ -41,7 +41,7 @@ def with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
     if not job.job.has_ranks:
         return specs
     roles: list[list[HostSpec]] = [[] for _ in specs]
-    names: list[list[str]] = [[] for _ in specs]
+    routes: list[list[tuple[str, str]]] = [[] for _ in specs]
     workers = len(job.group.workers)
     for group in setup.groups.values():
         ranks = group.ranks
@@ -52,7 +52,7 @@ def with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
         places += [workers + placed.index(server) for server in group.group.servers]
         for place, spec in zip(places, job_specs(setup, group), strict=True):
             roles[place].append(spec)
-            names[place].append(ranks.calls.name)
+            routes[place].append((*ranks.calls.route,))
     compute_scale = 1.0 if job.job.compute_scale is None else job.job.compute_scale
     found, moved = [], load_transfers(job.trace.ranks)
     for rank, spec in enumerate(specs):
@@ -63,7 +63,7 @@ def with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
                 job=job.number,
                 rank=rank,
                 port=0,
-                groups=tuple(names[rank]),
+                groups=tuple(routes[rank]),
                 scale_millionths=round(MILLION * compute_scale),
                 ack_delay_ns=job.timers.ack_delay_ns,
             )

@@ -23,7 +23,6 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from testbed.algorithms.bounds import cost
-from testbed.collective.memory_map import WHOLE
 from testbed.routing.tree import JobTree, next_hops, switch_of
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import JobSetup, Platform, Setup
@@ -92,7 +91,7 @@ def loads_of(setup: Setup, number: int) -> Loads:
         return loads
     for group in setup.groups.values():
         if group.ranks is not None and group.ranks.job == number:
-            kind = kind_of_group(group.ranks.calls.name)
+            kind = kind_of_group(group.ranks.calls.route)
             for sizes, times in Counter(map(sizes_of, group.ranks.calls.calls)).items():
                 _add_call(loads, group.group, sizes, kind, times)
     _add_transfers(loads, job)
@@ -135,19 +134,11 @@ class Sizes(NamedTuple):
     share: int = 0
     share_at: int = 0
     from_one: bool = False
-
-    @property
-    def collective(self) -> str:
-        """The kind of call that moves so much."""
-        if not self.share:
-            return "all_reduce"
-        if self.share == WHOLE:
-            return "broadcast" if self.from_one else "reduce"
-        return "all_gather" if self.from_one else "reduce_scatter"
+    collective: str = "all_reduce"
 
 
 def sizes_of(call: Call) -> Sizes:
-    return Sizes(call.values, call.share, call.share_at, call.from_one)
+    return Sizes(call.values, call.share, call.share_at, call.from_one, call.node.kind)
 
 
 @dataclass(frozen=True)
@@ -288,8 +279,8 @@ def _add_transfers(loads: Loads, job: JobSetup) -> None:
         strict=True,
     ):
         if source != target:
-            name = program.ranks[source][place].group
-            kind = kind_of_group(name) if name else PAIRS
+            node = program.ranks[source][place]
+            kind = kind_of_group(node.route) if node.group else PAIRS
             packets[source, target, kind] += -(-values // platform.values)
     for (source, target, kind), count in packets.items():
         for way in path(platform, hosts[source], hosts[target]):

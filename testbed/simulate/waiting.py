@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.protocols import send_scoreboard, server_store
+from testbed.traffic.rank_graph import GroupRoute
 from testbed.workload.rank_graph import SLOTS
 
 if TYPE_CHECKING:
@@ -71,10 +72,12 @@ def _rank(node: Node) -> str:
     graph = node.machine.source.graph
     begun = []
     assert node.spec.program is not None
-    for port, name in enumerate(node.spec.program.groups, start=1):
+    for port, route in enumerate(node.spec.program.groups, start=1):
         for place in range(int(graph.oldest[port]), int(graph.next_call[port])):
             if graph.turn[graph.calls[place]] == graph.port_turn[port]:
-                begun.append(f"call {place - int(graph.first_call[port]) + 1} of group {name}")
+                begun.append(
+                    f"call {place - int(graph.first_call[port]) + 1} of group {GroupRoute(*route)}"
+                )
     what = f"waits for {_named(begun)}" if begun else "has begun no call that is not done"
     iteration = int(graph.state.iteration)
     return f"iteration {iteration}, {int(graph.left[iteration % SLOTS])} nodes left; {what}"

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from testbed import results, units
 from testbed.algorithms.bounds import busbw_factor
+from testbed.collective_kinds import COLLECTIVES
 from testbed.config.fields import kind_of
 from testbed.config.units import FieldError
 from testbed.errors import RunError, UserError, did_you_mean, sentence
@@ -32,15 +33,11 @@ from testbed.schemes import set_up
 from testbed.setup.call_times import CallTime, call_time
 from testbed.systems import SYSTEMS
 from testbed.traffic import chakra
-from testbed.traffic.rank_graph import COLLECTIVES, COMPUTE, NOBODY, ROOTED, Node, Program
+from testbed.traffic.rank_graph import COMPUTE, NOBODY, Node, Program
 
 GROUP = "all"
-SUMS = ("all_reduce", "reduce_scatter", "reduce")
-# Collectives whose bytes are those of all ranks' parts together.
-PARTS = ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter")
 AUTO = "auto"  # in place of a system: whichever takes the least time in the alpha-beta model
 CANDIDATES = ("switchml", "ring", "halving_doubling", "double_tree")  # if no others are named
-KINDS = tuple(kind for kind in COLLECTIVES if kind != "barrier")
 VALUE_BYTES = 4
 # A call begins after PAUSES times the least time of the one before, and this.
 PAUSES = 20
@@ -98,7 +95,7 @@ class Point:
 
     @property
     def redop(self) -> str:
-        return "sum" if self.collective in SUMS else "none"
+        return "sum" if COLLECTIVES[self.collective].sums else "none"
 
     @property
     def algbw(self) -> float:
@@ -208,12 +205,12 @@ def measure(
 
 def _counts(setting: Setting, size: int) -> tuple[int, int, int]:
     """Values of an array or of a part, of all parts together, and what a rank gives."""
-    collective, ranks = setting.collective, setting.ranks
-    count = max(1, size // VALUE_BYTES)
-    if collective in PARTS:
+    kind, ranks = COLLECTIVES[setting.collective], setting.ranks
+    count = whole = max(1, size // VALUE_BYTES)
+    if kind.parts:
         count = max(1, count // ranks)
-    whole = count * ranks if collective in PARTS else count
-    return count, whole, count if collective in ("all_gather", "gather") else whole
+        whole = count * ranks
+    return count, whole, kind.given_size(whole, ranks)
 
 
 def _bound(setting: Setting, system: str, size: int, folder: Path) -> CallTime:
@@ -273,7 +270,7 @@ def _of(setting: Setting, system: str, size: int, model: Path, pause_ns: int) ->
 def _write(setting: Setting, size: int, model: Path, pause_ns: int) -> None:
     """Write the program: each rank computes for the pause, call after call, and begins a call when
     that is over. So all ranks begin it at the same time. size: what a rank gives."""
-    root = 0 if setting.collective in ROOTED else NOBODY
+    root = 0 if COLLECTIVES[setting.collective].rooted else NOBODY
     nodes: list[Node] = []
     for _ in range(setting.warmup + 1):
         after = (len(nodes) - 2,) if nodes else ()

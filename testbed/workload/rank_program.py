@@ -14,13 +14,13 @@ import numpy as np
 
 from testbed.algorithms.registry import USE_OF, carrier
 from testbed.collective.tally import FLOW, SYSTEM, label
+from testbed.collective_kinds import CARRIED, COLLECTIVES
 from testbed.protocols import flows, given
 from testbed.protocols.host_spec import HostSpec, RankProgram
 from testbed.systems.registry import SYSTEMS
-from testbed.traffic.call_routes import algorithm_of, base_of
 from testbed.traffic.rank_calls import load_numbers, load_program, load_transfers
-from testbed.traffic.rank_graph import COLLECTIVES, Node, Program
 from testbed.traffic.rank_graph import COMPUTE as COMPUTES
+from testbed.traffic.rank_graph import Node, Program
 from testbed.traffic.transfers import Transfers, is_carried
 from testbed.workload.rank_graph import (
     CALL,
@@ -143,7 +143,7 @@ def _communicator(program: Program, node: Node) -> str:
 
 def _route(spec: HostSpec, node: Node) -> str:
     """Carrier of a call: an algorithm of hosts by its name, or the system."""
-    algorithm = algorithm_of(node.group) or SYSTEMS[spec.job.system].algorithm
+    algorithm = node.algorithm or SYSTEMS[spec.job.system].algorithm
     return carrier(algorithm, USE_OF[node.kind]).name if algorithm else SYSTEM
 
 
@@ -178,19 +178,19 @@ def _values_due(spec: HostSpec) -> int:
 
 def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
     nodes, moved = load_program(part.path).ranks[part.rank], load_transfers(part.path)
-    ports = {name: port for port, name in enumerate(part.groups, start=1)}
+    ports = {route: port for port, route in enumerate(part.groups, start=1)}
     left = [0] * (1 + len(ports))  # calls of each port that are still to come
     for node in nodes:
-        if node.group in ports and node.kind in COLLECTIVES and not is_carried(node):
-            left[ports[node.group]] += 1
+        if node.route in ports and node.kind in CARRIED:
+            left[ports[node.route]] += 1
     made = Nodes(1 + len(ports))
     for node, before in zip(nodes, _dependencies(nodes, moved, part.rank), strict=True):
         if node.kind == COMPUTES:
             made.add(COMPUTE, before)
         elif is_carried(node):
             made.add(TRANSFER, before)
-        elif node.group in ports:
-            port = ports[node.group]
+        elif node.route in ports:
+            port = ports[node.route]
             left[port] -= 1
             made.add(CALL, before, port=port, tensor=left[port])
         else:  # a collective of a single rank
@@ -214,11 +214,10 @@ def _dependencies(nodes: Sequence[Node], moved: Transfers, rank: int) -> list[se
     for place, node in enumerate(nodes):
         if node.kind not in COLLECTIVES:
             continue
-        group = base_of(node.group)
-        other = last.get(group)
+        other = last.get(node.group)
         if other is not None and (
-            is_carried(node) or is_carried(nodes[other]) or node.group != nodes[other].group
+            is_carried(node) or is_carried(nodes[other]) or node.route != nodes[other].route
         ):
             before[place].add(other)
-        last[group] = place
+        last[node.group] = place
     return before

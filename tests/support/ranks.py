@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from testbed.collective_kinds import COLLECTIVES
 from testbed.traffic import chakra
-from testbed.traffic.rank_graph import COLLECTIVES, ROOTED, Node, Program
+from testbed.traffic.rank_graph import Node, Program
 from tests.support.experiments import memory_line
 
 EXPERIMENT = """
@@ -107,8 +108,8 @@ def drawn(seed: int, size: int | None = None) -> Ranks:
             made.add(target, "recv", after(target), peer=source, **fields)
         else:
             group = str(draw.choice(list(groups)))
-            kind, ranks = str(draw.choice(COLLECTIVES)), groups[group]
-            root = int(draw.choice(ranks)) if kind in ROOTED else -1
+            kind, ranks = str(draw.choice([*COLLECTIVES])), groups[group]
+            root = int(draw.choice(ranks)) if COLLECTIVES[kind].rooted else -1
             for rank in ranks:
                 fields = {"bytes": 0 if kind == "barrier" else length}
                 if kind == "all_to_all" and number % 2:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.cli.shared import Parser, import_schemas, json_option, picture_files, positive, working
+from testbed.collective_kinds import COLLECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,17 +17,14 @@ if TYPE_CHECKING:
     from testbed.sweeps.collective_perf import Point, Setting
     from testbed.text_table import Table
 
-COLLECTIVES = (
-    *("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"),
-    *("all_to_all", "gather", "scatter"),
-)
+MEASURED = tuple(name for name, kind in COLLECTIVES.items() if not kind.empty)
 RATES = {"virtual": "100 Gbit/s", "mininet": "50 Mbit/s"}  # of links, by default
 DEFAULTS = "esa,switchml,ring,halving_doubling,double_tree"
 
 
 def arguments(parser: Parser) -> None:
     parser.add_argument(
-        "collective", choices=COLLECTIVES, metavar="COLLECTIVE", help=", ".join(COLLECTIVES)
+        "collective", choices=MEASURED, metavar="COLLECTIVE", help=", ".join(MEASURED)
     )
     parser.add_argument("--ranks", type=positive, default=8, metavar="N", help="default: 8")
     parser.add_argument(

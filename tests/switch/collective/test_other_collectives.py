@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from testbed.collective import CollectiveError, Job, prelude
+from testbed.collective_kinds import CARRIED, OWN, ROOT, WHOLE, Collective
 from testbed.protocols import sizes
 from tests.support.experiments import memory_line
 from tests.support.fabric import MS, lossy, perfect
@@ -198,22 +199,18 @@ jobs:
 SIZE = 12 * BLOCK + 16 * 4  # words of an array; its quarters are whole packets
 
 
-def moved(collective: str, rank: int) -> tuple[float, float]:
+def moved(kind: Collective, rank: int) -> tuple[float, float]:
     """Share of the array that a rank sends, and gets (docs/training.md), of four ranks."""
-    return {
-        "allreduce": (1, 1),
-        "reduce_scatter": (1, 1 / 4),
-        "reduce": (1, rank == 2),
-        "all_gather": (1 / 4, 3 / 4),
-        "broadcast": (rank == 2, rank != 2),
-        "barrier": (0, 0),
-    }[collective]
+    if kind.empty:
+        return 0, 0
+    share = {WHOLE: 1, OWN: 1 / 4, ROOT: rank == 2}
+    return share[kind.gives], share[kind.gets] - (0 if kind.sums else share[kind.gives])
 
 
 @pytest.mark.parametrize("levels", [1, 2])
 @pytest.mark.parametrize("system", first_of(["esa", "switchml", "atp", "grid", "ps"], 2))
-@pytest.mark.parametrize("collective", sorted(set(prelude.COLLECTIVES)))
-def test_no_link_carries_values_that_nobody_needs(system, levels, collective):
+@pytest.mark.parametrize("kind", CARRIED.values(), ids=list(CARRIED))
+def test_no_link_carries_values_that_nobody_needs(system, levels, kind):
     """Values that a rank sends and gets, where nothing is lost and memory suffices. Beside them
     only a prelude has values, and every other packet is a header."""
     # Who sends headers is ahead of who sends values, so results come in another order than
@@ -226,24 +223,24 @@ def test_no_link_carries_values_that_nobody_needs(system, levels, collective):
         experiment = TWO_LEVELS % (system + options, memory, server)
     counted = Packets()
     fabric, jobs = programs(experiment, counted)
-    part = SIZE // 4 if collective == "all_gather" else SIZE
+    part = kind.given_size(SIZE, 4)
     given = [np.full(part, 1 + rank, np.float32) for rank in range(4)]
-    arguments = [2] if collective in ("broadcast", "reduce") else []
-    if collective == "barrier":
+    arguments = [2] if kind.rooted else []
+    if kind.empty:
         for handle in [job.barrier_async() for job in jobs]:
             handle.wait()
     else:
-        called(jobs, collective, given, *arguments)
+        called(jobs, kind.call or kind.name, given, *arguments)
     for job in jobs:
         job.close()
     fabric.run()
     assert sum(worker.counters()["retransmissions"] for worker in fabric.workers()) == 0
-    blocks = -(-SIZE // BLOCK) if collective in ("allreduce", "reduce_scatter", "reduce") else 0
+    blocks = -(-SIZE // BLOCK) if kind.sums and not kind.empty else 0
     opening = -(-prelude.prelude_words(4, blocks) // 16)
-    every = opening + (SIZE // 16 if collective != "barrier" else 0)
+    every = opening + (0 if kind.empty else SIZE // 16)
     for rank, worker in enumerate(fabric.workers()):
         host = worker.spec.host
-        for count, share in zip((counted.sent, counted.got), moved(collective, rank), strict=True):
+        for count, share in zip((counted.sent, counted.got), moved(kind, rank), strict=True):
             assert 0 <= count[host, True] - share * SIZE / 16 <= opening, (host, share)
             assert count[host, True] + count[host, False] == every, host
 
@@ -268,17 +265,14 @@ def test_ranks_may_have_other_numbers_than_workers(name):
         seated.append(Job(jobs[worker]._link, rank))
         seated[rank].seat(order)
     given = draw(7, 4 * BLOCK, np.int32)
-    expected = np.sum(given, axis=0, dtype=np.int32).reshape(4, -1)
-    for rank, found in enumerate(called(seated, "reduce_scatter", given)):
-        np.testing.assert_array_equal(found, expected[rank])
-    for found in called(seated, "all_gather", given):
-        np.testing.assert_array_equal(found, np.stack(given))
-    for root in range(4):
-        for found in called(seated, "broadcast", given, root):
-            np.testing.assert_array_equal(found, given[root])
-        found = called(seated, "reduce", given, root)
-        np.testing.assert_array_equal(found[root].reshape(4, -1), expected)
-        assert [each.size for rank, each in enumerate(found) if rank != root] == [0, 0, 0]
+    for kind in CARRIED.values():
+        for root in () if kind.empty else range(4) if kind.rooted else (0,):
+            results = kind.results([each.tolist() for each in given], root)
+            arguments = [root] if kind.rooted else []
+            found = called(seated, kind.call or kind.name, given, *arguments)
+            for own, expected in zip(found, results, strict=True):
+                modulo = np.array(expected, np.int64).astype(np.int32)
+                np.testing.assert_array_equal(own.reshape(-1), modulo, f"{kind.name} {root}")
 
 
 @pytest.mark.parametrize("system", first_of(SYSTEMS, 2))

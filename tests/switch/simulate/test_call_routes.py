@@ -10,6 +10,7 @@ from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.experiment.experiment import choices
 from testbed.schemes import set_up
+from testbed.traffic import chakra
 from testbed.traffic.rank_calls import load_program
 from testbed.traffic.rank_counts import kind_of_group
 from tests.support.experiments import memory_line
@@ -119,7 +120,7 @@ def test_auto_takes_what_the_model_says_and_check_prints_it(tmp_path):
 
 def test_groups_by_algorithms_have_no_servers_and_no_memory(tmp_path):
     setup = set_up(experiment(tmp_path, "esa", ROUTES % "esa"))
-    of = {each.ranks.calls.name: each.group for each in setup.groups.values()}
+    of = {str(each.ranks.calls.route): each.group for each in setup.groups.values()}
     assert set(of) == {
         *("all", "all by double_tree", "all by ring", "all by halving_doubling"),
         *("some by ring", "some by double_tree"),
@@ -127,6 +128,22 @@ def test_groups_by_algorithms_have_no_servers_and_no_memory(tmp_path):
     assert of["all"].servers and of["all"].tree is not None and not of["all"].algorithm
     ring = of["all by ring"]
     assert (ring.servers, ring.tree, ring.algorithm) == ((), None, "ring")
+
+
+def test_names_of_groups_say_nothing_of_algorithms(tmp_path):
+    """Neither a recording's own ones, nor those in an export of routed calls."""
+    program = load_program(experiment(tmp_path, "esa", ROUTES % "esa").jobs[0].trace().ranks)
+    assert {node.algorithm for node in program.ranks[0]} == {"", "ring", "double_tree",
+                                                             "halving_doubling"}  # fmt: skip
+    chakra.write(tmp_path / "run.et", program)
+    assert [*chakra.load(tmp_path / "run.et").groups] == ["all", "some"]
+    made = Ranks(**{"all by hand": (0, 1, 2, 3, 4)})
+    for rank in range(5):
+        made.add(rank, "all_reduce", group="all by hand", bytes=9)
+    for path in (tmp_path / "run.et", made.write(tmp_path / "named.et")):
+        parts = {"model": path, "system": "esa", "loss": "0", "memory": memory_line("esa", 256)}
+        setup = set_up(load_text(EXPERIMENT % {**parts, "collectives": "{}"}))
+        assert {each.group.algorithm for each in setup.groups.values()} == {""}
 
 
 @pytest.mark.parametrize(
@@ -174,8 +191,9 @@ def test_a_transformer_s_groups_are_routed_by_kind(tmp_path):
     spec = load_text(
         text.replace("workers: 5", "workers: 4").replace("iterations: 3", "iterations: 1")
     )
-    names = {each.ranks.calls.name for each in set_up(spec).groups.values()}
-    assert {name.partition(" ")[2] for name in names} == {"", "by ring"}
+    routes = [each.ranks.calls.route for each in set_up(spec).groups.values()]
+    assert {route.algorithm for route in routes} == {"", "ring"}
+    assert {route.group.partition(".")[0] for route in routes} >= {"tp", "dp"}
     tables = run_virtual(spec)
     assert tables["jobs"][0]["exact"]
     assert {row["route"] for row in tables["collectives"]} == {"system", "ring"}
@@ -297,7 +315,7 @@ def test_a_trace_s_nodes_may_name_later_ones(tmp_path):
 
 def test_steps_are_counted_by_kind(tmp_path):
     program = load_program(on_servers(tmp_path).jobs[0].trace().ranks)
-    kinds = {kind_of_group(name) for name in program.groups}
+    kinds = {kind_of_group(route) for route in program.routes}
     assert kinds >= {"all in server by ring", "all across servers", "pair by ring", "rail"}
     assert not any(kind[-1].isdigit() for kind in kinds)
 

@@ -73,7 +73,9 @@ SIZES = [(2, 4), pytest.param(8, 8, marks=pytest.mark.slow)]
 def test_groups_stay_on_their_tier_and_rail(tmp_path, servers, ranks, system):
     made = experiment(tmp_path, servers, ranks, system)
     setup, topology = set_up(made), made.topology_object()
-    trees = {group.ranks.calls.name: group.group.routed_tree for group in setup.groups.values()}
+    trees = {
+        str(group.ranks.calls.route): group.group.routed_tree for group in setup.groups.values()
+    }
     for server in range(servers):
         assert trees[f"tp{server}"].switches == (f"s{server + 1}",)
         workers = setup.jobs[0].group.workers[ranks * server : ranks * (server + 1)]

@@ -34,9 +34,10 @@ def test_calls_of_a_group_follow_each_other_and_those_of_others_do_not_wait():
     for rank in range(2):
         for group in ("a", "a", "b"):
             ranks.add(rank, "barrier", (), group=group)
+        ranks.add(rank, "barrier", (), group="a", algorithm="ring")  # whatever carries them
     ranks.add(0, "barrier", (), group="alone")
     found = schedule(made(ranks), lambda rank, node: 10)
-    assert found.end_ns == [[10, 20, 10, 0], [10, 20, 10]]
+    assert found.end_ns == [[10, 20, 10, 30, 0], [10, 20, 10, 30]]
 
 
 def test_a_receive_waits_for_its_send_and_a_send_holds_nothing_up():
