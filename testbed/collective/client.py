@@ -415,65 +415,15 @@ class Job:
     ) -> Handle:
         """Begin to collect the arrays of all W ranks, of one shape and any type of numbers: the
         result, [W, ...], has that of rank r at r, bit by bit. `out` has W times as many values."""
-        array = _of_bytes(array, "all_gather")
-        result = _flat_result(out, self.size * array.size, array.dtype)
-        own = _lanes(array)
-        whole = array.nbytes % 4 == 0
-        gathered = _lanes(result) if whole else np.empty(self.size * own.size, np.int32)
-
-        def made() -> np.ndarray:
-            if not whole:
-                parts = gathered.view(np.uint8).reshape(self.size, -1)[:, : array.nbytes]
-                result.view(np.uint8).reshape(self.size, -1)[:] = parts
-            return result.reshape(self.size, *array.shape)
-
-        return self._begin(
-            _Sum(
-                size=gathered.size,
-                given=own,
-                given_first=self.rank * own.size,
-                wanted=gathered,
-                said=(array.size, "all_gather", array.dtype, 0),
-                share=own.size,
-                from_one=True,
-                layer=layer,
-            ),
-            made,
-        )
+        return self._bytes("all_gather", array, layer, out)
 
     def broadcast_async(
         self, array: np.ndarray, root: int = 0, *, layer: int = 0, out: np.ndarray | None = None
     ) -> Handle:
         """Begin to send the array of rank `root` to all ranks, bit by bit. All ranks give one of
         that shape and type of numbers. out: as of `allreduce_async`."""
-        array = _of_bytes(array, "broadcast")
         self._check_root(root)
-        own = self.rank == root
-        result = _flat_result(out, array.size, array.dtype)
-        whole = array.nbytes % 4 == 0
-        size, nothing = -(-array.nbytes // 4), np.zeros(0, np.int32)
-        wanted = nothing if own else _lanes(result) if whole else np.empty(size, np.int32)
-
-        def made() -> np.ndarray:
-            if own:
-                result[:] = array.reshape(-1)
-            elif not whole:
-                result.view(np.uint8)[:] = wanted.view(np.uint8)[: array.nbytes]
-            return result.reshape(array.shape)
-
-        return self._begin(
-            _Sum(
-                size=size,
-                given=_lanes(array) if own else nothing,
-                wanted=wanted,
-                said=(array.size, "broadcast", array.dtype, root),
-                share=memory_map.WHOLE,
-                share_at=root * memory_map.WHOLE,
-                from_one=True,
-                layer=layer,
-            ),
-            made,
-        )
+        return self._bytes("broadcast", array, layer, out, root)
 
     def barrier_async(self) -> Handle:
         """Begin to wait until all ranks have come here."""
@@ -549,6 +499,42 @@ class Job:
                 layer=layer,
             ),
             lambda: wanted.reshape(shape),
+        )
+
+    def _bytes(
+        self, name: str, array: np.ndarray, layer: int, out: np.ndarray | None, root: int = 0
+    ) -> Handle:
+        """A collective that brings the bytes of all ranks, or of the root, to all."""
+        array = _of_bytes(array, name)
+        parts = CARRIED[name].gives == OWN
+        count = self.size if parts else 1
+        result = _flat_result(out, count * array.size, array.dtype)
+        words, whole = -(-array.nbytes // 4), array.nbytes % 4 == 0
+        gives, nothing = parts or self.rank == root, np.zeros(0, np.int32)
+        has = gives and not parts
+        wanted = _lanes(result) if whole else np.empty(count * words, np.int32)
+
+        def made() -> np.ndarray:
+            if has:
+                result[:] = array.reshape(-1)
+            elif not whole:
+                brought = wanted.view(np.uint8).reshape(count, -1)[:, : array.nbytes]
+                result.view(np.uint8).reshape(count, -1)[:] = brought
+            return result.reshape(self.size, *array.shape) if parts else result.reshape(array.shape)
+
+        return self._begin(
+            _Sum(
+                size=count * words,
+                given=_lanes(array) if gives else nothing,
+                given_first=self.rank * words if parts else 0,
+                wanted=nothing if has else wanted,
+                said=(array.size, name, array.dtype, root),
+                share=words if parts else memory_map.WHOLE,
+                share_at=0 if parts else root * memory_map.WHOLE,
+                from_one=True,
+                layer=layer,
+            ),
+            made,
         )
 
     def _sum_of_few(self, array: np.ndarray, wanted: np.ndarray, mean: bool, layer: int) -> Handle:

@@ -34,7 +34,7 @@ class Tally:
     """Counts of one process, by several threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._counts: dict[tuple[str, str, str, str], list[int | None]] = {}
         self._begun_s = time.monotonic()
         self._due_s = self._begun_s + PERIOD_S
@@ -64,13 +64,10 @@ class Tally:
     def rows(self) -> list[dict[str, str | int | None]]:
         """The counts that have not been written, a record per line of the file."""
         with self._lock:
-            return self._rows()
-
-    def _rows(self) -> list[dict[str, str | int | None]]:
-        return [
-            dict(zip(KEY + VALUES, (*key, *counts), strict=True))
-            for key, counts in sorted(self._counts.items())
-        ]
+            return [
+                dict(zip(KEY + VALUES, (*key, *counts), strict=True))
+                for key, counts in sorted(self._counts.items())
+            ]
 
     def write(self) -> None:
         """Append to the file, which all processes of a rank share, and count anew."""
@@ -78,7 +75,7 @@ class Tally:
         with self._lock:
             now_s = time.monotonic()
             self._due_s = now_s + max(PERIOD_S, SHARE * (now_s - self._begun_s))
-            rows = self._rows() if path else []
+            rows = self.rows() if path else []
             if path:
                 self._counts.clear()
         if path and rows:
