@@ -6,6 +6,7 @@ import gzip
 import json
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,8 @@ def test_a_broken_node_is_told(tmp_path: Path, nodes: Sequence[bytes], told: str
 def test_broken_files_are_told(tmp_path):
     path = tmp_path / "run.et"
     assert "run.0.et: there is no such trace; name NAME.et or NAME.0.et" in refused(path)
+    chakra.write(path, replace(PROGRAM, about={"tokens": "many"}))
+    assert "run.0.et: its tokens are no whole number; export it again" in refused(path)
     chakra.write(path, PROGRAM)
     first = tmp_path / "run.0.et"
     whole = first.read_bytes()
