@@ -71,21 +71,21 @@ def warm_hosts(system: str, role: str) -> None:
 
 
 def warm_virtual_time() -> None:
-    """Compile the loop of virtual time, and the machines of background flows and of network files;
-    the other machines that it steps are those of host processes."""
+    """Compile the loop of virtual time, and the machine of flows; the other machines that it steps
+    are those of host processes."""
     from testbed.protocols.records import new_table
     from testbed.simulate import loop, state
     from testbed.simulate.frames import FrameMemory
-    from testbed.workload import generator
-    from testbed.workload.background import END, new_background
+    from testbed.workload.flow_machine import HostFlows
+    from testbed.workload.generator import HOST, new_receptions
     from testbed.workload.machine import new_batch
     from testbed.workload.placed_machine import Placed, Stepper
 
     # A world without work.
     loop.run(Placed(state.new_world(1, 0, 1, 1, FrameMemory(64))), 0, 1)
     batches = new_batch(1, 64, 32), new_batch(1, 64, 32)
-    Stepper(new_background([new_table(END)]), *batches)
-    Stepper(generator.idle(), *batches)
+    idle = HostFlows(0).machine(new_table(HOST, answer_ns=-1), 0, new_receptions(1))
+    Stepper(idle, *batches)
 
 
 def warm_switches() -> None:

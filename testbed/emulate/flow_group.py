@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.emulate.controlled import Controlled
 from testbed.errors import RunError
-from testbed.experiment.background_flows import Flow
+from testbed.flow import Flow
 from testbed.network.spawner import Process, Spawner
 from testbed.runtimes.result_rows import flow_row
 from testbed.topology import Topology, host_ip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from testbed.experiment.schema_background import Background
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
@@ -53,13 +55,20 @@ class _End(Controlled):
             raise RunError(what, self.process.log_tail(), str(self.process.log))
 
 
+def _told(flow: Flow[Background]) -> dict[str, object]:
+    """A flow in the words of testbed/network/flow_process.py."""
+    keys = flow.keys
+    more = {"number": flow.number, "end_ns": keys.end_ns, "congestion_control": keys.controlled_by}
+    return {**keys.model_dump(), **more}
+
+
 class FlowGroup:
     """Call in this order: `wait_ready`, `start`, `stop`, `rows`, `close`. Without flows, none of
     them does anything."""
 
     def __init__(
         self,
-        flows: Sequence[Flow],
+        flows: Sequence[Flow[Background]],
         topology: Topology,
         spawner: Spawner,
         namespaces: Mapping[str, int],
@@ -81,7 +90,7 @@ class FlowGroup:
                         key,
                         TARGET,
                         {
-                            "flow": flow.to_json(),
+                            "flow": _told(flow),
                             "end": end,
                             "address": host_ip(topology.number(flow.target)),
                         },
@@ -153,20 +162,10 @@ class FlowGroup:
                     done |= end.done or {}
             sent, received = done.get("packets_sent"), done.get("packets_received")
             lost = done.get("lost")
-            if flow.kind == "cbr" and sent is not None and received is not None:
+            if not flow.keys.is_tcp and sent is not None and received is not None:
                 lost = max(sent - received, 0)  # links may have doubled some
             times = done.get("bursts")
-            found.append(
-                flow_row(
-                    flow,
-                    end_ns,
-                    done.get("bytes", 0),
-                    packets_sent=sent,
-                    packets_received=received,
-                    lost=lost,
-                    bursts=None if times is None else len(times),
-                    burst_mean_ns=sum(times) // len(times) if times else None,
-                    burst_max_ns=max(times) if times else None,
-                )
-            )
+            bursts = None if times is None else (len(times), sum(times), max(times, default=0))
+            packets = sent, received, lost
+            found.append(flow_row(flow, end_ns, done.get("bytes", 0), packets, bursts))
         return found

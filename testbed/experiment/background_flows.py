@@ -1,14 +1,14 @@
-"""Single flows of the key `background`, and the problems that keep a flow from being honoured."""
+"""The flows of the key `background`, and the problems that keep a flow from being honoured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.config.problems import Problem
 from testbed.errors import did_you_mean, sentence
 from testbed.experiment.schema_background import MAX_FLOWS, MODELLED, RANDOM, Background
+from testbed.flow import Flow, old_words
 from testbed.topology import Topology
 from testbed.traffic.draws import Stream
 
@@ -19,70 +19,18 @@ if TYPE_CHECKING:
 ENDS = 0xB6F1  # distinguishes the stream of random ends from others of the same seed
 
 
-@dataclass(frozen=True)
-class Flow:
-    """One flow: `number` from 0, in the order of the file. Times are ns from the start of the run;
-    `end_ns` None: the end of the run. `on_ns` None: always. `burst_bytes` None: without end."""
-
-    number: int
-    name: str
-    kind: str
-    source: str
-    target: str
-    rate_bps: int | None
-    packet_bytes: int
-    start_ns: int
-    end_ns: int | None
-    on_ns: int | None
-    off_ns: int | None
-    burst_bytes: int | None
-    every_ns: int | None
-    congestion_control: str | None  # None: not TCP
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> Flow:
-        return cls(**stored)
-
-    @property
-    def title(self) -> str:
-        """Name of the flow in messages."""
-        return f"{self.name} ({self.kind}, {self.source} to {self.target})"
-
-
-def flows_of(background: Sequence[Background], topology: Topology, seed: int) -> list[Flow]:
+def flows_of(
+    background: Sequence[Background], topology: Topology, seed: int
+) -> list[Flow[Background]]:
     """All flows of a repetition with this seed."""
-    found: list[Flow] = []
-    for entry, given in enumerate(background):
-        pairs = _pairs(given, topology.hosts, Stream(seed, ENDS, entry))
-        name = given.name or f"{given.kind}-{entry}"
-        for place, (source, target) in enumerate(pairs):
-            found.append(
-                Flow(
-                    number=len(found),
-                    name=f"{name[:58]}-{place}" if len(pairs) > 1 else name,
-                    kind=given.kind,
-                    source=source,
-                    target=target,
-                    rate_bps=given.rate_bps,
-                    packet_bytes=given.packet_bytes,
-                    start_ns=given.start_ns,
-                    end_ns=given.duration_ns and given.start_ns + given.duration_ns,
-                    on_ns=given.on_ns,
-                    off_ns=given.off_ns,
-                    burst_bytes=given.burst_bytes,
-                    every_ns=given.every_ns,
-                    congestion_control=congestion_control(given),
-                )
-            )
+    found: list[Flow[Background]] = []
+    for place, keys in enumerate(background):
+        pairs = _pairs(keys, topology.hosts, Stream(seed, ENDS, place))
+        name = keys.name or f"{keys.kind}-{place}"
+        for which, ends in enumerate(pairs):
+            own = f"{name[:58]}-{which}" if len(pairs) > 1 else name
+            found.append(Flow(len(found), place, own, keys, *ends))
     return found
-
-
-def congestion_control(given: Background) -> str | None:
-    """Of the flows of an entry; None: they have none."""
-    return (given.congestion_control or MODELLED) if given.kind == "tcp" else None
 
 
 def _pairs(given: Background, hosts: Sequence[str], stream: Stream) -> list[tuple[str, str]]:
@@ -128,9 +76,9 @@ def check(
         if lossless_reason:
             message = f"fills queues, so that packets get lost; {lossless_reason}"
             problems.append(Problem(path, message))
-        if virtual and congestion_control(given) not in (None, MODELLED):
+        if virtual and given.controlled_by not in (None, MODELLED):
             message = (
-                f"found {given.congestion_control}; virtual time models {MODELLED} only. Take"
+                f"found {given.controlled_by}; virtual time models {MODELLED} only. Take"
                 " that, or `runtime: mininet`"
             )
             problems.append(Problem((*path, "congestion_control"), message))
@@ -140,7 +88,7 @@ def check(
                 f" all must have the size of the jobs' packets: {frame_bytes} B. Set it, or take"
                 " the links' bandwidth out"
             )
-            problems.append(Problem((*path, "packet"), message))
+            problems.append(Problem((*path, "size"), message))
     if len(topology.hosts) < 2 and background:
         problems.append(Problem(("background",), "needs two hosts; the topology has one"))
     if not problems and (count := len(flows_of(background, topology, 0))) > MAX_FLOWS:
@@ -149,7 +97,8 @@ def check(
 
 
 def warnings(experiment: Experiment) -> list[str]:
-    """Effects of flows on jobs that a user may not expect."""
+    """Old words, and effects of flows on jobs that a user may not expect."""
+    notes = old_words(experiment.background, "background")
     # A window is halved when a queue is full, so half of the queue stays.
     always_marked = any(
         each.bandwidth_bps
@@ -161,13 +110,14 @@ def warnings(experiment: Experiment) -> list[str]:
     endless = (
         number
         for number, each in enumerate(experiment.background)
-        if congestion_control(each) in ("reno", "cubic") and each.burst_bytes is None
+        if each.controlled_by in ("reno", "cubic") and each.burst_bytes is None
     )
     first = next(endless, None)
     if first is None or not always_marked:
-        return []
+        return notes
     return [
+        *notes,
         f"background[{first}]: TCP without bursts keeps a queue on its path above ecn_threshold,"
         " where workers whose windows follow congestion marks send one packet at a time; set"
-        " links.ecn_threshold: none, burst and every, or congestion_control: bbr (on Mininet)"
+        " links.ecn_threshold: none, burst and every, or congestion_control: bbr (on Mininet)",
     ]

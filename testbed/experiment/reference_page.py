@@ -179,7 +179,7 @@ BACKGROUND = """\
 ```yaml
 background:
   - {kind: tcp, from: h7, to: h8}
-  - {kind: cbr, from: random, to: random, flows: 4, rate: 20 Mbit/s, on: 50 ms, off: 150 ms}
+  - {kind: udp, from: random, to: random, flows: 4, rate: 20 Mbit/s, on: 50 ms, off: 150 ms}
   - {name: incast, kind: tcp, from: [h5, h6, h7], to: h1, burst: 64 KiB, every: 100 ms}
 ```
 

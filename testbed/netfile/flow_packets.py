@@ -13,10 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from testbed.errors import UserError
+from testbed.flow import Flow
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.python_object import load_object
-from testbed.netfile.virtual_plan import Flow, mac_of
-from testbed.netfile.virtual_schema import HEADERS_BYTES, LARGEST_BYTES
+from testbed.netfile.virtual_plan import mac_of
+from testbed.netfile.virtual_schema import HEADERS_BYTES, LARGEST_BYTES, FlowEntry
 from testbed.workload.generator import ACKNOWLEDGEMENT_BYTES, TAG_BYTES
 
 ECN = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
@@ -25,9 +26,9 @@ MOST_PACKETS = 65_536  # of a flow of own packets
 UDP = 17
 
 
-def source_port(flow: Flow) -> int:
+def source_port(flow: Flow[FlowEntry]) -> int:
     """The sender's UDP port."""
-    given = flow.entry.source_port
+    given = flow.keys.source_port
     return FIRST_PORT + flow.number if given is None else given
 
 
@@ -53,27 +54,26 @@ def udp_frame(
     return there + ours + b"\x08\x00" + network + transport + payload
 
 
-def frames_of(plan: NetworkPlan, flow: Flow) -> list[bytes]:
+def frames_of(plan: NetworkPlan, flow: Flow[FlowEntry]) -> list[bytes]:
     """The flow's frames, of each size or packet, in the file's order. Raises UserError."""
-    entry = flow.entry
-    if flow.is_own:
+    keys = flow.keys
+    if keys.is_own:
         return _own(plan, flow)
     assert flow.mac is not None and flow.address is not None  # see VirtualProblems
     macs = mac_of(plan.net, flow.source), flow.mac
     addresses = plan.net.hosts[flow.source].ip.partition("/")[0], flow.address
-    ports = source_port(flow), entry.target_port
-    tos = entry.dscp << 2 | ECN[entry.ecn]
-    return [udp_frame(macs, addresses, ports, size, tos, entry.ttl) for size, _ in entry.size[1]]
+    ports = source_port(flow), keys.target_port
+    tos = keys.dscp << 2 | ECN[keys.ecn]
+    return [udp_frame(macs, addresses, ports, size, tos, keys.ttl) for size, _ in keys.size[1]]
 
 
-def acknowledgement(plan: NetworkPlan, flow: Flow, mac: str) -> bytes:
+def acknowledgement(plan: NetworkPlan, flow: Flow[FlowEntry], mac: str) -> bytes:
     """The frame with which a flow's receiver acknowledges, to this MAC address."""
-    assert flow.target is not None
     hosts = plan.net.hosts
     ours, theirs = (hosts[name].ip.partition("/")[0] for name in (flow.target, flow.source))
-    ports = flow.entry.target_port, source_port(flow)
+    ports = flow.keys.target_port, source_port(flow)
     size = HEADERS_BYTES + ACKNOWLEDGEMENT_BYTES + TAG_BYTES
-    tos = flow.entry.dscp << 2
+    tos = flow.keys.dscp << 2
     return udp_frame((mac_of(plan.net, flow.target), mac), (ours, theirs), ports, size, tos)
 
 
@@ -90,15 +90,15 @@ def names_for_packets(plan: NetworkPlan) -> dict[str, Any]:
     return names
 
 
-def _own(plan: NetworkPlan, flow: Flow) -> list[bytes]:
-    entry = flow.entry
-    where = f"{plan.path}: flows, {flow.name}: {'packet' if entry.packet else 'packets'}"
+def _own(plan: NetworkPlan, flow: Flow[FlowEntry]) -> list[bytes]:
+    keys = flow.keys
+    where = f"{plan.path}: flows, {flow.name}: {'packet' if keys.packet else 'packets'}"
     try:
-        if entry.packet is not None:
-            found = eval(entry.packet, names_for_packets(plan))  # noqa: S307  # the user's own
+        if keys.packet is not None:
+            found = eval(keys.packet, names_for_packets(plan))  # noqa: S307  # the user's own
         else:
-            assert entry.packets is not None
-            found = load_object(entry.packets, plan.folder, where)
+            assert keys.packets is not None
+            found = load_object(keys.packets, plan.folder, where)
             found = found() if callable(found) and not hasattr(found, "build") else found
         listed: Iterable[Any] = found if isinstance(found, list | tuple) else [found]
         frames = [bytes(each) for each in listed]
@@ -106,13 +106,13 @@ def _own(plan: NetworkPlan, flow: Flow) -> list[bytes]:
         raise
     except Exception as error:
         raise UserError(f"{where}: {type(error).__name__}: {error}") from None
-    least = 14 + TAG_BYTES if flow.tagged else 14
+    least = 14 + TAG_BYTES if keys.tagged else 14
     if not 0 < len(frames) <= MOST_PACKETS:
         raise UserError(f"{where}: found {len(frames)} packets; allowed: 1 to {MOST_PACKETS}")
     for number, frame in enumerate(frames):
         if not least <= len(frame) <= LARGEST_BYTES:
             raise UserError(
                 f"{where}: packet {number} has {len(frame)} B; allowed: {least} B"
-                f" to {LARGEST_BYTES} B" + (", of which the tag takes 16" if flow.tagged else "")
+                f" to {LARGEST_BYTES} B" + (", of which the tag takes 16" if keys.tagged else "")
             )
     return frames

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from p4engine.backend.build import Compiled
 from rich.console import Console
 
 from testbed.analysis.laws import of_network
 from testbed.experiment.load import read_file
+from testbed.flow import old_words
 from testbed.netfile import virtual_results
 from testbed.netfile.install_entries import compile_all
 from testbed.netfile.load_network import NetworkPlan
@@ -44,9 +46,8 @@ def run_virtual(
     console = Console(stderr=True)
     with step(console, "compiling the P4 programs"):
         compiled = compile_all(plan)
-    for each in compiled.values():
-        for warning in each.warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+    for warning in _warnings(plan, compiled):
+        print(f"warning: {warning}", file=sys.stderr)
     with step(console, LOADING):
         network = VirtualNetwork(plan, compiled)
         run = VirtualRun(network)
@@ -92,7 +93,13 @@ def _print(run: VirtualRun, made: dict, data: dict) -> None:
 
 
 def check_virtual(plan: NetworkPlan) -> list[str]:
-    """Build the network without running it; returns the compiler's warnings. Raises UserError."""
+    """Build the network without running it; returns the warnings. Raises UserError."""
     compiled = compile_all(plan)
     VirtualRun(VirtualNetwork(plan, compiled))
-    return [str(warning) for each in compiled.values() for warning in each.warnings]
+    return _warnings(plan, compiled)
+
+
+def _warnings(plan: NetworkPlan, compiled: dict[Path, Compiled]) -> list[str]:
+    """Old words of the file, and the compiler's warnings."""
+    told = [str(warning) for each in compiled.values() for warning in each.warnings]
+    return old_words(plan.file.flows, "flows") + told

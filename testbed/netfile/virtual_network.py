@@ -7,36 +7,35 @@ what happens when (virtual_run.py) or what is made of it (virtual_tables.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from p4engine.switch.library import Switch
 
+from testbed.flow import Flow
 from testbed.netfile.flow_packets import acknowledgement, frames_of
 from testbed.netfile.host_routes import routes_of
 from testbed.netfile.install_entries import install
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.network_schema import LinkEntry
 from testbed.netfile.python_host import Address, PythonHost
-from testbed.netfile.virtual_plan import Flow, flows_of, mac_of
+from testbed.netfile.virtual_plan import flows_of, mac_of
+from testbed.netfile.virtual_schema import FlowEntry
 from testbed.protocols.records import new_table
-from testbed.protocols.values import mix2
-from testbed.routing.tree import next_hops
+from testbed.routing.tree import links_between
 from testbed.simulate.frame_world import FrameNodes, Turns
 from testbed.topology import Topology
-from testbed.workload import background, generator
+from testbed.workload.flow_machine import HostFlows, Way
+from testbed.workload.generator import HOST, UNTIL_END, Generator, new_receptions
 
-GENERATOR_STREAM = 0xB6F4  # distinguishes flows' random numbers from others of the same seed
-TCP_STREAM = 0xB6F3
+STREAM = 0xB6F4  # distinguishes senders' random numbers from others of the same seed
 USUAL_BYTES = 1514  # of a frame
 ADDED_BYTES = 512  # that programs may add
 SLICE_FRAMES = 32  # of a host's link, in a turn
 SLICE_BYTES = 1000
 LONGEST_SLICE_NS = 1 << 40
 NOMINAL_RATE_BPS = 100 * 10**9  # of links without a rate, for timeouts of TCP
-TIMEOUT_PACKETS = 400
 
 
 class NumberedTopology(Topology):
@@ -88,8 +87,8 @@ class VirtualNetwork:
             for number, name in enumerate(self.topology.switches)
         }
         self.nodes = FrameNodes(self.topology, switches, self._longest())
-        self.receptions = generator.new_receptions(self._rows())
-        self.machines: dict[str, generator.Generator] = {}
+        self.receptions = new_receptions(self._rows())
+        self.machines: dict[str, Generator] = {}
         self.classes: dict[str, PythonHost] = {}
         addresses = {
             name: Address(mac_of(plan.net, name), host.ip.partition("/")[0])
@@ -158,144 +157,66 @@ class VirtualNetwork:
 
     # -- hosts
 
-    def _machine(self, name: str) -> generator.Generator:
-        templates: list[tuple[int, int, int]] = []
-        content: list[bytes] = []
-        senders = []
-        ends: list[tuple[int, int, np.ndarray]] = []
-        length = 0
-
-        def add(frame: bytes, share: int = 0) -> int:
-            nonlocal length
-            templates.append((length, len(frame), share))
-            content.append(frame)
-            length += len(frame)
-            return len(templates) - 1
-
+    def _machine(self, name: str) -> Generator:
+        virtual = self.plan.file.virtual
+        made = HostFlows(virtual.seed, virtual.duration_ns, virtual.is_exact)
         for flow in self.flows:
-            if flow.is_tcp and name in (flow.source, flow.target):
-                frame = self._frames[flow.number][0]
-                sends = name == flow.source
-                template = add(frame if sends else self._acknowledgement(flow))
-                ends.append((flow.number, template, self._end(flow, len(frame), sends)))
-            elif name == flow.source:
-                frames = self._frames[flow.number]
-                first = len(templates)
-                weights = [1] * len(frames) if flow.is_own else [w for _, w in flow.entry.size[1]]
-                total, so_far = sum(weights), 0
-                for frame, weight in zip(frames, weights, strict=True):
-                    so_far += weight
-                    add(frame, (so_far << 32) // total)
-                senders.append(self._sender(flow, first, len(frames)))
+            if name == flow.source and not flow.keys.is_tcp:
+                self._add_sender(made, flow)
+        for flow in self.flows:
+            if name in (flow.source, flow.target) and flow.keys.is_tcp:
+                data, sends = self._frames[flow.number][0], name == flow.source
+                content = data if sends else self._acknowledgement(flow)
+                made.add_end(flow, sends, content, len(data), self._way(flow))
         answer = self.plan.net.hosts[name].answer
-        return generator.new_generator(
-            list(self.plan.net.hosts).index(name),
-            np.concatenate(senders) if senders else np.zeros(0, generator.SENDER),
-            ends,
-            _table(generator.TEMPLATE, templates),
-            np.frombuffer(b"".join(content) or b"\0", np.uint8),
+        number = list(self.plan.net.hosts).index(name)
+        return made.machine(
+            new_table(HOST, number=number, answer_ns=-1 if answer is None else answer.delay_ns),
             len(self.flows),
             self.receptions,
-            -1 if answer is None else answer.delay_ns,
             np.array([self._is_answered(flow, name) for flow in self.flows], np.int8),
             self.nodes.frame_bytes,
         )
 
-    def _is_answered(self, flow: Flow, host: str) -> bool:
+    def _add_sender(self, made: HostFlows, flow: Flow[FlowEntry]) -> None:
+        keys, frames = flow.keys, self._frames[flow.number]
+        weights = [1] * len(frames) if keys.is_own else [weight for _, weight in keys.size[1]]
+        made.add_sender(
+            flow,
+            list(zip(frames, weights, strict=True)),
+            len(frames[0]),
+            STREAM,
+            packet_part=0 if keys.rate_bps else 10**15,
+            byte_part=8 * 10**12 if keys.rate_bps else 0,
+            divisor=keys.rate_bps or round((keys.packet_rate or 0) * 1000),
+            tagged=int(keys.tagged),
+            drawn=int(keys.size[0] and not keys.is_own),
+            exponential=int(keys.gaps == "exponential"),
+            burst=keys.packet_burst,
+            drawn_periods=int(keys.periods == "exponential"),
+            left=UNTIL_END if keys.count is None else keys.count,
+        )
+
+    def _is_answered(self, flow: Flow[FlowEntry], host: str) -> bool:
         """True if a host that answers does it for this flow."""
         answer = self.plan.net.hosts[host].answer
         return answer is None or answer.flows is None or flow.name in answer.flows
 
-    def _stream(self, flow: Flow, purpose: int) -> int:
-        return int(mix2(mix2(self.plan.file.virtual.seed, purpose), flow.number))
-
-    def _sender(self, flow: Flow, first: int, templates: int) -> np.ndarray:
-        entry = flow.entry
-        rate_pmps = round((entry.packet_rate or 0) * 1000)
-        made = new_table(
-            generator.SENDER,
-            flow=flow.number,
-            tagged=int(flow.tagged),
-            first=first,
-            templates=templates,
-            drawn=int(entry.size[0] and not flow.is_own),
-            rate_bps=entry.rate_bps or 0,
-            rate_pmps=rate_pmps,
-            exponential=int(entry.gaps == "exponential"),
-            burst=entry.burst,
-            on_ps=1000 * (entry.on_ns or 0),
-            off_ps=1000 * (entry.off_ns or 0),
-            drawn_periods=int(entry.periods == "exponential"),
-            silent_ps=-1,
-            due_ps=1000 * entry.start_ns,
-            end_ps=1000 * flow.stop_ns,
-            left=generator.UNTIL_END if entry.count is None else entry.count,
-            stream=self._stream(flow, GENERATOR_STREAM),
-        )
-        if not self.plan.file.virtual.is_exact:
-            bits = 8 * len(self._frames[flow.number][0])
-            gap_ps = 10**12 * bits // entry.rate_bps if entry.rate_bps else 10**15 // rate_pmps
-            background.take_phase(made, entry.burst * gap_ps)
-            if entry.gaps == "exponential":
-                made["jitter_ps"] = 0
-        return made
-
-    def _acknowledgement(self, flow: Flow) -> bytes:
-        assert flow.target is not None
+    def _acknowledgement(self, flow: Flow[FlowEntry]) -> bytes:
         hosts = self.plan.net.hosts
         routes = routes_of(hosts[flow.target].commands)
         address = hosts[flow.source].ip.partition("/")[0]
         mac = routes.mac_of(address, hosts[flow.target].ip) or mac_of(self.plan.net, flow.source)
         return acknowledgement(self.plan, flow, mac)
 
-    def _path(self, source: str, target: str) -> list[LinkEntry]:
-        """The links of a shortest path; of all, if there is none."""
-        hops = next_hops(self.topology, target)
-        here, found = self.topology.switch_of(source), [self._link_of(source)]
-        while here != target:
-            if here not in hops:
-                return list(self.plan.net.links)
-            port, here_next = hops[here]
-            found.append(self.link_at(here, port))
-            here = here_next
-        return found
-
     def _link_of(self, host: str) -> LinkEntry:
         return self.link_at(self.topology.switch_of(host), self._port(host))
 
-    def _end(self, flow: Flow, length: int, sends: bool) -> np.ndarray:
-        """An end of a flow of TCP, a row of background.END."""
-        assert flow.target is not None
-        rate_bps = self._link_of(flow.source).bandwidth_bps
-        links = self._path(flow.source, flow.target)
+    def _way(self, flow: Flow[FlowEntry]) -> Way:
+        path = links_between(self.topology, flow.source, flow.target)
+        links = [self.plan.net.links[link] for link, _ in path] or self.plan.net.links
         slowest_bps = min(link.bandwidth_bps or NOMINAL_RATE_BPS for link in links)
         delay_ns = sum(link.delay_ns for link in links)
         delay_ns += (len(links) - 1) * self.plan.file.virtual.switch_latency_ns
-        # 400 packets' times on the slowest link, and four round trips, as testbed/simulate has it
-        timeout_ns = TIMEOUT_PACKETS * 8 * length * 10**9 // slowest_bps + 8 * delay_ns
-        made = new_table(
-            background.END,
-            sending=int(sends),
-            tcp=1,
-            length=length,
-            interval_ps=-(-8 * length * 10**12 // rate_bps) if rate_bps else 0,
-            stream=self._stream(flow, TCP_STREAM),
-            start_ns=flow.entry.start_ns,
-            end_ns=flow.stop_ns,
-            due_ps=1000 * flow.entry.start_ns,
-            window=background.FIRST_WINDOW * background.UNIT,
-            threshold=background.RING * background.UNIT,
-            furthest=-1,
-            least_timeout_ns=timeout_ns,
-            timeout_at_ns=background.NEVER,
-        )
-        if sends and not self.plan.file.virtual.is_exact:
-            background.take_phase(made, int(made["interval_ps"][0]))
-        return made
-
-
-def _table(kind: np.dtype, rows: Sequence[tuple[int, ...]]) -> np.ndarray:
-    made = np.zeros(len(rows), kind)
-    for number, row in enumerate(rows):
-        made[number] = row
-    return made
+        first_bps = self._link_of(flow.source).bandwidth_bps or 0
+        return Way(first_bps, slowest_bps, 2 * delay_ns)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from testbed.config.problems import Path as KeyPath
 from testbed.config.problems import Problem
 from testbed.errors import did_you_mean, sentence
+from testbed.flow import Flow
 from testbed.netfile.host_routes import KNOWN, Routes, routes_of
 from testbed.netfile.network_schema import Check, Net, NetworkFile
-from testbed.netfile.virtual_schema import CONDITIONS, MAX_FLOWS, FlowEntry, condition
+from testbed.netfile.virtual_schema import ALL, CONDITIONS, MAX_FLOWS, FlowEntry, condition
 from testbed.topology import Topology, host_mac
 
 OF_KERNELS = {
@@ -22,73 +22,46 @@ OF_KERNELS = {
 VIRTUAL_KEYS = ("virtual", "flows", "readings", "changes")
 
 
-@dataclass(frozen=True)
-class Flow:
-    """One flow: `number` from 0, `place` of its entry in the file. target: the receiver, if known.
-    mac, address: of the destination, None with packets of the file's own. stop_ns: its end."""
-
-    number: int
-    place: int
-    name: str
-    entry: FlowEntry
-    source: str
-    target: str | None
-    mac: str | None
-    address: str | None
-    stop_ns: int
-
-    @property
-    def is_tcp(self) -> bool:
-        return self.entry.kind == "tcp"
-
-    @property
-    def is_own(self) -> bool:
-        """Its packets are the file's own."""
-        return self.entry.packet is not None or self.entry.packets is not None
-
-    @property
-    def tagged(self) -> bool:
-        return not self.is_own if self.entry.tag is None else self.entry.tag
-
-
 def mac_of(net: Net, host: str) -> str:
     """A host's MAC address, as on Mininet."""
     return net.hosts[host].mac or host_mac(list(net.hosts).index(host) + 1)
 
 
-def flows_of(file: NetworkFile) -> list[Flow]:
+def flows_of(file: NetworkFile) -> list[Flow[FlowEntry]]:
     """All flows of a file."""
-    return list(_flows(file))
-
-
-def _flows(file: NetworkFile) -> Iterator[Flow]:
-    net, duration_ns = file.network, file.virtual.duration_ns
-    number = 0
-    for place, entry in enumerate(file.flows):
-        pairs = _pairs(entry, tuple(net.hosts))
+    net = file.network
+    found: list[Flow[FlowEntry]] = []
+    for place, keys in enumerate(file.flows):
+        pairs = _pairs(keys, tuple(net.hosts))
         for source, target in pairs:
-            name = entry.name or f"flow-{place}"
+            name = keys.name or f"flow-{place}"
             if len(pairs) > 1:
                 name += f"-{source}" + (f"-{target}" if target else "")
-            address, mac = entry.address, entry.mac
-            if entry.packet is None and entry.packets is None:
-                if address is None and target is not None:
-                    address = net.hosts[target].ip.partition("/")[0]
-                if mac is None and address is not None:
-                    routes = routes_of(net.hosts[source].commands)
-                    mac = routes.mac_of(address, net.hosts[source].ip)
-                if mac is None and target is not None:
-                    mac = mac_of(net, target)
-            stop_ns = duration_ns if entry.stop_ns is None else min(entry.stop_ns, duration_ns)
-            yield Flow(number, place, name, entry, source, target, mac, address, stop_ns)
-            number += 1
+            mac, address = (None, None) if keys.is_own else _destination(net, keys, source, target)
+            found.append(Flow(len(found), place, name, keys, source, target, mac, address))
+    return found
 
 
-def _pairs(entry: FlowEntry, hosts: tuple[str, ...]) -> list[tuple[str, str | None]]:
-    sources = hosts if entry.sources == ("all",) else entry.sources
-    if entry.targets is None:
-        return [(source, None) for source in sources]
-    targets = hosts if entry.targets == ("all",) else entry.targets
+def _destination(
+    net: Net, keys: FlowEntry, source: str, target: str
+) -> tuple[str | None, str | None]:
+    """MAC and IPv4 address to which a flow's packets go."""
+    address, mac = keys.address, keys.mac
+    if address is None and target:
+        address = net.hosts[target].ip.partition("/")[0]
+    if mac is None and address is not None:
+        routes = routes_of(net.hosts[source].commands)
+        mac = routes.mac_of(address, net.hosts[source].ip)
+    if mac is None and target:
+        mac = mac_of(net, target)
+    return mac, address
+
+
+def _pairs(keys: FlowEntry, hosts: tuple[str, ...]) -> list[tuple[str, str]]:
+    sources = hosts if keys.sources == (ALL,) else keys.sources
+    if keys.targets is None:
+        return [(source, "") for source in sources]
+    targets = hosts if keys.targets == (ALL,) else keys.targets
     return [(source, target) for source in sources for target in targets if source != target]
 
 
@@ -185,13 +158,13 @@ class VirtualProblems:
             if flow.name in seen:
                 yield Problem(("flows", place, "name"), f"there are two flows {flow.name}")
             seen.add(flow.name)
-            if not flow.is_own and flow.mac is None:
+            if not flow.keys.is_own and flow.mac is None:
                 yield Problem(
                     ("flows", place, "mac"),
                     "the destination's MAC address is missing: the sender's commands name no"
                     " gateway, and there is no receiver `to`",
                 )
-            if flow.is_tcp and flow.target is not None and self.net.hosts[flow.target].class_:
+            if flow.keys.is_tcp and flow.target and self.net.hosts[flow.target].class_:
                 message = f"{flow.target} is a `class`, which does not know the model of TCP"
                 yield Problem(("flows", place, "to"), message)
         self.names = tuple(flow.name for flow in flows)

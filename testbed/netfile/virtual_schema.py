@@ -30,6 +30,7 @@ from testbed.config.fields import (
     as_pydantic,
 )
 from testbed.config.units import PERCENT, RATE, SIZE, TIME, Dimension, FieldError, describe
+from testbed.flow import FlowKeys, refuse
 
 MAC = Text(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", "a MAC address, such as 08:00:00:00:01:11")
 ADDRESS = Text(r"\d{1,3}(\.\d{1,3}){3}", "an IPv4 address, such as 10.0.1.1")
@@ -38,6 +39,7 @@ HEADERS_BYTES = 42  # Ethernet, IPv4 and UDP
 SMALLEST_BYTES = 60  # of an Ethernet frame, without its checksum
 LARGEST_BYTES = 9216
 MAX_FLOWS = 4096
+ALL = "all"  # in place of hosts
 MAX_SIZES = 4096  # different ones of a flow
 
 PlainText = Annotated[str, ANY_TEXT]
@@ -218,14 +220,12 @@ class Answer(Section):
     )
 
 
-class FlowEntry(Section):
+class FlowEntry(FlowKeys):
     """Flows, one from each host of `from` to each host of `to`, all alike."""
 
-    name: Annotated[str, NAME] = Field(
-        default="",
-        json_schema_extra={"default": "flow and number, such as `flow-0`"},
-        description="The name in tables. Several flows have their hosts' names behind it.",
-    )
+    joker = ALL
+    renamed = {"burst": "packet_burst", "stop": "for"}
+
     kind: Annotated[str, Choice(("udp", "tcp"))] = Field(
         default="udp",
         description="`udp`: packets at a rate; `tcp`: a model of TCP (docs/background.md), as fast"
@@ -239,9 +239,6 @@ class FlowEntry(Section):
         alias="to",
         description="The receiving host, a list of hosts, or `all`. Not needed with `address` or"
         " packets of your own; then no loss is known.",
-    )
-    rate_bps: Annotated[int | None, Quantity(RATE, 1000, 10**14)] = Field(
-        default=None, alias="rate", description="Rate, counted like that of links."
     )
     packet_rate: Annotated[float | None, Number(0.001, 10**10)] = Field(
         default=None, description="Packets per second, instead of `rate`."
@@ -257,25 +254,18 @@ class FlowEntry(Section):
         default="fixed",
         description="Times between packets: all the same, or drawn (a Poisson process).",
     )
-    burst: Annotated[int, Whole(1, 100_000)] = Field(
+    packet_burst: Annotated[int, Whole(1, 100_000)] = Field(
         default=1,
         description="So many packets leave together, and then a longer gap: the rate stays.",
-    )
-    on_ns: Annotated[int | None, Quantity(TIME, 100, HOUR)] = Field(
-        default=None, alias="on", description="With `off`: it sends so long,"
-    )
-    off_ns: Annotated[int | None, Quantity(TIME, 100, HOUR)] = Field(
-        default=None, alias="off", description="and then does not send so long."
     )
     periods: Annotated[str, Choice(("fixed", "exponential"))] = Field(
         default="fixed", description="`on` and `off` are the times themselves, or their means."
     )
-    start_ns: Time = Field(default=0, alias="start", description="When it begins.")
     stop_ns: Annotated[int | None, Quantity(TIME, 0, HOUR)] = Field(
         default=None,
         alias="stop",
-        json_schema_extra={"default": "the run's duration"},
-        description="When it ends.",
+        json_schema_extra={"default": "none"},
+        description="The old word for `for`: when it ends. The next version has it no more.",
     )
     count: Annotated[int | None, Whole(1, 2**32 - 1)] = Field(
         default=None, description="At most so many packets."
@@ -322,15 +312,34 @@ class FlowEntry(Section):
         " need. Without it, nothing is known of the flow but what is sent.",
     )
 
+    @property
+    def is_own(self) -> bool:
+        """Its packets are the file's own."""
+        return self.packet is not None or self.packets is not None
+
+    @property
+    def tagged(self) -> bool:
+        """True if each packet has a tag."""
+        return not self.is_own if self.tag is None else self.tag
+
+    @property
+    def end_ns(self) -> int | None:
+        return super().end_ns if self.stop_ns is None else self.stop_ns
+
     @model_validator(mode="after")
     def _together(self) -> FlowEntry:
-        def refuse(found: str, allowed: str) -> None:
-            raise as_pydantic(FieldError(found, allowed))
-
         given = self.model_fields_set
         own = {"packet", "packets"} & given
         if self.kind == "tcp":
-            paced = {"rate_bps", "packet_rate", "gaps", "burst", "on_ns", "off_ns", "periods"}
+            paced = {
+                "rate_bps",
+                "packet_rate",
+                "gaps",
+                "packet_burst",
+                "on_ns",
+                "off_ns",
+                "periods",
+            }
             paced |= {"packet", "packets", "count", "tag", "address"}
             if wrong := sorted(paced & given):
                 key = FlowEntry.model_fields[wrong[0]].alias or wrong[0]
@@ -344,17 +353,14 @@ class FlowEntry(Section):
             refuse("both packet and packets", "one of them")
         if own and (wrong := sorted({"size", "mac", "address", "dscp", "ecn", "ttl"} & given)):
             refuse(f"{own.pop()} with {wrong[0]}", "one of them: a packet of your own has all that")
-        if (self.on_ns is None) != (self.off_ns is None):
-            refuse("one of on, off", "both or neither")
         if "periods" in given and self.on_ns is None:
             refuse("periods without on and off", "on, off and periods")
+        if self.stop_ns is not None and self.duration_ns is not None:
+            refuse("both for and stop", "for")
         if self.stop_ns is not None and self.stop_ns <= self.start_ns:
             refuse("a stop that is not after the start", "a later stop")
         if self.targets is None and self.address is None and not own:
             refuse("neither to nor address", "a receiver, such as to: h2")
-        for hosts in (self.sources, self.targets or ()):
-            if len(hosts) > 1 and ("all" in hosts or len(set(hosts)) < len(hosts)):
-                refuse(", ".join(hosts), "different hosts, or all alone")
         return self
 
 

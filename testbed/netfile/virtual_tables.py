@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from testbed.flow import Flow
 from testbed.netfile.virtual_network import VirtualNetwork
-from testbed.netfile.virtual_plan import Flow
 from testbed.netfile.virtual_run import VirtualRun
+from testbed.netfile.virtual_schema import FlowEntry
 from testbed.simulate.frame_world import counts
 from testbed.units import natural
-from testbed.workload.generator import FINE
+from testbed.workload.flow_machine import LATENCIES, measured, sent
 
 Rows = list[dict[str, Any]]
 
@@ -69,7 +70,7 @@ def flow_rows(run: VirtualRun) -> Rows:
     rows: Rows = []
     for flow in network.flows:
         keys = [key for key in found if key[0] == flow.number]
-        if flow.target is not None and (flow.number, flow.target, 0) not in found:
+        if flow.target and (flow.number, flow.target, 0) not in found:
             keys.append((flow.number, flow.target, 0))
         for key in sorted(
             keys, key=lambda each: (each[2], each[1] != flow.target, natural(each[1]))
@@ -80,84 +81,38 @@ def flow_rows(run: VirtualRun) -> Rows:
     return rows
 
 
-def sent(network: VirtualNetwork, flow: Flow) -> tuple[int, int]:
-    """Packets and bytes that a flow's sender has sent."""
-    machine = network.machines[flow.source]
-    if flow.is_tcp:
-        end = machine.tcp.ends[machine.end_of[flow.number]]
-        return int(end.packets_sent), int(end.packets_sent) * int(end.length)
-    row = machine.senders[machine.senders["flow"] == flow.number][0]
-    return int(row["number"]), int(row["octets"])
-
-
 def _flow_row(
-    run: VirtualRun, flow: Flow, host: str | None, answers: bool, place: int | None
+    run: VirtualRun, flow: Flow[FlowEntry], host: str | None, answers: bool, place: int | None
 ) -> dict[str, Any]:
-    packets, octets = sent(run.network, flow)
+    packets, octets = sent(run.network.machines[flow.source], flow)
     made: dict[str, Any] = {
         "flow": flow.name,
-        "kind": flow.entry.kind,
+        "kind": flow.keys.kind,
         "from": flow.source,
-        "to": flow.target,
+        "to": flow.target or None,
         "host": host,
         "what": "answers" if answers else "packets",
         "sent": packets,
         "sent_bytes": octets,
-        "received": None,
-        "received_bytes": None,
-        "lost": None,
-        "loss": None,
-        "duplicates": None,
-        "late": None,
-        "marked": None,
-        "throughput_bps": None,
-        **dict.fromkeys(LATENCIES),
+        **dict.fromkeys(("received", "received_bytes", "lost", "loss")),
+        **dict.fromkeys(("duplicates", "late", "marked", "throughput_bps", *LATENCIES)),
     }
-    if not flow.tagged or host is None:
-        return made
-    if place is None:
-        made |= dict.fromkeys(COUNTED, 0)
-        made |= {"lost": packets, "loss": 1.0 if packets else None, "throughput_bps": 0}
+    if not flow.keys.tagged or host is None:
         return made
     receptions = run.network.receptions
+    made |= measured(receptions, -1 if place is None else place)
+    if place is None:
+        return made | {"lost": packets, "loss": 1.0 if packets else None, "throughput_bps": 0}
     row = receptions.rows[place]
-    # From the start to the stop, or longer where packets came later than without queues.
-    last_ns = max(flow.stop_ns, int(row.last_ns) - int(row.least_ns))
-    lasted_ns = last_ns - flow.entry.start_ns
-    made |= {
-        "received": int(row.packets),
-        "received_bytes": int(row.octets),
-        "duplicates": int(row.duplicates),
-        "late": int(row.late),
-        "marked": int(row.marked),
-        "throughput_bps": 8 * int(row.octets) * 10**9 // lasted_ns,
-        "min_ns": int(row.least_ns),
-        "mean_ns": int(row.latency_ns) / int(row.packets),
-        "p50_ns": percentile(receptions.histogram[place], 50, row),
-        "p99_ns": percentile(receptions.histogram[place], 99, row),
-        "max_ns": int(row.most_ns),
-    }
-    if flow.target is not None and (answers or host == flow.target):
+    # From the start to the end, or longer where packets came later than without queues.
+    end_ns = flow.keys.ends_ns(run.network.plan.file.virtual.duration_ns)
+    last_ns = max(end_ns, int(row.last_ns) - int(row.least_ns))
+    lasted_ns = last_ns - flow.keys.start_ns
+    made["throughput_bps"] = 8 * int(row.octets) * 10**9 // lasted_ns
+    if flow.target and (answers or host == flow.target):
         lost = packets - int(row.different)
         made |= {"lost": lost, "loss": lost / packets}
     return made
-
-
-COUNTED = ("received", "received_bytes", "duplicates", "late", "marked")
-LATENCIES = ("min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
-
-
-def percentile(histogram: np.ndarray, per_cent: int, row: Any) -> int:
-    """The smallest latency that so many of all packets do not exceed: exact below 256 ns, else the
-    middle of a step of the histogram, whose width is at most 1/128 of it."""
-    rank = -(-int(histogram.sum()) * per_cent // 100)
-    place = int(np.searchsorted(np.cumsum(histogram), rank))
-    if place < 2 * FINE:
-        return place
-    doublings = place // FINE - 1
-    low = place - FINE * doublings << doublings
-    middle = low + (1 << doublings) // 2
-    return int(min(max(middle, row.least_ns), row.most_ns))
 
 
 def throughput_rows(run: VirtualRun) -> Rows:
@@ -167,7 +122,7 @@ def throughput_rows(run: VirtualRun) -> Rows:
     last_ns = 0
     for time_ns, octets in zip(run.looks.times_ns, run.looks.octets, strict=True):
         for flow in run.network.flows:
-            if flow.tagged:
+            if flow.keys.tagged:
                 bits = 8 * int(octets[flow.number] - before[flow.number])
                 rate_bps = bits * 10**9 // (time_ns - last_ns)
                 rows.append({"time_ns": time_ns, "flow": flow.name, "throughput_bps": rate_bps})

@@ -89,13 +89,14 @@ class Control:
 
 
 def run(arguments: dict[str, Any], descriptors: list[int]) -> int:
-    """An end of a flow. arguments: {"flow" (Flow.to_json), "end": "sender" or "receiver",
+    """An end of a flow. arguments: {"flow": number, end_ns and the keys
+    of its entry (testbed/emulate/flow_group.py), "end": "sender" or "receiver",
     "address": of the target's host}; descriptors: its end of the control socket."""
     flow = arguments["flow"]
     with socket.socket(fileno=descriptors[0]) as channel:
         control = Control(channel)
         try:
-            if flow["kind"] == "cbr":
+            if flow["kind"] != "tcp":
                 if arguments["end"] == "sender":
                     done = _send_packets(flow, arguments["address"], control)
                 else:

@@ -69,6 +69,20 @@ def next_hops(
     )
 
 
+def links_between(topology: Topology, source: str, target: str) -> list[tuple[int, int]]:
+    """(link, its end nearer to the source) of each hop from a host to a node; [] if there is no
+    way."""
+    hops, here = next_hops(topology, target), switch_of(topology, source)
+    leads = [next(iter(topology.ports(source).values()))]
+    while here != target:
+        if here not in hops:
+            return []
+        port, following = hops[here]
+        leads.append(topology.ports(here)[port])
+        here = following
+    return [(link, end) for _, link, end in leads]
+
+
 def _hops(topology: Topology, target: str, rail: int) -> dict[str, tuple[int, str]]:
     found = {switch: _hop(topology, switch, target, rail) for switch in _ways(topology, target)}
     return {switch: hop for switch, hop in found.items() if hop is not None}

@@ -20,7 +20,7 @@ from testbed.dataplane.loss_notes import Notes
 from testbed.results.counters import LOSS_COLUMNS
 
 if TYPE_CHECKING:
-    from testbed.experiment.background_flows import Flow
+    from testbed.flow import Flow
     from testbed.protocols.host_spec import HostSpec
     from testbed.setup import JobSetup, Platform
     from testbed.traffic.trace import Trace
@@ -214,22 +214,36 @@ def _compute_ns(trace: Trace, iterations: int) -> int:
     return iterations * trace.compute_ns - trace.update_ns
 
 
-def flow_row(flow: Flow, end_ns: int, carried: int, **counted: int | None) -> Row:
-    """A row of table flows, of a run that ended at `end_ns`. carried: bytes that arrived. counted:
-    packets and bursts, which each runtime counts in its way."""
-    begun = flow.start_ns < end_ns
-    over_ns = end_ns if flow.end_ns is None else min(end_ns, flow.end_ns)
+def flow_row(
+    flow: Flow,
+    end_ns: int,
+    carried: int,
+    packets: tuple[int | None, int | None, int | None],
+    bursts: tuple[int, int, int] | None,
+    measured: Mapping[str, Any] | None = None,
+) -> Row:
+    """A row of table flows, of a run that ended at `end_ns`. carried: bytes that arrived. packets:
+    sent, received, lost; bursts: how many, the sum of their times and the longest, None: the flow
+    has none; measured: see testbed/workload/flow_machine.py."""
+    of_packets = ("duplicates", "late", "min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
+    start_ns, over_ns = flow.keys.start_ns, flow.keys.ends_ns(end_ns)
+    begun = start_ns < end_ns
+    count, total_ns, longest_ns = bursts or (None, 0, 0)
     return {
         "flow": flow.number,
         "name": flow.name,
-        "kind": flow.kind,
+        "kind": flow.keys.kind,
         "source": flow.source,
         "target": flow.target,
-        "begun_ns": flow.start_ns if begun else None,
+        "begun_ns": start_ns if begun else None,
         "ended_ns": over_ns if begun else None,
         "bytes": carried,
-        "mean_bps": 8 * carried * 10**9 // (over_ns - flow.start_ns) if begun else None,
-        **counted,
+        "mean_bps": 8 * carried * 10**9 // (over_ns - start_ns) if begun else None,
+        **dict(zip(("packets_sent", "packets_received", "lost"), packets, strict=True)),
+        "bursts": count,
+        "burst_mean_ns": total_ns // count if count else None,
+        "burst_max_ns": longest_ns if count else None,
+        **{name: None if measured is None else measured[name] for name in of_packets},
     }
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from testbed.algorithms.bounds import cost
 from testbed.experiment.schema import VirtualTime
+from testbed.routing.tree import links_between
 from testbed.setup.communicator import Communicator
-from testbed.setup.link_loads import loads_of, path, sizes_of
+from testbed.setup.link_loads import loads_of, sizes_of
 from testbed.setup.records import Platform, Setup
 
 # Of a real clock nothing is certain but the links' delays.
@@ -76,7 +77,7 @@ def _hop_ns(platform: Platform, source: str, target: str) -> int:
     """The least time from one host's sending to another one's handling, of a packet that meets no
     other."""
     topology, virtual = platform.topology, platform.virtual or _NO_HOSTS
-    ways = list(path(platform, source, target))
+    ways = list(links_between(platform.topology, source, target))
     total = (len(ways) - 1) * virtual.switch_latency_ns
     for link, end in ways:
         direction = platform.link(link)[end]

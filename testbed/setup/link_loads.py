@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from testbed.algorithms.bounds import cost
-from testbed.routing.tree import JobTree, next_hops, switch_of
+from testbed.routing.tree import JobTree, links_between, switch_of
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import JobSetup, Platform, Setup
 from testbed.traffic.rank_calls import Call, load_program, load_transfers
@@ -110,21 +110,8 @@ def transfer_ns(platform: Platform, source: str, target: str, size: int) -> int:
     """The least time of a transfer of so many bytes without frames, whose links are its own."""
     loads = Loads(platform)
     wire = -(-size // (4 * platform.values)) * platform.longest_frame_bytes
-    times = (loads.least_ns(way, wire) for way in path(platform, source, target))
+    times = (loads.least_ns(way, wire) for way in links_between(platform.topology, source, target))
     return max((each for each in times if each is not None), default=0)
-
-
-def path(platform: Platform, source: str, target: str) -> Iterator[Way]:
-    """The directions that packets from one host to another take."""
-    topology = platform.topology
-    hops = next_hops(topology, target)
-    yield _own(platform, source)
-    node = switch_of(topology, source)
-    while node != target:
-        port, following = hops[node]
-        _, link, end = topology.ports(node)[port]
-        yield link, end
-        node = following
 
 
 class Sizes(NamedTuple):
@@ -255,8 +242,8 @@ def _with_servers(platform: Platform, group: Communicator, packets: _Packets) ->
         for server in servers:
             up = Fraction(packets.up((rank,)), len(servers))
             down = Fraction(packets.down((rank,)), len(servers))
-            yield from ((way, up) for way in path(platform, worker, server))
-            yield from ((way, down) for way in path(platform, server, worker))
+            yield from ((way, up) for way in links_between(platform.topology, worker, server))
+            yield from ((way, down) for way in links_between(platform.topology, server, worker))
 
 
 def _by_algorithm(
@@ -265,7 +252,7 @@ def _by_algorithm(
     root = packets.own.index(packets.all) if packets.all in packets.own else 0
     shares = cost(group.algorithm, collective, group.ranks, root).shares
     for (source, target), share in shares.items():
-        for way in path(platform, group.workers[source], group.workers[target]):
+        for way in links_between(platform.topology, group.workers[source], group.workers[target]):
             yield way, packets.all * share
 
 
@@ -283,5 +270,5 @@ def _add_transfers(loads: Loads, job: JobSetup) -> None:
             kind = kind_of_group(node.route) if node.group else PAIRS
             packets[source, target, kind] += -(-values // platform.values)
     for (source, target, kind), count in packets.items():
-        for way in path(platform, hosts[source], hosts[target]):
+        for way in links_between(platform.topology, hosts[source], hosts[target]):
             loads.bytes[way, kind] += count * platform.longest_frame_bytes

@@ -29,12 +29,13 @@ from testbed.systems.registry import SYSTEMS
 
 if TYPE_CHECKING:
     from testbed.experiment import LinkDirection
-    from testbed.experiment.background_flows import Flow
     from testbed.experiment.planned_faults import LinkChange
     from testbed.experiment.schema import Timers, VirtualTime
     from testbed.experiment.schema_arrivals import Arrivals
+    from testbed.experiment.schema_background import Background
     from testbed.experiment.schema_jobs import Fault, Job
     from testbed.experiment.schema_network import Switches
+    from testbed.flow import Flow
     from testbed.protocols.host_spec import HostSpec
     from testbed.systems.options import SystemOptions, WorkerOptions
     from testbed.systems.statistics import Statistics
@@ -226,7 +227,7 @@ class Setup:
     arrivals: Arrivals | None  # of jobs that come and go
     faults: tuple[Fault, ...]
     link_changes: tuple[LinkChange, ...]  # by time
-    flows: tuple[Flow, ...]  # traffic of no job
+    flows: tuple[Flow[Background], ...]  # traffic of no job
     timeout_ns: int  # without progress, after which a run has failed
 
     @property

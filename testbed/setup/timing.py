@@ -43,7 +43,7 @@ from testbed.experiment.scaling import scaled_count
 from testbed.experiment.schema import VirtualTime
 from testbed.experiment.schema_network import MAX_RATE
 from testbed.routing.group_server import has_shared_servers
-from testbed.routing.tree import next_hops, switch_of
+from testbed.routing.tree import links_between
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import Bounds, Platform
 from testbed.setup.scaling import scaled_bounds
@@ -137,18 +137,9 @@ def round_trip_ns(platform: Platform, group: Communicator) -> int:
         target = group.shapes[0].target
     else:
         target = group.workers[1 % len(group.workers)]
-    hops = next_hops(topology, target)
-    path = [start]
-    node = switch_of(topology, start)
-    while node != target:
-        path.append(node)
-        node = hops[node][1]
-    path.append(target)
-    total = 0
-    for here, there in zip(path, path[1:], strict=False):
-        _, link, _ = next(port for port in topology.ports(here).values() if port[0] == there)
-        total += sum(direction.delay_ns for direction in platform.link(link))
-    switches = len(path) - 2 if topology.is_host(target) else len(path) - 1
+    path = links_between(topology, start, target)
+    total = sum(direction.delay_ns for link, _ in path for direction in platform.link(link))
+    switches = len(path) - topology.is_host(target)
     total += (2 * switches - (target in topology.switches)) * virtual.switch_latency_ns
     total += virtual.worker_delay_ns
     if topology.is_host(target):

@@ -8,22 +8,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from testbed.experiment.background_flows import Flow
+from testbed.flow import Flow
 from testbed.protocols.records import new_table
 from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.protocols.values import mix2
-from testbed.routing.tree import next_hops, switch_of
+from testbed.routing.tree import links_between
 from testbed.runtimes.result_rows import flow_row
 from testbed.setup.timing import NOMINAL_RATE_BPS, uplink_rate
-from testbed.workload import background
+from testbed.workload import tcp_model
+from testbed.workload.flow_machine import HostFlows, Way, measured, sent
+from testbed.workload.generator import (
+    ACKNOWLEDGEMENT_BYTES,
+    HOST,
+    TAG_BYTES,
+    Generator,
+    new_receptions,
+)
 
 if TYPE_CHECKING:
+    from testbed.experiment.schema_background import Background
     from testbed.setup import Platform
     from testbed.topology import Topology
 
-STREAM = 0xB6F3  # distinguishes the random numbers of flows from others of the same seed
+HEAD = bytes(ACKNOWLEDGEMENT_BYTES + TAG_BYTES)  # of a payload; the rest is padding
 
 
 def hosts_of(flows: Sequence[Flow], topology: Topology) -> list[str]:
@@ -32,110 +38,88 @@ def hosts_of(flows: Sequence[Flow], topology: Topology) -> list[str]:
     return [host for host in topology.hosts if host in named]
 
 
-def machine_of(
-    platform: Platform, flows: Sequence[Flow], host: str, seed: int
-) -> tuple[background.Background, list[str]]:
-    """The machine of a host's ends, and the hosts that it sends to, as its ends number them."""
-    peers: list[str] = []
-    ends = []
-    for flow in _at(flows, host):
-        other = flow.target if host == flow.source else flow.source
-        if other not in peers:
-            peers.append(other)
-        end = _end(platform, flow, host == flow.source, seed)
-        end["destination"] = peers.index(other)
-        end["remote"] = _at(flows, other).index(flow)
-        ends.append(end)
-    return background.new_background(ends), peers
+def machines(
+    platform: Platform, flows: Sequence[Flow[Background]], seed: int
+) -> dict[str, tuple[Generator, list[str]]]:
+    """By host: the machine of its ends, and the hosts that it sends to, as its packets number
+    them."""
+    receptions = new_receptions(len(flows))
+    found = {}
+    for host in hosts_of(flows, platform.topology):
+        exact = platform.virtual is not None and platform.virtual.is_exact
+        made = HostFlows(seed, is_exact=exact)
+        peers: list[str] = []
+        for flow in flows:
+            if host not in (flow.source, flow.target):
+                continue
+            other = flow.target if host == flow.source else flow.source
+            if other not in peers:
+                peers.append(other)
+            _add(made, platform, flow, host == flow.source, peers.index(other))
+        number = platform.topology.number(host)
+        own = new_table(HOST, number=number, tag_end=len(HEAD), answer_ns=-1)
+        found[host] = made.machine(own, len(flows), receptions), peers
+    return found
 
 
 def rows(
-    flows: Sequence[Flow], machines: dict[str, background.Background], end_ns: int
+    flows: Sequence[Flow[Background]], machines: dict[str, Generator], end_ns: int
 ) -> list[dict[str, Any]]:
     """Rows of table flows, of a run that ended at `end_ns`."""
     found = []
     for flow in flows:
-        sender, receiver = (
-            machines[host].ends[_at(flows, host).index(flow)] for host in (flow.source, flow.target)
-        )
-        arrived = int(receiver.packets_received)
-        if flow.kind == "tcp":  # acknowledged packets; those given up may have arrived, too
-            arrived = int(sender.packets_sent - sender.lost - sender.in_flight)
-        carried = arrived * _payload(flow)
-        lost = int(sender.lost) if flow.kind == "tcp" else int(sender.packets_sent) - arrived
-        bursts = int(sender.bursts) if flow.burst_bytes is not None else None
-        found.append(
-            flow_row(
-                flow,
-                end_ns,
-                carried,
-                packets_sent=int(sender.packets_sent),
-                packets_received=int(receiver.packets_received),
-                lost=lost,
-                bursts=bursts,
-                burst_mean_ns=int(sender.bursts_ns) // bursts if bursts else None,
-                burst_max_ns=int(sender.longest_ns) if bursts else None,
-            )
-        )
+        sender, receiver = machines[flow.source], machines[flow.target]
+        packets, _ = sent(sender, flow)
+        there = measured(receiver.receptions, int(receiver.row_of[flow.number, 0]))
+        arrived, lost = there["received"], packets - there["received"]
+        bursts = None
+        if flow.keys.is_tcp:  # acknowledged packets; those given up may have arrived, too
+            end = sender.tcp.ends[sender.end_of[flow.number]]
+            lost = int(end.lost)
+            arrived = packets - lost - int(end.in_flight)
+            if flow.keys.burst_bytes is not None:
+                bursts = int(end.bursts), int(end.bursts_ns), int(end.longest_ns)
+        counted = packets, there["received"], lost
+        found.append(flow_row(flow, end_ns, arrived * _payload(flow), counted, bursts, there))
     return found
 
 
-def _at(flows: Sequence[Flow], host: str) -> list[Flow]:
-    """The flows with an end at a host, whose places there are those in this list."""
-    return [flow for flow in flows if host in (flow.source, flow.target)]
-
-
-def _payload(flow: Flow) -> int:
+def _payload(flow: Flow[Background]) -> int:
     """Bytes of a packet that are the flow's data."""
-    headers = background.TCP_HEADERS if flow.kind == "tcp" else FRAME_OVERHEAD
-    return flow.packet_bytes - headers
+    return flow.keys.packet_bytes - (tcp_model.HEADERS if flow.keys.is_tcp else FRAME_OVERHEAD)
 
 
-def _end(platform: Platform, flow: Flow, sending: bool, seed: int) -> np.ndarray:
-    patience_ns = _least_timeout_ns(platform, flow)
-    rate_bps = flow.rate_bps or uplink_rate(platform, flow.source)
-    interval_ps = -(-8 * flow.packet_bytes * 10**12 // rate_bps) if rate_bps else 0
-    made = new_table(
-        background.END,
-        sending=int(sending),
-        tcp=int(flow.kind == "tcp"),
-        length=flow.packet_bytes - FRAME_OVERHEAD,
-        interval_ps=interval_ps,
-        stream=mix2(mix2(seed, STREAM), flow.number),
-        start_ns=flow.start_ns,
-        end_ns=background.NEVER if flow.end_ns is None else flow.end_ns,
-        on_ns=flow.on_ns or 0,
-        off_ns=flow.off_ns or 0,
-        due_ps=1000 * flow.start_ns,
-        window=background.FIRST_WINDOW * background.UNIT,
-        threshold=background.RING * background.UNIT,
-        furthest=-1,
-        least_timeout_ns=patience_ns,
-        timeout_at_ns=background.NEVER,
-        answer_ns=min(background.LONGEST_ANSWER_NS, patience_ns // 4),
-        answer_at_ns=background.NEVER,
-        burst=0 if flow.burst_bytes is None else -(-flow.burst_bytes // _payload(flow)),
-        every_ns=flow.every_ns or 0,
-        next_ns=flow.start_ns,
-    )
-    if sending and not (platform.virtual and platform.virtual.is_exact):
-        background.take_phase(made, interval_ps)
-    return made
+def _add(
+    made: HostFlows, platform: Platform, flow: Flow[Background], sends: bool, destination: int
+) -> None:
+    """Add an end of a flow."""
+    keys, size = flow.keys, flow.keys.packet_bytes
+    length = (size if sends else tcp_model.HEADERS) - FRAME_OVERHEAD
+    if keys.is_tcp:
+        way = _way(platform, flow)
+        more = {
+            "answer_ns": min(tcp_model.LONGEST_ANSWER_NS, way.timeout_ns(size) // 4),
+            "burst": -(-keys.burst_bytes // _payload(flow)) if keys.burst_bytes else 0,
+            "every_ns": keys.every_ns or 0,
+        }
+        made.add_end(flow, sends, HEAD, size, way, length, destination, **more)
+    elif sends:
+        assert keys.rate_bps is not None
+        more = {
+            "packet_part": -(-8 * size * 10**12 // keys.rate_bps),
+            "divisor": 1,
+            "strict": 1,
+            "silent_ps": 1000 * (keys.start_ns + (keys.on_ns or 0)),
+        }
+        packets = [(HEAD, 1)]
+        made.add_sender(flow, packets, size, length=length, destination=destination, **more)
 
 
-def _least_timeout_ns(platform: Platform, flow: Flow) -> int:
-    """400 packets' times on the slowest link of the path and four round trips in the empty
-    network, as for jobs (testbed/setup/timing.py)."""
-    topology, virtual = platform.topology, platform.virtual
+def _way(platform: Platform, flow: Flow[Background]) -> Way:
+    virtual = platform.virtual
     assert virtual is not None
-    hops = next_hops(topology, flow.target)
-    path = [flow.source, switch_of(topology, flow.source)]
-    while path[-1] != flow.target:
-        path.append(hops[path[-1]][1])
-    delay_ns = 2 * virtual.worker_delay_ns + 2 * (len(path) - 2) * virtual.switch_latency_ns
-    rates = []
-    for here, there in zip(path, path[1:], strict=False):
-        _, link, end = next(port for port in topology.ports(here).values() if port[0] == there)
-        delay_ns += sum(direction.delay_ns for direction in platform.link(link))
-        rates.append(platform.link(link)[end].bandwidth_bps or NOMINAL_RATE_BPS)
-    return 400 * 8 * flow.packet_bytes * 10**9 // min(rates) + 4 * delay_ns
+    path = links_between(platform.topology, flow.source, flow.target)
+    delay_ns = 2 * virtual.worker_delay_ns + 2 * (len(path) - 1) * virtual.switch_latency_ns
+    delay_ns += sum(each.delay_ns for link, _ in path for each in platform.link(link))
+    rates = [platform.link(link)[end].bandwidth_bps or NOMINAL_RATE_BPS for link, end in path]
+    return Way(uplink_rate(platform, flow.source), min(rates), delay_ns)

@@ -30,7 +30,7 @@ from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import mix2
 from testbed.simulate import event_queue, frames
 from testbed.simulate.state import new_world
-from testbed.workload.background import PORT as BACKGROUND_PORT
+from testbed.workload.generator import PORT as BACKGROUND_PORT
 from testbed.workload.native import INTERPRETED, copy, foreign, peek, prefetch
 from testbed.workload.placed_machine import Placed, PlacedTuple, at, call_step, raised
 

@@ -275,7 +275,7 @@ class Simulation:
 
     def flows(self) -> list[dict[str, Any]]:
         """Rows of table flows."""
-        machines = {host: ends.placed.part for host, ends in self.nodes.background.items()}
+        machines = {host: placed.part for host, (placed, _) in self.nodes.background.items()}
         return background.rows(self.setup.flows, machines, self.now_ns)
 
     def reports(self) -> list[Report]:

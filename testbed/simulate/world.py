@@ -34,7 +34,7 @@ from testbed.simulate.packing import packed
 from testbed.simulate.state import World, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload import rank_graph, worker
-from testbed.workload.background import PORT as BACKGROUND_PORT
+from testbed.workload.generator import PORT as BACKGROUND_PORT
 from testbed.workload.machine import new_batch, on_new_way
 from testbed.workload.machine_group import grouped
 from testbed.workload.placed_machine import Placed, Stepper
@@ -42,6 +42,7 @@ from testbed.workload.placed_machine import Placed, Stepper
 ROWS_IN = 64
 ROWS_OUT = 1024
 BACKGROUND_STREAM = 0xB6F2
+BACKGROUND = "background"  # a role
 HOST_STREAM = 0x405F  # distinguishes hosts' random numbers from others of the same seed
 IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes ask for
 
@@ -102,14 +103,6 @@ class Node:
 
 
 @dataclass
-class BackgroundEnds:
-    """The ends of background flows at a host, as a `Node` has them."""
-
-    placed: Placed
-    stepper: Stepper
-
-
-@dataclass
 class Nodes:
     """All nodes, by number (state.py), and the worlds that the loop works on: one, or one for each
     part (parts.py). A host is None while its job has not begun, and after it has ended."""
@@ -124,7 +117,7 @@ class Nodes:
     headers: int = 0  # rows of World.headers that have been given away
     headers_of: dict[int, tuple[int, int]] = field(default_factory=dict)  # first row, and how many
     free_headers: dict[int, list[int]] = field(default_factory=dict)  # first rows, by how many
-    background: dict[str, BackgroundEnds] = field(default_factory=dict)  # by host
+    background: dict[str, tuple[Placed, Stepper]] = field(default_factory=dict)  # ends, by host
 
     @property
     def world(self) -> World:
@@ -144,66 +137,55 @@ class Nodes:
 
     def enter(self, specs: list[HostSpec], numbers: Sequence[int], now_ns: int) -> None:
         """Let the roles of jobs that begin at `now_ns` be the hosts with these numbers."""
-        topology = self.setup.platform.topology
-        switches = {name: number for number, name in enumerate(self.switches)}
         for number, node in zip(numbers, _nodes(specs, self.batches), strict=True):
             self.hosts[number] = node
-            host = topology.number(node.spec.host)
-            ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
-            gateway = switch_of(topology, node.spec.host)
-            there = _mac(switch_mac(topology.number(gateway)))
+            name, role = node.spec.host, "worker" if node.is_worker else "server"
             peers = [peer for spec, _ in node.roles for peer in spec.peers]
-            headers = [_header(there, ours, ip, peer) for peer in peers]
-            first = self._place_headers(number, headers)
-            world = self.world
-            world.identity[number] = _identity(ours, ip, wire.PORT)
-            port = topology.port_to(gateway, node.spec.host)
-            world.hosts[number] = np.zeros((), world.hosts.dtype)
-            row = world.hosts[number]
-            row.switch, row.port = switches[gateway], port
-            row.step = node.stepper.address
-            row.machine, row.hot_bytes = node.placed.address, node.hot_bytes
+            row = self._connect(number, name, peers, role, (node.placed, node.stepper))
+            row.hot_bytes = node.hot_bytes
             row.status = node.machine.status.ctypes.data
             row.is_worker = int(node.is_worker)
-            _delays(self.setup.platform, "worker" if node.is_worker else "server", row)
-            row.stream = mix2(mix2(self.setup.seed, HOST_STREAM), host)
-            row.header = first
-            row.draws = self.draws.pop(node.spec.host, 0)
-            world.leads[switches[gateway], port] = number
-            event_queue.put(world.queue, number, now_ns)
+            row.draws = self.draws.pop(name, 0)
+            self.world.leads[row.switch, row.port] = number
+            event_queue.put(self.world.queue, number, now_ns)
 
     def add_background(self, first: int) -> None:
         """Let the ends of background flows be the hosts with numbers from `first` on."""
-        topology = self.setup.platform.topology
-        switches = {name: number for number, name in enumerate(self.switches)}
-        setup = self.setup
-        for number, name in enumerate(background.hosts_of(setup.flows, topology), first):
-            machine, peers = background.machine_of(setup.platform, setup.flows, name, setup.seed)
-            arrived, out = self.batches
-            ends = BackgroundEnds(Placed(machine), Stepper(machine, arrived.part, out.part))
-            self.background[name] = ends
-            host, gateway = topology.number(name), switch_of(topology, name)
-            ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
-            there = _mac(switch_mac(topology.number(gateway)))
-            headers = [
-                _header(there, ours, ip, host_ip(topology.number(peer)), BACKGROUND_PORT, tos=0)
-                for peer in peers
-            ]
-            header = self._place_headers(number, headers)
-            world = self.world
-            world.identity[number] = _identity(ours, ip, BACKGROUND_PORT)
-            port = topology.port_to(gateway, name)
-            row = world.hosts[number]
-            row.switch, row.port = switches[gateway], port
-            row.step, row.machine = ends.stepper.address, ends.placed.address
+        setup, (arrived, out) = self.setup, self.batches
+        machines = background.machines(setup.platform, setup.flows, setup.seed)
+        for number, (name, (machine, peers)) in enumerate(machines.items(), first):
+            self.background[name] = ends = Placed(machine), Stepper(machine, arrived.part, out.part)
+            ips = [host_ip(setup.platform.topology.number(peer)) for peer in peers]
+            row = self._connect(number, name, ips, BACKGROUND, ends)
             row.status = machine.status.ctypes.data
             row.background = 1
-            _delays(self.setup.platform, "worker", row)
-            row.stream = mix2(mix2(self.setup.seed, BACKGROUND_STREAM), host)
-            row.header = header
-            world.background[switches[gateway], port] = number
-            world.state[0].background = 1
-            event_queue.put(world.queue, number, 0)
+            self.world.background[row.switch, row.port] = number
+            self.world.state[0].background = 1
+            event_queue.put(self.world.queue, number, 0)
+
+    def _connect(
+        self, number: int, name: str, peers: list[str], role: str, step: tuple[Placed, Stepper]
+    ) -> np.record:
+        """Give a host with this number its addresses, headers, delays and step; returns its row of
+        World.hosts. `peers`: the addresses that it sends to."""
+        topology, is_background = self.setup.platform.topology, role == BACKGROUND
+        host, gateway = topology.number(name), switch_of(topology, name)
+        ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
+        there = _mac(switch_mac(topology.number(gateway)))
+        port, tos = (BACKGROUND_PORT, 0) if is_background else (wire.PORT, IP_TOS_ECT0)
+        headers = [_header(there, ours, ip, peer, port, tos) for peer in peers]
+        first = self._place_headers(number, headers)
+        world = self.world
+        world.identity[number] = _identity(ours, ip, port)
+        world.hosts[number] = np.zeros((), world.hosts.dtype)
+        row = world.hosts[number]
+        row.switch, row.port = list(self.switches).index(gateway), topology.port_to(gateway, name)
+        row.machine, row.step = (each.address for each in step)
+        row.header = first
+        _delays(self.setup.platform, "worker" if is_background else role, row)
+        stream = BACKGROUND_STREAM if is_background else HOST_STREAM
+        row.stream = mix2(mix2(self.setup.seed, stream), host)
+        return row
 
     def _place_headers(self, number: int, headers: list[bytes]) -> int:
         """Put a host's headers into World.headers; returns the first one's row."""
@@ -280,7 +262,7 @@ def build(setup: Setup, compiled: Compiled) -> Nodes:
         for number, name in enumerate(topology.switches)
     }
     ends = len(background.hosts_of(setup.flows, topology))
-    longest = max((flow.packet_bytes for flow in setup.flows), default=0)
+    longest = max((flow.keys.packet_bytes for flow in setup.flows), default=0)
     memory = FrameMemory(max(platform.longest_frame_bytes, longest))
     world = empty_world(platform.topology, hosts + ends, switches, batches, memory)
     nodes = Nodes(setup, [None] * hosts, switches, [Placed(world)], batches, memory)
@@ -439,8 +421,8 @@ def _header(
     ours: bytes,
     ip: bytes,
     peer: str,
-    port: int = wire.PORT,
-    tos: int = IP_TOS_ECT0,
+    port: int,
+    tos: int,
 ) -> bytes:
     """Ethernet, IPv4 and UDP as a host's kernel makes them, with lengths and checksums of 0."""
     address = socket.inet_aton(peer)

@@ -1,15 +1,19 @@
-"""A host of a network without jobs, in virtual time: it generates flows, answers, and measures.
+"""A host that sends and receives flows in virtual time: it generates, answers, and measures.
 
-Its packets are whole frames. A flow has *templates*, frames that are complete but for the *tag*,
-the last 16 bytes of a measured frame: what it is (16 bits), its flow (16), its number in the flow
-(32), and the time at which it was sent (64, ns), all little-endian. P4 programs add and remove
-headers at the front, so the tag is still there at the receiver, whatever they have done. A
-receiver keeps one row for each flow that arrives: packets, bytes, numbers that came late or twice,
-and a histogram of latencies.
+A flow has *templates*, packets that are complete but for the *tag*, 16 bytes: what it is (16 bits),
+its flow (16), its number in the flow (32), and the time at which it was sent (64, ns), all
+little-endian. A receiver keeps one row for each flow that arrives: packets, bytes, numbers that
+came late or twice, and a histogram of latencies. What a host receives and sends has one of two
+forms. Of a network file, it is whole frames, which end with the tag: P4 programs add and remove
+headers at the front, so it is still there at the receiver, whatever they have done. Of background
+traffic beside jobs, it is the payload of UDP, which has the tag near its beginning
+(`HOST.tag_end`); the rest of it is padding that is never written.
 
-A flow sends packets at a rate, or it is the sender of the model of TCP in background.py, whose
+A flow sends packets at a rate, or it is the sender of the model of TCP in tcp_model.py, whose
 functions it calls. Rates are exact: the rest of a division is carried over to the next packet.
 Exponential gaps and periods come from an integer logarithm, so they are equal on every machine.
+
+flow_machine.py makes the machine of a host out of the flows that a file describes.
 """
 
 from __future__ import annotations
@@ -19,12 +23,13 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.protocols.jit import njit
-from testbed.protocols.records import new_status, new_table, record
+from testbed.protocols.records import new_table, record
 from testbed.protocols.values import mix2
-from testbed.workload import background
-from testbed.workload.background import NEVER, RING, Background
+from testbed.workload import tcp_model
 from testbed.workload.native import copy, peek, poke
+from testbed.workload.tcp_model import NEVER, TcpEnds
 
+PORT = 18767  # of UDP, of background traffic
 TAG_BYTES = 16
 ACKNOWLEDGEMENT_BYTES = 8  # in front of the tag: which packets before the last one have arrived
 NO_FLOW = 0xFFFF  # in a tag: a packet that is answered, but belongs to no flow
@@ -44,8 +49,9 @@ SENDER = record(
     "templates",  # and how many
     "drawn",  # 1: a template is drawn by weight, 0: each in turn
     "place",  # of the next template
-    "rate_bps",  # of frames, or
-    "rate_pmps",  # packets in 1000 s; one of both is 0
+    "packet_part",  # a gap after b bytes is (packet_part + b x byte_part) / divisor, ps
+    "byte_part",
+    "divisor",
     "remainder",  # of the division that gave the last gap
     "exponential",  # 1: gaps are drawn
     "burst",  # packets that leave together
@@ -54,9 +60,10 @@ SENDER = record(
     "on_ps",  # 0: always
     "off_ps",
     "drawn_periods",  # 1: these are means
-    "silent_ps",  # end of the period in which it sends; -1: not known yet
+    "silent_ps",  # end of the period in which it sends; -1: so long after the first packet
+    "strict",  # 1: packets leave in its times, jitter included; 0: their exact times are in them
     "due_ps",  # the next packet
-    "jitter_ps",  # with constant gaps: packets leave up to so much later (background.take_phase)
+    "jitter_ps",  # with constant gaps: packets leave up to so much later (take_phase)
     "end_ps",
     "left",  # packets that it may still send
     "number",  # packets sent
@@ -65,8 +72,16 @@ SENDER = record(
     "periods",  # drawn so far
 )
 
-# A template: in Generator.content from `start` on
-TEMPLATE = record("start", "length", "share")  # share: of 2^32, with all before it
+TEMPLATE = record(
+    "start",  # in Generator.content
+    "written",  # bytes there, at whose end the tag is
+    "length",  # of the packet
+    "destination",  # see machine.Batch
+    "share",  # of 2^32, with all before it
+)
+
+# What sends and acknowledges by itself
+TURN = record("tcp", "place")  # in Generator.tcp, or in Generator.senders
 
 # What a host has received of a flow. `answers` are those to its own packets.
 RECEPTION = record(
@@ -90,6 +105,7 @@ RECEPTION = record(
 # A host, and what belongs to no flow
 HOST = record(
     "number",
+    "tag_end",  # in a payload; 0: packets are frames, which end with the tag
     "answer_ns",  # so long after a packet it sends an answer; -1: it does not answer
     "head",  # answers sent,
     "tail",  # and taken in hand
@@ -116,10 +132,9 @@ class Generator(NamedTuple):
 
     host: np.ndarray  # HOST[1]
     senders: np.ndarray  # SENDER[S]
-    tcp: Background  # E
+    tcp: TcpEnds  # E
+    turns: np.ndarray  # TURN[*], in the order of their turns
     end_of: np.ndarray  # int32[F], this host's end of a flow of TCP, -1: none
-    flow_of: np.ndarray  # int32[E]
-    template_of: np.ndarray  # int32[E], of data, or of acknowledgements
     templates: np.ndarray  # TEMPLATE[T]
     content: np.ndarray  # uint8[*]
     answers: np.ndarray  # int8[F], 1: it answers packets of this flow, if it answers at all
@@ -138,56 +153,6 @@ def new_receptions(rows: int) -> Receptions:
         np.zeros((rows, BUCKETS), np.int64),
         np.zeros((rows, WINDOW), np.int8),
     )
-
-
-def new_generator(
-    number: int,
-    senders: np.ndarray,
-    ends: list[tuple[int, int, np.ndarray]],
-    templates: np.ndarray,
-    content: np.ndarray,
-    flows: int,
-    receptions: Receptions,
-    answer_ns: int = -1,
-    answers: np.ndarray | None = None,
-    frame_bytes: int = 0,
-) -> Generator:
-    """The machine of host `number`. `ends`: its ends of TCP, each (flow, template, row of
-    background.END); `answer_ns`: see HOST; `answers`: see Generator, None: of all flows;
-    `frame_bytes`: of the longest frame it may answer."""
-    end_of = np.full(flows, -1, np.int32)
-    for place, (flow, _, _) in enumerate(ends):
-        end_of[flow] = place
-    rows = np.concatenate([row for _, _, row in ends]) if ends else np.zeros(0, background.END)
-    tcp = Background(
-        rows,
-        np.zeros((len(ends), RING), np.int64),
-        np.zeros((len(ends), RING), np.int8),
-        new_status(),
-    )
-    return Generator(
-        host=new_table(HOST, number=number, answer_ns=answer_ns),
-        senders=senders,
-        tcp=tcp,
-        end_of=end_of,
-        flow_of=np.array([flow for flow, _, _ in ends], np.int32),
-        template_of=np.array([template for _, template, _ in ends], np.int32),
-        templates=templates,
-        content=content,
-        answers=np.ones(flows, np.int8) if answers is None else answers,
-        row_of=np.full((flows, 2), -1, np.int32),
-        receptions=receptions,
-        pending=np.zeros((PENDING, frame_bytes + 8 if answer_ns >= 0 else 0), np.uint8),
-        pending_ns=np.zeros((PENDING, 2), np.int64),
-        status=new_status(),
-    )
-
-
-def idle() -> Generator:
-    """A host without flows."""
-    senders, templates = np.zeros(0, SENDER), np.zeros(0, TEMPLATE)
-    content = np.frombuffer(b"\0", np.uint8)
-    return new_generator(0, senders, [], templates, content, 0, new_receptions(1))
 
 
 # -- draws
@@ -223,16 +188,17 @@ def times(mean, share):
 
 
 @njit(cache=True)
+def later_ps(sender, number):
+    """Delay of a packet after its exact time, ps."""
+    return mix2(sender.stream, number) * sender.jitter_ps >> 32
+
+
+@njit(cache=True)
 def _gap_ps(sender, length):
     """From a packet of so many bytes to the next one."""
-    if sender.rate_bps > 0:
-        total = 8 * length * 10**12 + sender.remainder
-        gap = total // sender.rate_bps
-        sender.remainder = total % sender.rate_bps
-    else:
-        total = 10**15 + sender.remainder
-        gap = total // sender.rate_pmps
-        sender.remainder = total % sender.rate_pmps
+    total = sender.packet_part + sender.byte_part * length + sender.remainder
+    gap = total // sender.divisor
+    sender.remainder = total % sender.divisor
     if sender.exponential == 1:
         return times(gap, exponential(mix2(sender.stream, sender.number)))
     return gap
@@ -265,7 +231,7 @@ def _template(machine, sender):
     return low
 
 
-# -- frames
+# -- packets
 
 
 @njit(cache=True)
@@ -283,13 +249,13 @@ def _tag(end, kind, flow, number, sent_ns):
 
 @njit(cache=True)
 def _fill(machine, out, row, template):
-    """Put a template into a row; returns the address behind it."""
+    """Put a template into a row; returns the address behind its tag."""
     chosen = machine.templates[template]
     start = _row(out, row)
-    copy(start, machine.content.ctypes.data + chosen.start, chosen.length)
+    copy(start, machine.content.ctypes.data + chosen.start, chosen.written)
     out.lengths[row] = chosen.length
-    out.destinations[row] = 0
-    return start + chosen.length
+    out.destinations[row] = chosen.destination
+    return start + chosen.written
 
 
 @njit(cache=True)
@@ -297,17 +263,21 @@ def _send(machine, place, now, out, filled):
     """Send what is due of a flow; returns (rows filled, next deadline)."""
     sender = machine.senders[place]
     while filled < out.lengths.size:
-        if sender.left == 0 or sender.due_ps >= sender.end_ps:
+        late_ps = sender.due_ps + later_ps(sender, sender.number - sender.in_burst)
+        counted_ps = -(-late_ps // 1000) * 1000 if sender.strict == 1 else sender.due_ps
+        if sender.left == 0 or counted_ps >= sender.end_ps:
             return filled, NEVER
         if sender.on_ps > 0 and sender.silent_ps < 0:
             sender.silent_ps = sender.due_ps + _period_ps(sender, sender.on_ps)
-        if sender.on_ps > 0 and sender.due_ps >= sender.silent_ps and sender.in_burst == 0:
+        if sender.on_ps > 0 and counted_ps >= sender.silent_ps and sender.in_burst == 0:
             begins = sender.silent_ps + _period_ps(sender, sender.off_ps)
             sender.silent_ps = begins + _period_ps(sender, sender.on_ps)
-            sender.due_ps = max(sender.due_ps, begins)
+            if counted_ps < begins:
+                sender.due_ps = begins
+            if sender.strict == 1 and sender.due_ps > 1000 * now:
+                return filled, -(-sender.due_ps // 1000)
             continue
-        late_ps = background.later_ps(sender, sender.number - sender.in_burst)
-        due_ns = -(-min(sender.due_ps + late_ps, sender.end_ps - 1) // 1000)
+        due_ns = -(-min(late_ps, sender.end_ps - 1) // 1000)
         if due_ns > now:
             return filled, due_ns
         template = _template(machine, sender)
@@ -329,14 +299,27 @@ def _send(machine, place, now, out, filled):
 
 @njit(cache=True)
 def _send_tcp(machine, place, now, out, filled):
-    """The same of a sender of TCP, whose packets have the numbers that background.py gives."""
-    before = filled
-    filled, due = background.send_window(machine.tcp, place, now, out, filled)
-    for row in range(before, filled):
-        number = np.int64(out.packets[row, 2]) | np.int64(out.packets[row, 3]) << 32
-        end = _fill(machine, out, row, machine.template_of[place])
-        _tag(end, DATA, np.int64(machine.flow_of[place]), number, now)
-    return filled, due
+    """The same of a sender of TCP."""
+    sender = machine.tcp.ends[place]
+    number = sender.number
+    sent, due = tcp_model.send_window(machine.tcp, place, now, out.lengths.size - filled)
+    for row in range(sent):
+        end = _fill(machine, out, filled + row, sender.template)
+        _tag(end, DATA, sender.flow, number + row, now)
+    return filled + sent, due
+
+
+@njit(cache=True)
+def _acknowledge(machine, place, now, out, filled):
+    """The same of a receiver of TCP."""
+    end = machine.tcp.ends[place]
+    if end.answer_at_ns <= now and filled < out.lengths.size:
+        behind = _fill(machine, out, filled, end.template)
+        _tag(behind, ACKNOWLEDGEMENT, end.flow, end.furthest, now)
+        poke(behind - TAG_BYTES - ACKNOWLEDGEMENT_BYTES, end.before)
+        end.owed, end.answer_at_ns = 0, NEVER
+        filled += 1
+    return filled, end.answer_at_ns
 
 
 # -- what has arrived
@@ -445,21 +428,14 @@ def _answer(machine, start, length, now):
 
 
 @njit(cache=True)
-def _acknowledge(machine, place, now, out, filled):
-    end = machine.tcp.ends[place]
-    behind = _fill(machine, out, filled, machine.template_of[place])
-    _tag(behind, ACKNOWLEDGEMENT, np.int64(machine.flow_of[place]), end.furthest, now)
-    poke(behind - TAG_BYTES - ACKNOWLEDGEMENT_BYTES, end.before)
-    return filled + 1
-
-
-@njit(cache=True)
 def _receive(machine, start, length, now, out, filled):
-    """Handle a frame; returns how many rows are filled."""
+    """Handle a packet; returns how many rows are filled."""
     host = machine.host[0]
     flow, kind = -1, 0
-    if length >= 14 + TAG_BYTES:
-        first, sent_ns = peek(start + length - 16), peek(start + length - 8)
+    whole = host.tag_end == 0
+    behind = start + (length if whole else host.tag_end)
+    if length >= (14 + TAG_BYTES if whole else host.tag_end):
+        first, sent_ns = peek(behind - 16), peek(behind - 8)
         kind, flow, number = first & 0xFFFF, first >> 16 & 0xFFFF, first >> 32 & 0xFFFFFFFF
     if kind == DATA and flow == NO_FLOW and host.answer_ns >= 0:
         _answer(machine, start, length, now)
@@ -470,19 +446,18 @@ def _receive(machine, start, length, now, out, filled):
     place = np.int64(machine.end_of[flow])
     if kind == ACKNOWLEDGEMENT:
         if place >= 0 and machine.tcp.ends[place].sending == 1:
-            before = peek(start + length - TAG_BYTES - ACKNOWLEDGEMENT_BYTES)
-            background.acknowledged(machine.tcp, place, number, before, now)
+            before = peek(behind - TAG_BYTES - ACKNOWLEDGEMENT_BYTES)
+            tcp_model.acknowledged(machine.tcp, place, number, before, now)
         return filled
-    marked = int(_is_marked(start))
+    marked = int(whole and _is_marked(start))
     _note(machine, flow, int(kind == ANSWER), number, sent_ns, length, marked, now)
     if kind == ANSWER:
         return filled
     if place >= 0:
         end = machine.tcp.ends[place]
         if end.sending == 0:
-            end.packets_received += 1
-            background.receive(end, number)
-            return _acknowledge(machine, place, now, out, filled)
+            tcp_model.receive(end, number, now)
+            filled, _ = _acknowledge(machine, place, now, out, filled)
     elif host.answer_ns >= 0 and machine.answers[flow] == 1:
         _answer(machine, start, length, now)
     return filled
@@ -490,20 +465,22 @@ def _receive(machine, start, length, now, out, filled):
 
 @njit(cache=True)
 def step(machine, now, arrived, count, out):
-    """Take `count` frames at `now`, fill `out`; see machine.step."""
+    """Take `count` packets at `now`, fill `out`; see machine.step."""
     host = machine.host[0]
     filled = 0
     for row in range(count):
         start, length = _row(arrived, row), arrived.lengths[row]
         filled = _receive(machine, start, length, now, out, filled)
     deadline = NEVER
-    for place in range(machine.senders.size):
-        filled, due = _send(machine, place, now, out, filled)
+    for number in range(machine.turns.size):
+        turn = machine.turns[number]
+        if turn.tcp == 0:
+            filled, due = _send(machine, turn.place, now, out, filled)
+        elif machine.tcp.ends[turn.place].sending == 1:
+            filled, due = _send_tcp(machine, turn.place, now, out, filled)
+        else:
+            filled, due = _acknowledge(machine, turn.place, now, out, filled)
         deadline = min(deadline, due)
-    for place in range(machine.tcp.ends.size):
-        if machine.tcp.ends[place].sending == 1:
-            filled, due = _send_tcp(machine, place, now, out, filled)
-            deadline = min(deadline, due)
     while host.head < host.tail:
         place = host.head % PENDING
         if filled == out.lengths.size or machine.pending_ns[place, 0] > now:

@@ -20,7 +20,7 @@ from numba.extending import overload
 
 from testbed.protocols import grid, sizes, switchml
 from testbed.protocols.host_spec import PlannedWorker, ServerStripes, TreesPart, WorkerPart
-from testbed.workload import background, generator, servers, worker
+from testbed.workload import generator, servers, worker
 
 
 class Batch(NamedTuple):
@@ -42,7 +42,6 @@ STEPS: dict[type, Callable] = {
     worker.WorkerMachine: worker.step,
     servers.PoolServerMachine: servers.step_pool,
     servers.SendingServerMachine: servers.step_sending,
-    background.Background: background.step,
     generator.Generator: generator.step,
 }
 

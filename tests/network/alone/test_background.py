@@ -15,8 +15,8 @@ memory: {aggregators: 128}
 jobs: [{model: resnet50, workers: 2, iterations: 2, scale: 0.01, compute_scale: 1}]
 background:
   - {name: bulk, kind: tcp, congestion_control: cubic, from: h5, to: h6}
-  - {name: rate, kind: cbr, from: h1, to: h7, rate: 2 Mbit/s}
-  - {name: pulsed, kind: cbr, from: h7, to: h5, rate: 4 Mbit/s, on: 100 ms, off: 100 ms}
+  - {name: rate, kind: udp, from: h1, to: h7, rate: 2 Mbit/s}
+  - {name: pulsed, kind: udp, from: h7, to: h5, rate: 4 Mbit/s, on: 100 ms, off: 100 ms}
   - {name: incast, kind: tcp, from: [h4, h5], to: h2, burst: 10 kB, every: 200 ms}
 """
 
@@ -26,7 +26,7 @@ def test_flows_carry_what_they_should_and_the_job_stays_exact(tmp_path):
     path.write_text(TEXT)
     flows = finished(path, tmp_path / "results").flows.set_index("name")
     length_ns = int(flows.ended_ns.iloc[0])
-    assert list(flows.kind) == ["tcp", "cbr", "cbr", "tcp", "tcp"]
+    assert list(flows.kind) == ["tcp", "udp", "udp", "tcp", "tcp"]
     bulk = flows.loc["bulk"]
     assert 0 < bulk.mean_bps < 20e6 and bulk.bytes > 10_000
     for name, share in (("rate", 1), ("pulsed", 0.5)):
@@ -50,5 +50,5 @@ def test_a_rate_that_the_machine_cannot_send_fails_the_run(source, tmp_path):
     path.write_text(text.replace("from: h1", f"from: {source}"))
     done = run(path, tmp_path / "results", "--no-report")
     assert done.returncode == 1
-    assert f"background flow rate (cbr, {source} to h7): it could send" in done.stderr
+    assert f"background flow rate (udp, {source} to h7): it could send" in done.stderr
     assert "take a lower rate or larger packets" in done.stderr

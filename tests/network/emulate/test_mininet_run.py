@@ -149,7 +149,7 @@ def end(process: subprocess.Popen) -> tuple[int, str]:
 
 
 def test_a_run_leaves_complete_results(experiment, tmp_path):
-    text = SMALL + "background: [{kind: cbr, from: h1, to: h4, rate: 2 Mbit/s}]\n"
+    text = SMALL + "background: [{kind: udp, from: h1, to: h4, rate: 2 Mbit/s}]\n"
     done = run(experiment(text), tmp_path / "results")
     assert done.returncode == 0, done.stderr
     folder = only_results(tmp_path / "results")

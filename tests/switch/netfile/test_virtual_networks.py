@@ -531,7 +531,7 @@ flows:
   - {name: a, from: [h1, h3], to: h2, rate: 45 Gbit/s, size: {64 B: 1, 900 B: 1},
      gaps: exponential, on: 2 us, off: 1 us, periods: exponential}
   - {name: t, kind: tcp, from: h2, to: h1}
-  - {name: b, from: h3, to: h1, packet_rate: 3e6, burst: 5, ecn: ect1}
+  - {name: b, from: h3, to: h1, packet_rate: 3e6, packet_burst: 5, ecn: ect1}
 """
 
 

@@ -65,8 +65,8 @@ def test_a_burst_of_two_senders_waits_as_long_as_the_sum_says(tmp_path, packets)
     more = (
         "virtual: {duration: 1 ms, switch_latency: 0, steps: exact}\n"
         "flows:\n"
-        f"  - {{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, burst: {packets},"
-        f" count: {packets}}}\n"
+        "  - {name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s,"
+        f" packet_burst: {packets}, count: {packets}}}\n"
     )
     _, found = run_text(tmp_path, star(MARKING, 3, more))
     rows = [flow(found, "f-h1-h3"), flow(found, "f-h2-h3")]
@@ -104,9 +104,10 @@ def test_programs_see_the_depth_and_mark_what_waited(tmp_path):
     more = (
         "virtual: {duration: 100 us, steps: exact}\n"
         "flows:\n"
-        "  - {name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, burst: 100,"
+        "  - {name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, packet_burst: 100,"
         " count: 100, ecn: ect0}\n"
-        "  - {name: deaf, from: h2, to: h1, size: 1250 B, rate: 1 Gbit/s, burst: 9, count: 9}\n"
+        "  - {name: deaf, from: h2, to: h1, size: 1250 B, rate: 1 Gbit/s, packet_burst: 9,"
+        " count: 9}\n"
         "readings: [{register: 'deepest[3]', of: s1, at: 100 us}]\n"
     )
     run, found = run_text(tmp_path, star(MARKING, 3, more))
@@ -137,7 +138,7 @@ def test_tofinos_metadata_has_the_same_queue(tmp_path):
     """n packets of two senders meet: the last one finds n waiting, and waits n services."""
     more = (
         "virtual: {duration: 100 us, switch_latency: 0, steps: exact}\n"
-        "flows: [{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, burst: 50,"
+        "flows: [{name: f, from: [h1, h2], to: h3, size: 1250 B, rate: 1 Gbit/s, packet_burst: 50,"
         " count: 50}]\n"
         "readings:\n"
         "  - {register: 'deepest[3]', of: s1, at: 100 us}\n"

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.experiment import load_text
 from testbed.schemes import set_up
-from testbed.simulate.background import _least_timeout_ns
+from testbed.simulate.background import _way
 from tests.support.fabric import MS
 from tests.support.virtual import content, run_virtual
 
@@ -49,7 +49,7 @@ def test_the_least_timeout_of_a_flow_follows_from_its_path():
                   "compute": 1}  # fmt: skip
         virtual = f"virtual: {{switch_latency: {latency}, worker_delay: 5 us}}\n"
         setup = set_up(load_text(virtual + text % values))
-        return _least_timeout_ns(setup.platform, setup.flows[0])
+        return _way(setup.platform, setup.flows[0]).timeout_ns(1000)
 
     delay_ns = 2 * 5000 + 2 * 1000 + 4 * 10_000  # hosts; the switch, links there and back
     assert timeout("10 Mbit/s") == 400 * FRAME_BITS * 100 + 4 * delay_ns
@@ -70,7 +70,7 @@ def test_tcp_fills_its_link_and_no_more():
 def test_a_constant_rate_is_exact_and_tcp_gets_what_it_leaves():
     found = rows(
         run(
-            "kind: cbr, name: c, from: h7, to: h6, rate: 30 Mbit/s",
+            "kind: udp, name: c, from: h7, to: h6, rate: 30 Mbit/s",
             "kind: tcp, name: t, from: h5, to: h6",
         )
     )
@@ -88,15 +88,6 @@ def test_flows_that_share_a_link_share_it_roughly():
     assert len(rates) == 4 and sum(rates) > 0.93 * 100e6 * PAYLOAD / 1000
     index = sum(rates) ** 2 / (4 * sum(rate**2 for rate in rates))  # Jain's index of fairness
     assert index > 0.9
-
-
-def test_on_and_off():
-    (row,) = run("kind: cbr, from: h5, to: h6, rate: 80 Mbit/s, on: 1 ms, off: 3 ms, start: 5 ms")[
-        "flows"
-    ]
-    assert row["begun_ns"] == 5_000_000 and row["lost"] <= 1
-    periods = (row["ended_ns"] - 5_000_000) / 4e6
-    assert row["packets_sent"] == pytest.approx(10 * periods, abs=10)  # a packet takes 100 us
 
 
 def test_a_flow_ends_when_it_is_told_to():
@@ -162,7 +153,7 @@ def test_jobs_stay_exact_on_the_same_links(system):
     if system == "switchml":
         text = text.replace(", ps: h3", "")
     flows = ("  - {kind: tcp, from: h5, to: [h1, h2, h3]}\n"
-             "  - {kind: cbr, from: [h1, h2], to: [h6], rate: 40 Mbit/s}")  # fmt: skip
+             "  - {kind: udp, from: [h1, h2], to: [h6], rate: 40 Mbit/s}")  # fmt: skip
     values = {"flows": flows, "links": "", "system": system, "topology": STAR, "compute": 0.2}
     spec = load_text((text % values).replace("scale: 0.0005", "scale: 0.01"))
     quiet = spec.model_copy(update={"background": ()})
@@ -189,7 +180,7 @@ arrivals:
     kinds: [{model: resnet18, workers: 2, most_workers: 4, iterations: 1, scale: 0.003}]
 background:
   - {kind: tcp, from: h1, to: [h4, h7]}
-  - {kind: cbr, from: random, to: random, flows: 5, rate: 50 Mbit/s}
+  - {kind: udp, from: random, to: random, flows: 5, rate: 50 Mbit/s}
 """)
     tables = run_virtual(spec)
     assert all(job["exact"] for job in tables["jobs"])

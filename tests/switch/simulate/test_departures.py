@@ -131,7 +131,7 @@ def test_with_planned_paths():
 
 
 def test_background_traffic_on_the_ps_link_is_no_departure():
-    flow = "background: [{kind: cbr, from: h1, to: h4, rate: 50 Mbit/s}]\n"
+    flow = "background: [{kind: udp, from: h1, to: h4, rate: 50 Mbit/s}]\n"
     tables = run("{name: esa, window: 64}", STAR, "", more=flow)
     (server,) = [row["host"] for row in tables["hosts"] if (row["job"], row["role"]) == (0, "ps")]
     assert server == "h4"

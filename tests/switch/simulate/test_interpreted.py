@@ -27,7 +27,7 @@ jobs:
   - {model: alexnet, workers: 3, iterations: 2, scale: 0.000003, compute_jitter: 10 %}
 background:
   - {kind: tcp, from: h4, to: h1, burst: 20 kB, every: 100 us}
-  - {kind: cbr, from: random, to: random, rate: 300 Mbit/s, packet: 200 B, on: 20 us, off: 30 us}
+  - {kind: udp, from: random, to: random, rate: 300 Mbit/s, size: 200 B, on: 20 us, off: 30 us}
 '''
 tables = content(run_virtual(experiment(text)))
 print(sum(len(table) for table in tables.values()))

@@ -168,7 +168,7 @@ def test_shares_are_about_equal():
 @pytest.mark.slow
 def test_background_traffic_crosses_parts():
     source = text("esa", links="loss: 0.1 %").replace("hosts: 4", "hosts: 5")
-    source += "background: [{kind: tcp, from: h5, to: h10}, {kind: cbr, from: h9, to: h5, "
+    source += "background: [{kind: tcp, from: h5, to: h10}, {kind: udp, from: h9, to: h5, "
     source += "rate: 1 Gbit/s}]\n"
     whole = tables(source, 1)
     assert min(whole["flows"], key=lambda flow: flow["bytes"])["bytes"] > 0

@@ -24,7 +24,7 @@ jobs:
 faults:
   - {at: 1 ms, fault: pause, job: a, worker: 1, for: 10 ms}
 background:
-  - {name: beside, from: h9, to: h1, kind: cbr, rate: 10 Mbit/s}
+  - {name: beside, from: h9, to: h1, kind: udp, rate: 10 Mbit/s}
 """
 
 

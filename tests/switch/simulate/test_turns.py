@@ -103,7 +103,7 @@ def test_turns_are_as_long_as_the_shortest_ways_of_hosts():
     "change",
     [
         ("delay: 1 us", "delay: 0 us"),
-        ("jobs:", "background: [{kind: cbr, from: h9, to: h10, rate: 100 Mbit/s}]\njobs:"),
+        ("jobs:", "background: [{kind: udp, from: h9, to: h10, rate: 100 Mbit/s}]\njobs:"),
     ],
     ids=["links without delay", "background traffic"],
 )

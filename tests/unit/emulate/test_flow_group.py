@@ -13,11 +13,18 @@ import pytest
 from testbed.emulate import flow_group
 from testbed.emulate.flow_group import FlowGroup
 from testbed.errors import RunError
-from testbed.experiment.background_flows import Flow
+from testbed.experiment.schema_background import Background
+from testbed.flow import Flow
 from testbed.topos import star
 
-CBR = Flow(0, "steady", "cbr", "h1", "h2", 10**6, 1000, 0, None, None, None, None, None, None)
-TCP = Flow(1, "bursts", "tcp", "h2", "h3", None, 1000, 5, None, None, None, 100, 10, "reno")
+
+def flow(number, name, source, target, **keys):
+    given = Background.model_validate({"from": source, "to": target, **keys})
+    return Flow(number, number, name, given, source, target)
+
+
+UDP = flow(0, "steady", "h1", "h2", kind="udp", rate="1 Mbit/s")
+TCP = flow(1, "bursts", "h2", "h3", kind="tcp", start="5 ns", burst="100 B", every="1 us")
 
 
 class Spawner:
@@ -50,7 +57,7 @@ def flows(tmp_path, monkeypatch):
     monkeypatch.setattr(flow_group, "DRAIN_S", 0)
     spawner = Spawner()
     namespaces = {"h1": 11, "h2": 12, "h3": 13}
-    made = FlowGroup([CBR, TCP], star.Star(hosts=3), spawner, namespaces, tmp_path, 2)
+    made = FlowGroup([UDP, TCP], star.Star(hosts=3), spawner, namespaces, tmp_path, 2)
     yield made, spawner.ends, spawner
     made.close()
     for process in spawner.ends.values():
@@ -67,7 +74,9 @@ def test_each_flow_has_an_end_at_each_host(flows, tmp_path):
         (0, "receiver"): 12, (0, "sender"): 11, (1, "receiver"): 13, (1, "sender"): 12
     }  # fmt: skip
     assert ends[0, "sender"].arguments["address"] == ends[0, "receiver"].arguments["address"]
-    assert ends[0, "sender"].arguments["flow"] == CBR.to_json()
+    told = ends[0, "sender"].arguments["flow"], ends[1, "sender"].arguments["flow"]
+    assert [each["rate_bps"] for each in told] == [10**6, None]
+    assert [each["congestion_control"] for each in told] == [None, "reno"]
     assert ends[1, "receiver"].log == tmp_path / "flow-1-receiver-r2.log"
 
 
@@ -88,19 +97,19 @@ def test_what_both_ends_have_counted_is_a_row(flows, monkeypatch):
     group.stop()
     assert {each.channel.recv(100) for each in ends.values()} == {b'{"stop": true}'}
     named = ("packets_sent", "packets_received", "lost", "bursts", "burst_mean_ns", "burst_max_ns")
-    cbr, tcp = group.rows()
-    assert [cbr[name] for name in named] == [7, 5, 2, None, None, None]
+    udp, tcp = group.rows()
+    assert [udp[name] for name in named] == [7, 5, 2, None, None, None]
     assert [tcp[name] for name in named] == [None, None, 3, 2, 15, 21]
-    assert [(row["bytes"], row["ended_ns"]) for row in (cbr, tcp)] == [(500, 1000), (200, 1000)]
+    assert [(row["bytes"], row["ended_ns"]) for row in (udp, tcp)] == [(500, 1000), (200, 1000)]
     stood = dict(group.standstills())
-    assert stood.pop("receiver of background flow steady (cbr, h1 to h2)") == 4
+    assert stood.pop("receiver of background flow steady (udp, h1 to h2)") == 4
     assert set(stood.values()) == {0} and len(stood) == 3
 
 
 def test_a_flow_that_cannot_be_honoured_ends_the_run(flows):
     group, ends, _ = flows
     say(ends[0, "sender"], failed="it is too slow")
-    with pytest.raises(RunError, match=r"flow steady \(cbr, h1 to h2\): it is too slow"):
+    with pytest.raises(RunError, match=r"flow steady \(udp, h1 to h2\): it is too slow"):
         group.wait_ready()
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.experiment.background_flows import Flow
 from testbed.schemes import set_up
 from tests.support.experiments import BASE, ON_BMV2
 
@@ -23,17 +22,32 @@ def ends(experiment, repetition=0):
 def test_one_flow_from_each_to_each():
     experiment = load(
         "kind: tcp, from: [h1, h2], to: [h2, h10]",
-        "name: c, kind: cbr, from: h3, to: h4, rate: 1 Mbit/s, start: 1 s, for: 2 s",
+        "name: c, kind: udp, from: h3, to: h4, rate: 1 Mbit/s, start: 1 s, for: 2 s",
     )
     assert ends(experiment) == [("h1", "h2"), ("h1", "h10"), ("h2", "h10"), ("h3", "h4")]
     flows = set_up(experiment).flows
     assert [flow.name for flow in flows] == ["tcp-0-0", "tcp-0-1", "tcp-0-2", "c"]
     assert [flow.number for flow in flows] == [0, 1, 2, 3]
-    assert (flows[3].start_ns, flows[3].end_ns, flows[3].rate_bps) == (10**9, 3 * 10**9, 10**6)
-    assert Flow.from_json(flows[3].to_json()) == flows[3]
+    keys = flows[3].keys
+    assert (keys.start_ns, keys.end_ns, keys.rate_bps) == (10**9, 3 * 10**9, 10**6)
     again = load_text(experiment.resolved_yaml())
     assert set_up(again).flows == flows and again.resolved_yaml() == experiment.resolved_yaml()
     assert "background" not in load_text(BASE).resolved_yaml()
+
+
+def test_old_words_mean_the_same_and_are_noted():
+    rest = "from: h1, to: h2, rate: 1 Mbit/s"
+    old, new = load(f"kind: cbr, {rest}, packet: 200 B"), load(f"kind: udp, {rest}, size: 200 B")
+    (before,), (now,) = old.background, new.background
+    assert before.model_dump() == {**now.model_dump(), "kind": "cbr"} and now.packet_bytes == 200
+    assert not any("is now called" in each for each in new.warnings)
+    noted = [each.partition(";")[0] for each in old.warnings if "is now called" in each]
+    assert noted == [
+        "background[0]: `packet` is now called `size`",
+        "background[0]: `kind: cbr` is now called `kind: udp`",
+    ]
+    with pytest.raises(UserError, match=r"background\[0\].packet: unknown key"):
+        load(f"kind: udp, {rest}, packet: 200 B, size: 200 B")
 
 
 def test_random_ends():
@@ -53,9 +67,9 @@ def test_random_ends():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("kind: cbr, from: h1, to: h2", "cbr without a rate; allowed: a rate"),
+        ("kind: udp, from: h1, to: h2", "udp without a rate; allowed: a rate"),
         ("kind: tcp, from: h1, to: h2, rate: 1 Mbit/s", "tcp with a rate"),
-        ("kind: udp, from: h1, to: h2", "tcp, cbr"),
+        ("kind: poisson, from: h1, to: h2", "tcp, udp, cbr"),
         ("kind: tcp, from: h1, to: h20", "background[0].to: h20 is not in the topology"),
         ("kind: tcp, from: s1, to: h2", "background[0].from: s1 is a switch"),
         ("kind: tcp, from: h1, to: h1", "h1 cannot send to itself"),
@@ -65,11 +79,11 @@ def test_random_ends():
         ("kind: tcp, from: h1, to: h2, on: 1 ms", "one of on, off; allowed: both or neither"),
         ("kind: tcp, from: h1, to: h2, burst: 1 kB", "one of burst, every"),
         ("kind: tcp, from: h1, to: h2, burst: 1 kB, every: 1 s, on: 1 s, off: 1 s", "one of them"),
-        ("kind: cbr, rate: 1 Mbit/s, from: h1, to: h2, burst: 1 kB, every: 1 s", "cbr with burst"),
-        ("kind: tcp, from: h1, to: h2, packet: 100 B", "160 B"),
+        ("kind: udp, rate: 1 Mbit/s, from: h1, to: h2, burst: 1 kB, every: 1 s", "udp with burst"),
+        ("kind: tcp, from: h1, to: h2, size: 100 B", "160 B"),
         ("kind: tcp, from: h1", "to: missing"),
         ("kind: tcp, congestion_control: vegas, from: h1, to: h2", "reno, cubic, bbr"),
-        ("kind: cbr, rate: 1 Mbit/s, congestion_control: reno, from: h1, to: h2", "kind tcp"),
+        ("kind: udp, rate: 1 Mbit/s, congestion_control: reno, from: h1, to: h2", "kind tcp"),
     ],
 )
 def test_what_cannot_be_honoured(entry, message):
@@ -89,10 +103,10 @@ def test_the_congestion_control_is_the_files_not_the_machines():
         load(
             given,
             f"{given}, congestion_control: bbr",
-            "kind: cbr, rate: 1 Mbit/s, from: h3, to: h4",
+            "kind: udp, rate: 1 Mbit/s, from: h3, to: h4",
         )
     ).flows
-    assert [flow.congestion_control for flow in flows] == ["reno", "bbr", None]
+    assert [flow.keys.controlled_by for flow in flows] == ["reno", "bbr", None]
 
 
 def test_virtual_time_has_one_congestion_control():
@@ -111,7 +125,7 @@ def test_virtual_time_has_one_congestion_control():
         ("kind: tcp, congestion_control: cubic", "bandwidth: 10 Mbit/s", True),
         ("kind: tcp, congestion_control: bbr", "bandwidth: 10 Mbit/s", False),
         ("kind: tcp, burst: 10 kB, every: 1 s", "bandwidth: 10 Mbit/s", False),
-        ("kind: cbr, rate: 1 Mbit/s", "bandwidth: 10 Mbit/s", False),
+        ("kind: udp, rate: 1 Mbit/s", "bandwidth: 10 Mbit/s", False),
         ("kind: tcp", "bandwidth: 10 Mbit/s, ecn_threshold: none", False),
         (
             "kind: tcp",
@@ -136,4 +150,4 @@ def test_a_system_that_may_lose_nothing_has_no_background():
 def test_bmv2_counts_packets_so_all_must_have_one_size():
     with pytest.raises(UserError, match=r"must have the size of the jobs' packets: 326 B"):
         load("kind: tcp, from: h1, to: h2", base=ON_BMV2)
-    assert ends(load("kind: tcp, from: h1, to: h2, packet: 326 B", base=ON_BMV2))
+    assert ends(load("kind: tcp, from: h1, to: h2, size: 326 B", base=ON_BMV2))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import UserError
+from testbed.flow import old_words
 from testbed.netfile.load_network import load_network
 from testbed.netfile.virtual_plan import flows_of
 from tests.support.virtual_networks import MARKING, star
@@ -149,6 +150,23 @@ def test_packets_go_to_the_gateway_that_the_commands_name(tmp_path):
         "far": "08:00:00:00:01:99",
         "given": "00:00:00:00:00:07",
     }
+
+
+def test_old_words_mean_the_same_and_are_noted(tmp_path):
+    flow = "flows: [{from: h1, to: h2, rate: 1 Gbit/s, start: 3 us, %s}]\n"
+    old, new = (
+        loaded(tmp_path, star(MARKING, 2, flow % keys)).file.flows
+        for keys in ("burst: 5, stop: 40 us", "packet_burst: 5, for: 37 us")
+    )
+    assert [(each.packet_burst, each.end_ns) for each in (*old, *new)] == [(5, 40_000)] * 2
+    assert old_words(new, "flows") == []
+    assert [each.partition(";")[0] for each in old_words(old, "flows")] == [
+        "flows[0]: `burst` is now called `packet_burst`",
+        "flows[0]: `stop` is now called `for`",
+    ]
+    assert "flows[0]: found both for and stop" in error_of(
+        tmp_path, star(MARKING, 2, flow % "stop: 40 us, for: 37 us")
+    )
 
 
 def test_flows_between_all_hosts(tmp_path):

@@ -140,7 +140,7 @@ NUMBER = 1000 + os.getpid() % 11_000
 
 def flow(**changed):
     return {
-        **dict(kind="cbr", number=NUMBER, packet_bytes=142, rate_bps=1_136_000),  # one per ms
+        **dict(kind="udp", number=NUMBER, packet_bytes=142, rate_bps=1_136_000),  # one per ms
         **dict(start_ns=2 * MS, end_ns=None, on_ns=None, off_ns=None),
         **dict(burst_bytes=None, every_ns=None, congestion_control="reno"),
         **changed,
@@ -425,3 +425,8 @@ def test_a_socket_has_the_congestion_control_of_the_file():
         assert name.rstrip(b"\0") == b"reno"
         with pytest.raises(OSError, match=r"no congestion control nosuch; it has .*\breno\b"):
             flow_process._set_up(made, flow | {"congestion_control": "nosuch"})
+
+
+@pytest.mark.parametrize("due, sent, late", [(64, 0, False), (65, 0, True), (0, 100, False)])
+def test_a_few_packets_are_not_late(due, sent, late):
+    assert flow_process._late(due, sent) == late

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from testbed.netfile.virtual_tables import percentile
 from testbed.protocols.records import new_record
 from testbed.protocols.values import mix2
+from testbed.workload.flow_machine import percentile
 from testbed.workload.generator import (
     BUCKETS,
     FINE,
