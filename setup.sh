@@ -4,8 +4,8 @@
 # $groups the extras of pyproject.toml to install beside what a run needs ("[test]"), and $optional an
 # extra that it would like to have ("[torch]").
 #
-# Four things are made: system packages (apt), the environment .venv, the link /usr/local/bin/ina, warm
-# compile caches. Each is looked at before it is made, and a stamp in .venv, keyed by everything that
+# Five things are made: system packages (apt), the environment .venv, the link /usr/local/bin/ina, warm
+# compile caches, and JSON schemas for editors. Each is looked at before it is made, and a stamp in .venv, keyed by everything that
 # the result depends on, lets the next call skip even the looking. A .venv without any stamp is of a
 # set-up that did not end, and is made anew. Deleting .venv and the link undoes it all.
 
@@ -161,6 +161,13 @@ warm_caches() {
     printf '%s\n' "$warm" >"$stamp$everything"
 }
 
+# The JSON schemas that the first lines of experiments/*.yaml name, for editors. They are made anew when a
+# source is newer, and when they are missing, of which find complains.
+make_schemas() {
+    [ -n "$(find testbed topos -name '*.py' -newer experiments/schema/network.json 2>&1)" ] || return 0
+    "$python" run.py schema -o experiments/schema || fail "could not make experiments/schema (see above)"
+}
+
 # Everything that the environment depends on; a change makes the next call look again.
 set_up_inputs() {
     cat "$here/setup.sh" "$here/pyproject.toml" "$here/p4engine/pyproject.toml" | sha256sum | cut -c1-32
@@ -196,6 +203,7 @@ set_up() {
         printf '%s\n' "$extras" >"$stamp"
     fi
     warm_caches
+    make_schemas
     ! command -v flock >/dev/null 2>&1 || flock -u 9
     exec 9<&-
 }

@@ -36,13 +36,6 @@ _VALUES: dict[str, Any] = {
 }
 
 
-def schema_command(kind: str) -> int:
-    """Print a schema: of "experiment" or of "network" files, with the installed plug-ins."""
-    schema = network_schema() if kind == "network" else experiment_schema()
-    print(json.dumps(schema, indent=1, ensure_ascii=False))
-    return 0
-
-
 def experiment_schema(
     known: Mapping[str, systems.System] | None = None,
     kinds: Mapping[str, type[Topology]] | None = None,
@@ -144,17 +137,10 @@ def _plain(part: Any) -> Any:
     return found
 
 
-def write_shipped() -> None:
-    """Write the schemas of experiments/schema/, without plug-ins."""
-    from testbed.paths import EXPERIMENTS
-    from testbed.systems.registry import SHIPPED
-    from testbed.topos import SHIPPED as TOPOLOGIES
-
-    found = {"experiment": experiment_schema(SHIPPED, TOPOLOGIES), "network": network_schema()}
-    for name, schema in found.items():
-        text = json.dumps(schema, indent=1, ensure_ascii=False)
-        (EXPERIMENTS / "schema" / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+SCHEMAS = {"experiment": experiment_schema, "network": network_schema}
+"""What makes a schema, by the kind of file; with the installed plug-ins."""
 
 
-if __name__ == "__main__":
-    write_shipped()
+def schema_text(kind: str) -> str:
+    """The JSON text of a schema of SCHEMAS."""
+    return json.dumps(SCHEMAS[kind](), indent=1, ensure_ascii=False) + "\n"

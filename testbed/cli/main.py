@@ -43,7 +43,7 @@ COMMANDS = {
     "workload": "print what the ranks of a job compute and exchange, and its least times",
     "perf": "measure a collective over its size, for systems and algorithms, as nccl-tests do",
     "plan": "plan which switch aggregates whose gradient",
-    "schema": "print a JSON schema of experiment or network files, for editors",
+    "schema": "print or write JSON schemas of experiment and network files, for editors",
     "completion": "print a script with which a shell completes commands and options",
     "import": "make a network file from a topology in JSON, or traces of a SimAI workload",
     "ls": "list the runs and sweeps in a folder of results",

@@ -230,7 +230,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"RUN init .+", _FIRST),
     (r"RUN check mine\.yaml", Run("check {small}")),
     (r"RUN mine\.yaml", Run("{small} --results {results}", slow=True)),
-    (r"RUN schema (experiment|network) > \S+", Run("schema experiment")),
+    (r"RUN schema (experiment )?-o \S+", Run("schema experiment -o {results}")),
     (
         r"RUN completion bash > \S+",
         Elsewhere("tests/unit/cli/test_first_steps.py::test_bash_completes_commands_and_options"),

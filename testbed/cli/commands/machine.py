@@ -13,6 +13,7 @@ from pathlib import Path
 
 from testbed.cli.shared import Parser, json_option
 from testbed.errors import UserError
+from testbed.linux.whole_files import write_whole
 from testbed.paths import command_line
 
 
@@ -78,10 +79,37 @@ def _all_parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParse
 
 
 def schema_arguments(parser: Parser) -> None:
-    parser.add_argument("kind", choices=["experiment", "network"], help="the kind of file")
+    parser.add_argument(
+        "kind",
+        nargs="?",
+        choices=["experiment", "network"],
+        help="the kind of file; with -o, default: both",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="write experiment.json and network.json into a folder, which is made if it is missing",
+    )
 
 
 def schema(options: Namespace) -> int:
-    from testbed.cli.json_schema import schema_command
+    """Print a schema, or write schemas. Raises UserError."""
+    from testbed.cli.json_schema import SCHEMAS, schema_text
 
-    return schema_command(options.kind)
+    if options.output is None:
+        if options.kind is None:
+            known = " or ".join(SCHEMAS)
+            raise UserError(f"schema: name the kind of file ({known}), or a folder with -o")
+        print(schema_text(options.kind), end="")
+        return 0
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+        for kind in SCHEMAS if options.kind is None else [options.kind]:
+            write_whole(options.output / f"{kind}.json", schema_text(kind))
+    except OSError as error:
+        raise UserError(
+            f"can't write {error.filename}: {error.strerror}; name a folder with -o"
+        ) from None
+    return 0

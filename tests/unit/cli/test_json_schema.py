@@ -1,35 +1,55 @@
-"""JSON schemas: what is shipped is up to date, and accepts every file that is sound."""
+"""JSON schemas: set-up makes them where files look for them; they accept every sound file."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from testbed.cli import json_schema
+from testbed.cli.main import main
 from testbed.config.yaml_document import read_yaml
 from testbed.systems.registry import SHIPPED
 from testbed.topos import SHIPPED as TOPOLOGIES
 from tests.support.paths import ROOT
 
-FOLDER = ROOT / "experiments" / "schema"
 FILES = sorted(ROOT.glob("experiments/**/*.yaml"))
-LINE = "# yaml-language-server: $schema=schema/experiment.json"
 
 
 def shipped() -> dict:
     return json_schema.experiment_schema(SHIPPED, TOPOLOGIES)
 
 
-def test_the_shipped_schemas_are_up_to_date():
-    """`python -m testbed.cli.json_schema` writes them."""
-    assert json.loads((FOLDER / "experiment.json").read_text()) == shipped()
-    assert json.loads((FOLDER / "network.json").read_text()) == json_schema.network_schema()
-
-
-def test_shipped_files_name_their_schema():
+def test_set_up_makes_the_schemas_that_the_shipped_files_name(tmp_path, monkeypatch):
+    """With the command of setup.sh, as it stands there."""
+    (words,) = re.findall(r"run\.py (schema .*?) \|\|", (ROOT / "setup.sh").read_text())
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 0
+    made = {path.resolve(): json.loads(path.read_text()) for path in tmp_path.rglob("*.json")}
+    assert len(made) == 2, "and nothing else"
     for path in ROOT.glob("experiments/*.yaml"):
-        assert path.read_text().splitlines()[0] == LINE, path
+        first = path.read_text().splitlines()[0]
+        name = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", first)[1]
+        wanted = made[(tmp_path / path.relative_to(ROOT).parent / name).resolve()]
+        assert wanted["title"] == "Experiment file", path
+
+
+def test_one_schema_is_printed_or_written(tmp_path, capsys):
+    assert main(["schema", "network"]) == 0
+    printed = capsys.readouterr().out
+    assert main(["schema", "network", "-o", str(tmp_path / "new" / "folder")]) == 0
+    assert [path.name for path in tmp_path.rglob("*.json")] == ["network.json"]
+    assert (tmp_path / "new" / "folder" / "network.json").read_text() == printed
+    assert json.loads(printed) == json_schema.network_schema()
+
+
+def test_what_cannot_be_written_is_told(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["schema"]) == 2
+    assert "name the kind of file (experiment or network), or a folder" in capsys.readouterr().err
+    assert main(["schema", "-o", str(tmp_path / "file")]) == 2
+    assert f"can't write {tmp_path}/file: File exists; name a folder" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

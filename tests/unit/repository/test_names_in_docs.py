@@ -6,12 +6,14 @@ the pages, and no other test would notice.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
+from testbed.cli.json_schema import experiment_schema, network_schema
 from testbed.results.schema import TABLES
+from testbed.systems.registry import SHIPPED
+from testbed.topos import SHIPPED as TOPOLOGIES
 from tests.support.paths import ROOT, files_of_checkout
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
@@ -34,10 +36,7 @@ FOREIGN = {
     },
 }
 EXAMPLES = {"system.max_hops", "jobs[].results"}  # of a plug-in; of another file than the two
-SCHEMAS = [
-    json.loads((ROOT / "experiments" / "schema" / f"{name}.json").read_text())
-    for name in ("experiment", "network")
-]
+SCHEMAS = [experiment_schema(SHIPPED, TOPOLOGIES), network_schema()]
 
 
 def _pages() -> Iterator[tuple[str, str]]:

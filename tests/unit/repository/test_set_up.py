@@ -35,6 +35,7 @@ class Checkout:
         (folder / "p4engine").mkdir()
         shutil.copy(ROOT / "p4engine" / "pyproject.toml", folder / "p4engine")
         (folder / "testbed").mkdir()
+        (folder / "topos").mkdir()
         (folder / "testbed" / "a.py").write_text("1\n")
         with (folder / "setup.sh").open("a") as script:
             script.write(
@@ -46,7 +47,9 @@ class Checkout:
                 f"    echo environment >> {self.calls_file}\n"
                 '    mkdir -p "$environment/bin"\n'
                 '    touch "$environment/bin/ina"\n'
-                f'    printf \'#!/bin/sh\\necho python "$@" >> {self.calls_file}\\n\' > "$python"\n'
+                f'    printf \'#!/bin/sh\\necho python "$@" >> {self.calls_file}\\n'
+                "case $* in *schema*) mkdir -p $4; touch $4/network.json ;; esac\\n'"
+                ' > "$python"\n'
                 '    chmod +x "$python"\n'
                 "}\n"
             )
@@ -71,7 +74,8 @@ def checkout(tmp_path) -> Checkout:
 
 
 WARMING = "python -m testbed.cli.warm --all"
-SETTING_UP = ["packages", "environment", "extras", WARMING]
+SCHEMAS = "python run.py schema -o experiments/schema"
+SETTING_UP = ["packages", "environment", "extras", WARMING, SCHEMAS]
 TESTING = ["python -m pytest -n auto"]
 
 
@@ -84,9 +88,9 @@ def test_the_second_time_nothing_is_set_up(checkout):
 
 def test_tools_of_the_tests_are_installed_by_test_only(checkout):
     checkout.run("demo")
-    checkout.calls()
+    assert checkout.calls()[-2] == SCHEMAS
     checkout.run("test")
-    assert checkout.calls() == [*SETTING_UP, *TESTING]
+    assert checkout.calls() == [*SETTING_UP[:-1], *TESTING]
     checkout.run("demo")
     assert checkout.calls() == ["python run.py sweep experiments/demo.yaml"]
 
@@ -101,12 +105,15 @@ def test_a_change_of_what_set_up_depends_on_sets_up_again(checkout, name):
     assert checkout.calls() == ["packages", "environment"] + TESTING
 
 
-def test_a_change_of_sources_only_warms_the_caches(checkout):
+def test_a_change_of_sources_only_warms_the_caches_and_makes_the_schemas(checkout):
     checkout.run("test")
     (checkout.folder / "testbed" / "a.py").write_text("2\n")
     checkout.calls()
     checkout.run("test")
-    assert checkout.calls() == [WARMING] + TESTING
+    assert checkout.calls() == [WARMING, SCHEMAS] + TESTING
+    shutil.rmtree(checkout.folder / "experiments")
+    checkout.run("test")
+    assert checkout.calls() == [SCHEMAS] + TESTING
 
 
 def test_a_moved_checkout_is_set_up_again(checkout):
@@ -186,7 +193,7 @@ def test_demo_compares_three_systems_and_ci_runs_the_tests(checkout):
     assert "python -m testbed.cli.warm" in (calls := checkout.calls())
     assert calls[-1] == "python run.py sweep experiments/demo.yaml"
     checkout.run(".ci/run")
-    assert checkout.calls() == [*SETTING_UP, *TESTING]
+    assert checkout.calls() == [*SETTING_UP[:-1], *TESTING]
 
 
 @pytest.fixture
