@@ -137,7 +137,7 @@ _BY_ITSELF = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_tests_st
 _PLUGIN = Elsewhere(
     "tests/switch/packages/test_plugins.py::test_its_experiment_runs_and_every_value_is_right"
 )
-_TORCH = Elsewhere("tests/unit/traffic/test_generate.py::test_generated_equals_shipped")
+_TORCH = Elsewhere("tests/unit/tools/test_generate.py::test_generated_equals_shipped")
 _SLURM = Elsewhere("tests/switch/sweeps/test_slurm_jobs.py::test_a_sweep_runs_as_jobs_and_goes_on")
 _DASK = Elsewhere(
     "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
@@ -391,8 +391,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"pip install '\.\[traces\]'", _TORCH),
     (r"pip install '\.\[torch\]'", _TRAINING),
     (r"pip install '\.\[jax\]'", _EXAMPLES),
-    (r"MODULE testbed\.traffic\.generate .+", _TORCH),
-    (r"MODULE testbed\.traffic\.models_page", Module("testbed.traffic.models_page")),
+    (r"MODULE tools\.models\.generate .+", _TORCH),
+    (r"MODULE tools\.models\.page", Module("tools.models.page")),
     (r"MODULE labs list", Module("labs list")),
     (
         r"MODULE labs mark \S+( --course \S+| --csv \S+| --json \S+| --jobs \d+)*",
@@ -450,8 +450,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"pip install distributed", _DASK),
     (r"RUN sweep \S+ --dask \S+ --results \S+", _DASK),
     (
-        r"MODULE testbed\.traffic\.measure \w+ > \S+\.csv",
-        Elsewhere("tests/unit/traffic/test_measure.py::test_without_a_gpu_nothing_is_measured"),
+        r"MODULE tools\.models\.measure \w+ > \S+\.csv",
+        Elsewhere("tests/unit/tools/test_measure.py::test_without_a_gpu_nothing_is_measured"),
     ),
     (r"pip install submitit", _SLURM),
     (

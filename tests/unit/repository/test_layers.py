@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging.config
+import re
 from collections.abc import Iterable
 
 import grimp
@@ -65,3 +66,11 @@ def test_top_level_names_are_not_imported():
         if line.strip().startswith((f"from {word}.", f"from {word} import", f"import {word}"))
     ]
     assert lines == []
+
+
+def test_the_product_imports_no_tools():
+    """They are no part of a wheel: makers of shipped files, which need PyTorch, among them."""
+    imported = re.compile(r"(?m)^\s*(?:from|import) (?:tools|tests|bench)\b")
+    folders = ("analysis", "labs", "p4engine/src", "testbed", "topos", "traffic")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    assert not [path for path in files if imported.search(path.read_text(encoding="utf-8"))]

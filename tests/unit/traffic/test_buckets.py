@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from testbed.experiment import load_text
 from testbed.protocols.host_spec import Tensor
 from testbed.traffic.buckets import bucket_counts, in_buckets
-from testbed.traffic.measured import measured
 from testbed.traffic.trace import Layer, Trace, load_gradients, load_trace, shipped
 from tests.support.experiments import changed
 from tests.support.graphs import training_loop
+from tools.models.measured import measured
 
 MIB = 2**20 // 4  # values
 

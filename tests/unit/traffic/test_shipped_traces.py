@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.traffic.models_page import model_table, throughput_table
 from testbed.traffic.trace import (
     GPUS,
     MODELS_FOLDER,
@@ -21,6 +20,7 @@ from testbed.traffic.trace import (
     shipped,
 )
 from tests.support.paths import ROOT
+from tools.models.page import model_table, throughput_table
 
 PAGE = ROOT / "docs" / "models.md"
 
@@ -199,7 +199,7 @@ def test_gradients_of_a_scaled_trace(scale: float) -> None:
 )
 def test_page_has_the_tables_of_the_files(place: str, table: Callable[[], str]) -> None:
     match = re.search(
-        rf"<!-- python -m testbed.traffic.models_page{place} -->\n(.*?)\n<!-- end -->",
+        rf"<!-- python -m tools.models.page{place} -->\n(.*?)\n<!-- end -->",
         PAGE.read_text(),
         re.S,
     )

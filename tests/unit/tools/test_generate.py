@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from testbed.errors import UserError
-from testbed.traffic import generate
 from testbed.traffic.trace import MODELS_FOLDER, load_gradients, load_trace, shipped
+from tools.models import generate
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_neither_models_nor_all(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_definition_ships(torch) -> None:
-    from testbed.traffic.definitions import MODELS
+    from tools.models.definitions import MODELS
 
     assert sorted(MODELS) == shipped()
 
@@ -71,7 +71,7 @@ def test_operations_of_a_known_model(torch) -> None:
     """Counted by hand: a convolution, its activation, and a linear layer used twice."""
     from torch import nn
 
-    from testbed.traffic.profile import profile
+    from tools.models.profile import profile
 
     class Tied(nn.Module):
         def __init__(self) -> None:
@@ -97,7 +97,7 @@ def test_operations_of_a_known_model(torch) -> None:
 def test_unused_parameter_is_an_error(torch) -> None:
     from torch import nn
 
-    from testbed.traffic.profile import profile
+    from tools.models.profile import profile
 
     class Unused(nn.Module):
         def __init__(self) -> None:

@@ -20,8 +20,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from testbed.traffic.definitions import MODELS, Model
-from testbed.traffic.measured import (
+from testbed.traffic.scaling import share_out
+from testbed.traffic.trace import GPUS
+from tools.models.definitions import MODELS, Model
+from tools.models.measured import (
     OUTLIERS,
     PUBLISHED_GPUS,
     SOURCE,
@@ -31,16 +33,14 @@ from testbed.traffic.measured import (
     layer_times,
     measured,
 )
-from testbed.traffic.profile import Counted, profile
-from testbed.traffic.scaling import share_out
-from testbed.traffic.trace import GPUS
+from tools.models.profile import Counted, profile
 
 # The small trained model is no accelerator's work; a round number for one CPU core.
 SMALL_OPERATIONS_PER_S = 10 * 10**9
 
 H200 = (
     "times (h200): ours, measured per layer on one NVIDIA H200 in bfloat16 by"
-    " python -m testbed.traffic.measure"
+    " python -m tools.models.measure"
 )
 BATCHES = "batch sizes: assumed (ours), the source states none; docs/models.md says how they follow"
 

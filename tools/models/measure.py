@@ -1,4 +1,4 @@
-"""Measures the compute times of the shipped models on a GPU: `python -m testbed.traffic.measure`.
+"""Measures the compute times of the shipped models on a GPU: `python -m tools.models.measure`.
 
 Prints a line per layer, in the form of layer_times.csv, from which generate.py takes them. Needs
 the extra `traces` of pyproject.toml and a GPU of CUDA.
@@ -25,8 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from testbed.traffic.definitions import MODELS
 from testbed.traffic.scaling import share_out
+from tools.models.definitions import MODELS
 
 HEADER = "model,batch,layer,values,forward_ns,backward_ns,update_ns"
 # Samples of an iteration: those of the A100 (measured.py, and docs/models.md for derived models).
@@ -187,7 +187,7 @@ def _loss(result: Any) -> Tensor:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m testbed.traffic.measure", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.models.measure", description=__doc__)
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(BATCHES))
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.models) - set(BATCHES):

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from testbed.traffic.definitions.smallcnn import CLASSES, SIDE, SmallCNN
-from testbed.traffic.profile import Counted
+from tools.models.definitions.smallcnn import CLASSES, SIDE, SmallCNN
+from tools.models.profile import Counted
 
 SEED = 2022
 WORKERS = 8

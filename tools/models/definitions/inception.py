@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, max_pool2d
 
-from testbed.traffic.definitions.googlenet import ConvBN
+from tools.models.definitions.googlenet import ConvBN
 
 
 class BlockA(nn.Module):

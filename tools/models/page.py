@@ -1,4 +1,4 @@
-"""The tables of docs/models.md: `python -m testbed.traffic.models_page` prints them.
+"""The tables of docs/models.md: `python -m tools.models.page` prints them.
 
 Kept here so that the page cannot drift from the files: a test compares the two.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from testbed.traffic.definitions.attention import attend
+from tools.models.definitions.attention import attend
 
 VOCABULARY, POSITIONS, SEGMENTS = 30522, 512, 2
 SIZES = {"base": (768, 12, 12), "large": (1024, 16, 24)}  # width, heads, layers

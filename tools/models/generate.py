@@ -1,4 +1,4 @@
-"""Makes the files of traffic/models/ again: `python -m testbed.traffic.generate MODEL... | --all`.
+"""Makes the files of traffic/models/ again: `python -m tools.models.generate MODEL... | --all`.
 
 Needs the extra `traces` of pyproject.toml (torch); nothing else in the testbed does. Every number
 of a file comes from the model's definition, from the published times in measured.csv, or from a
@@ -20,7 +20,7 @@ from testbed.errors import UserError, did_you_mean, sentence
 from testbed.traffic.trace import COLUMNS, MODELS_FOLDER, TIME_COLUMNS, Layer, Trace
 
 if TYPE_CHECKING:
-    from testbed.traffic.train import Training
+    from tools.models.train import Training
 
 
 def generate(name: str, folder: Path) -> list[Path]:
@@ -29,13 +29,13 @@ def generate(name: str, folder: Path) -> list[Path]:
     Returns the files written. Raises UserError for an unknown name or a missing torch.
     """
     _need_torch()
-    from testbed.traffic import definitions, times
+    from tools.models import definitions, times
 
     if name not in definitions.MODELS:
         unknown = sentence(f"unknown model {name!r}", did_you_mean(name, definitions.MODELS))
         raise UserError(
             f"{unknown}\n  models: {', '.join(definitions.MODELS)}\n"
-            "  a new one: add it to traffic/definitions/ (docs/models.md)"
+            "  a new one: add it to tools/models/definitions/ (docs/models.md)"
         )
     model = definitions.MODELS[name]
     layers = times.operations(model)
@@ -45,7 +45,7 @@ def generate(name: str, folder: Path) -> list[Path]:
     written = [path]
     gradients = None
     if name == "smallcnn":
-        from testbed.traffic import train
+        from tools.models import train
 
         gradients = folder / f"{name}.npz"
         sources.append(train.SOURCE)
@@ -82,7 +82,7 @@ def trace_text(traces: Sequence[Trace]) -> str:
     trace = traces[0]
     lines = [
         f"## One training iteration of {trace.title}, layer by layer in forward order.",
-        f"## Format: docs/models.md. Made by: python -m testbed.traffic.generate {trace.name}",
+        f"## Format: docs/models.md. Made by: python -m tools.models.generate {trace.name}",
         f"# name: {trace.name}",
         f"# title: {trace.title}",
         f"# values: {trace.values}",
@@ -138,7 +138,7 @@ def _need_torch() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m testbed.traffic.generate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.models.generate", description=__doc__)
     parser.add_argument("models", nargs="*", metavar="MODEL", help="names as in traffic/models/")
     parser.add_argument("--all", action="store_true", help="every model that ships")
     parser.add_argument("--output", type=Path, default=MODELS_FOLDER, help="folder (%(default)s)")
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("name the models, or give --all")
     try:
         _need_torch()
-        from testbed.traffic.definitions import MODELS
+        from tools.models.definitions import MODELS
 
         chosen.output.mkdir(parents=True, exist_ok=True)
         for name in MODELS if chosen.all else chosen.models:

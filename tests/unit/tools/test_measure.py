@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from testbed.traffic import measure  # noqa: E402
+from tools.models import measure  # noqa: E402
 
 
 @dataclass

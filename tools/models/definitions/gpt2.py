@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from testbed.traffic.definitions.attention import attend
+from tools.models.definitions.attention import attend
 
 VOCABULARY, POSITIONS, WIDTH, HEADS, LAYERS = 50257, 1024, 768, 12, 12
 

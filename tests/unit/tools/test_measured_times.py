@@ -9,9 +9,9 @@ from math import log2
 
 import pytest
 
-from testbed.traffic.measured import PUBLISHED_GPUS, batch_of
 from testbed.traffic.trace import Trace, load_trace, shipped
 from tests.support.paths import ROOT
+from tools.models.measured import PUBLISHED_GPUS, batch_of
 
 # Forward and backward time of the whole model on a V100, in ms, as published.
 V100_MS = {
@@ -45,7 +45,7 @@ DERIVED = {
 
 def rows() -> dict[tuple[str, str], list[dict[str, int]]]:
     """The data file, read without the testbed."""
-    lines = (ROOT / "traffic" / "measured.csv").read_text().splitlines()
+    lines = (ROOT / "tools" / "models" / "measured.csv").read_text().splitlines()
     found = defaultdict(list)
     for row in csv.DictReader(line for line in lines if not line.startswith("#")):
         key = row.pop("model"), row.pop("gpu")
@@ -167,7 +167,7 @@ def test_batch_sizes_agree_with_the_times(model: str) -> None:
 
 def test_an_h200_is_measured_layer_by_layer() -> None:
     """Its trace has the numbers of our file, the batch sizes of the A100, and plausible rates."""
-    lines = (ROOT / "traffic" / "h200.csv").read_text().splitlines()
+    lines = (ROOT / "tools" / "models" / "h200.csv").read_text().splitlines()
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
     assert {row["model"] for row in rows} == {*V100_MS, *DERIVED}
     for model in {*V100_MS, *DERIVED}:

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from testbed.traffic.definitions.alexnet import AlexNet
-from testbed.traffic.definitions.bert import Bert
-from testbed.traffic.definitions.googlenet import GoogLeNet
-from testbed.traffic.definitions.gpt2 import GPT2
-from testbed.traffic.definitions.inception import InceptionV3
-from testbed.traffic.definitions.neumf import NeuMF
-from testbed.traffic.definitions.resnet import ResNet
-from testbed.traffic.definitions.smallcnn import SIDE, SmallCNN
-from testbed.traffic.definitions.vgg import VGG
-from testbed.traffic.definitions.vit import ViT
+from tools.models.definitions.alexnet import AlexNet
+from tools.models.definitions.bert import Bert
+from tools.models.definitions.googlenet import GoogLeNet
+from tools.models.definitions.gpt2 import GPT2
+from tools.models.definitions.inception import InceptionV3
+from tools.models.definitions.neumf import NeuMF
+from tools.models.definitions.resnet import ResNet
+from tools.models.definitions.smallcnn import SIDE, SmallCNN
+from tools.models.definitions.vgg import VGG
+from tools.models.definitions.vit import ViT
 
 
 @dataclass(frozen=True)
