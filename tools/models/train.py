@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 
-from tools.models.definitions.smallcnn import CLASSES, SIDE, SmallCNN
+from tools.models.definitions.convolutions import CLASSES, SIDE, SmallCNN
 from tools.models.profile import Counted
 
 SEED = 2022

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tools.models.definitions.alexnet import AlexNet
 from tools.models.definitions.bert import Bert
+from tools.models.definitions.convolutions import SIDE, VGG, AlexNet, SmallCNN
 from tools.models.definitions.googlenet import GoogLeNet
 from tools.models.definitions.gpt2 import GPT2
 from tools.models.definitions.inception import InceptionV3
 from tools.models.definitions.neumf import NeuMF
 from tools.models.definitions.resnet import ResNet
-from tools.models.definitions.smallcnn import SIDE, SmallCNN
-from tools.models.definitions.vgg import VGG
 from tools.models.definitions.vit import ViT
 
 

@@ -1,14 +1,32 @@
-"""BERT (Devlin et al., 2018), the encoder with its pooler, English uncased vocabulary."""
+"""BERT (Devlin et al., 2018), the encoder with its pooler, English uncased vocabulary.
+
+The transformers share its multi-head attention, which is written as plain matrix products and not
+as a fused kernel, so that its operations are counted like all others.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from tools.models.definitions.attention import attend
-
 VOCABULARY, POSITIONS, SEGMENTS = 30522, 512, 2
 SIZES = {"base": (768, 12, 12), "large": (1024, 16, 24)}  # width, heads, layers
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, heads: int) -> Tensor:
+    """Scaled dot-product attention: float tensors [batch, length, width] in and out.
+
+    A causal mask would not change the number of operations of the usual dense kernels and is left
+    out.
+    """
+    batch, length, width = query.shape
+    size = width // heads
+
+    def split(x: Tensor) -> Tensor:
+        return x.reshape(batch, length, heads, size).transpose(1, 2)
+
+    scores = split(query) @ split(key).transpose(2, 3) * size**-0.5
+    return (scores.softmax(3) @ split(value)).transpose(1, 2).reshape(batch, length, width)
 
 
 class EncoderLayer(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tools.models.definitions.attention import attend
+from tools.models.definitions.bert import attend
 
 WIDTH, HEADS, LAYERS, PATCH, PATCHES = 768, 12, 12, 16, 196
 
