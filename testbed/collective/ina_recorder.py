@@ -54,9 +54,24 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.cuda import Event, Stream
+    from torch.distributed import GradBucket, ProcessGroup, Work
+    from torch.futures import Future
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.optim import Optimizer
+
+# The border: what is JSON, and functions of PyTorch that are passed on, whose types nothing knows.
+Json: TypeAlias = dict[str, Any]
+Call: TypeAlias = Callable[..., Any]
+Mark: TypeAlias = "int | Event"  # a moment, of a processor's clock or on a GPU's stream
+Given: TypeAlias = dict[str, "int | str | Sequence[int]"]  # attributes of a node
 
 FORMAT = "ina-recording"
 VERSION = 1
@@ -91,6 +106,24 @@ def part_of(path: str | Path, rank: int) -> Path:
     return path.with_name(f"{path.stem}.rank{rank}{path.suffix}")
 
 
+@contextlib.contextmanager
+def _whole(path: Path, of: object = "") -> Iterator[Path]:
+    """The path to write to; the file has its own name only once it is whole."""
+    unfinished = path.with_name(f"{path.name}.unfinished{of}")
+    yield unfinished
+    os.replace(unfinished, path)
+
+
+def _regular(path: Path, wanted: str) -> None:
+    """Refuse what is no file: a FIFO would wait for a writer."""
+    if path.exists() and not path.is_file():
+        raise RecordingError(f"{path}: not a regular file; name {wanted}")
+
+
+def _say(text: str) -> None:
+    print(f"ina_recorder: {text}", file=sys.stderr)
+
+
 # -- the file
 
 
@@ -101,22 +134,22 @@ def member_of(rank: int, step: int, bucket: int) -> str:
 
 def write(
     path: str | Path,
-    header: dict[str, Any],
+    header: Json,
     times: dict[str, np.ndarray],
     values: Iterator[tuple[str, np.ndarray]],
 ) -> None:
     """Write a recording, under its name only once it is whole. values: members with float32 [n],
     which are stored as bytes [4, n]: the bytes of a place in all numbers side by side, since they
     are more alike than the bytes of a number."""
-    path = Path(path)
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+    with (
+        _whole(Path(path)) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
+    ):
         archive.writestr(HEADER, json.dumps(header, indent=1))
         for name in (*BUCKET_TIMES, *STEP_TIMES):
             archive.writestr(f"{name}.npy", _as_npy(times[name].astype(np.int64)))
         for name, array in values:
             archive.writestr(name, _as_npy(_planes(array)))
-    os.replace(unfinished, path)
 
 
 def _as_npy(array: np.ndarray) -> bytes:
@@ -134,8 +167,7 @@ class Archive:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        if self.path.exists() and not self.path.is_file():  # a FIFO would wait for a writer
-            raise RecordingError(f"{path}: not a regular file; name a recording")
+        _regular(self.path, "a recording")
         try:
             self._zip = zipfile.ZipFile(self.path)
         except FileNotFoundError:
@@ -144,8 +176,15 @@ class Archive:
             raise RecordingError(
                 f"{path}: not a whole recording ({error}); copy or record it again"
             ) from None
-        if HEADER not in self._zip.namelist():
+        try:
+            self.header = self._header()
+        except RecordingError:
             self._zip.close()
+            raise
+
+    def _header(self) -> Json:
+        path = self.path
+        if HEADER not in self._zip.namelist():
             raise RecordingError(
                 f"{path}: no recording, it has no {HEADER}; name a file that ina_recorder.py or"
                 " the command record has written"
@@ -153,17 +192,16 @@ class Archive:
         try:
             if self._zip.getinfo(HEADER).file_size > MAX_HEADER:
                 raise ValueError
-            self.header = json.loads(self._read(HEADER))
-            found = self.header["format"], self.header["version"]
+            header: Json = json.loads(self._read(HEADER))
+            found = header["format"], header["version"]
         except (ValueError, KeyError, TypeError):
-            self._zip.close()
             raise RecordingError(f"{path}: {HEADER} cannot be read; record again") from None
         if found != (FORMAT, VERSION):
-            self._zip.close()
             raise RecordingError(
                 f"{path}: found format {found[0]}, version {found[1]}; allowed: {FORMAT}, version"
                 f" {VERSION}. Record again with the ina_recorder.py of this version"
             )
+        return header
 
     def __enter__(self) -> Archive:
         return self
@@ -181,7 +219,7 @@ class Archive:
                 f"{self.path}: {member} is damaged ({error!s:.200}); copy or record it again"
             ) from None
 
-    def array(self, member: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+    def array(self, member: str, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
         """An array that must have this type and shape."""
         try:
             size = self._zip.getinfo(member).file_size
@@ -209,10 +247,8 @@ class Archive:
         """All arrays of times by name."""
         ranks, steps = len(self.header["ranks"]), len(self.header["steps"])
         buckets = len(self.header["buckets"])
-        shapes: dict[str, tuple[int, ...]] = {
-            name: (ranks, steps, buckets) for name in BUCKET_TIMES
-        }
-        shapes |= {name: (ranks, steps) for name in STEP_TIMES}
+        shapes = dict.fromkeys(BUCKET_TIMES, (ranks, steps, buckets))
+        shapes |= dict.fromkeys(STEP_TIMES, (ranks, steps))
         return {name: self.array(f"{name}.npy", np.int64, shape) for name, shape in shapes.items()}
 
     def values(self, rank: int, step: int, bucket: int, count: int) -> np.ndarray:
@@ -221,7 +257,7 @@ class Archive:
         return np.ascontiguousarray(planes.T).view("<f4").reshape(-1)
 
 
-def bucket_values(bucket: dict[str, Any]) -> int:
+def bucket_values(bucket: Json) -> int:
     """Number of values in a bucket of a header."""
     return sum(int(np.prod(each["shape"])) for each in bucket["parameters"])
 
@@ -236,9 +272,9 @@ def join(path: str | Path, parts: Sequence[str | Path] = ()) -> Path:
     if not found:
         raise RecordingError(f"{path}: there are no parts {part_of(path, 0).name}, ... beside it")
     archives: dict[int, Archive] = {}
-    try:
+    with contextlib.ExitStack() as opened:
         for each in found:
-            archive = Archive(each)
+            archive = opened.enter_context(Archive(each))
             for rank in archive.header["ranks"]:
                 if rank in archives:
                     raise RecordingError(
@@ -254,8 +290,7 @@ def join(path: str | Path, parts: Sequence[str | Path] = ()) -> Path:
                         " run"
                     )
         world = first.header["world"]
-        missing = sorted(set(range(world)) - set(archives))
-        if missing:
+        if missing := sorted(set(range(world)) - set(archives)):
             raise RecordingError(
                 f"{path}: the part of rank {missing[0]} of {world} is missing; copy"
                 f" {part_of(path, missing[0]).name} to the others"
@@ -263,18 +298,16 @@ def join(path: str | Path, parts: Sequence[str | Path] = ()) -> Path:
         order = [archives[rank] for rank in range(world)]
         header = {**first.header, "ranks": list(range(world))}
         header["devices"] = [archive.header["devices"][0] for archive in order]
-        each_times = [archive.times() for archive in order]
+        parts_times = [archive.times() for archive in order]
         times = {
-            name: np.concatenate([part[name] for part in each_times]) for name in each_times[0]
+            name: np.concatenate([part[name] for part in parts_times])
+            for name in (*BUCKET_TIMES, *STEP_TIMES)
         }
         write(path, header, times, _joined(header, order))
-    finally:
-        for archive in archives.values():
-            archive.__exit__()
     return path
 
 
-def _joined(header: dict[str, Any], order: list[Archive]) -> Iterator[tuple[str, np.ndarray]]:
+def _joined(header: Json, order: list[Archive]) -> Iterator[tuple[str, np.ndarray]]:
     if not header["values"]:
         return
     for rank, archive in enumerate(order):
@@ -369,7 +402,7 @@ def attribute(name: str, value: bool | int | str | Sequence[int]) -> bytes:
 
 
 def trace_node(
-    number: int, kind: str, after: Sequence[int], duration_ns: int, given: dict[str, Any]
+    number: int, kind: str, after: Sequence[int], duration_ns: int, given: Given
 ) -> bytes:
     """A node of a trace; given: its attributes. Microseconds are the format's unit, so others have
     an attribute."""
@@ -387,17 +420,17 @@ def trace_node(
 
 
 # A node: its kind, the places of those before it, its duration in ns, and its attributes.
-Graph = Sequence[tuple[str, Sequence[int], int, dict[str, Any]]]
+Graph: TypeAlias = Sequence[tuple[str, Sequence[int], int, Given]]
 
 
-def write_trace(path: Path, about: dict[str, Any], graph: Graph) -> None:
+def write_trace(path: Path, about: Json, graph: Graph) -> None:
     """Write a rank's trace, under its name only once it is whole."""
     calls: dict[tuple[str, str], list[int]] = {}
     for kind, _, _, given in graph:
         if kind != "compute":
-            entry = calls.setdefault((given.get("pg_name", ""), kind), [0, 0])
+            entry = calls.setdefault((str(given.get("pg_name", "")), kind), [0, 0])
             entry[0] += 1
-            entry[1] += given["comm_size"]
+            entry[1] += given["comm_size"]  # type: ignore[operator]
     said = {
         "format": FORMAT,
         "version": VERSION,
@@ -405,25 +438,23 @@ def write_trace(path: Path, about: dict[str, Any], graph: Graph) -> None:
         "compute_ns": sum(duration_ns for _, _, duration_ns, _ in graph),
         "calls": [[*key, *entry] for key, entry in calls.items()],
     }
-    unfinished = path.with_name(f"{path.name}.unfinished")
-    with unfinished.open("wb") as file:
+    with _whole(path) as unfinished, unfinished.open("wb") as file:
         metadata = proto(1, CHAKRA) + proto(2, attribute(ABOUT, json.dumps(said)))
         file.write(varint(len(metadata)) + metadata)
         for place, node in enumerate(graph):
             message = trace_node(place, *node)
             file.write(varint(len(message)) + message)
-    os.replace(unfinished, path)
 
 
-def about_trace(metadata: bytes) -> dict[str, Any]:
+def about_trace(metadata: bytes) -> Json:
     """Description in the metadata of a trace; {} if the recorder has not written it. Raises
     ValueError."""
     for number, value in proto_fields(metadata):
         if number == 2 and isinstance(value, bytes):
-            fields: dict[int, Any] = dict(proto_fields(value))
+            fields = dict(proto_fields(value))
             if fields.get(1) == ABOUT.encode():
                 try:
-                    about: dict[str, Any] = json.loads(fields[29])
+                    about: Json = json.loads(fields[29])  # type: ignore[arg-type]
                 except RecursionError:
                     raise ValueError("it is nested too deep") from None
                 if (about["format"], about["version"]) != (FORMAT, VERSION):
@@ -437,7 +468,7 @@ def about_trace(metadata: bytes) -> dict[str, Any]:
 def join_traces(path: Path) -> Path:
     """Write the groups of all ranks' traces, which lie beside `path`: NAME.json for NAME.et. Raises
     RecordingError if a part is missing, or if parts do not belong together."""
-    first: dict[str, Any] = {}
+    first: Json = {}
     groups: dict[str, list[int]] = {}
     rank = 0
     while rank < first.get("world", 1):
@@ -457,15 +488,13 @@ def join_traces(path: Path) -> Path:
                 )
         rank += 1
     written = path.with_suffix(".json")
-    unfinished = path.with_name(f"{written.name}.unfinished{os.getpid()}")
-    unfinished.write_text(json.dumps(groups, indent=1) + "\n")
-    os.replace(unfinished, written)
+    with _whole(written, os.getpid()) as unfinished:  # the last ranks may do it at one time
+        unfinished.write_text(json.dumps(groups, indent=1) + "\n")
     return written
 
 
-def _about_part(part: Path) -> dict[str, Any]:
-    if part.exists() and not part.is_file():  # a FIFO would wait for a writer
-        raise RecordingError(f"{part}: not a regular file; name the trace of a rank")
+def _about_part(part: Path) -> Json:
+    _regular(part, "the trace of a rank")
     try:
         with part.open("rb") as file:
             size, at = read_varint(start := file.read(10), 0)
@@ -495,29 +524,29 @@ def summary(path: Path) -> str:
     return "\n".join(lines)
 
 
-# -- the recorder of a DDP model
+# -- what both recorders share
 
 
 class _Clock:
     """Marks in time, and the ns between two; of the processor or of a GPU's stream."""
 
     def __init__(self, device: Any) -> None:
-        self._cuda = None
+        self._cuda: ModuleType | None = None
         if device.type == "cuda":
             import torch
 
             self._cuda = torch.cuda
         self._paused_ns = 0
 
-    def mark(self, *stream: Any) -> Any:
+    def mark(self, *stream: Stream) -> Mark:
         """This moment, on a GPU when its stream comes here (default: the current one)."""
         if self._cuda is None:
             return time.perf_counter_ns() - self._paused_ns
-        event = self._cuda.Event(enable_timing=True)
+        event: Event = self._cuda.Event(enable_timing=True)
         event.record(*stream)
         return event
 
-    def without(self, work: Callable[[], Any]) -> Any:
+    def without(self, work: Call) -> Any:
         """Do something that takes no time on a processor's clock."""
         begun = time.perf_counter_ns()
         result = work()
@@ -530,7 +559,7 @@ class _Clock:
             self._cuda.synchronize()
 
     @staticmethod
-    def between_ns(first: Any, second: Any) -> int:
+    def between_ns(first: Mark, second: Mark | None) -> int:
         if second is None:
             return UNKNOWN
         if isinstance(first, int):
@@ -538,31 +567,90 @@ class _Clock:
         return max(0, round(1e6 * first.elapsed_time(second)))
 
 
-class _Step:
-    """The marks of one step, and its values."""
+class _Recorder:
+    """The core: the steps that are wanted, a clock, what is undone in PyTorch, and the end."""
 
-    def __init__(self, number: int, start: Any) -> None:
-        self.number = number
-        self.start = start
-        self.needed: dict[str, Any] = {}  # by module, in the latest forward pass
-        self.forward_end: Any = None
-        self.ready: list[Any] = []
-        self.values: list[Any] = []
-        self.update_start: Any = None
-        self.update_end: Any = None
-        self.next: Any = None
-        self.whole = False  # its last bucket has been given
-
-
-class Recorder:
-    """Records some steps of a DDP model; made by `attach`."""
-
-    def __init__(
-        self, model: Any, path: str | Path, steps: int, skip: int, values: bool, limit_mb: float
-    ) -> None:
+    def __init__(self, path: Path, steps: int, skip: int) -> None:
         import torch
         import torch.distributed as dist
 
+        if steps < 1 or skip < 0:
+            raise RecordingError(
+                f"recording {path}: found steps {steps} and skip {skip}; allowed: steps from 1,"
+                " skip from 0"
+            )
+        self._path = path
+        self._torch: ModuleType = torch
+        self._dist: ModuleType = dist
+        self._wanted, self._skip = steps, skip
+        self._count = 0  # steps of the training so far
+        self._clock = _Clock(torch.device("cpu"))
+        self._over = False
+        self._undo: list[Call] = []
+
+    def finish(self) -> None:
+        """Write this rank's part, with what there is; more than once does no harm."""
+        if self._over:
+            return
+        atexit.unregister(self.finish)
+        self._stop()
+        self._over = True
+        for undo in reversed(self._undo):
+            undo()
+        self._clock.settle()
+        self._write()
+
+    def _stop(self) -> None:
+        """Take in what was going on."""
+        raise NotImplementedError
+
+    def _write(self) -> None:
+        raise NotImplementedError
+
+    def _are_enough(self, done: int) -> bool:
+        """True if there are recorded steps; also say if there are fewer than wanted."""
+        if done <= 0:
+            _say(
+                f"nothing is recorded: the training had {self._count} steps, and the first"
+                f" {self._skip} are left out (skip)"
+            )
+        elif done < self._wanted:
+            _say(f"{self._path} has {done} steps; the training had no more")
+        return done > 0
+
+    def _about(self) -> Json:
+        """What the header of every part says."""
+        return {"script": Path(sys.argv[0]).name, "torch": self._torch.__version__}
+
+
+# -- the recorder of a DDP model
+
+
+class _Step:
+    """The marks of one step, and its values."""
+
+    def __init__(self, number: int, start: Mark) -> None:
+        self.number = number
+        self.start = start
+        self.needed: dict[str, Mark] = {}  # by module, in the latest forward pass
+        self.ready: list[Mark] = []
+        self.marks: dict[str, Mark] = {}  # by STEP_TIMES
+        self.values: list[Tensor] = []
+        self.whole = False  # its last bucket has been given
+
+
+class Recorder(_Recorder):
+    """Records some steps of a DDP model; made by `attach`."""
+
+    def __init__(
+        self,
+        model: DistributedDataParallel,
+        path: str | Path,
+        steps: int,
+        skip: int,
+        values: bool,
+        limit_mb: float,
+    ) -> None:
         parameters = [each for each in model.module.parameters() if each.requires_grad]
         size_mb = 4e-6 * steps * sum(each.numel() for each in parameters)
         if values and size_mb > limit_mb:
@@ -571,27 +659,19 @@ class Recorder:
                 f" more than the limit of {limit_mb:g} MB; record fewer steps, no values"
                 " (values=False, --no-values), or raise the limit (limit_mb, --limit)"
             )
-        if steps < 1 or skip < 0:
-            raise RecordingError(
-                f"recording {path}: found steps {steps} and skip {skip}; allowed: steps from 1,"
-                " skip from 0"
-            )
-        self.path = part_of(path, dist.get_rank(model.process_group))
-        self._torch, self._dist, self._model = torch, dist, model
-        self._wanted, self._skip, self._with_values = steps, skip, values
-        self._world = dist.get_world_size(model.process_group)
+        super().__init__(Path(path), steps, skip)
+        self._rank = self._dist.get_rank(model.process_group)
+        self._world = self._dist.get_world_size(model.process_group)
+        self._path = part_of(path, self._rank)
+        self._model, self._with_values = model, values
         self._device = parameters[0].device
         self._clock = _Clock(self._device)
         self._names = {id(each): name for name, each in model.module.named_parameters()}
-        self._buckets: list[dict[str, Any]] = []
+        self._buckets: list[Json] = []
         self._steps: list[_Step] = []
-        self._values: list[list[np.ndarray]] = []  # of each finished step
         self._current: _Step | None = None
-        self._count = 0  # steps that have begun
-        self._over = False
-        self._handles: list[Any] = []
-        self._inner: Callable[[Any, Any], Any] = self._all_reduce
-        self._inner_state: Any = None
+        self._inner: Call = self._all_reduce
+        self._inner_state: object = None
         self._hook_model()
         atexit.register(self.finish)
 
@@ -605,7 +685,7 @@ class Recorder:
         # DDP checks the annotations of a hook, which are text here.
         model.register_comm_hook(None, lambda state, bucket: self._hook(state, bucket))
         model.register_comm_hook = self._set_inner  # of the script, from now on
-        self._handles = [
+        handles = [
             model.register_forward_pre_hook(self._before_forward),
             model.register_forward_hook(self._after_forward),
             register_optimizer_step_pre_hook(self._before_update),
@@ -613,14 +693,16 @@ class Recorder:
         ]
         for name, module in model.module.named_modules():
             if next(module.parameters(recurse=False), None) is not None:
-                self._handles.append(module.register_forward_pre_hook(self._first_use(name)))
+                used = functools.partial(self._first_use, name)
+                handles.append(module.register_forward_pre_hook(used))
+        self._undo += [handle.remove for handle in handles]
 
-    def _set_inner(self, state: Any, hook: Callable[[Any, Any], Any]) -> None:
+    def _set_inner(self, state: object, hook: Call) -> None:
         self._inner, self._inner_state = hook, state
 
     # -- what happens in a step
 
-    def _before_forward(self, *_: Any) -> None:
+    def _before_forward(self, *_: object) -> None:
         if self._over or not self._torch.is_grad_enabled() or not self._model.training:
             return
         step = self._current
@@ -628,37 +710,34 @@ class Recorder:
             step.needed.clear()  # gradients are accumulated over several passes
             return
         if step is not None:
-            step.next = self._clock.mark()
+            step.marks["next_ns"] = self._clock.mark()
             self._keep(step)
         if len(self._steps) == self._wanted:
             self.finish()
             return
-        number, self._count = self._count, self._count + 1
-        if number >= self._skip:
-            self._current = _Step(number, self._clock.mark())
+        self._count += 1
+        if self._count > self._skip:
+            self._current = _Step(self._count - 1, self._clock.mark())
 
-    def _first_use(self, name: str) -> Callable[..., None]:
-        def before(*_: Any) -> None:
-            step = self._current
-            if step is not None and not step.ready and name not in step.needed:
-                step.needed[name] = self._clock.mark()
-
-        return before
-
-    def _after_forward(self, *_: Any) -> None:
-        if self._current is not None and not self._current.ready:
-            self._current.forward_end = self._clock.mark()
-
-    def _before_update(self, *_: Any) -> None:
+    def _first_use(self, name: str, *_: object) -> None:
         step = self._current
-        if step is not None and step.whole and step.update_start is None:
-            step.update_start = self._clock.mark()
+        if step is not None and not step.ready and name not in step.needed:
+            step.needed[name] = self._clock.mark()
 
-    def _after_update(self, *_: Any) -> None:
-        if self._current is not None and self._current.update_start is not None:
-            self._current.update_end = self._clock.mark()
+    def _after_forward(self, *_: object) -> None:
+        if self._current is not None and not self._current.ready:
+            self._current.marks["forward_end_ns"] = self._clock.mark()
 
-    def _hook(self, _: Any, bucket: Any) -> Any:
+    def _before_update(self, *_: object) -> None:
+        step = self._current
+        if step is not None and step.whole and "update_start_ns" not in step.marks:
+            step.marks["update_start_ns"] = self._clock.mark()
+
+    def _after_update(self, *_: object) -> None:
+        if self._current is not None and "update_start_ns" in self._current.marks:
+            self._current.marks["update_end_ns"] = self._clock.mark()
+
+    def _hook(self, _: object, bucket: GradBucket) -> Future:
         buffer = bucket.buffer()
         if self._inner == self._all_reduce:
             buffer.div_(self._world)
@@ -667,7 +746,7 @@ class Recorder:
             self._note(step, bucket, buffer)
         return self._inner(self._inner_state, bucket)
 
-    def _all_reduce(self, _: Any, bucket: Any) -> Any:
+    def _all_reduce(self, _: object, bucket: GradBucket) -> Future:
         """All-reduce that DDP does without a hook. The division comes before, since the recording
         holds the values that are given to it."""
         work = self._dist.all_reduce(
@@ -675,7 +754,7 @@ class Recorder:
         )
         return work.get_future().then(lambda future: future.value()[0])
 
-    def _note(self, step: _Step, bucket: Any, buffer: Any) -> None:
+    def _note(self, step: _Step, bucket: GradBucket, buffer: Tensor) -> None:
         step.ready.append(self._clock.mark())
         described = {
             "dtype": str(buffer.dtype).removeprefix("torch."),
@@ -688,9 +767,7 @@ class Recorder:
         if place == len(self._buckets):
             self._buckets.append(described)
         elif self._buckets[place] != described:  # DDP has ordered its buckets anew
-            if self._steps:
-                self._steps.clear()
-                self._values.clear()
+            self._steps.clear()
             self._buckets[place:] = [described]
         if self._with_values:
             step.values.append(self._clock.without(buffer.detach().clone))
@@ -701,100 +778,72 @@ class Recorder:
     def _keep(self, step: _Step) -> None:
         """A step is over. Its values leave the GPU now, between two steps."""
         self._current = None
-        if len(step.ready) != len(self._buckets):
-            return  # it began before the buckets were ordered anew
-        self._steps.append(step)
-        if self._with_values:
-            self._values.append([each.float().cpu().numpy() for each in step.values])
-            step.values.clear()
+        if len(step.ready) == len(self._buckets):  # or it began before they were ordered anew
+            step.values = [each.float().cpu() for each in step.values]
+            self._steps.append(step)
 
     # -- the end
 
-    def finish(self) -> None:
-        """Write this rank's part, with the steps that there are; more than once does no harm."""
-        if self._over:
-            return
-        self._over = True
-        atexit.unregister(self.finish)
-        for handle in self._handles:
-            handle.remove()
+    def _stop(self) -> None:
         if self._current is not None and self._current.whole:
             self._keep(self._current)
         self._current = None
-        steps = self._steps[: self._wanted]
-        if not steps:
-            print(
-                f"ina_recorder: nothing is recorded: the training had {self._count} steps, and the"
-                f" first {self._skip} are left out (skip)",
-                file=sys.stderr,
-            )
-            return
-        self._clock.settle()
-        write(self.path, self._header(steps), self._times(steps), self._members())
-        if len(steps) < self._wanted:
-            print(
-                f"ina_recorder: {self.path} has {len(steps)} steps; the training had no more",
-                file=sys.stderr,
-            )
+        del self._steps[self._wanted :]
+
+    def _write(self) -> None:
+        if self._are_enough(len(self._steps)):
+            write(self._path, self._header(), self._times(), self._members())
 
     def _members(self) -> Iterator[tuple[str, np.ndarray]]:
-        rank = self._dist_rank()
-        for step, values in enumerate(self._values[: self._wanted]):
-            for bucket, array in enumerate(values):
-                yield member_of(rank, step, bucket), array
+        for place, step in enumerate(self._steps):
+            for bucket, array in enumerate(step.values):
+                yield member_of(self._rank, place, bucket), array.numpy()
 
-    def _dist_rank(self) -> int:
-        return int(self.path.stem.rpartition(".rank")[2])
-
-    def _header(self, steps: list[_Step]) -> dict[str, Any]:
+    def _header(self) -> Json:
         device = "CPU"
         if self._device.type == "cuda":
             device = self._torch.cuda.get_device_name(self._device)
         return {
             "format": FORMAT,
             "version": VERSION,
-            "script": Path(sys.argv[0]).name,
+            **self._about(),
             "model": type(self._model.module).__name__,
-            "torch": self._torch.__version__,
             "world": self._world,
-            "ranks": [self._dist_rank()],
+            "ranks": [self._rank],
             "devices": [device],
-            "steps": [step.number for step in steps],
+            "steps": [step.number for step in self._steps],
             "values": self._with_values,
             "divided": self._inner == self._all_reduce,  # by the number of ranks, before the sum
             "buckets": self._buckets,
         }
 
-    def _times(self, steps: list[_Step]) -> dict[str, np.ndarray]:
-        def since(step: _Step, mark: Any) -> int:
-            return self._clock.between_ns(step.start, mark)
-
-        needed = [
+    def _times(self) -> dict[str, np.ndarray]:
+        between, steps = self._clock.between_ns, self._steps
+        modules = [
+            {each["name"].rpartition(".")[0] for each in bucket["parameters"]}
+            for bucket in self._buckets
+        ]
+        found: dict[str, list[Any]] = {
+            name: [between(step.start, step.marks.get(name)) for step in steps]
+            for name in STEP_TIMES
+        }
+        found["ready_ns"] = [[between(step.start, mark) for mark in step.ready] for step in steps]
+        # When the forward pass came to the first of a bucket's parameters.
+        found["needed_ns"] = [
             [
-                self._first(step, [each["name"] for each in bucket["parameters"]])
-                for bucket in self._buckets
+                min(
+                    (between(step.start, step.needed[each]) for each in names & {*step.needed}),
+                    default=UNKNOWN,
+                )
+                for names in modules
             ]
             for step in steps
         ]
-        found = {
-            "needed_ns": needed,
-            "ready_ns": [[since(step, mark) for mark in step.ready] for step in steps],
-            "forward_end_ns": [since(step, step.forward_end) for step in steps],
-            "update_start_ns": [since(step, step.update_start) for step in steps],
-            "update_end_ns": [since(step, step.update_end) for step in steps],
-            "next_ns": [since(step, step.next) for step in steps],
-        }
         return {name: np.array([times], np.int64) for name, times in found.items()}
-
-    def _first(self, step: _Step, names: list[str]) -> int:
-        """Time at which the forward pass came to the first of some parameters."""
-        modules = {name.rpartition(".")[0] for name in names}
-        marks = [step.needed[module] for module in modules if module in step.needed]
-        return min((self._clock.between_ns(step.start, mark) for mark in marks), default=UNKNOWN)
 
 
 def attach(
-    model: Any,
+    model: DistributedDataParallel,
     path: str | Path,
     *,
     steps: int = STEPS,
@@ -818,7 +867,7 @@ def attach_to_first(path: str | Path, **options: Any) -> None:
 
     original = DistributedDataParallel.__init__
 
-    def wrapped(self: Any, *arguments: Any, **keys: Any) -> None:
+    def wrapped(self: DistributedDataParallel, *arguments: object, **keys: object) -> None:
         original(self, *arguments, **keys)
         DistributedDataParallel.__init__ = original
         attach(self, path, **options)
@@ -833,44 +882,41 @@ MAX_NODES = 1_000_000  # of a rank
 # c10d's operations: the kind, and the argument that the rank gives. The one before it, or itself,
 # is what the rank gets. A process group that is written in Python is called directly, by these
 # methods.
-OPERATIONS = {
-    "allreduce_": ("all_reduce", 0, ("allreduce",)),
-    "allreduce_coalesced_": ("all_reduce", 0, ("allreduce_coalesced",)),
-    "reduce_scatter_": ("reduce_scatter", 1, ("reduce_scatter",)),
-    "_reduce_scatter_base_": (
-        *("reduce_scatter", 1),
-        ("_reduce_scatter_base", "reduce_scatter_single"),
-    ),
+OPERATIONS: dict[str, tuple[str, int | None, str]] = {
+    "allreduce_": ("all_reduce", 0, "allreduce"),
+    "allreduce_coalesced_": ("all_reduce", 0, "allreduce_coalesced"),
+    "reduce_scatter_": ("reduce_scatter", 1, "reduce_scatter"),
+    "_reduce_scatter_base_": ("reduce_scatter", 1, "_reduce_scatter_base reduce_scatter_single"),
     "reduce_scatter_tensor_coalesced_": (
         *("reduce_scatter", 1),
-        ("reduce_scatter_tensor_coalesced", "reduce_scatter_single_coalesced"),
+        "reduce_scatter_tensor_coalesced reduce_scatter_single_coalesced",
     ),
-    "allgather_": ("all_gather", 1, ("allgather",)),
-    "_allgather_base_": ("all_gather", 1, ("_allgather_base", "all_gather_single")),
-    "allgather_coalesced_": ("all_gather", 1, ("allgather_coalesced",)),
+    "allgather_": ("all_gather", 1, "allgather"),
+    "_allgather_base_": ("all_gather", 1, "_allgather_base all_gather_single"),
+    "allgather_coalesced_": ("all_gather", 1, "allgather_coalesced"),
     "allgather_into_tensor_coalesced_": (
         *("all_gather", 1),
-        ("allgather_into_tensor_coalesced", "all_gather_single_coalesced"),
+        "allgather_into_tensor_coalesced all_gather_single_coalesced",
     ),
-    "broadcast_": ("broadcast", 0, ("broadcast",)),
-    "reduce_": ("reduce", 0, ("reduce",)),
-    "gather_": ("gather", 1, ("gather",)),
-    "scatter_": ("scatter", 0, ("scatter",)),
-    "alltoall_": ("all_to_all", 1, ("alltoall",)),
-    "alltoall_base_": ("all_to_all", 1, ("alltoall_base", "all_to_all_single")),
-    "barrier": ("barrier", None, ("barrier",)),
-    "monitored_barrier_": ("barrier", None, ("monitored_barrier",)),
-    "send": ("send", 0, ("send",)),
-    "recv_": ("recv", 0, ("recv",)),
-    "recv_any_source_": ("recv", 0, ("recv_anysource",)),
+    "broadcast_": ("broadcast", 0, "broadcast"),
+    "reduce_": ("reduce", 0, "reduce"),
+    "gather_": ("gather", 1, "gather"),
+    "scatter_": ("scatter", 0, "scatter"),
+    "alltoall_": ("all_to_all", 1, "alltoall"),
+    "alltoall_base_": ("all_to_all", 1, "alltoall_base all_to_all_single"),
+    "barrier": ("barrier", None, "barrier"),
+    "monitored_barrier_": ("barrier", None, "monitored_barrier"),
+    "send": ("send", 0, "send"),
+    "recv_": ("recv", 0, "recv"),
+    "recv_any_source_": ("recv", 0, "recv_anysource"),
 }
+METHODS = {each: name for name, (_, _, methods) in OPERATIONS.items() for each in methods.split()}
 # C++ functions that make collectives and return when these are done.
 BLOCKING = (
     ("torch.distributed", "_broadcast_coalesced"),
     ("torch.distributed", "_verify_params_across_processes"),
     ("torch.distributed.Reducer", "_rebuild_buckets"),
 )
-METHODS = {name: operation for operation, (_, _, names) in OPERATIONS.items() for name in names}
 WAITS = ("wait", "synchronize", "block_current_stream")  # methods of a work
 
 
@@ -879,19 +925,24 @@ class _Node:
 
     __slots__ = ("after", "begin", "end", "given", "kind")
 
-    def __init__(self, kind: str, after: Iterable[int], begin: Any = None, end: Any = None) -> None:
+    def __init__(
+        self, kind: str, after: Iterable[int], begin: Mark = 0, end: Mark | None = None
+    ) -> None:
         self.kind, self.after, self.begin, self.end = kind, tuple(sorted(after)), begin, end
-        self.given: dict[str, Any] = {}
+        self.given: Given = {}
+
+    def duration_ns(self, clock: _Clock) -> int:
+        return 0 if self.end is None else clock.between_ns(self.begin, self.end)
 
 
 class _Issued:
     """Operations that are under way: their nodes, their work, and what else they are known by."""
 
-    def __init__(self, nodes: list[int], work: Any, keys: list[Any]) -> None:
+    def __init__(self, nodes: list[int], work: Work, keys: list[tuple[str, int]]) -> None:
         self.nodes, self.work, self.keys = nodes, work, keys
 
 
-class _Program:
+class _Program(_Recorder):
     """Records the graph of this rank's program; made by `record`.
 
     An operation depends on what came before its call on the same stream; what comes after a wait
@@ -901,34 +952,22 @@ class _Program:
     pass calls (DDP), it waits at the end of the pass."""
 
     def __init__(self, path: str | Path, steps: int, skip: int) -> None:
-        import torch
-        import torch.distributed as dist
-
-        if steps < 1 or skip < 0:
+        super().__init__(Path(path).absolute(), steps, skip)
+        if not hasattr(self._dist.Work, "unbox"):
+            version = self._torch.__version__
             raise RecordingError(
-                f"recording {path}: found steps {steps} and skip {skip}; allowed: steps from 1,"
-                " skip from 0"
+                f"recording {path}: PyTorch {version} is too old; install 2.11 or later"
             )
-        if not hasattr(dist.Work, "unbox"):
-            raise RecordingError(
-                f"recording {path}: PyTorch {torch.__version__} is too old; install 2.11 or later"
-            )
-        self._path = Path(path).absolute()
-        self._torch, self._dist = torch, dist
-        self._wanted, self._skip, self._count = steps, skip, 0
         self._optimizer: int | None = None  # the first one that makes a step
         self._rank, self._world = -1, 0
-        self._clock = _Clock(torch.device("cpu"))
         self._device = "CPU"
         self._main = threading.get_ident()  # the stream that computes, by its number
-        self._compute_stream: tuple[Any, ...] = ()  # itself, of a GPU
+        self._compute_stream: tuple[Stream, ...] = ()  # itself, of a GPU
         self._lock = threading.RLock()
         self._own = threading.local()  # busy: this thread is in the recorder
-        self._over = False
         self._groups: dict[str, list[int]] = {}
         self._watched: set[type] = set()
-        self._unknown: list[Any] = []  # groups that are not recorded
-        self._undo: list[Callable[[], Any]] = []
+        self._unknown: list[ProcessGroup] = []  # groups that are not recorded
         self._begin()
         self._install()
         atexit.register(self.finish)
@@ -937,7 +976,7 @@ class _Program:
         """Forget what there is."""
         self._nodes: list[_Node] = []
         self._tails: dict[int, set[int]] = {}  # of each stream: what comes next depends on these
-        self._under_way: dict[Any, _Issued] = {}
+        self._under_way: dict[tuple[str, int], _Issued] = {}
         self._together: list[int] | None = None  # operations of one work
         self._blocked: list[int] | None = None  # operations of a blocking C++ function
         self._backward: list[int] = []  # operations for which the end of a backward pass waits
@@ -979,15 +1018,22 @@ class _Program:
         self._replace(torch.cuda.Event, "record", self._event_record)
         self._replace(torch.cuda.Event, "wait", self._event_wait)
 
-    def _replace(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-        if (original := getattr(owner, name, None)) is not None:
-            own = name in vars(owner)
-            setattr(owner, name, functools.wraps(original)(make(original)))
-            self._undo.append(
-                functools.partial(setattr, owner, name, original)
-                if own
-                else functools.partial(delattr, owner, name)
-            )
+    def _replace(self, owner: object, name: str, watch: Call) -> None:
+        """Let `watch` do what a function does, unless the recorder is passive. It gets the original
+        call, then the arguments."""
+        original = getattr(owner, name, None)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def watched(*values: object, **named: object) -> object:
+            call = functools.partial(original, *values, **named)
+            return call() if self._passive else watch(call, *values, **named)
+
+        own = name in vars(owner)
+        setattr(owner, name, watched)
+        undo = (setattr, owner, name, original) if own else (delattr, owner, name)
+        self._undo.append(functools.partial(*undo))
 
     def _watch(self, work: type) -> None:
         """Replace the methods of a class of works, once."""
@@ -1000,17 +1046,14 @@ class _Program:
         if "get_future" in vars(work):
             self._replace(work, "get_future", self._get_future)
 
-    def _kernel(self, operation: Any, own: Any) -> Callable[..., Any]:
+    def _kernel(self, operation: Any, own: Any) -> Call:
         """The kernel of one of c10d's operations."""
-        name = operation._schema.name.partition("::")[2]
-        kind, given, _ = OPERATIONS[name]
+        kind, given, _ = OPERATIONS[operation._schema.name.partition("::")[2]]
         names = [each.name for each in operation._schema.arguments]
         at = names.index("process_group")
 
-        def kernel(keys: Any, *values: Any, **named: Any) -> Any:
-            def call() -> Any:
-                return operation.redispatch(keys - own, *values, **named)
-
+        def kernel(keys: Any, *values: Any, **named: object) -> object:
+            call = functools.partial(operation.redispatch, keys - own, *values, **named)
             if self._passive:
                 return call()
             more = dict(zip(names, values, strict=False))
@@ -1021,33 +1064,26 @@ class _Program:
 
         return kernel
 
-    def _work_of(self, result: Any) -> Any:
+    def _work_of(self, result: Any) -> Work | None:
         boxed = result[-1] if isinstance(result, (tuple, list)) else result
         return None if boxed is None else self._dist.Work.unbox(boxed)
 
-    def _method(self, operation: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _method(
+        self, operation: str, call: Call, group: ProcessGroup, *values: Any, **named: object
+    ) -> object:
         """The same for a method of a process group that is written in Python."""
         kind, given, _ = OPERATIONS[operation]
+        last = values[-1] if values else named.get("opts")
+        root, tag, splits = getattr(last, "rootRank", None), None, None
+        if kind in ("send", "recv"):
+            root = None if operation == "recv_any_source_" else values[1]
+            tag = values[-1]
+        elif operation == "alltoall_base_" and len(values) > 3:
+            splits = values[3]
+        options = root, tag, splits
+        return self._operation(kind, group, values, given, options, call, self._work_itself)
 
-        def method(group: Any, *values: Any, **named: Any) -> Any:
-            def call() -> Any:
-                return original(group, *values, **named)
-
-            if self._passive:
-                return call()
-            last = values[-1] if values else named.get("opts")
-            root, tag, splits = getattr(last, "rootRank", None), None, None
-            if kind in ("send", "recv"):
-                root = None if operation == "recv_any_source_" else values[1]
-                tag = values[-1]
-            elif operation == "alltoall_base_" and len(values) > 3:
-                splits = values[3]
-            options = root, tag, splits
-            return self._operation(kind, group, values, given, options, call, self._work_itself)
-
-        return method
-
-    def _work_itself(self, work: Any) -> Any:
+    def _work_itself(self, work: Work) -> Work:
         for each in type(work).__mro__:
             self._watch(each)
         return work
@@ -1060,23 +1096,25 @@ class _Program:
     def _operation(
         self,
         kind: str,
-        group: Any,
-        values: Sequence[Any],
+        group: ProcessGroup,
+        values: Sequence[object],
         given: int | None,
         options: tuple[Any, Any, Any],
-        call: Callable[[], Any],
-        work_of: Callable[[Any], Any],
-    ) -> Any:
-        """Record an operation, and do it."""
+        call: Call,
+        work_of: Callable[[Any], Work | None],
+    ) -> object:
+        """Record an operation, and do it. options: the root or the other end, the tag, and the
+        sizes of the parts."""
         if len(self._nodes) > MAX_NODES:
             self._over = True
-            print(
-                f"ina_recorder: {self._path}: nothing is recorded: more than {MAX_NODES} operations"
-                " and times between; record fewer steps",
-                file=sys.stderr,
+            _say(
+                f"{self._path}: nothing is recorded: more than {MAX_NODES} operations and times"
+                " between; record fewer steps"
             )
             return call()
-        caller = sys._getframe(1).f_back
+        caller = sys._getframe(1)
+        while caller is not None and caller.f_globals is globals():
+            caller = caller.f_back  # type: ignore[assignment]
         from_backward = self._in_backward() and (
             caller is None or caller.f_code.co_name == "_engine_run_backward"
         )
@@ -1086,15 +1124,20 @@ class _Program:
             except (KeyError, ValueError):
                 if group not in self._unknown:
                     self._unknown.append(group)
-                    print(
-                        "ina_recorder: a process group that torch.distributed has not made is not"
-                        " recorded",
-                        file=sys.stderr,
-                    )
+                    _say("a process group that torch.distributed has not made is not recorded")
                 return call()
-            place, stream = self._issue(kind, name, ranks, values, given, options)
+            own = [] if given is None else [*_tensors(values[given])]
+            got = [*_tensors(values[:1])]
+            stream = self._stream_of(got)
+            with self._lock:
+                if stream == self._main:
+                    self._compute()
+                place = self._add(_Node(kind, self._tail(stream)))
+            self._nodes[place].given = {"pg_name": name, **self._given(kind, ranks, own, options)}
             result = call()
-            self._keep(place, stream, work_of(result), values, from_backward)
+            with self._lock:
+                self._issued(place, stream, work_of(result), got, from_backward)
+                self._resume(stream)
         return result
 
     @contextlib.contextmanager
@@ -1110,11 +1153,12 @@ class _Program:
 
     # -- the graph
 
-    def _stream(self) -> int:
-        """The current stream. Threads are those of a CPU."""
+    def _stream(self, stream: Stream | None = None) -> int:
+        """The number of a stream (default: the current one). Threads are those of a CPU."""
         if self._device == "CPU":
             return threading.get_ident()
-        return int(self._torch.cuda.current_stream().cuda_stream)
+        stream = self._torch.cuda.current_stream() if stream is None else stream
+        return int(stream.cuda_stream)
 
     def _tail(self, stream: int) -> set[int]:
         return self._tails.setdefault(stream, set(self._tails.get(self._main, ())))
@@ -1132,81 +1176,81 @@ class _Program:
             self._tails[self._main] = {place}
         self._since = now
 
-    def _mark(self) -> Any:
+    def _mark(self) -> Mark:
         return self._clock.mark(*self._compute_stream)
+
+    @contextlib.contextmanager
+    def _noted(self, stream: int) -> Iterator[None]:
+        """In the recorder: what this stream has computed is a node, and it computes on after it."""
+        with self._busy():
+            with self._lock:
+                if stream == self._main:
+                    self._compute()
+            yield
+            self._resume(stream)
+
+    def _resume(self, stream: int) -> None:
+        if stream == self._main:
+            self._since = self._mark()
 
     def _then(self, stream: int, places: Iterable[int]) -> None:
         """Let the next node of a stream depend on these nodes, too."""
-        tail = self._tail(stream)
-        tail.update(places)
-        computed = [place for place in tail if self._nodes[place].kind == "compute"]
-        tail.difference_update(sorted(computed)[:-1])  # they run one after another
-        tail.difference_update([each for place in tail for each in self._nodes[place].after])
-
-    def _issue(
-        self,
-        kind: str,
-        name: str,
-        ranks: list[int],
-        values: Sequence[Any],
-        given: int | None,
-        options: tuple[Any, Any, Any],
-    ) -> tuple[int, int]:
-        """A new node of an operation in this group, and its stream."""
-        own = [] if given is None else [*_tensors(values[given])]
-        first = next(_tensors(values[:1]), None)
-        if self._device == "CPU" and first is not None and first.device.type == "cuda":
-            self._use_gpu(first.device)
-        on_host = first is not None and first.device.type != "cuda" and self._device != "CPU"
-        stream = self._main if on_host else self._stream()
         with self._lock:
-            if stream == self._main:
-                self._compute()
-            node = _Node(kind, self._tail(stream))
-            place = self._add(node)
+            tail = self._tail(stream)
+            tail.update(places)
+            computed = [place for place in tail if self._nodes[place].kind == "compute"]
+            tail.difference_update(sorted(computed)[:-1])  # they run one after another
+            tail.difference_update([each for place in tail for each in self._nodes[place].after])
+
+    def _stream_of(self, tensors: list[Tensor]) -> int:
+        """The number of the stream of an operation with these tensors."""
+        on_gpu = [each.device.type == "cuda" for each in tensors[:1]]
+        if self._device == "CPU" and any(on_gpu):
+            self._use_gpu(tensors[0].device)
+        on_host = self._device != "CPU" and not all(on_gpu)
+        return self._main if on_host else self._stream()
+
+    def _given(
+        self, kind: str, ranks: list[int], own: list[Tensor], options: tuple[Any, Any, Any]
+    ) -> Given:
+        """Attributes of an operation; own: what the rank gives."""
         sizes = [each.numel() * each.element_size() for each in own]
         size = sum(sizes) * (len(ranks) if kind == "scatter" else 1)
-        node.given = {"pg_name": name, "comm_size": size}
+        given: Given = {"comm_size": size}
         if own:
-            node.given["dtype"] = str(own[0].dtype).removeprefix("torch.")
+            given["dtype"] = str(own[0].dtype).removeprefix("torch.")
         root, tag, splits = options
         peer = ranks[root] if root is not None else -1
-        if kind in ("send", "broadcast", "scatter"):
-            node.given["comm_src"] = self._rank if kind == "send" else peer
-        if kind == "recv":
-            node.given["comm_src"] = peer
         if kind in ("send", "recv"):
-            node.given["comm_dst"] = peer if kind == "send" else self._rank
-            node.given["comm_tag"] = tag
-        if kind in ("reduce", "gather"):
-            node.given["comm_dst"] = peer
-        if kind == "all_to_all":
+            ends = (self._rank, peer) if kind == "send" else (peer, self._rank)
+            given |= zip(ENDS, (*ends, tag), strict=True)
+        elif kind in ("broadcast", "scatter"):
+            given["comm_src"] = peer
+        elif kind in ("reduce", "gather"):
+            given["comm_dst"] = peer
+        elif kind == "all_to_all":
             rows = splits or [1] * len(sizes)
             parts = [size * row // max(1, sum(rows)) for row in rows] if splits else sizes
             if len(set(parts)) > 1:
-                node.given["comm_parts"] = parts
-        return place, stream
+                given["comm_parts"] = parts
+        return given
 
-    def _keep(
-        self, place: int, stream: int, work: Any, values: Sequence[Any], from_backward: bool
+    def _issued(
+        self, place: int, stream: int, work: Work | None, got: list[Tensor], from_backward: bool
     ) -> None:
         """An operation has been given to its backend."""
-        with self._lock:
-            if self._together is not None:
-                self._together.append(place)
-            elif self._blocked is not None:
-                self._blocked.append(place)
-            elif work is None:  # it was done on the current stream, or is done
-                self._then(stream, [place])
-            elif from_backward:
-                self._await_backward([place])
-            else:
-                got = [each.untyped_storage()._cdata for each in _tensors(values[:1])]
-                self._enter([place], work, got)
-            if stream == self._main:
-                self._since = self._mark()
+        if self._together is not None:
+            self._together.append(place)
+        elif self._blocked is not None:
+            self._blocked.append(place)
+        elif work is None:  # it was done on the current stream, or is done
+            self._then(stream, [place])
+        elif from_backward:
+            self._await_backward([place])
+        else:
+            self._enter([place], work, [each.untyped_storage()._cdata for each in got])
 
-    def _enter(self, places: list[int], work: Any, storages: list[int]) -> None:
+    def _enter(self, places: list[int], work: Work, storages: list[int]) -> None:
         keys = [("work", id(work)), *(("storage", each) for each in storages)]
         issued = _Issued(places, work, keys)
         self._under_way.update(dict.fromkeys(keys, issued))
@@ -1220,7 +1264,7 @@ class _Program:
                     del self._under_way[each]
         return issued
 
-    def _named(self, group: Any) -> tuple[str, list[int]]:
+    def _named(self, group: ProcessGroup) -> tuple[str, list[int]]:
         """The name of a group, and its ranks."""
         dist = self._dist
         if self._rank < 0:
@@ -1245,7 +1289,7 @@ class _Program:
             self._clock = _Clock(device)
             self._compute_on(cuda.default_stream(device))
 
-    def _compute_on(self, stream: Any) -> None:
+    def _compute_on(self, stream: Stream) -> None:
         """This stream computes from now on."""
         tail = self._tails.pop(self._main, set())
         self._compute_stream, self._main = (stream,), int(stream.cuda_stream)
@@ -1254,59 +1298,44 @@ class _Program:
 
     # -- waiting
 
-    def _waited(self, places: Sequence[int], call: Callable[[], Any]) -> Any:
+    def _waited(self, places: Sequence[int], call: Call) -> object:
         """Wait, and note it."""
-        with self._busy():
-            stream = self._stream()
-            with self._lock:
-                if stream == self._main:
-                    self._compute()
+        stream = self._stream()
+        with self._noted(stream):
             result = call()
-            with self._lock:
-                self._then(stream, places)
-                if stream == self._main:
-                    self._since = self._mark()
+            self._then(stream, places)
         return result
 
-    def _wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(work: Any, *values: Any, **named: Any) -> Any:
-            issued = None if self._passive else self._take(("work", id(work)))
-            if issued is None:
-                return original(work, *values, **named)
-            result = self._waited(issued.nodes, lambda: original(work, *values, **named))
-            for place in issued.nodes:
-                given = self._nodes[place].given
-                if given.get("comm_src") == -1:  # a receive from any rank
-                    given["comm_src"] = self._groups[given["pg_name"]][work._source_rank()]
-            return result
+    def _wait(self, call: Call, work: Any, *_: object, **__: object) -> object:
+        issued = self._take(("work", id(work)))
+        if issued is None:
+            return call()
+        result = self._waited(issued.nodes, call)
+        for place in issued.nodes:
+            given = self._nodes[place].given
+            if given.get("comm_src") == -1:  # a receive from any rank
+                given["comm_src"] = self._groups[str(given["pg_name"])][work._source_rank()]
+        return result
 
-        return wait
-
-    def _wait_kernel(self, operation: Any, own: Any) -> Callable[..., Any]:
+    def _wait_kernel(self, operation: Any, own: Any) -> Call:
         """The kernel of functional collectives' wait."""
 
-        def kernel(keys: Any, tensor: Any) -> Any:
-            def call() -> Any:
-                return operation.redispatch(keys - own, tensor)
-
+        def kernel(keys: Any, tensor: Tensor) -> object:
+            call = functools.partial(operation.redispatch, keys - own, tensor)
             storage = tensor.untyped_storage()._cdata
             issued = None if self._passive else self._take(("storage", storage))
             return call() if issued is None else self._waited(issued.nodes, call)
 
         return kernel
 
-    def _get_future(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _get_future(self, call: Call, work: Work) -> object:
         """A future that a hook of DDP makes is waited for in C++; a hook may call more when it is
         done, on a thread of the backend."""
-
-        def get_future(work: Any) -> Any:
-            known = not self._passive and (self._in_backward() or self._backward)
-            if known and (issued := self._take(("work", id(work)))) is not None:
-                with self._lock:
-                    self._await_backward(issued.nodes)
-            return original(work)
-
-        return get_future
+        known = self._in_backward() or self._backward
+        if known and (issued := self._take(("work", id(work)))) is not None:
+            with self._lock:
+                self._await_backward(issued.nodes)
+        return call()
 
     def _await_backward(self, places: Sequence[int]) -> None:
         """These are waited for at the end of the backward pass that runs now."""
@@ -1330,83 +1359,62 @@ class _Program:
             with self._busy():
                 self._then(self._main, self._backward)
                 self._backward = []
-                self._since = self._mark()
+                self._resume(self._main)
 
-    def _blocking(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def blocking(*values: Any, **named: Any) -> Any:
-            if self._passive or self._blocked is not None:
-                return original(*values, **named)
+    def _blocking(self, call: Call, *_: object, **__: object) -> object:
+        if self._blocked is not None:
+            return call()
+        with self._busy():
+            self._compute()
+            self._blocked = []
+        try:
+            return call()
+        finally:
             with self._busy():
-                self._compute()
-                self._blocked = []
-            try:
-                return original(*values, **named)
-            finally:
-                with self._busy():
-                    places, self._blocked = self._blocked, None
-                    self._then(self._main, places)
-                    self._since = self._mark()
+                places, self._blocked = self._blocked, None
+                self._then(self._main, places)
+                self._resume(self._main)
 
-        return blocking
+    def _coalescing(self, call: Call, *_: object, **__: object) -> object:
+        self._together = []
+        return call()
 
-    def _coalescing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def start(*values: Any, **named: Any) -> Any:
-            if not self._passive:
-                self._together = []
-            return original(*values, **named)
-
-        return start
-
-    def _coalesced(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def end(*values: Any, **named: Any) -> Any:
-            work = original(*values, **named)
-            places, self._together = self._together or [], None
-            if places and not self._passive:
-                with self._busy(), self._lock:
-                    if work is None:
-                        self._then(stream := self._stream(), places)
-                        if stream == self._main:
-                            self._since = self._mark()
-                    else:
-                        self._enter(places, work, [])
-            return work
-
-        return end
-
-    def _event_record(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """An event stands for all that is on its stream."""
-
-        def record(event: Any, stream: Any = None) -> Any:
-            if not self._passive and self._device != "CPU":
-                with self._busy(), self._lock:
-                    of = self._stream() if stream is None else int(stream.cuda_stream)
-                    if of == self._main:
-                        self._compute()
-                    event.ina_recorded = self._nodes, frozenset(self._tail(of))
-            return original(event, stream)
-
-        return record
-
-    def _event_wait(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(event: Any, stream: Any = None) -> Any:
-            nodes, places = getattr(event, "ina_recorded", (None, ()))
-            if self._passive or nodes is not self._nodes:
-                return original(event, stream)
+    def _coalesced(self, call: Call, *_: object, **__: object) -> object:
+        work = call()
+        places, self._together = self._together or [], None
+        if places and not self._passive:
             with self._busy(), self._lock:
-                of = self._stream() if stream is None else int(stream.cuda_stream)
+                stream = self._stream()
+                if work is None:
+                    self._then(stream, places)
+                    self._resume(stream)
+                else:
+                    self._enter(places, work, [])
+        return work
+
+    def _event_record(self, call: Call, event: Event, stream: Stream | None = None) -> object:
+        """An event stands for all that is on its stream."""
+        if self._device != "CPU":
+            with self._busy(), self._lock:
+                of = self._stream(stream)
                 if of == self._main:
                     self._compute()
-                result = original(event, stream)
-                self._then(of, places)
-                if of == self._main:
-                    self._since = self._mark()
-            return result
+                event.ina_recorded = self._nodes, frozenset(self._tail(of))
+        return call()
 
-        return wait
+    def _event_wait(self, call: Call, event: Event, stream: Stream | None = None) -> object:
+        nodes, places = getattr(event, "ina_recorded", (None, ()))
+        if nodes is not self._nodes:
+            return call()
+        of = self._stream(stream)
+        with self._noted(of):
+            result = call()
+            self._then(of, places)
+        return result
 
     # -- steps, and the end
 
-    def _stepped(self, optimizer: Any, *_: Any) -> None:
+    def _stepped(self, optimizer: Optimizer, *_: object) -> None:
         """An optimizer has made a step. Those of the first one count."""
         if self._over or id(optimizer) != (self._optimizer or id(optimizer)):
             return
@@ -1422,43 +1430,21 @@ class _Program:
             elif self._count == self._skip + self._wanted:
                 self.finish()
 
-    def finish(self) -> None:
-        """Write this rank's part, with what there is; more than once does no harm."""
-        if self._over:
-            return
-        atexit.unregister(self.finish)
+    def _stop(self) -> None:
         with self._busy():
             self._compute()
-            self._over = True
-            for undo in reversed(self._undo):
-                undo()
-            self._clock.settle()
-        done = self._count - self._skip
-        if self._count and done <= 0:
-            print(
-                f"ina_recorder: nothing is recorded: the training had {self._count} steps, and the"
-                f" first {self._skip} are left out (skip)",
-                file=sys.stderr,
-            )
-            return
-        if all(node.kind == "compute" for node in self._nodes):
-            print("ina_recorder: nothing is recorded: there were no collectives", file=sys.stderr)
-            return
-        if self._count and done < self._wanted:
-            print(
-                f"ina_recorder: {self._path} has {done} steps; the training had no more",
-                file=sys.stderr,
-            )
-        self._write([self._skip, self._count - 1] if self._count else [])
 
-    def _write(self, steps: list[int]) -> None:
-        times = [
-            0 if each.end is None else self._clock.between_ns(each.begin, each.end)
-            for each in self._nodes
-        ]
+    def _write(self) -> None:
+        if self._count and self._count <= self._skip:
+            self._are_enough(0)
+        elif all(node.kind == "compute" for node in self._nodes):
+            _say("nothing is recorded: there were no collectives")
+        elif not self._count or self._are_enough(self._count - self._skip):
+            self._write_part([self._skip, self._count - 1] if self._count else [])
+
+    def _write_part(self, steps: list[int]) -> None:
         about = {
-            "script": Path(sys.argv[0]).name,
-            "torch": self._torch.__version__,
+            **self._about(),
             "device": self._device,
             "rank": self._rank,
             "world": self._world,
@@ -1466,8 +1452,8 @@ class _Program:
             "groups": self._groups,
         }
         graph = [
-            (each.kind, each.after, time_ns, each.given)
-            for each, time_ns in zip(self._nodes, times, strict=True)
+            (each.kind, each.after, each.duration_ns(self._clock), each.given)
+            for each in self._nodes
         ]
         write_trace(trace_part(self._path, self._rank), about, graph)
         # The last rank of those that write into one folder joins the parts.
@@ -1475,7 +1461,7 @@ class _Program:
             join_traces(self._path)
 
 
-def _tensors(value: Any) -> Iterator[Any]:
+def _tensors(value: object) -> Iterator[Tensor]:
     """The tensors of nested lists."""
     if isinstance(value, (list, tuple)):
         for each in value:
