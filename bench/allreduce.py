@@ -1,6 +1,6 @@
 """All-reduce of programs' arrays through the switch, beside gloo on the same network.
 
-    sudo .venv/bin/python bench/allreduce.py [--systems esa,atp] [--ranks 4,8]
+    sudo .venv/bin/python -m bench allreduce [--systems esa,atp] [--ranks 4,8]
                                       [--megabytes 1,10,100] [--rates 100,1000,0] [--rounds N]
                                       [--values 64,256,1024] [--loss PERCENT]
 
@@ -21,21 +21,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import os
-import platform
 import shlex
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from testbed.collective import prelude  # noqa: E402
-from testbed.experiment.program_jobs import block_fragments  # noqa: E402
-from testbed.protocols import sizes  # noqa: E402
-from testbed.results import find, read  # noqa: E402
+from bench import harness
+from testbed.collective import prelude
+from testbed.experiment.program_jobs import block_fragments
+from testbed.protocols import sizes
 
 GLOO_VALUES = 64  # of the packets of the job beside it, so that links carry 1500 bytes
 EXPERIMENT = """
@@ -144,13 +137,7 @@ def measured(folder: Path, rank: str, experiment: str) -> tuple[dict[str, float]
     """Reports of an experiment's ranks, by name: the median over steps of the slowest rank's
     value; and the run's fidelity. rank: text of rank.py."""
     (folder / "rank.py").write_text(rank)
-    file = folder / "bench.yaml"
-    file.write_text(experiment)
-    command = [sys.executable, str(ROOT / "run.py"), str(file), "--results", str(folder / "r")]
-    done = subprocess.run([*command, "--no-report"], capture_output=True, text=True)
-    if done.returncode:
-        raise SystemExit(done.stdout[-2000:] + done.stderr[-2000:])
-    results = read(find(folder / "r")[-1])
+    results = harness.run(experiment, folder)
     slowest = results.measures.groupby(["name", "step"]).value.max().groupby("name").median()
     return {str(name): float(value) for name, value in slowest.items()}, results.fidelity
 
@@ -165,8 +152,7 @@ def main() -> None:
     parser.add_argument("--loss", type=float, default=0.0, metavar="PERCENT", help="of each link")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
-          f"Linux {platform.release()}, load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(harness.machine())
     each = [int(values) for values in options.values.split(",")]
     ways = [(system, values) for system in options.systems.split(",") for values in each]
     if importlib.util.find_spec("torch"):
@@ -187,7 +173,3 @@ def main() -> None:
                     print(f"{way:10}{shown:>7}{ranks:6}{rate or float('inf'):8g}{4e-6 * count:6g}"
                           f"{seconds:10.3f}{4e-6 * count / seconds:8.2f}{least:10.3f}{ratio:>7}"
                           f"  {fidelity}", flush=True)  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
 """Processor time per packet of one program, written for v1model and for TNA, by turns.
 
-    .venv/bin/python bench/architectures.py [--rounds N] [--values N] [--payload N]
+    .venv/bin/python -m bench architectures [--rounds N] [--values N] [--payload N]
 
 The program adds a packet's values to registers, looks the destination up in a table and sends the
 sums to a port. The form for TNA does the same in ingress, by a register action for each value, and
@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+import numpy as np
+from p4engine.switch.library import Switch
 
-import numpy as np  # noqa: E402
-from p4engine.switch.library import Switch  # noqa: E402
-
-from bench.pipeline import Driven, by_turns, driver, quartiles  # noqa: E402
-from p4engine import compile_program  # noqa: E402
+from bench.pipeline import Driven, by_turns, driver, quartiles
+from p4engine import compile_program
 
 PACKETS = 1024
 COMMON = """
@@ -198,7 +194,3 @@ def main() -> int:
         f" {statistics.median(times[1]):.1f}, ratio {middle:.2f} ({low:.2f} to {high:.2f})"
     )
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,13 +1,13 @@
 """The worth of the fidelity mark: job completion time against its bound while the load rises.
 
-    sudo .venv/bin/python bench/fidelity.py [--rates 10,20,40] [--hogs 0,3] [--rounds N]
+    sudo .venv/bin/python -m bench fidelity [--hogs 0,3] [--rounds N] [KEY=VALUE,...]
 
-One job of four workers without computation, on one switch: its JCT cannot be below what its links
-allow (testbed/setup/timing.py), and in virtual time it is within 1 % of that. So what a run on
-the real clock takes beyond it is the machine's doing. The load rises in two ways: links get faster,
-until hosts and switch want more than the machine has, and processes beside the run keep the
-processors busy (hogs). Every run prints its excess over the bound, and the largest value of each
-measure that a fidelity mark could be made of. The last table says, for each measure,
+One job of four workers without computation, on one switch (fidelity.yaml): its JCT cannot be
+below what its links allow (testbed/setup/timing.py), and in virtual time it is within 1 % of that.
+So what a run on the real clock takes beyond it is the machine's doing. The load rises in two ways:
+links get faster, until hosts and switch want more than the machine has, and processes beside the
+run keep the processors busy (hogs). Every run prints its excess over the bound, and the largest
+value of each measure that a fidelity mark could be made of. The last table says, for each measure,
 how well the limit in force tells the runs within 5 % from the others, and which limit would do it
 best. Both are Markdown, for docs/fidelity.md.
 
@@ -18,21 +18,14 @@ five to eight minutes.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from testbed.errors import RunError  # noqa: E402
-from testbed.results import Results, find, read  # noqa: E402
-from testbed.results.fidelity import (  # noqa: E402
+from bench import harness
+from testbed.results import Results
+from testbed.results.fidelity import (
     CPU_LIMIT,
     DROPS_LIMIT,
     LAG_LIMIT,
@@ -41,16 +34,6 @@ from testbed.results.fidelity import (  # noqa: E402
 )
 
 TOLERATED = 0.05  # excess of JCT over the bound
-EXPERIMENT = """
-name: fidelity
-topology: {{kind: star, hosts: 5}}
-links: {{bandwidth: {rate} Mbit/s}}
-system: {system}
-memory: {{aggregators: 1024}}
-timeout: 60 s
-jobs:
-  - {{model: resnet50, workers: 4, iterations: 2, scale: {scale}, compute_scale: 0}}
-"""
 # What a mark could be made of, with the limits that are in force.
 LIMITS: dict[str, float | None] = {
     "drops": DROPS_LIMIT,
@@ -78,40 +61,27 @@ def hogs(count: int) -> Iterator[None]:
             process.wait()
 
 
-def measures(results: Results) -> dict[str, float]:
-    """The largest value of each measure in a run."""
-    jobs, hosts, switches = results.jobs, results.hosts, results.switches
-    iteration_ns = float((jobs["jct_ns"] / jobs["iterations"]).min())
-    links = results.links["unmodelled_drops"].sum()
-    trusted = results.table("fidelity")
-    standstills = trusted.query("measure == 'seconds of standstill'")["value"]
-    return {
-        "drops": float(links + hosts["socket_drops"].fillna(0).sum()),
-        "switch cpu peak": float(switches["cpu_peak_share"].max()),
-        "host cpu peak": float(hosts["cpu_peak_share"].max()),
-        "lag p99 / iteration": float(hosts["lag_p99_ns"].max()) / iteration_ns,
-        "standstill": float(standstills.max()),
-        "switch wait": float(switches["wait_share"].max()),
-        "host wait": float(hosts["wait_share"].max()),
-        "late events": float((switches["late_events"] / switches["packets_sent"]).max()),
-        "wait / window": float(trusted.query("measure == 'wait / window'")["value"].max()),
-    }
-
-
-def run(system: str, rate: float) -> dict:
-    """One run: its excess over the bound, its mark, its measures. Raises RunError."""
-    text = EXPERIMENT.format(system=system, rate=rate, scale=min(1.0, round(rate * 0.001, 6)))
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "fidelity.yaml")
-        file.write_text(text)
-        command = [sys.executable, str(ROOT / "run.py"), str(file), "--results", folder]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RunError((done.stderr or done.stdout).strip()[-500:].replace("\n", " "))
-        results = read(find(Path(folder))[-1])
-        job = results.jobs.iloc[0]
-        excess = float(job["jct_ns"] / job["communication_bound_ns"]) - 1
-        return {"excess": excess, "mark": results.fidelity, **measures(results)}
+# The largest value of each measure in a run.
+MEASURES: dict[str, Callable[[Results], float]] = {
+    "excess": lambda run: (run.jobs["jct_ns"] / run.jobs["communication_bound_ns"]).iloc[0] - 1,
+    "drops": lambda run: (
+        run.links["unmodelled_drops"].sum() + run.hosts["socket_drops"].fillna(0).sum()
+    ),
+    "switch cpu peak": lambda run: run.switches["cpu_peak_share"].max(),
+    "host cpu peak": lambda run: run.hosts["cpu_peak_share"].max(),
+    "lag p99 / iteration": lambda run: (
+        run.hosts["lag_p99_ns"].max() / (run.jobs["jct_ns"] / run.jobs["iterations"]).min()
+    ),
+    "wait / window": lambda run: (
+        run.table("fidelity").query("measure == 'wait / window'")["value"].max()
+    ),
+    "standstill": lambda run: (
+        run.table("fidelity").query("measure == 'seconds of standstill'")["value"].max()
+    ),
+    "switch wait": lambda run: run.switches["wait_share"].max(),
+    "host wait": lambda run: run.hosts["wait_share"].max(),
+    "late events": lambda run: (run.switches["late_events"] / run.switches["packets_sent"]).max(),
+}
 
 
 def misjudged(rows: list[dict], measure: str, limit: float) -> tuple[int, int]:
@@ -155,41 +125,31 @@ def judgements(rows: list[dict]) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--system", default="esa")
-    parser.add_argument("--rates", default="10,15,20,25,30,40,60,80,120,200", help="Mbit/s")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("changes", nargs="*", metavar="KEY=VALUE,...", help="of fidelity.yaml")
     parser.add_argument("--hogs", default="0,3")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--save", type=Path, help="write the numbers as JSON")
     options = parser.parse_args()
-    if os.geteuid() != 0:
-        raise SystemExit("needs root: it makes networks")
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    print(line(("links", "hogs", "load", "JCT above the bound", *LIMITS, "mark")))
-    print(line(["---"] * (5 + len(LIMITS))))
-    rows = []
+    bench = harness.load("fidelity", options.changes)
+    print(f"{harness.machine()}\n")
+    print(line(("links", "hogs", "JCT above the bound", *LIMITS, "mark")))
+    print(line(["---"] * (4 + len(LIMITS))))
+    found: list[dict] = []
     for _ in range(options.rounds):
         for count in map(int, options.hogs.split(",")):
             with hogs(count):
-                for rate in map(float, options.rates.split(",")):
-                    head = (f"{rate:g} Mbit/s", count)
-                    try:
-                        row = {"rate": rate, "hogs": count, **run(options.system, rate)}
-                    except RunError as error:
-                        print(line((*head, f"failed: {error}")), flush=True)
-                        continue
-                    row["load"] = os.getloadavg()[0]
-                    rows.append(row)
-                    head += (f"{row['load']:.1f}",)
-                    values = (shown(name, row[name]) for name in LIMITS)
-                    cells = (*head, f"{row['excess']:.1%}", *values, row["mark"])
-                    print(line(cells), flush=True)
-    print(f"\n{len(rows)} runs; an excess above {TOLERATED:.0%} counts as bad\n")
-    if rows:
-        print("\n".join(judgements(rows)))
-    if options.save:
-        options.save.write_text(json.dumps(rows, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+                measured = harness.measure(bench, columns=[*MEASURES.values()])
+            for each in measured:
+                head = (each.point.values["links.bandwidth"], count)
+                if not each.rounds:
+                    print(line((*head, "failed")), flush=True)
+                    continue
+                row = {**dict(zip(MEASURES, each.rounds[0], strict=True)), "mark": each.marks[0]}
+                found.append(row)
+                cells = (shown(name, row[name]) for name in LIMITS)
+                print(line((*head, f"{row['excess']:.1%}", *cells, row["mark"])), flush=True)
+    print(f"\n{len(found)} runs; an excess above {TOLERATED:.0%} counts as bad\n")
+    if found:
+        print("\n".join(judgements(found)))

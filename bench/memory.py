@@ -1,6 +1,6 @@
 """The memory that a model takes in virtual time, at full size.
 
-    .venv/bin/python bench/memory.py [--models vgg16,bert_large] [--systems esa,atp,ring]
+    .venv/bin/python -m bench memory [--models vgg16,bert_large] [--systems esa,atp,ring]
 
 One job on one switch at 100 Gbit/s, every value checked; each case in a process of its own. Printed
 are the memory that is resident before the first packet and at most (all of it, with Python,
@@ -21,22 +21,19 @@ import argparse
 import itertools
 import multiprocessing
 import resource
-import sys
 import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from testbed.experiment import load_text  # noqa: E402
-from testbed.machine.memory_estimate import estimate_bytes  # noqa: E402
-from testbed.runtimes.program import prepare  # noqa: E402
-from testbed.schemes import set_up  # noqa: E402
-from testbed.setup import Setup  # noqa: E402
-from testbed.simulate import event_queue, loop, world  # noqa: E402
-from testbed.simulate.parts import Parts  # noqa: E402
-from testbed.systems import SYSTEMS  # noqa: E402
+from bench.harness import ROOT
+from testbed.experiment import load_text
+from testbed.machine.memory_estimate import estimate_bytes
+from testbed.runtimes.program import prepare
+from testbed.schemes import set_up
+from testbed.setup import Setup
+from testbed.simulate import event_queue, loop, world
+from testbed.simulate.parts import Parts
+from testbed.systems import SYSTEMS
 
 TEXT = """
 name: memory
@@ -185,7 +182,3 @@ def main() -> None:
         process.join()
         if process.exitcode:
             raise SystemExit(process.exitcode)
-
-
-if __name__ == "__main__":
-    main()

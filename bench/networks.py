@@ -1,6 +1,6 @@
 """Packets per second of processor time of a network file in virtual time.
 
-    .venv/bin/python bench/networks.py [--rounds N] [--packets N]
+    .venv/bin/python -m bench networks [--rounds N] [--packets N]
 
 One switch with examples/incast/marking.p4 and links of 100 Gbit/s. A packet goes from a host
 through the switch to another one. The cases differ in the hosts: flows between a pair; all pairs of
@@ -13,19 +13,16 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from testbed.netfile.install_entries import compile_all  # noqa: E402
-from testbed.netfile.load_network import load_network  # noqa: E402
-from testbed.netfile.virtual_network import VirtualNetwork  # noqa: E402
-from testbed.netfile.virtual_run import VirtualRun  # noqa: E402
-from testbed.simulate.captures import Captures  # noqa: E402
+from bench.harness import ROOT
+from testbed.netfile.install_entries import compile_all
+from testbed.netfile.load_network import load_network
+from testbed.netfile.virtual_network import VirtualNetwork
+from testbed.netfile.virtual_run import VirtualRun
+from testbed.simulate.captures import Captures
 
 HOSTS = """
 class Sink:
@@ -127,7 +124,3 @@ def main() -> int:
         rate = statistics.median(values)
         print(f"{case:<26}{rate:>20.0f}{1e6 / rate:>18.0f}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

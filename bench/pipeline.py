@@ -1,7 +1,7 @@
 """Processor time per gradient packet of the P4 programs, against those of another folder, by turns.
 
-    .venv/bin/python bench/pipeline.py /tmp/old/p4 [--rounds N] [--systems esa,atp,...]
-    .venv/bin/python bench/pipeline.py --off        the same programs with `admission: off`
+    .venv/bin/python -m bench pipeline /tmp/old/p4 [--rounds N] [--systems esa,atp,...]
+    .venv/bin/python -m bench pipeline --off        the same programs with `admission: off`
 
 One job of eight workers at one switch, which runs in this process: parser, tables, registers,
 values, deparser and queues, and nothing of the kernel's. Where a switch's rate is measured
@@ -18,27 +18,24 @@ import contextlib
 import ctypes
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+import numpy as np
+from p4engine.switch.library import Switch
 
-import numpy as np  # noqa: E402
-from p4engine.switch.library import Switch  # noqa: E402
-
-from p4engine import compile_program  # noqa: E402
-from testbed import dataplane  # noqa: E402
-from testbed.dissect import Ina  # noqa: E402
-from testbed.experiment import load_text  # noqa: E402
-from testbed.protocols import wire  # noqa: E402
-from testbed.schemes import set_up  # noqa: E402
-from testbed.setup import Platform, Setup  # noqa: E402
-from testbed.topology import host_ip  # noqa: E402
-from tests.support.switches import Recorder  # noqa: E402
+from bench.harness import ROOT
+from p4engine import compile_program
+from testbed import dataplane
+from testbed.dissect import Ina
+from testbed.experiment import load_text
+from testbed.protocols import wire
+from testbed.schemes import set_up
+from testbed.setup import Platform, Setup
+from testbed.topology import host_ip
+from tests.support.switches import Recorder
 
 WORKERS = 8
 FRAGMENTS = 256  # of a round
@@ -236,7 +233,3 @@ def main() -> int:
             flush=True,
         )
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

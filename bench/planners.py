@@ -1,6 +1,6 @@
 """The planners' processor time on networks of data centres, and the rates that they reach.
 
-    .venv/bin/python bench/planners.py [--workers 40 100 250] [--planner NAME ...] [--seed 1]
+    .venv/bin/python -m bench planners [--workers 40 100 250] [--planner NAME ...] [--seed 1]
         [--scenario leaf-spine fat-tree large]
 
 A row per network of testbed/sweeps/planner_scenarios.py, number of workers and planner: processor
@@ -10,14 +10,10 @@ worker's rate, the planner's LP bound and the number of aggregates. `grid` draws
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from testbed.routing.planners import PLANNERS, make_plan  # noqa: E402
-from testbed.sweeps.planner_scenarios import LARGE, SCENARIOS, draw  # noqa: E402
+from testbed.routing.planners import PLANNERS, make_plan
+from testbed.sweeps.planner_scenarios import LARGE, SCENARIOS, draw
 
 
 def main() -> None:
@@ -44,7 +40,3 @@ def main() -> None:
                     f"{spent[1]:>11.1f}{float(plan.rate_bps) / 1e9:>9.2f}{bound:>9.2f}{groups:>12}",
                     flush=True,
                 )
-
-
-if __name__ == "__main__":
-    main()

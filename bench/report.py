@@ -1,7 +1,7 @@
 """The size of a large run's HTML report, and the time until a browser shows it.
 
-    .venv/bin/python bench/report.py                    # 10 million fragments
-    .venv/bin/python bench/report.py --iterations 25
+    .venv/bin/python -m bench report                    # 10 million fragments
+    .venv/bin/python -m bench report --iterations 25
 
 The run is made up: 8 jobs of 8 workers, tables as large as a real run of so many fragments has
 them, with random times. Measured are the writing of the page, its size, and in Chromium, in a fresh
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,11 +23,9 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from testbed.analysis import html  # noqa: E402
-from testbed.results import Writer, read  # noqa: E402
-from testbed.results.counters import EVENTS  # noqa: E402
+from testbed.analysis import html
+from testbed.results import Writer, read
+from testbed.results.counters import EVENTS
 
 JOBS, WORKERS, LAYERS, SAMPLES, BLOCKS = 8, 8, 54, 1000, 64
 FRAGMENTS = (
@@ -229,7 +226,3 @@ def main() -> None:
             parts.append(f"{words} {statistics.median(values):.0f} ({max(values):.0f})")
         print(f"{title}: {', '.join(parts)}")
     print(f"{load.format(*os.getloadavg())} after")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """This checkout against an older one, in one run: rates, and the ratios within rounds.
 
     git worktree add /tmp/old COMMIT            (and an environment in it: /tmp/old/.venv)
-    sudo .venv/bin/python bench/side_by_side.py /tmp/old [--rounds N] [--only switch,end_to_end]
+    sudo .venv/bin/python -m bench side_by_side /tmp/old [--rounds N] [--only switch,end_to_end]
                                                 [--systems esa,atp,switchml] [--offload off]
 
 A shared machine's speed changes from minute to minute, so each round runs the same program of
@@ -9,7 +9,7 @@ bench/ in both checkouts, one right after the other, by turns first. What counts
 the ratios within rounds. Each checkout runs its own programs with its own environment.
 
 - switch: switch_alone.py, packets one by one and in trains
-- end_to_end: end_to_end.py with eight workers, every value checked
+- end_to_end: end_to_end.yaml with eight workers, every value checked
 - virtual: virtual.py
 - commands: whole commands in processor time, from their start to their end: a run of ResNet-50 at
   full size in virtual time (at `--scale`, if that is given), with and without a report, and the
@@ -25,12 +25,12 @@ import re
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from bench.harness import ROOT
+
 Rates = dict[str, float]  # packets/s, or see `commands`, by what was measured
 SCALE = 0.3
 # What of this checkout is held against what of the older one, where the names differ.
@@ -40,12 +40,18 @@ AGAINST = {
 }
 
 
+def is_new(checkout: Path) -> bool:
+    """True if `python -m bench` runs its programs, and end_to_end is a sweep."""
+    return (checkout / "bench" / "__main__.py").exists()
+
+
 def call(checkout: Path, program: str, *arguments: str) -> str:
     """Run a program of a checkout's bench/; returns its output."""
-    command = [str(checkout / ".venv/bin/python"), f"bench/{program}.py", *arguments]
+    words = ["-m", "bench", program] if is_new(checkout) else [f"bench/{program}.py"]
+    command = [str(checkout / ".venv/bin/python"), *words, *arguments]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
     if done.returncode:
-        raise SystemExit(f"{program}.py of {checkout} failed:\n{done.stdout}{done.stderr}"[-2000:])
+        raise SystemExit(f"{program} of {checkout} failed:\n{done.stdout}{done.stderr}"[-2000:])
     return done.stdout
 
 
@@ -75,23 +81,27 @@ def of_64_values(checkout: Path, program: str) -> list[str]:
 def end_to_end(checkout: Path, options: argparse.Namespace) -> Rates:
     rates = {}
     for system in options.systems.split(","):
-        arguments = ["--systems", system, "--rounds", "1", "--scale", str(options.scale or SCALE)]
-        arguments += of_64_values(checkout, "end_to_end")
-        if options.offload and checkout == ROOT:
-            arguments += ["--offload", options.offload]
+        scale = options.scale or SCALE
+        arguments = ["--systems", system, "--rounds", "1", "--scale", str(scale)]
+        if is_new(checkout):
+            arguments = [f"system={system}", "values_per_packet=64", f"jobs[*].scale={scale}"]
+            arguments += [f"offload={options.offload}"] if options.offload else []
+            arguments += ["--rounds", "1"]
+        else:
+            arguments += of_64_values(checkout, "end_to_end")
         output = call(checkout, "end_to_end", *arguments)
         row = rf"^{system}\s+(?:64\s+)?([\d,]+)\s+[\d.\s]+?([a-z]+)"
         match = re.search(row, output, re.MULTILINE)
         if match is None:
-            raise SystemExit(f"no rate in what end_to_end.py of {checkout} says:\n{output}")
+            raise SystemExit(f"no rate in what end_to_end of {checkout} says:\n{output}")
         rates[f"{system} end to end"] = float(match[1].replace(",", ""))
         print(f"  {checkout}: {system} {match[1]} packets/s, {match[2]}", flush=True)
     return rates
 
 
 def virtual(checkout: Path, options: argparse.Namespace) -> Rates:
-    values = of_64_values(checkout, "virtual")
     scale = str(options.scale or SCALE)
+    values = of_64_values(checkout, "virtual")
     output = call(checkout, "virtual", "--hosts", options.hosts, "--scale", scale, *values)
     found = re.findall(r"^ *(\d+) hosts(?:, +64 values)?: +(\d+) thousand", output, re.MULTILINE)
     return {f"virtual, {hosts} hosts": float(rate) * 1e3 for hosts, rate in found}
@@ -196,7 +206,3 @@ def main() -> int:
                 rates.append(PARTS[part](checkout, options))
         report(old, new)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """A long run at full rate with losses: every value right, and no process grows.
 
-    sudo .venv/bin/python bench/soak.py [--minutes 10] [--loss 1] [--system esa]
+    sudo .venv/bin/python -m bench soak [--minutes 10] [--loss 1] [--system esa]
 
 Eight workers in two jobs on one switch, links without a limit that lose packets, no compute time.
 The proportional set size (PSS: shared pages are counted in parts) of every process, the runner's
@@ -20,10 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from testbed.results import Results, find, read  # noqa: E402
+from bench.harness import ROOT
+from testbed.results import Results, find, read
 
 MAX_GROWTH = 0.05  # of a process's PSS
 HOSTS = 10
@@ -184,7 +182,3 @@ def report(early: dict[str, int], late: dict[str, int]) -> bool:
             print(f"{name:36}{size / 1e6:>10.2f}{late[name] / 1e6:>10.2f}{growth:>9.1%}")
     print(f"largest growth {worst:.1%}, {'above' if worst > MAX_GROWTH else 'within'} the limit")
     return worst > MAX_GROWTH
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Many runs in virtual time in one process: every value right, and the process does not grow.
 
-    .venv/bin/python bench/soak_virtual.py [--minutes 120] [--seed 1] [--systems esa,ps]
+    .venv/bin/python -m bench soak_virtual [--minutes 120] [--seed 1] [--systems esa,ps]
 
 Runs of all systems by turns, each with its results folder and its tables read again: a switch with
 losses, racks with a worker that stands still, a leaf-spine network whose link fails, and a cluster
@@ -20,7 +20,6 @@ import argparse
 import itertools
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -29,11 +28,8 @@ from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-import testbed as tb  # noqa: E402
-from testbed import systems  # noqa: E402
+import testbed as tb
+from testbed import systems
 
 MAX_GROWTH = 0.05  # of the PSS after a tenth of the time
 MARKS = 10  # rows of the table
@@ -163,7 +159,3 @@ def main() -> int:
     )
     grown = options.minutes >= 1 and growth > MAX_GROWTH
     return int(grown or left > 0 or wrong > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

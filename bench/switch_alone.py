@@ -1,6 +1,6 @@
 """The speed of the native switch alone, between two veth pairs, against a bare forwarder.
 
-    sudo python bench/switch_alone.py [--rounds N] [--seconds S] [--save FILE]
+    sudo .venv/bin/python -m bench switch_alone [--rounds N] [--seconds S] [--save FILE]
 
 The generator (generator.c) sits on one core, the switch on the other. These are measured in turn,
 because a shared machine's speed changes from minute to minute:
@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import signal
 import statistics
 import subprocess
@@ -35,16 +34,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
-sys.path.insert(0, str(ROOT))
+from p4engine.backend.build import Compiled
+from p4engine.control.client import Client
+from p4engine.switch.packet_loop import LONGEST_TRAIN
 
-from p4engine.backend.build import Compiled  # noqa: E402
-from p4engine.control.client import Client  # noqa: E402
-from p4engine.switch.packet_loop import LONGEST_TRAIN  # noqa: E402
-
-from p4engine import compile_program  # noqa: E402
-from testbed.machine.kernel_probe import why_no_trains  # noqa: E402
+from bench.harness import HERE, ROOT, machine
+from p4engine import compile_program
+from testbed.machine.kernel_probe import why_no_trains
 
 FAN_IN = 4
 MAX_MISSING = 1e-4
@@ -123,11 +119,6 @@ def install_l2(client: Client) -> None:
     client.batch(("table_add", "stations", "to_port", [n], [3]) for n in range(1000))
 
 
-def real_time(options: argparse.Namespace) -> list[str]:
-    """The prefix that gives a command precedence over everything else on its core."""
-    return ["chrt", "-r", "1"] if options.real_time else []
-
-
 def generate(
     wires: Wires,
     generator: str,
@@ -138,9 +129,7 @@ def generate(
 ) -> dict:
     """One round of the generator: its counts."""
     window = options.window if fan_in > 1 else 1024
-    command = wires.inside(
-        0, *real_time(options), generator, "g0", "g1", "--cpu", "0", "--seconds", str(seconds)
-    )
+    command = wires.inside(0, generator, "g0", "g1", "--cpu", "0", "--seconds", str(seconds))
     command += ["--fan-in", str(fan_in), "--window", str(window), "--values", str(options.values)]
     command += ["--trains", str(int(trains))]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 20)
@@ -166,7 +155,7 @@ def round_of_switch(wires: Wires, generator: str, case: Case, options: argparse.
             "sys.exit(serve(compiled, ports, job['control'], ready=ready, **job['options']))\n"
         )
         process = subprocess.Popen(
-            wires.inside(1, *real_time(options), sys.executable, "-c", code),
+            wires.inside(1, sys.executable, "-c", code),
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -175,12 +164,7 @@ def round_of_switch(wires: Wires, generator: str, case: Case, options: argparse.
         try:
             job = {"so": str(case.compiled.so_path), "info": case.compiled.info.to_json()}
             job["control"] = control
-            job["options"] = {
-                "spin_ns": options.spin_ns,
-                "bypass": options.bypass,
-                "ring_frames": options.ring_frames,
-                "trains": LONGEST_TRAIN if case.trains else 0,
-            }
+            job["options"] = {"trains": LONGEST_TRAIN if case.trains else 0}
             process.stdin.write(json.dumps(job))
             process.stdin.close()
             if process.stdout.readline() != "ready\n":
@@ -207,7 +191,7 @@ def round_of_forwarder(
     wires: Wires, generator: str, forwarder: str, options: argparse.Namespace
 ) -> dict:
     """The same wires with the bare forwarder on core 1."""
-    command = wires.inside(1, *real_time(options), forwarder, "s0", "s1", "--cpu", "1")
+    command = wires.inside(1, forwarder, "s0", "s1", "--cpu", "1")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         time.sleep(0.1)
@@ -218,18 +202,6 @@ def round_of_forwarder(
         output, _ = process.communicate(timeout=10)
     own = json.loads(output)  # since its start
     return result | {"switch_cpu_ns": own["cpu_ns"] * result["sent"] / own["sent"]}
-
-
-def machine() -> dict[str, str]:
-    """The properties that the numbers depend on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.processor(),
-        "cores": str(os.cpu_count()),
-        "kernel": platform.release(),
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-    }
 
 
 def compare(rounds: dict[str, list[dict]], name: str, other: str, target: float) -> None:
@@ -251,14 +223,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.0, help="of each round")
     parser.add_argument("--window", type=int, default=512, help="fragments under way")
     parser.add_argument("--values", type=int, default=64)
-    parser.add_argument("--spin-ns", type=int, default=0)
-    parser.add_argument("--bypass", action="store_true", help="send past the qdisc layer")
-    parser.add_argument("--ring-frames", type=int, default=0)
-    parser.add_argument(
-        "--real-time",
-        action="store_true",
-        help="at real-time priority: on a shared machine, measure the programs, not the others",
-    )
     parser.add_argument("--save", type=Path, help="write the numbers as JSON")
     options = parser.parse_args()
     if os.geteuid() != 0:
@@ -289,8 +253,7 @@ def main() -> int:
                 rounds["forwarder"].append(round_of_forwarder(wires, generator, bare, options))
     finally:
         wires.close()
-    facts = machine()
-    print(f"{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']}, {facts['date']}")
+    print(machine())
     print(f"{'packets/s':40}{'best':>12}{'median':>12}{'rounds':>8}{'CPU/packet':>12}")
     titles = {case.name: case.title for case in cases} | {"forwarder": "bare forwarder"}
     for name, kept in rounds.items():
@@ -311,10 +274,6 @@ def main() -> int:
         compare(rounds, "esa_trains", "esa", TARGET_GAIN)
         compare(rounds, "l2_trains", "forwarder", TARGET_TRAINS)
     if options.save:
-        numbers = {"machine": facts, **rounds}
+        numbers = {"machine": machine(), **rounds}
         options.save.write_text(json.dumps(numbers, indent=1) + "\n")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

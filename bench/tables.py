@@ -1,6 +1,6 @@
 """Tables of 100 thousand entries: time to insert, and to look up.
 
-    python bench/tables.py [--entries N] [--kind exact|lpm|ternary|range]
+    .venv/bin/python -m bench tables [--entries N] [--kind exact|lpm|ternary|range]
 
 Insertion is measured through the library call by call, through the library in one batch, and
 through a control socket in one batch (to another process). Lookups are packets through the bare
@@ -13,20 +13,17 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import random
-import sys
 import tempfile
 import time
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from p4engine.backend.build import Compiled
+from p4engine.control.client import Client
+from p4engine.control.server import Server
+from p4engine.switch.library import CALLS, Switch
 
-from p4engine.backend.build import Compiled  # noqa: E402
-from p4engine.control.client import Client  # noqa: E402
-from p4engine.control.server import Server  # noqa: E402
-from p4engine.switch.library import CALLS, Switch  # noqa: E402
-
-from p4engine import compile_program  # noqa: E402
+from p4engine import compile_program
 
 PROGRAM = """
 #include <core.p4>
@@ -146,7 +143,3 @@ def main() -> None:
                 f" {one:7.0f} {full:8.0f}",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 """Gradient packets, and gigabytes of gradients, per second of processor time in virtual time, and
 where the time goes.
 
-    .venv/bin/python bench/virtual.py [--hosts 72] [--values 64] [--scale 1.0] [--parts]
-    .venv/bin/python bench/virtual.py --hosts 9,72,512,1024,4096 --values 64 --per-worker 4000
+    .venv/bin/python -m bench virtual [--hosts 72] [--values 64] [--scale 1.0] [--parts]
+    .venv/bin/python -m bench virtual --hosts 9,72,512,1024,4096 --values 64 --per-worker 4000
 
 Jobs of eight workers (ResNet-50 and VGG-16, by turns) with ESA at 100 Gbit/s, every value of every
 result checked, for each number of values per packet (`--values`, by default 64, 256 and 1,024).
@@ -27,29 +27,24 @@ from __future__ import annotations
 
 import argparse
 import resource
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
+from numba import njit, types
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-
-from numba import njit, types  # noqa: E402
-
-from testbed.experiment import load_text  # noqa: E402
-from testbed.runtimes.program import prepare  # noqa: E402
-from testbed.schemes import set_up  # noqa: E402
-from testbed.simulate import (  # noqa: E402
-    event_queue,  # noqa: E402
-    frames,  # noqa: E402
+from bench.harness import ROOT
+from testbed.experiment import load_text
+from testbed.runtimes.program import prepare
+from testbed.schemes import set_up
+from testbed.simulate import (
+    event_queue,
+    frames,
     loop,
     world,
 )
-from testbed.simulate.parts import Parts  # noqa: E402
-from testbed.workload.native import peek  # noqa: E402
-from testbed.workload.placed_machine import at, call_step  # noqa: E402
+from testbed.simulate.parts import Parts
+from testbed.workload.native import peek
+from testbed.workload.placed_machine import at, call_step
 
 HEAD = """
 name: bench
@@ -317,7 +312,3 @@ def main() -> None:
                 parts(int(hosts), scale, options.jitter_time, values)
             else:
                 rate(int(hosts), scale, options.jitter_time, options.threads, values, fewest)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,12 @@
 """The parts of a run's time: host send, host receive, host machine, switch, and what is checked.
 
-    sudo .venv/bin/python bench/where.py [--systems esa,atp,switchml] [--offload off]
+    sudo .venv/bin/python -m bench where [--systems esa,atp,switchml] [--offload off]
 
-The experiment of end_to_end.py under `perf record` (Debian: linux-perf), which looks at all cores a
-thousand times a second. A sample counts for the part whose system call is on its stack; so what the
-kernel does in the sender's name is part of its sending: a host's packet as far as into the switch's
-ring, a switch's packet as far as into the host's socket, and the waking of the process that waits
-for it. All in microseconds of processor time per gradient packet.
+The experiment of end_to_end.yaml under `perf record` (Debian: linux-perf), which looks at all cores
+a thousand times a second. A sample counts for the part whose system call is on its stack; so what
+the kernel does in the sender's name is part of its sending: a host's packet as far as into the
+switch's ring, a switch's packet as far as into the host's socket, and the waking of the process
+that waits for it. All in microseconds of processor time per gradient packet.
 
 Generating and checking values is part of a host's machine; compiled code has no names that perf
 could tell, so it is timed on its own, one packet after the other.
@@ -15,23 +15,18 @@ could tell, so it is timed on its own, one packet after the other.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+import numpy as np
+from numba import njit
 
-import numpy as np  # noqa: E402
-from numba import njit  # noqa: E402
-
-from bench.end_to_end import experiment, run  # noqa: E402
-from testbed.protocols import values  # noqa: E402
+from bench import harness
+from testbed.protocols import values
 
 SAMPLES_PER_S = 999
 # The parts of a process by the first of these names on the stack of a sample; else "program".
@@ -71,8 +66,10 @@ def samples(record: Path) -> Counter[str]:
 
 
 def where(system: str, scale: float, offload: str) -> None:
-    """Print the parts of one system's run; scale, offload: as in end_to_end.py."""
-    text = experiment(system, scale, 10, offload)
+    """Print the parts of one system's run; scale, offload: those of end_to_end.yaml."""
+    changes = [f"system={system}", "values_per_packet=64", f"jobs[*].scale={scale}"]
+    bench = harness.load("end_to_end", [*changes, "jobs[*].iterations=10", f"offload={offload}"])
+    bench.rounds = 1
     with tempfile.TemporaryDirectory() as folder:
         record = Path(folder) / "perf.data"
         with subprocess.Popen(
@@ -80,13 +77,12 @@ def where(system: str, scale: float, offload: str) -> None:
             stderr=subprocess.DEVNULL,
         ) as perf:
             try:
-                results = run(text, Path(folder))
+                (run,) = harness.measure(bench, columns=[harness.packets, harness.packet_rate])
             finally:
                 perf.terminate()
-        counts, jobs = samples(record), results.jobs
-    packets = float(jobs["gradient_packets"].sum())
-    seconds = float(jobs["end_ns"].max() - jobs["start_ns"].min()) / 1e9
-    print(f"{system}: {packets / seconds:,.0f} gradient packets/s, {results.fidelity}")
+        counts = samples(record)
+    ((packets, rate),) = run.rounds
+    print(f"{system}: {rate:,.0f} gradient packets/s, {run.marks[0]}")
     for part, count in sorted(counts.items()):
         if part.startswith(("host", "switch")):
             print(f"  {part:<32} {1e6 * count / SAMPLES_PER_S / packets:6.2f} us/packet")
@@ -125,11 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     if shutil.which("perf") is None:
         raise SystemExit("perf is missing: install linux-perf (Ubuntu: linux-tools-generic)")
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    print(harness.machine())
     for system in options.systems.split(","):
         where(system, options.scale, options.offload)
     payload()
-
-
-if __name__ == "__main__":
-    main()

@@ -387,7 +387,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
             "tests/switch/test_broken_files.py::test_files_that_coverage_leads_are_read_or_refused"
         ),
     ),
-    (r"PYTHON bench/soak(_virtual)?\.py( --\w+ \S+)*", _BENCH),
+    (r"MODULE bench soak(_virtual)?( --\w+ \S+)*", _BENCH),
     (r"pip install '\.\[traces\]'", _TORCH),
     (r"pip install '\.\[torch\]'", _TRAINING),
     (r"pip install '\.\[jax\]'", _EXAMPLES),

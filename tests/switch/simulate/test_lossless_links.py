@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import pytest
 
-from bench.losses import Case, run
+from bench import harness
 from testbed.traffic.trace import shipped
 from tests.support.matrix import first_of
+from tests.support.virtual import run_virtual
 
-# Of those of bench/losses.py.
+# Of those of bench/losses.yaml.
 SYSTEMS = (
-    *("esa", "ps", "ps, 4 servers", "atp", "atp, gap 0"),
-    *("switchml", "grid", "ring", "halving_doubling", "colocated_ps"),
+    *("name: esa, window: 256", "name: ps, window: 128", "name: ps, window: 128, servers: 4"),
+    *("name: atp, window: 256", "name: atp, window: 256, gap: 0", "name: switchml"),
+    *("name: grid, window: 256", "name: ring, window: 512", "name: halving_doubling, window: 512"),
+    "name: colocated_ps, window: 512",
 )
 # GoogLeNet has many small tensors, and its workers compute longer than they communicate.
 MODELS = ["googlenet", *(name for name in shipped() if name != "googlenet")]
@@ -23,9 +26,18 @@ MODELS = ["googlenet", *(name for name in shipped() if name != "googlenet")]
 
 def share_sent_again(model: str, system: str, seed: int) -> float:
     """Retransmissions to gradient packets of four jobs of a model of 250,000 values."""
-    aggregators = 1024 if system == "grid" else 128
-    share, _ = run(Case(model, system, loss=0, seed=seed, aggregators=aggregators))
-    return share
+    aggregators = 1024 if "grid" in system else 128
+    changes = [f"jobs[*].model={model}", f"system={{{system}}}", f"seed={seed}"]
+    bench = harness.load("losses", [*changes, f"memory.aggregators={aggregators}"])
+    (point,) = bench.sweep.points
+    jobs = run_virtual(point.experiment)["jobs"]
+    sent = sum(job["gradient_packets"] for job in jobs)
+    return sum(job["retransmissions"] for job in jobs) / sent
+
+
+def test_the_sweep_has_every_model_that_ships():
+    points = harness.load("losses", ["system=ring"]).sweep.points
+    assert sorted(point.values["jobs[*].model"] for point in points) == shipped()
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
