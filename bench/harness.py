@@ -79,7 +79,7 @@ COLUMNS: dict[str, tuple[Callable[[Results], float], str]] = {
     "JCT ms / scale": (lambda run: run.jobs["jct_ns"].mean() / 1e6 / scale(run), ".2f"),
     "sent again": (lambda run: run.jobs["retransmissions"].sum() / packets(run), ".3%"),
 }
-"""What can be measured of a run, and how it is printed; times per packet are the processor's."""
+"""Measures of a run, and how each is printed; times per packet are the processor's."""
 
 
 @dataclass

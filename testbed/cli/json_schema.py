@@ -138,7 +138,7 @@ def _plain(part: Any) -> Any:
 
 
 SCHEMAS = {"experiment": experiment_schema, "network": network_schema}
-"""What makes a schema, by the kind of file; with the installed plug-ins."""
+"""Makers of a schema by the kind of file; with the installed plug-ins."""
 
 
 def schema_text(kind: str) -> str:

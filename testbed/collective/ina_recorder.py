@@ -619,7 +619,7 @@ class _Recorder:
         return done > 0
 
     def _about(self) -> Json:
-        """What the header of every part says."""
+        """The beginning of every part's header."""
         return {"script": Path(sys.argv[0]).name, "torch": self._torch.__version__}
 
 

@@ -1,4 +1,4 @@
-"""What makes the files of traffic/models/: definitions in torch, operations, and measured times.
+"""Makers of the files of traffic/models/: definitions in torch, operations, and measured times.
 
 `generate.py` writes them: `profile.py` counts the operations of a model of `definitions/`,
 `times.py` gives them the measured times of `measured.py` (measured.csv and h200.csv), `train.py`
