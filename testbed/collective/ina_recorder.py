@@ -247,7 +247,7 @@ class Archive:
         """All arrays of times by name."""
         ranks, steps = len(self.header["ranks"]), len(self.header["steps"])
         buckets = len(self.header["buckets"])
-        shapes = dict.fromkeys(BUCKET_TIMES, (ranks, steps, buckets))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(BUCKET_TIMES, (ranks, steps, buckets))
         shapes |= dict.fromkeys(STEP_TIMES, (ranks, steps))
         return {name: self.array(f"{name}.npy", np.int64, shape) for name, shape in shapes.items()}
 
@@ -1030,10 +1030,11 @@ class _Program(_Recorder):
             call = functools.partial(original, *values, **named)
             return call() if self._passive else watch(call, *values, **named)
 
-        own = name in vars(owner)
+        undo = functools.partial(delattr, owner, name)
+        if name in vars(owner):
+            undo = functools.partial(setattr, owner, name, original)
+        self._undo.append(undo)
         setattr(owner, name, watched)
-        undo = (setattr, owner, name, original) if own else (delattr, owner, name)
-        self._undo.append(functools.partial(*undo))
 
     def _watch(self, work: type) -> None:
         """Replace the methods of a class of works, once."""
