@@ -12,6 +12,7 @@ import pytest
 
 from testbed.analysis import report
 from testbed.cli import main as commands
+from testbed.cli.commands import machine
 from testbed.errors import RunError, shortage
 from testbed.linux.whole_files import write_whole
 from testbed.results import ResultsError, Writer, read
@@ -178,7 +179,7 @@ def test_the_folder_and_the_command_give_the_same_cause(
         raise error
 
     monkeypatch.setattr(commands.interrupts, "install", lambda: None)
-    monkeypatch.setattr(commands.module("clean"), "call", fail)
+    monkeypatch.setattr(machine, "clean", fail)
     assert commands.main(["clean"]) == 1
     assert capsys.readouterr().err == f"failed: {said}\n"
 
