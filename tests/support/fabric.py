@@ -1,8 +1,10 @@
-"""An experiment's hosts and switches in one process, under a clock of the test's own.
+"""A small world: an experiment's hosts and switches in one process, driven in any chosen order.
 
-The machines are the hosts' real ones, the switches run the compiled P4 program; only the wires are
-the test's. A frame on a wire may be lost, doubled or held up, as a schedule decides, so that a test
-can drive the protocol through any history and still check every value.
+The machines are the hosts' real ones, the switches run the compiled P4 program; only the wires and
+the time are the test's. A `World` says what a node sends when frames come to it at a time. A test
+may step one host by hand (one_host.py), walk through all orders of events (explorer), or let a
+`Fabric` have a clock: there a frame on a wire may be lost, doubled or held up, as a schedule
+decides, so that a test can drive the protocol through any history and still check every value.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import struct
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,8 +131,32 @@ class Host:
     def failed(self) -> bool:
         return self.has_failed[0] != 0
 
+    def wrong(self) -> str:
+        """A wrong value, or that a worker has finished without comparing all; "" if neither."""
+        name, job = self.spec.host, self.spec.job
+        if self.failed():
+            status = self.machine.status[0]
+            return (
+                f"{name}: wrong value in fragment {status.fragment} at position "
+                f"{status.position}: {status.found} instead of {status.expected}"
+            )
+        if not self.is_worker or not self.finished():
+            return ""
+        values = sum(tensor.values for tensor in job.tensors) * job.iterations
+        checked = int(self.counts["values_checked"][0])
+        return "" if checked == values else f"{name}: {checked} of {values} values checked"
+
     def counters(self) -> dict[str, int]:
         return as_dict(self.counts)
+
+
+class Sent(NamedTuple):
+    """A frame on its way to port `port` of node `to`."""
+
+    sender: str
+    to: str
+    port: int
+    frame: bytes
 
 
 def udp_frame(source: str, destination: str, payload: bytes, macs: bytes = bytes(12)) -> bytes:
@@ -168,9 +194,46 @@ def leads(topology: Topology, node: str) -> dict[int, tuple[str, int]]:
     }
 
 
-class Fabric:
+class World:
     """All nodes of an experiment. `switches` maps each switch's name to a started
-    p4engine.switch.library.Switch whose tables are installed."""
+    p4engine.switch.library.Switch whose tables are installed. `by_hand`: not all packets of hosts
+    are theirs."""
+
+    def __init__(self, setup: Setup, switches: dict, by_hand: bool = False) -> None:
+        self.setup, self.switches = setup, switches
+        self.topology = setup.platform.topology
+        self.hosts = {spec.host: Host(spec) for spec in host_specs(setup)}
+        for switch in switches.values():
+            switch.network.by_hand = by_hand
+        self._macs = {name: macs_of(self.topology, name) for name in self.hosts}
+        self._leads = {node: leads(self.topology, node) for node in (*self.hosts, *switches)}
+
+    def workers(self) -> list[Host]:
+        return [host for host in self.hosts.values() if host.is_worker]
+
+    def servers(self) -> list[Host]:
+        return [host for host in self.hosts.values() if not host.is_worker]
+
+    def at_host(self, name: str, now: int, *frames: bytes) -> tuple[list[Sent], int]:
+        """What a host sends when these frames have come, and its next deadline."""
+        host, way, macs = self.hosts[name], self._leads[name][1], self._macs[name]
+        for frame in frames:
+            host.take(frame)
+        out, deadline = host.run(now)
+        address = host.spec.address
+        return [Sent(name, *way, udp_frame(address, *each, macs)) for each in out], deadline
+
+    def at_switch(self, name: str, now: int, arrivals: Iterable[tuple[int, bytes]]) -> list[Sent]:
+        """What a switch sends when frames have come to these ports."""
+        switch, ways = self.switches[name], self._leads[name]
+        for port, frame in arrivals:
+            switch.receive(port, frame, now)
+        return [Sent(name, *ways[port], frame) for _, port, frame in switch.advance(now)]
+
+
+class Fabric(World):
+    """A world with a clock: what is sent arrives `delay_ns` later, unless the schedule says
+    otherwise."""
 
     def __init__(
         self,
@@ -180,30 +243,15 @@ class Fabric:
         delay_ns: int = 5 * US,
         forger: Forger | None = None,
     ) -> None:
-        self.setup = setup
-        self.forger = forger
-        self.topology = setup.platform.topology
-        self.switches = switches
-        self.schedule = schedule
-        self.delay_ns = delay_ns
-        self.hosts = {spec.host: Host(spec) for spec in host_specs(setup)}
-        for switch in switches.values():
-            switch.network.by_hand = forger is not None
+        super().__init__(setup, switches, by_hand=forger is not None)
+        self.schedule, self.delay_ns, self.forger = schedule, delay_ns, forger
         self.now = 0
         self.frames = 0
         self._events: list[tuple[int, int, str, Any]] = []
         self._serial = itertools.count()
         self._wake: dict[str, int] = {}
-        self._macs = {name: macs_of(self.topology, name) for name in self.hosts}
-        self._leads = {node: leads(self.topology, node) for node in (*self.hosts, *self.switches)}
         for name in self.hosts:
             self._call(0, name)
-
-    def workers(self) -> list[Host]:
-        return [host for host in self.hosts.values() if host.is_worker]
-
-    def servers(self) -> list[Host]:
-        return [host for host in self.hosts.values() if not host.is_worker]
 
     def run(self, until_ns: int = 60_000 * MS) -> None:
         """Run until every worker has finished; AssertionError on a wrong value or at the end of
@@ -227,24 +275,24 @@ class Fabric:
         arrivals = [arrival]
         while events and events[0][2] == name and events[0][0] == now:
             arrivals.append(heapq.heappop(events)[3])
-        self._at_switch(name, arrivals)
+        for sent in self.at_switch(name, now, arrivals):
+            self._put(sent)
         return name
 
     def _call(self, when: int, name: str, frame: object = None) -> None:
         heapq.heappush(self._events, (when, next(self._serial), name, frame))
 
-    def _put(self, node: str, port: int, frame: bytes) -> None:
-        """`node` sends a frame on the wire at its port."""
-        neighbour, back = self._leads[node][port]
+    def _put(self, sent: Sent) -> None:
+        """A frame is on a wire."""
         self.frames += 1
-        now, arrival = self.now, (back, frame)
-        arrives = now + self.delay_ns
+        node, neighbour, port, frame = sent
+        arrives = self.now + self.delay_ns
         for extra in self._delays(node, neighbour, frame):
-            heapq.heappush(self._events, (arrives + extra, next(self._serial), neighbour, arrival))
+            self._call(arrives + extra, neighbour, (port, frame))
         if self.forger is None:
             return
-        for extra, forged, *host in self.forger(now, node, frame):
-            there = self._gateway(*host) if host else (neighbour, back)
+        for extra, forged, *host in self.forger(self.now, node, frame):
+            there = self._gateway(*host) if host else (neighbour, port)
             self._call(arrives + extra, there[0], (there[1], forged))
 
     def _delays(self, node: str, neighbour: str, frame: bytes) -> tuple[int, ...]:
@@ -255,31 +303,17 @@ class Fabric:
         gateway = self.topology.switch_of(host)
         return gateway, self.topology.port_to(gateway, host)
 
-    def _at_switch(self, name: str, arrivals: list[tuple[int, bytes]]) -> None:
-        switch, now = self.switches[name], self.now
-        for port, frame in arrivals:
-            switch.receive(port, frame, now)
-        for _, port, frame in switch.advance(now):
-            self._put(name, port, frame)
-
     def _at_host(self, name: str, arrival: tuple[int, bytes] | None) -> None:
         host, now = self.hosts[name], self.now
         if now < host.paused_until:
             self._call(host.paused_until, name, arrival)
             return
-        if arrival is not None:
-            host.take(arrival[1])
-        elif now < self._wake.get(name, 0):
+        if arrival is None and now < self._wake.get(name, 0):
             return  # an earlier alarm that has been set anew since
-        out, deadline = host.run(now)
-        if host.failed():
-            status = host.machine.status[0]
-            raise AssertionError(
-                f"{name}: wrong value in fragment {status.fragment} at position "
-                f"{status.position}: {status.found} instead of {status.expected}"
-            )
-        for peer, payload in out:
-            self._put(name, 1, udp_frame(host.spec.address, peer, payload, self._macs[name]))
+        out, deadline = self.at_host(name, now, *(arrival[1:] if arrival else ()))
+        assert not host.failed(), host.wrong()
+        for sent in out:
+            self._put(sent)
         if deadline < NEVER:
             when = max(deadline, now)
             if self._wake.get(name) != when:
@@ -306,10 +340,7 @@ def run_setup(setup: Setup, schedule: Schedule, program: Path | None = None, unt
 def check_values(fabric: Fabric) -> None:
     """AssertionError unless every worker has checked every value of every iteration."""
     for worker in fabric.workers():
-        s = worker.spec
-        values = sum(tensor.values for tensor in s.job.tensors) * s.job.iterations
-        checked = worker.counters()["values_checked"]
-        assert checked == values, f"{s.host}: {checked} of {values} values checked"
+        assert worker.finished() and not worker.wrong(), worker.wrong() or worker.spec.host
 
 
 def total(hosts: Iterable[Host], name: str) -> int:

@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.protocols import (
-    ps,
-    sizes,
-    values,
-    wire,
-)
+from testbed.protocols import ps, sizes, values, wire
 from testbed.setup.host_specs import host_specs
 from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import Host
@@ -51,29 +46,9 @@ class Packet:
         row.view(np.uint8)[: len(payload)] = np.frombuffer(payload, np.uint8)
         return Packet(row, len(payload), destination, words)
 
-    @property
-    def kind(self) -> int:
-        return int(wire.kind(self.row))
-
-    @property
-    def flags(self) -> int:
-        return int(wire.flags(self.row))
-
-    @property
-    def fragment(self) -> int:
-        return int(wire.fragment(self.row))
-
-    @property
-    def index(self) -> int:
-        return int(wire.index(self.row))
-
-    @property
-    def sender(self) -> int:
-        return int(wire.sender(self.row))
-
-    @property
-    def extra(self) -> int:
-        return int(wire.extra(self.row))
+    def __getattr__(self, field: str) -> int:
+        """A field of the header: kind, flags, fragment, index, sender, ..."""
+        return int(getattr(wire, field)(self.row))
 
     @property
     def bitmap(self) -> int:

@@ -26,11 +26,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from testbed.setup.host_specs import host_specs
 from tests.support.experiments import setup_of
 from tests.support.explorer.cases import Case
 from tests.support.explorer.nodes import HostNode, Packets, SwitchNode
-from tests.support.fabric import MS, NEVER, US, Host, leads, macs_of
+from tests.support.fabric import MS, NEVER, US, World
 from tests.support.histories.history import frame_words
 from tests.support.switches import start_switches
 
@@ -64,32 +63,23 @@ class Network:
 
     def __init__(self, case: Case) -> None:
         setup = setup_of(case.text())
-        topology = setup.platform.topology
+        world = World(setup, start_switches(setup))
         self.packets = Packets()
-        self.nodes: list[Any] = []
-        for name, switch in start_switches(setup).items():
-            switch.network.by_hand = False
-            self.nodes.append(SwitchNode(name, switch, leads(topology, name), self.packets))
-        self.hosts = []
-        for host in map(Host, host_specs(setup)):
-            self.hosts.append(len(self.nodes))
-            name = host.spec.host
-            lead, macs = leads(topology, name)[1], macs_of(topology, name)
-            self.nodes.append(HostNode(host, *lead, macs, self.packets))
+        names = (*world.switches, *world.hosts)
+        self.nodes: list[Any] = [
+            (HostNode if name in world.hosts else SwitchNode)(world, name, self.packets)
+            for name in names
+        ]
+        self.hosts = range(len(world.switches), len(names))
         self.workers = [n for n in self.hosts if self.nodes[n].host.is_worker]
         self.place = {node.name: number for number, node in enumerate(self.nodes)}
         self.to: list[int] = []  # the node that a packet goes to, by its number
 
     def begin(self, faults: int, early: int) -> Iterator[tuple[State, tuple[str, int]]]:
-        states, sent = [], []
-        for number, node in enumerate(self.nodes):
-            if number in self.hosts:
-                reaction = node.begin(0)
-                states.append(reaction.state)
-                sent += reaction.sent
-            else:
-                states.append(node.begin())
-        yield from self._sent(faults, early, 0, tuple(states), (), tuple(sent), ("begin", -1))
+        first = [node.begin() for node in self.nodes]
+        states = tuple(reaction.state for reaction in first)
+        sent = tuple(packet for reaction in first for packet in reaction.sent)
+        yield from self._sent(faults, early, 0, states, (), sent, ("begin", -1))
 
     def is_final(self, state: State) -> bool:
         return all(self.nodes[n].finished[state[3][n]] for n in self.workers)

@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from p4engine.switch.library import Switch
 
-from tests.support.fabric import Host, udp_frame
+from tests.support.fabric import Host, Sent, World
 
 # Registers that report and decide nothing: numbers of events and sums of times, and, as nothing
 # ages in these networks, the times of aggregators.
@@ -33,16 +32,6 @@ WORDS = ctypes.POINTER(ctypes.c_uint64)
 
 
 @dataclass(frozen=True)
-class Packet:
-    """A frame on its way to port `port` of node `to`."""
-
-    sender: str
-    to: str
-    port: int
-    frame: bytes
-
-
-@dataclass(frozen=True)
 class Reaction:
     """Reaction of a node: its next state, and the numbers of the packets that it sends."""
 
@@ -54,60 +43,88 @@ class Packets:
     """Numbers for packets: equal ones have one number."""
 
     def __init__(self) -> None:
-        self.all: list[Packet] = []
-        self._numbers: dict[Packet, int] = {}
+        self.all: list[Sent] = []
+        self._numbers: dict[Sent, int] = {}
 
-    def number(self, packet: Packet) -> int:
+    def number(self, packet: Sent) -> int:
         if packet not in self._numbers:
             self._numbers[packet] = len(self.all)
             self.all.append(packet)
         return self._numbers[packet]
 
 
-class HostNode:
-    """A host. Its arrays are moved into one piece of memory, which is its state."""
+class Node:
+    """A node of a world that remembers its states and reactions."""
 
-    def __init__(self, host: Host, gateway: str, port: int, macs: bytes, packets: Packets) -> None:
-        self.host, self.name, self.packets = host, host.spec.host, packets
-        self.macs = macs
-        self.gateway, self.port = gateway, port
-        self.memory = _together(host)
+    def __init__(self, world: World, name: str, packets: Packets) -> None:
+        self.world, self.name, self.packets = world, name, packets
         self.states: list[bytes] = []
-        self.deadlines: list[int] = []
-        self.finished: list[bool] = []
-        self.wrong: list[str] = []
-        self._numbers: dict[tuple[bytes, int], int] = {}
+        self._numbers: dict[bytes, int] = {}
         self._reactions: dict[tuple[int, int, int], Reaction] = {}
-        self.reactions = 0
 
-    def begin(self, now: int) -> Reaction:
-        return self._run(now)
+    @property
+    def reactions(self) -> int:
+        return len(self._reactions)
 
     def react(self, state: int, packet: int, now: int) -> Reaction:
         """Reaction to a packet, or, with -1, to the time."""
         key = state, packet, now
         found = self._reactions.get(key)
         if found is None:
-            self.memory[:] = np.frombuffer(self.states[state], np.uint8)
-            if packet >= 0:
-                self.host.take(self.packets.all[packet].frame)
-            found = self._reactions[key] = self._run(now)
+            self._restore(self.states[state])
+            found = self._reactions[key] = self._run(packet, now)
         return found
 
-    def _run(self, now: int) -> Reaction:
-        self.reactions += 1
-        out, deadline = self.host.run(now)
-        while deadline < now + PACING_NS and not self.host.failed():
-            more, deadline = self.host.run(max(now, deadline))
+    def _reaction(self, state: bytes, sent: Iterable[Sent]) -> Reaction:
+        if state not in self._numbers:
+            self._numbers[state] = len(self.states)
+            self.states.append(state)
+            self._note()
+        return Reaction(self._numbers[state], tuple(map(self.packets.number, sent)))
+
+    def begin(self) -> Reaction:
+        """The first state and what is sent at once."""
+        return self._run(-1, 0)
+
+    def _run(self, packet: int, now: int) -> Reaction:
+        raise NotImplementedError
+
+    def _restore(self, state: bytes) -> None:
+        raise NotImplementedError
+
+    def _note(self) -> None:
+        """There is a new state."""
+
+
+class HostNode(Node):
+    """A host. Its arrays are moved into one piece of memory, which is its state, with its
+    deadline."""
+
+    def __init__(self, world: World, name: str, packets: Packets) -> None:
+        super().__init__(world, name, packets)
+        self.host = world.hosts[name]
+        self.memory = _together(self.host)
+        self.deadline = 0
+        self.deadlines: list[int] = []
+        self.finished: list[bool] = []
+        self.wrong: list[str] = []
+
+    def _restore(self, state: bytes) -> None:
+        self.memory[:] = np.frombuffer(state, np.uint8, self.memory.size)
+
+    def _run(self, packet: int, now: int) -> Reaction:
+        frames = [self.packets.all[packet].frame] if packet >= 0 else []
+        out, self.deadline = self.world.at_host(self.name, now, *frames)
+        while self.deadline < now + PACING_NS and not self.host.failed():
+            more, self.deadline = self.world.at_host(self.name, max(now, self.deadline))
             out += more
         self._forget_reports()
-        number = self._number(self.memory.tobytes(), deadline)
-        address = self.host.spec.address
-        sent = [
-            Packet(self.name, self.gateway, self.port, udp_frame(address, peer, payload, self.macs))
-            for peer, payload in out
-        ]
-        return Reaction(number, tuple(map(self.packets.number, sent)))
+        return self._reaction(self.memory.tobytes() + self.deadline.to_bytes(8, "big"), out)
+
+    def _note(self) -> None:
+        self.deadlines.append(self.deadline)
+        self.finished.append(self.host.is_worker and self.host.finished())
+        self.wrong.append(self.host.wrong())
 
     def _forget_reports(self) -> None:
         machine = self.host.machine
@@ -119,91 +136,39 @@ class HostNode:
         if lag is not None:
             lag[:] = 0
 
-    def _number(self, memory: bytes, deadline: int) -> int:
-        key = memory, deadline
-        if key not in self._numbers:
-            self._numbers[key] = len(self.states)
-            self.states.append(memory)
-            self.deadlines.append(deadline)
-            self.finished.append(self.host.is_worker and self.host.finished())
-            self.wrong.append(self._what_is_wrong())
-        return self._numbers[key]
 
-    def _what_is_wrong(self) -> str:
-        """A wrong value, or values that were not compared though the worker has finished."""
-        status = self.host.machine.status[0]
-        if status.failed:
-            return (
-                f"{self.name}: wrong value in fragment {status.fragment} at position"
-                f" {status.position}: {status.found} instead of {status.expected}"
-            )
-        if not self.host.is_worker or not self.host.finished():
-            return ""
-        job = self.host.spec.job
-        all_values = sum(tensor.values for tensor in job.tensors) * job.iterations
-        checked = int(self.host.machine.counters[CHECKED][0])
-        return "" if checked == all_values else f"{self.name}: {checked} values of {all_values}"
+class SwitchNode(Node):
+    """A switch. Its registers, without those that report, are its state. Its clock stands still."""
 
-
-class SwitchNode:
-    """A switch. Its registers, without those that report, are its state."""
-
-    def __init__(self, name: str, switch: Switch, leads: dict, packets: Packets) -> None:
-        self.name, self.switch, self.leads, self.packets = name, switch, leads, packets
-        pipeline = switch.pipeline
+    def __init__(self, world: World, name: str, packets: Packets) -> None:
+        super().__init__(world, name, packets)
+        self.pipeline = world.switches[name].pipeline
         self.registers = [
-            r for r in pipeline.info.registers if r.name.rpartition(".")[2] not in REPORTS
+            r for r in self.pipeline.info.registers if r.name.rpartition(".")[2] not in REPORTS
         ]
         self.words = (ctypes.c_uint64 * sum(r.size for r in self.registers))()
-        self.states: list[bytes] = []
-        self._numbers: dict[bytes, int] = {}
-        self._reactions: dict[tuple[int, int], Reaction] = {}
-        self.reactions = 0
-
-    def begin(self) -> int:
-        return self._number()
 
     def react(self, state: int, packet: int, now: int) -> Reaction:
-        """Reaction to a packet. The switch's clock stands still."""
-        key = state, packet
-        found = self._reactions.get(key)
-        if found is None:
-            self.reactions += 1
-            self._restore(self.states[state])
-            arrived = self.packets.all[packet]
-            self.switch.receive(arrived.port, arrived.frame, 0)
-            sent = []
-            for _, port, frame in self.switch.advance(0):
-                neighbour, back = self.leads[port]
-                made = Packet(self.name, neighbour, back, frame)
-                sent.append(self.packets.number(made))
-            found = self._reactions[key] = Reaction(self._number(), tuple(sent))
-        return found
+        return super().react(state, packet, 0)
 
-    def _places(self) -> Iterable[tuple[Any, Any, int]]:
-        at = 0
-        for register in self.registers:
-            address = ctypes.addressof(self.words) + 8 * at
-            yield register, ctypes.cast(address, WORDS), register.size
-            at += register.size
+    def _run(self, packet: int, now: int) -> Reaction:
+        arrivals = [self.packets.all[packet][2:]] if packet >= 0 else []
+        sent = self.world.at_switch(self.name, now, arrivals)
+        self._each(self.pipeline.lib.p4_register_read)
+        return self._reaction(bytes(self.words), sent)
 
     def _restore(self, state: bytes) -> None:
         ctypes.memmove(self.words, state, len(state))
-        pipeline = self.switch.pipeline
-        for register, words, count in self._places():
-            status = pipeline.lib.p4_register_write(pipeline.handle, register.id, 0, count, words)
-            assert status == 0, register.name
+        self._each(self.pipeline.lib.p4_register_write)
 
-    def _number(self) -> int:
-        pipeline = self.switch.pipeline
-        for register, words, count in self._places():
-            status = pipeline.lib.p4_register_read(pipeline.handle, register.id, 0, count, words)
+    def _each(self, call: Any) -> None:
+        """Call a function of the library with each register and its place in the state."""
+        address = ctypes.addressof(self.words)
+        for register in self.registers:
+            words = ctypes.cast(address, WORDS)
+            status = call(self.pipeline.handle, register.id, 0, register.size, words)
             assert status == 0, register.name
-        state = bytes(self.words)
-        if state not in self._numbers:
-            self._numbers[state] = len(self.states)
-            self.states.append(state)
-        return self._numbers[state]
+            address += 8 * register.size
 
 
 def _roots(part: Any, found: dict[int, np.ndarray]) -> None:
