@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from testbed.traffic.scaling import scale_times, scale_values, share_out
-from testbed.traffic.trace import Layer, Trace, TraceError, load_trace, shipped
+from testbed.traffic.trace import Layer, Trace, TraceError, load_trace
 
 SIZES = st.lists(st.integers(1, 10**9), min_size=1, max_size=60)
 TIMES = st.lists(st.integers(0, 10**12), min_size=1, max_size=60)
@@ -69,20 +69,6 @@ def test_share_out(total: int, weights: list[int]) -> None:
     whole = sum(weights)
     for weight, part in zip(weights, shares, strict=True):
         assert abs(part * whole - total * weight) <= whole
-
-
-@pytest.mark.parametrize("name", shipped())
-@pytest.mark.parametrize("scale", [1, 0.5, 0.01, 1e-4, 1e-7])
-def test_shipped_models(name: str, scale: float) -> None:
-    trace = load_trace(name)
-    small = trace.scaled(scale)
-    assert small.values == max(len(trace.layers), round(scale * trace.values))
-    assert small.forward_ns == round(scale * trace.forward_ns)
-    assert small.backward_ns == round(scale * trace.backward_ns)
-    assert [layer.name for layer in small.layers] == [layer.name for layer in trace.layers]
-    assert [layer.full_values for layer in small.layers] == [layer.values for layer in trace.layers]
-    if scale == 1:
-        assert small == trace
 
 
 def test_compute_scale_is_its_own() -> None:

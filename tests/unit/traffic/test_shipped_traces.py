@@ -1,29 +1,24 @@
-"""The traces that ship: totals as published, order, sources, and the page that describes them."""
+"""The traces that ship: totals as published, measured times of each bucket on each GPU and what
+follows from them for models that are not measured, sources, and the page that describes them."""
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections import defaultdict
+from math import log2
 
 import numpy as np
 import pytest
 
-from testbed.traffic.trace import (
-    GPUS,
-    MODELS_FOLDER,
-    TIMES,
-    load_gradients,
-    load_trace,
-    shipped,
-)
+from testbed.traffic.trace import GPUS, TIMES, Trace, load_gradients, load_trace, shipped
 from tests.support.paths import ROOT
+from tools.models.measured import PUBLISHED_GPUS, batch_of
 from tools.models.page import model_table, throughput_table
 
-PAGE = ROOT / "docs" / "models.md"
-
+PAGE = (ROOT / "docs" / "models.md").read_text()
 VALUES = {
     "alexnet": 61_100_840,
     "vgg11": 132_863_336,
@@ -42,99 +37,102 @@ VALUES = {
     "neumf": 31_832_577,
     "smallcnn": 18_346,
 }
-
-# First and last layer of the forward pass, and pairs that must come in this order.
-ENDS = {
-    "alexnet": ("features.0", "classifier.6"),
-    "vgg11": ("features.0", "classifier.6"),
-    "vgg16": ("features.0", "classifier.6"),
-    "vgg19": ("features.0", "classifier.6"),
-    "resnet18": ("conv1", "fc"),
-    "resnet50": ("conv1", "fc"),
-    "resnet101": ("conv1", "fc"),
-    "resnet152": ("conv1", "fc"),
-    "googlenet": ("conv1.conv", "fc"),
-    "inception_v3": ("Conv2d_1a_3x3.conv", "fc"),
-    "vit_b_16": ("conv_proj", "head"),
-    "bert_base": ("word_embeddings", "pooler"),
-    "bert_large": ("word_embeddings", "pooler"),
-    "gpt2": ("wte", "ln_f"),
-    "neumf": ("mf_user", "final"),
-    "smallcnn": ("conv1", "fc2"),
+# Forward and backward time of the whole model on a V100, in ms, as published.
+V100_MS = {
+    "alexnet": (133.0, 122.4),
+    "resnet50": (99.2, 223.9),
+    "resnet101": (98.5, 196.9),
+    "resnet152": (140.0, 280.8),
+    "vgg11": (74.2, 106.8),
+    "vgg16": (146.0, 279.2),
+    "vgg19": (174.4, 345.2),
+    "googlenet": (76.9, 174.3),
+    "inception_v3": (158.6, 339.9),
+    "bert_large": (31.2, 198.2),
 }
-IN_ORDER = {
-    "resnet50": ["bn1", "layer1.0.bn3", "layer1.0.downsample.0", "layer1.1.conv1", "layer4.2.bn3"],
-    "inception_v3": ["Mixed_5b.branch1x1.conv", "Mixed_5b.branch_pool.bn", "Mixed_7c.branch1x1.bn"],
-    "vit_b_16": ["class_token", "pos_embedding", "layers.0.ln_1", "layers.11.mlp.2", "ln"],
-    "gpt2": ["wpe", "h.0.c_attn", "h.0.attn_proj", "h.0.mlp_proj", "h.11.ln_1"],
-    "bert_base": [
-        "token_type_embeddings",
-        "embeddings_norm",
-        "encoder.0.query",
-        "encoder.11.query",
-    ],
+# Single buckets as published: number; values; forward, backward and update in ps.
+SAMPLES = {
+    ("resnet50", "a100"): (4, 3102696, 1358134500, 2980309000, 446999148),
+    ("bert_large", "v100"): (1, 8927232, 1422774000, 123723840000, 201594349),
+    ("vgg19", "a100_v100_batch"): (3, 107484160, 5907947500, 4054030500, 781255849),
+}
+# The source's BERT-large has a longer vocabulary table and one more layer at the end.
+ONLY_IN_THE_SOURCE = {("bert_large", 0): 30528 * 1024 - 30522 * 1024, ("bert_large", 37): 2050}
+DERIVED = {
+    "bert_base": "bert_large",
+    "gpt2": "bert_large",
+    "vit_b_16": "bert_large",
+    "resnet18": "resnet50",
+    "neumf": "resnet50",
+}
+STEPS = ("forward", "backward", "update")
+
+
+def rows_of(name: str, *keys: str) -> dict[tuple[str, ...], list[dict[str, str]]]:
+    """A data file of measured times by some columns, read without the testbed."""
+    lines = (ROOT / "tools" / "models" / name).read_text().splitlines()
+    found = defaultdict(list)
+    for row in csv.DictReader(line for line in lines if not line.startswith("#")):
+        found[tuple(row[key] for key in keys)].append(row)
+    return found
+
+
+BUCKETS = {
+    key: [{name: int(cell) for name, cell in row.items() if cell.isdigit()} for row in rows]
+    for key, rows in rows_of("measured.csv", "model", "gpu").items()
 }
 
 
-def test_every_model_ships() -> None:
-    assert shipped() == sorted(VALUES)
+# ---- each model ----
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_total_values(name: str) -> None:
+def test_a_model_and_its_scaled_traces(name: str) -> None:
+    """Its totals and sources; a smaller one has the same layers and a share of everything."""
     trace = load_trace(name)
-    assert trace.values == VALUES[name]
-    assert all(layer.values == layer.full_values for layer in trace.layers)
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_layers(name: str) -> None:
-    trace = load_trace(name)
+    assert (trace.name, trace.values, trace.scaled(1)) == (name, VALUES[name], trace)
     names = [layer.name for layer in trace.layers]
-    assert (names[0], names[-1]) == ENDS[name]
-    places = [names.index(each) for each in IN_ORDER.get(name, [])]
-    assert places == sorted(places)
-    assert len(set(names)) == len(names)
-    assert all(layer.values > 0 for layer in trace.layers)
-    assert all(layer.forward_ns > 0 and layer.backward_ns > 0 for layer in trace.layers)
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_sources(name: str) -> None:
-    trace = load_trace(name)
-    assert trace.name == name
-    assert trace.times in TIMES
-    kinds = {source.split(":")[0] for source in trace.sources}
-    assert {"layers", "times"} <= kinds
-    times = next(source for source in trace.sources if source.startswith("times:"))
-    assert "ours" in times and trace.batch is not None
+    assert len({*names}) == len(names)
+    for layer in trace.layers:
+        assert layer.values == layer.full_values > 0 < layer.forward_ns
+        assert layer.backward_ns > 0
+    for scale in (0.5, 0.01, 1e-4, 1e-7):
+        small = trace.scaled(scale)
+        assert small.values == max(len(names), round(scale * trace.values))
+        assert small.forward_ns == round(scale * trace.forward_ns)
+        assert small.backward_ns == round(scale * trace.backward_ns)
+        kept = [(layer.name, layer.full_values) for layer in small.layers]
+        assert kept == [(layer.name, layer.values) for layer in trace.layers]
+    assert trace.times in TIMES and trace.batch is not None
+    assert {"layers", "times"} <= {source.split(":")[0] for source in trace.sources}
+    (times,) = (source for source in trace.sources if source.startswith("times:"))
+    assert "ours" in times
     if name == "smallcnn":
-        assert trace.gpus == () and trace.gpu is None and trace.update_ns == 0
+        assert (trace.gpus, trace.gpu, trace.update_ns) == ((), None, 0)
         assert f"batch of {trace.batch}" in times and "GFLOP/s" in times
     else:
-        assert trace.gpus == tuple(GPUS) and trace.gpu == "v100"
+        assert (trace.gpus, trace.gpu) == (tuple(GPUS), "v100")
         assert "SwitchML-omnetpp" in times and "floating-point operations" in times
         assert any(source.startswith("batch sizes: assumed (ours)") for source in trace.sources)
 
 
-def test_the_bigger_share_of_time_is_where_the_operations_are() -> None:
-    """VGG's last two linear layers hold 15 % of its values and hardly any of its operations."""
-    trace = load_trace("vgg16")
+def test_which_models_ship() -> None:
+    assert shipped() == sorted(VALUES)
+    assert {*VALUES} == {*V100_MS, *DERIVED, "smallcnn"}
+    for written in ("ResNet-50", "RESNET50", "resnet_50"):  # as in papers
+        assert load_trace(written).name == "resnet50"
+
+
+def test_time_is_where_the_operations_are() -> None:
+    """VGG's last two linear layers hold 15 % of its values and hardly any of its operations.
+    GPT-2's tied projection is charged to the end."""
+    trace, gpt = load_trace("vgg16"), load_trace("gpt2")
     linear = trace.layers[-2:]
     assert [layer.name for layer in linear] == ["classifier.3", "classifier.6"]
     assert sum(layer.values for layer in linear) > 0.15 * trace.values
     assert sum(layer.forward_ns for layer in linear) < 0.01 * trace.forward_ns
-
-
-def test_tied_projection_is_charged_to_the_end() -> None:
-    trace = load_trace("gpt2")
-    assert trace.layers[-1].forward_ns == max(layer.forward_ns for layer in trace.layers)
-    assert trace.layers[0].forward_ns < 0.001 * trace.forward_ns
-
-
-@pytest.mark.parametrize("written", ["ResNet-50", "RESNET50", "resnet_50"])
-def test_names_as_in_papers(written: str) -> None:
-    assert load_trace(written).name == "resnet50"
+    assert gpt.layers[-1].forward_ns == max(layer.forward_ns for layer in gpt.layers)
+    assert gpt.layers[0].forward_ns < 0.001 * gpt.forward_ns
 
 
 def test_loading_imports_nothing_heavy() -> None:
@@ -142,14 +140,120 @@ def test_loading_imports_nothing_heavy() -> None:
         "import sys; from testbed.traffic.trace import load_trace; load_trace('resnet152');"
         "print([m for m in ('torch', 'pandas', 'numpy', 'yaml') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=PAGE.parents[1],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# ---- times ----
+
+
+def test_the_data_file_is_as_published() -> None:
+    assert {*BUCKETS} == {(model, gpu) for model in V100_MS for gpu in PUBLISHED_GPUS}
+    for (model, _), buckets in BUCKETS.items():
+        assert [bucket["bucket"] for bucket in buckets] == list(range(len(buckets)))
+        sizes = [bucket["values"] for bucket in buckets]
+        assert sizes == [bucket["values"] for bucket in BUCKETS[model, "v100"]]
+    for model, published in V100_MS.items():
+        for name, total in zip(STEPS, published, strict=False):
+            measured = sum(bucket[f"{name}_ps"] for bucket in BUCKETS[model, "v100"])
+            assert measured / 1e9 == pytest.approx(total, abs=0.06)
+    for key, (number, *expected) in SAMPLES.items():
+        names = ("values", *(f"{name}_ps" for name in STEPS))
+        assert [BUCKETS[key][number][name] for name in names] == expected
+
+
+@pytest.mark.parametrize("model", V100_MS)
+def test_a_measured_model(model: str) -> None:
+    """Each bucket ends with a layer and takes as long as measured. The A100's batch is to the
+    V100's as the power of two nearest to the ratio of the times; two buckets of VGG-16 on the A100
+    take far longer than all others."""
+    traces = {gpu: load_trace(model, gpu=gpu) for gpu in PUBLISHED_GPUS}
+    for gpu, trace in traces.items():
+        assert (trace.gpu, trace.times, trace.hardware) == (gpu, "published", gpu[:4].upper())
+        layers = iter(trace.layers)
+        for bucket in BUCKETS[model, gpu]:
+            left = bucket["values"] - ONLY_IN_THE_SOURCE.get((model, bucket["bucket"]), 0)
+            mine = []
+            while left > 0:
+                mine.append(next(layers))
+                left -= mine[-1].values
+            assert left == 0
+            for name in STEPS:
+                spent = sum(getattr(layer, f"{name}_ns") for layer in mine)
+                assert spent == pytest.approx(bucket[f"{name}_ps"] / 1000, rel=0.01)
+        assert next(layers, None) is None
+    small, v100, a100 = traces["a100_v100_batch"], traces["v100"], traces["a100"]
+    assert small.batch == v100.batch == batch_of(model, "v100")
+    ratio = (a100.forward_ns + a100.backward_ns) / (small.forward_ns + small.backward_ns)
+    ratio /= 2 if model == "vgg16" else 1
+    assert a100.batch == v100.batch * 2 ** round(log2(ratio))
+
+
+def test_updates_within_a_bucket_follow_the_values() -> None:
+    first, second = load_trace("alexnet").layers[:2]
+    share = first.update_ns / (first.update_ns + second.update_ns)
+    assert share == pytest.approx(first.values / (first.values + second.values), abs=0.001)
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_derived_model_spends_what_its_like_does(name: str) -> None:
+    for gpu in PUBLISHED_GPUS:
+        trace, like = load_trace(name, gpu=gpu), load_trace(DERIVED[name], gpu=gpu)
+        assert (trace.times, trace.hardware) == ("computed", like.hardware)
+        each = [one.update_ns / one.values for one in (trace, like)]
+        assert each[0] == pytest.approx(each[1], rel=0.01)
+        batches = [load_trace(each, gpu="v100").batch for each in (name, DERIVED[name])]
+        assert trace.batch * batches[1] == like.batch * batches[0]
+
+
+def backward_share(trace: Trace) -> float:
+    """Backward compared with forward."""
+    return trace.backward_ns / trace.forward_ns
+
+
+def test_the_outlier_is_not_inherited() -> None:
+    """A bucket of BERT-large has 124 of 198 ms backward. In the others, backward takes 2.5 times as
+    long as forward, not 6.35 times."""
+    assert backward_share(load_trace("bert_large")) > 6
+    buckets = [bucket for bucket in BUCKETS["bert_large", "v100"] if bucket["bucket"] != 1]
+    times = [sum(bucket[name] for bucket in buckets) for name in ("backward_ps", "forward_ps")]
+    rest = times[0] / times[1]
+    assert rest == pytest.approx(2.50, abs=0.01)
+    for name in ("bert_base", "gpt2", "vit_b_16"):
+        assert backward_share(load_trace(name)) == pytest.approx(rest, rel=0.05)
+    layers = [layer for layer in load_trace("bert_base").layers if layer.name.startswith("encoder")]
+    first, last = layers[: len(layers) // 12], layers[-len(layers) // 12 :]
+    equal = [sum(layer.backward_ns for layer in block) for block in (first, last)]
+    assert equal[0] == pytest.approx(equal[1], rel=0.01)
+
+
+def test_derived_throughput_follows_that_of_the_measured_model() -> None:
+    """An encoder layer of BERT-base has about 9/16 of the operations of one of BERT-large, and
+    there are half as many."""
+    base, large = load_trace("bert_base"), load_trace("bert_large")
+    assert (base.batch, base.sample) == (large.batch, large.sample)
+    times = [trace.forward_ns + trace.backward_ns for trace in (base, large)]
+    assert times[0] / times[1] == pytest.approx(9 / 32, rel=0.05)
+
+
+def test_an_h200_is_measured_layer_by_layer() -> None:
+    """Its trace has the numbers and layers of our file, the batch sizes of the A100, and plausible
+    rates. VGG-16 has two buckets on the A100 that take about ten times as long as they should."""
+    rows = rows_of("h200.csv", "model")
+    assert {model for (model,) in rows} == {*V100_MS, *DERIVED}
+    for (model,), mine in rows.items():
+        trace, a100 = load_trace(model, gpu="h200"), load_trace(model, gpu="a100")
+        assert (trace.times, trace.hardware, trace.batch) == ("measured", "H200", a100.batch)
+        assert [row["layer"] for row in mine] == [layer.name for layer in trace.layers]
+        for name in ("values", *(f"{step}_ns" for step in STEPS)):
+            found = [getattr(layer, name) for layer in trace.layers]
+            assert found == [int(row[name]) for row in mine], name
+        assert {int(row["batch"]) for row in mine} == {trace.batch}
+        assert 1.2 < a100.compute_ns / trace.compute_ns < (15 if model == "vgg16" else 7), model
+
+
+# ---- gradients ----
 
 
 def test_gradients_are_those_of_a_training() -> None:
@@ -160,10 +264,6 @@ def test_gradients_are_those_of_a_training() -> None:
     assert gradients.values.dtype == np.float32
     assert gradients.loss[:, -1].mean() < 0.3 * gradients.loss[:, 0].mean()
     assert list(gradients.iterations) == sorted(set(gradients.iterations))
-    for layer in range(len(trace.layers)):
-        for worker in range(workers):
-            for iteration in range(iterations):
-                assert gradients.tensor(worker, iteration, layer).any()
     # Workers see different data and the same weights: alike in direction, never equal.
     first = gradients.values[:, 0]
     assert not np.array_equal(first[0], first[1])
@@ -171,58 +271,51 @@ def test_gradients_are_those_of_a_training() -> None:
     assert trace.gradients is not None and trace.gradients.stat().st_size < 5_000_000
 
 
-def test_gradient_tensors_lie_one_after_the_other_and_are_read_only() -> None:
-    trace = load_trace("smallcnn")
-    gradients = load_gradients(trace)
-    parts = [gradients.tensor(3, 1, layer) for layer in range(len(trace.layers))]
-    assert [len(part) for part in parts] == [layer.values for layer in trace.layers]
-    assert np.array_equal(np.concatenate(parts), gradients.values[3, 1])
-    assert np.array_equal(gradients.tensor(11, 7, 2), gradients.tensor(3, 1, 2))
-    with pytest.raises(ValueError):
-        parts[0][0] = 1
-
-
-@pytest.mark.parametrize("scale", [0.01, 0.5, 2.5])
+@pytest.mark.parametrize("scale", [0.01, 0.5, 1, 2.5])
 def test_gradients_of_a_scaled_trace(scale: float) -> None:
+    """Tensors lie one after the other and repeat over workers and iterations; whole ones are
+    read-only."""
     full = load_trace("smallcnn")
     trace = full.scaled(scale)
     gradients, reference = load_gradients(trace), load_gradients(full)
-    for number, layer in enumerate(trace.layers):
-        tensor = gradients.tensor(1, 2, number)
-        assert len(tensor) == layer.values
-        whole = reference.tensor(1, 2, number)
-        assert np.array_equal(tensor, np.resize(whole, layer.values))
+    begin = 0
+    for number, (layer, whole) in enumerate(zip(trace.layers, full.layers, strict=True)):
+        end = begin + whole.values
+        tensor = gradients.tensor(3, 1, number)
+        expected = reference.values[3, 1, begin:end]
+        assert expected.any()
+        assert np.array_equal(tensor, np.resize(expected, layer.values))
+        assert np.array_equal(gradients.tensor(11, 7, number), tensor)
+        begin = end
+    if scale == 1:
+        with pytest.raises(ValueError):
+            tensor[0] = 1
+
+
+# ---- docs/models.md ----
 
 
 @pytest.mark.parametrize(
     ("place", "table"), [("", model_table), (": throughput", throughput_table)]
 )
-def test_page_has_the_tables_of_the_files(place: str, table: Callable[[], str]) -> None:
-    match = re.search(
-        rf"<!-- python -m tools.models.page{place} -->\n(.*?)\n<!-- end -->",
-        PAGE.read_text(),
-        re.S,
+def test_page_has_the_tables_of_the_files(place: str, table) -> None:
+    begin = f"<!-- python -m tools.models.page{place} -->\n"
+    assert PAGE.split(begin)[1].split("\n<!-- end -->")[0] == table()
+
+
+def test_examples_of_the_page(tmp_path, capsys: pytest.CaptureFixture[str]) -> None:
+    example, code = (
+        re.search(rf"```{kind}\n(.*?)```", PAGE, re.S)[1] for kind in ("text", "python")
     )
-    assert match and match.group(1) == table()
-
-
-def test_page_example_is_a_valid_trace(tmp_path: Path) -> None:
-    example = re.search(r"```text\n(.*?)```", PAGE.read_text(), re.S)
-    assert example
     file = tmp_path / "tiny.csv"
-    file.write_text(example.group(1))
+    file.write_text(example)
     trace = load_trace(file)
     assert (trace.title, trace.batch, trace.layers[1].shape) == ("Tiny example", 32, ((842,),))
-
-
-def test_page_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    example = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert example
-    exec(example.group(1), {})
+    exec(code, {})
     assert capsys.readouterr().out.split() == ["255570", "107", "conv1", "float32"]
 
 
 def test_page_loads_into_pandas() -> None:
     pandas = pytest.importorskip("pandas")
-    frame = pandas.read_csv(MODELS_FOLDER / "resnet50.csv", comment="#")
+    frame = pandas.read_csv(ROOT / "traffic/models/resnet50.csv", comment="#")
     assert frame["values"].sum() == VALUES["resnet50"]
