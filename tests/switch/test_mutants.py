@@ -412,7 +412,7 @@ def test_an_interrupted_campaign_leaves_nothing(tmp_path, ended_by):
     "file, tests, least",
     [
         ("testbed/protocols/heap.py", "tests/unit/protocols/test_heap.py", 10),
-        ("p4/admission.p4", "tests/switch/p4/test_esa_events.py", 1),
+        ("p4/admission.p4", "tests/switch/p4/test_pool_events.py", 1),
         (f"{ARCHITECTURES}/v1model/passes.h", "p4engine/tests/switch/test_p4_v1model.py", 4),
         (
             f"{ARCHITECTURES}/v1model/hashes.py",
