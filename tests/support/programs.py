@@ -47,6 +47,21 @@ def draw(seed: int, size: int, dtype: type = np.float32) -> list[np.ndarray]:
     return [(random.normal(size=size) * scale).astype(np.float32) for _ in range(4)]
 
 
+def reference(arrays: list[np.ndarray], divisor: int = 1) -> np.ndarray:
+    """The sum as docs/training.md defines it, block by block, without the machines' code."""
+    parts: list[np.ndarray] = []
+    if len(arrays) * arrays[0].size <= client.FEW_WORDS:  # each rank adds them up
+        return (np.sum(arrays, axis=0, dtype=np.float64) / divisor).astype(np.float32)
+    for start in range(0, arrays[0].size, BLOCK):
+        blocks = np.stack([array[start : start + BLOCK] for array in arrays]).astype(np.float64)
+        largest = np.abs(blocks).max()
+        exponent = np.frexp(largest)[1]
+        exponent += exponent % 2 == 0  # levels are two octaves: odd exponents
+        steps = 2.0 ** (31 - 3 - int(exponent)) if largest else 1.0
+        parts.append((np.rint(blocks * steps).sum(axis=0) / steps / divisor).astype(np.float32))
+    return np.concatenate(parts)
+
+
 class FabricLink(client.Link):
     """A program's link to the machine of a host in a fabric."""
 

@@ -349,7 +349,7 @@ WORDS: dict[str, dict[str, Word]] = {
 def _flags(c: Columns, row: dict[str, Any]) -> Any:
     """What a row and the text below the table say of flags."""
     job, unknown = c.job, 0
-    unknown |= 0 if job.omit else BOTH
+    unknown |= 0 if job.omit or row["kind"] == "control" else BOTH
     unknown |= 0 if job.short else wire.SHORT | wire.ROUND
     unknown |= 0 if job.system == "a2tp" else wire.CONTENDED
     unknown |= 0 if job.system == "grid" else wire.OVER_RATE

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from testbed.collective import CollectiveError, Job, prelude
+from testbed.collective import CollectiveError, prelude
 from testbed.collective_kinds import CARRIED, OWN, ROOT, WHOLE, Collective
 from testbed.protocols import sizes
 from tests.support.experiments import memory_line
@@ -26,65 +26,6 @@ def called(jobs, name, given, *arguments, **options):
         for job, each in zip(jobs, given, strict=True)
     ]
     return [handle.wait() for handle in handles]
-
-
-@pytest.mark.parametrize("system", first_of(SYSTEMS, 1))
-def test_each_rank_gets_its_part_of_a_sum(system):
-    """The same bits as those of the sum over all ranks; int32 is exact."""
-    _, jobs = programs(text(system), lossy(1, **FAULTS))
-    for size in (4, 52, 2 * BLOCK + 8):
-        whole = draw(size, size, np.int32)
-        expected = np.sum(whole, axis=0, dtype=np.int32).reshape(4, -1)
-        for rank, found in enumerate(called(jobs, "reduce_scatter", whole)):
-            np.testing.assert_array_equal(found, expected[rank])
-    floats = [array.reshape(8, -1) for array in draw(2, 2 * BLOCK)]
-    everything = sums(jobs, floats, mean=True)[0]
-    for rank, found in enumerate(called(jobs, "reduce_scatter", floats, mean=True)):
-        assert found.shape == (2, BLOCK // 4)
-        np.testing.assert_array_equal(found, everything[2 * rank : 2 * rank + 2])
-
-
-# What a sum in floating point, or a wrong number of bytes, would not leave as it is.
-ODD = [
-    np.array([-0.0, np.nan, np.inf, 1e-45, 3.0, -1.5], np.float32),
-    np.array([[1e300], [-np.nan]], np.float64),
-    np.array([2**62 + 1, -(2**63)], np.int64),
-    np.array([1, 255, 0, 7, 9], np.uint8),
-    np.array([True, False, True]),
-    np.array([1 + 2j], np.complex64),
-    np.float16(0.3),
-    np.zeros((0, 3), np.float32),
-]
-
-
-def drawn_bytes(array: np.ndarray) -> list[np.ndarray]:
-    """`array`, and three of its kind with any bits."""
-    random = np.random.default_rng(1)
-    shape = np.asarray(array)
-    others = [
-        np.frombuffer(random.bytes(shape.nbytes), shape.dtype).reshape(shape.shape)
-        if shape.dtype != bool
-        else random.integers(0, 2, shape.shape).astype(bool)
-        for _ in range(3)
-    ]
-    return [others[0], shape, *others[1:]]
-
-
-def assert_same_bits(found: np.ndarray, expected: np.ndarray) -> None:
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-    assert found.tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("system", first_of(SYSTEMS, 2))
-def test_what_ranks_give_arrives_bit_by_bit(system):
-    _, jobs = programs(text(system), lossy(2, **FAULTS))
-    for array in [*ODD, np.arange(BLOCK + 3, dtype=np.uint8)]:
-        given = drawn_bytes(array)
-        for found in called(jobs, "all_gather", given):
-            assert_same_bits(found, np.stack(given))
-        for root in (0, 1, 3):
-            for found in called(jobs, "broadcast", given, root):
-                assert_same_bits(found, given[root])
 
 
 def test_arrays_longer_than_a_call_are_collected_in_pieces():
@@ -255,26 +196,6 @@ def test_values_of_a_packet_that_two_ranks_need_go_to_all():
     assert [counted.got[worker.spec.host, True] for worker in fabric.workers()] == [1 + 2 + 2] * 4
 
 
-@pytest.mark.parametrize("name", ["ring", "esa"])
-def test_ranks_may_have_other_numbers_than_workers(name):
-    """torchrun numbers hosts in its own order (Job.seat)."""
-    _, jobs = programs(text(name), lossy(1, **FAULTS))
-    order = [2, 0, 3, 1]  # the worker of each rank
-    seated = []
-    for rank, worker in enumerate(order):
-        seated.append(Job(jobs[worker]._link, rank))
-        seated[rank].seat(order)
-    given = draw(7, 4 * BLOCK, np.int32)
-    for kind in CARRIED.values():
-        for root in () if kind.empty else range(4) if kind.rooted else (0,):
-            results = kind.results([each.tolist() for each in given], root)
-            arguments = [root] if kind.rooted else []
-            found = called(seated, kind.call or kind.name, given, *arguments)
-            for own, expected in zip(found, results, strict=True):
-                modulo = np.array(expected, np.int64).astype(np.int32)
-                np.testing.assert_array_equal(own.reshape(-1), modulo, f"{kind.name} {root}")
-
-
 @pytest.mark.parametrize("system", first_of(SYSTEMS, 2))
 def test_a_sum_of_a_few_numbers_takes_one_round_trip_and_is_exact(system):
     _, jobs = programs(text(system), lossy(3, **FAULTS))
@@ -320,27 +241,3 @@ def test_a_ring_sends_what_its_formula_says():
         host = worker.spec.host
         assert abs(counted.sent[host, True] - expected) <= 0.02 * expected
         assert counted.sent[host, False] <= 0.1 * expected
-
-
-@pytest.mark.parametrize("system", first_of(["esa", "switchml", "atp", "ps"], 2))
-def test_parts_of_sums_and_gathers_with_values_of_16_bits(system):
-    _, jobs = programs(text(system) + "value_bits: 16\n", lossy(4, **FAULTS))
-    given = draw(3, 4 * BLOCK)
-    whole = sums(jobs, given)[0].reshape(4, -1)
-    for rank, found in enumerate(called(jobs, "reduce_scatter", given)):
-        np.testing.assert_array_equal(found, whole[rank])
-    small = [np.arange(BLOCK, dtype=np.int32) % 7 + rank for rank in range(4)]
-    for found in called(jobs, "all_gather", small):
-        np.testing.assert_array_equal(found, np.stack(small))
-    for found in called(jobs, "broadcast", small, 2):
-        np.testing.assert_array_equal(found, small[2])
-
-
-def test_parts_of_sums_that_do_not_fit_a_fixed_scale():
-    _, jobs = programs(text("atp", keys=", numbers: fixed"), lossy(5, **FAULTS))
-    given = draw(4, 2 * BLOCK)
-    for array in given:
-        array[::100] *= 1e20
-    whole = sums(jobs, given)[0].reshape(4, -1)
-    for rank, found in enumerate(called(jobs, "reduce_scatter", given)):
-        np.testing.assert_array_equal(found, whole[rank])
