@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import HealthCheck, given, note, reject, settings
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.schemes import set_up
+from testbed.traffic import chakra
+from testbed.traffic.rank_graph import Program
 from tests.support.any_experiment import experiments
 from tests.support.budget import Budget
 from tests.support.ranks import drawn
@@ -23,6 +27,18 @@ def accepted(text: str):
     except UserError:
         reject()
     return spec
+
+
+def calls_of(program: Program, times: int) -> Counter[tuple[int, str]]:
+    """How often each rank calls what is not done by itself alone."""
+    found: Counter[tuple[int, str]] = Counter()
+    for rank, nodes in enumerate(program.ranks):
+        for node in nodes:
+            alone = node.group and len(program.groups[node.group]) == 1
+            moved = node.kind in ("all_to_all", "gather", "scatter")
+            if node.kind != "compute" and (moved or not alone):
+                found[rank, node.kind] += times
+    return found
 
 
 @pytest.mark.timeout(900)
@@ -41,9 +57,20 @@ def test_any_experiment_ends_with_every_value_right(budget: Budget, request, tmp
             return
         with budget.example():
             note(text)
-            tables = run_virtual(accepted(text))
-            for job in tables["jobs"]:
+            spec = accepted(text)
+            tables = run_virtual(spec)
+            for number, job in enumerate(tables["jobs"]):
                 assert job["outcome"] == "finished" and job["exact"], job
+                if str(spec.jobs[number].model).endswith(".et"):
+                    program = chakra.load(spec.jobs[number].model)
+                    found: Counter[tuple[int, str]] = Counter()
+                    for row in tables["collectives"]:
+                        if row["job"] == number:
+                            found[row["worker"], row["collective"]] += row["calls"]
+                    assert found == calls_of(program, job["iterations"])
+                else:
+                    all_values = job["values"] * job["iterations"] * job["workers"]
+                    assert job["values_checked"] == all_values, job
 
     holds()
     assert budget.done > 3
