@@ -60,6 +60,17 @@ def values_of(rank: int, step: int, bucket: int) -> np.ndarray:
     return np.where(random.random(size) < 0.2, 0, found).astype(np.float32)
 
 
+def sparse(rank: int, step: int, bucket: int) -> np.ndarray:
+    """Fragments of four values of which each rank has some in a third, and all ranks none in
+    another third."""
+    size, random = SIZES[bucket], np.random.default_rng((rank, step, bucket))
+    fragments = -(-size // 4)
+    shared = np.random.default_rng((step, bucket)).random(fragments) < 1 / 3
+    zeros = shared | (random.random(fragments) < 1 / 2)
+    values = random.normal(size=size) * 10.0 ** random.integers(-3, 3, size)
+    return np.where(np.repeat(zeros, 4)[:size], 0, values).astype(np.float32)
+
+
 def header_of(size: int, count: int, **changed: Any) -> dict[str, Any]:
     return {
         "format": recorder.FORMAT,

@@ -1,4 +1,4 @@
-"""Small experiments for random histories: every system, in all its options, by a number.
+"""Small experiments for histories: every system, in all its options.
 
 Two jobs share a switch, or a network of them, with an aggregator for every few fragments and short
 timers, so that within some hundred packets everything happens that can.
@@ -7,17 +7,18 @@ timers, so that within some hundred packets everything happens that can.
 from __future__ import annotations
 
 import functools
-import random
 from pathlib import Path
+
+from hypothesis import strategies as st
 
 from p4engine import compile_program
 from testbed import dataplane
+from testbed.setup import Setup
 from testbed.systems import PRIORITIES
 from testbed.systems import SYSTEMS as KNOWN
 from tests.support import topologies
-from tests.support.experiments import setup_of
 from tests.support.fabric import MS
-from tests.support.histories.history import LIMIT_NS, Run, run_of
+from tests.support.histories.history import History, Network
 from tests.support.paths import DATA
 from tests.support.switches import start
 
@@ -38,9 +39,10 @@ topology: %(topology)s
 system: {name: %(system)s%(options)s}
 %(memory)s
 values_per_packet: 4
+value_bits: %(bits)d
 jobs:
-  - {model: %(tiny)s, workers: 3, iterations: 3%(first)s}
-  - {model: %(tiny)s, workers: 3, iterations: 3, start: 30 us%(second)s}
+  - {model: %(model)s, workers: 3, iterations: 3%(first)s}
+  - {model: %(model)s, workers: 3, iterations: 3, start: 30 us%(second)s}
 """
 # Where there are several switches, both jobs span them.
 SPREAD = {
@@ -48,13 +50,22 @@ SPREAD = {
     "second": ", placement: {workers: [h3, h5, h6]%s}",
 }
 
-# Options of each system that a case draws from; a first value is the default.
+# Options of each system that a case draws from; a first value is the default here.
 POOL = {
-    "window": (6, 2, 40),
+    "window": (6, 1, 40),
+    "window_rule": ("in_flight", "positions"),
     "reminder": ("true", "false"),
     "reminder_delay": ("300 us", "2 ms"),
     "timeout": ("2 ms", "10 ms"),
     "max_age": ("none", "3 ms"),
+}
+ATP = {
+    **POOL,
+    "window_rule": ("positions", "in_flight"),
+    "index": ("hash", "consecutive"),
+    "rehash": ("true", "false"),
+    "gap": (3, 0, 1),
+    "fixed_point_scale": (1_000_000, 1_000_000_000),
 }
 HOSTS = {"window": (6, 1, 40), "timeout": ("2 ms", "10 ms"), "order": ("front", "fifo")}
 DELIVERED = "on_completion, results_from: switch"
@@ -69,18 +80,10 @@ OPTIONS = {
         "order": ("front", "fifo"),
     },
     "atp": {
-        **POOL,
+        **ATP,
         "release": ("on_result", "on_completion", DELIVERED),
-        "index": ("hash", "consecutive"),
-        "rehash": ("true", "false"),
-        "gap": (3, 0, 1),
     },
-    "a2tp": {
-        **POOL,
-        "index": ("hash", "consecutive"),
-        "rehash": ("true", "false"),
-        "gap": (3, 0),
-    },
+    "a2tp": ATP,
     "grid": {
         **POOL,
         "planner": ("grid-links", "nearest", "none"),
@@ -97,9 +100,7 @@ OPTIONS = {
         "fallback": ("ring", "halving_doubling"),
     },
     "ps": {
-        "window": (6, 2, 40),
-        "timeout": ("2 ms", "10 ms"),
-        "order": ("front", "fifo"),
+        **HOSTS,
         "servers": (1, 2),
     },
     **dict.fromkeys(("ring", "halving_doubling", "double_tree", "hierarchical"), HOSTS),
@@ -115,7 +116,14 @@ SYSTEMS = tuple(OPTIONS)
 IN_NETWORK = ("esa", "atp", "a2tp", "grid", "switchml", "tree")
 
 
-def text_of(system: str, network: str = "star", aggregators: int = 4, **options: object) -> str:
+def text_of(
+    system: str,
+    network: str = "star",
+    aggregators: int = 4,
+    model: object = TINY,
+    bits: int = 32,
+    **options: object,
+) -> str:
     """The experiment file of a case on one of NETWORKS; options not given have their first
     value."""
     chosen = {key: values[0] for key, values in OPTIONS[system].items()} | options
@@ -132,18 +140,34 @@ def text_of(system: str, network: str = "star", aggregators: int = 4, **options:
         "system": system,
         "options": "".join(f", {key}: {value}" for key, value in chosen.items()),
         "memory": f"memory: {{aggregators: {aggregators}}}" if has_memory else "",
-        "tiny": TINY,
+        "model": model,
+        "bits": bits,
         **places,
     }
 
 
-def drawn(system: str, number: int, network: str = "star", **fixed: object) -> str:
-    """Case `number` of a system: its options drawn (case 0: their first values), but the fixed."""
-    if number == 0:
-        return text_of(system, network, **fixed)
-    draw = random.Random(f"{system} {number}")
-    options = {key: draw.choice(values) for key, values in OPTIONS[system].items()}
-    return text_of(system, network, draw.choice(AGGREGATORS), **options | fixed)
+@st.composite
+def texts(
+    draw: st.DrawFn, system: str, recording: Path | None = None, lossless: bool = False
+) -> str:
+    """A case of a system: where it has a choice, with values of a recording, few of which are not
+    0, and in short packets. `lossless`: with options with which no timer helps."""
+    network = draw(st.sampled_from(list(NETWORKS))) if system in IN_NETWORK else "star"
+    options = draw(st.fixed_dictionaries({}, optional=_sampled(OPTIONS[system])))
+    if lossless:
+        options |= patient(system)
+        options |= {"sets": draw(st.sampled_from((2, 1)))} if system == "switchml" else {}
+    options["zeros"] = draw(st.sampled_from(("sent", "header_only")))
+    model = str(TINY)
+    if recording is not None and draw(st.booleans()):
+        model = f"{recording}, scale: 0.3, compute_scale: 0"
+    bits = 32 if KNOWN[system].algorithm else draw(st.sampled_from((32, 16)))
+    aggregators = draw(st.sampled_from(AGGREGATORS))
+    return text_of(system, network, aggregators, model, bits, **options)
+
+
+def _sampled(options: dict[str, tuple]) -> dict[str, st.SearchStrategy[object]]:
+    return {key: st.sampled_from(values) for key, values in options.items()}
 
 
 def patient(system: str) -> dict[str, object]:
@@ -159,13 +183,11 @@ def patient(system: str) -> dict[str, object]:
     return {"timeout": "20 s", **pool, **safe}
 
 
-def run_of_text(text: str, limit_ns: int = LIMIT_NS) -> Run:
-    """Function that runs the experiment with a history."""
-    setup = setup_of(text)
+def network_of(setup: Setup, history: History) -> Network:
+    """An experiment with a history, which has not been played."""
     source, defines, include_dirs = dataplane.program(setup.platform)
     compiled = _compiled(source, tuple(defines.items()), include_dirs)
-
-    return run_of(setup, functools.partial(start, setup, compiled), limit_ns)
+    return Network(setup, start(setup, compiled), history)
 
 
 @functools.lru_cache

@@ -1,20 +1,22 @@
-"""Random histories of a network: made from a seed, replayed, shrunk, and told in words.
+"""Histories of a network: drawn, played and told in words.
 
-A *history* is what befalls the frames of a run and its hosts: the n-th frame of a wire is lost,
-doubled or held up, a host stands still for a while. Each is one *event* of a list, so a history
-that breaks a protocol can be taken apart: `shrink` leaves out events as long as the run still
-fails, and makes what is left simpler (ddmin, Zeller and Hildebrandt 2002). `tell` then prints the
-few events that matter and what passed on the wires about the fragment that came out wrong.
+A *history* is what happens to the frames of a run and its hosts: the n-th frame of a wire is lost,
+doubled or held up, a host stands still for a while. Each is one *event* of a list, so that
+Hypothesis can take a history that breaks a protocol apart: it leaves out events as long as the run
+still fails, and makes what is left simpler. `tell` prints the few events that matter and what
+passed on the wires about the fragment that came out wrong.
 
 Frames are named by their wire and their number on it, since that changes least when other events
-are left out. A fault on a frame that is not sent any more does nothing.
+are left out. A fault on a frame that is not sent does nothing.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hypothesis import strategies as st
 
 from testbed.dissect import Ina
 from testbed.protocols import send_scoreboard, sizes
@@ -22,9 +24,7 @@ from testbed.setup import Setup
 from tests.support.fabric import MS, NEVER, US, Fabric, Host, check_values
 
 LIMIT_NS = 30_000 * MS  # virtual; retransmission timers are at most a second
-FAULTY_FRAMES = 100  # of each wire, from its first: a run must be able to end
-MIN_HELD_NS = 2 * US
-MAX_HELD_NS = 8 * MS
+FAULTY_FRAMES = 64  # of each wire, from its first: a run must be able to end
 TOLD_LINES = 60
 
 
@@ -71,61 +71,48 @@ Event = Fault | Pause
 
 @dataclass(frozen=True)
 class History:
-    """`events` on wires that take `usual_ns` longer than the fabric's own delay, 0 where not said:
-    ((node, neighbour, ns), ...)."""
+    """`events`, and how much longer than others wires take: drawn from `unequal`, if it is not 0.
+    Without it all workers of a job are in step to the nanosecond."""
 
     events: tuple[Event, ...] = ()
-    usual_ns: tuple[tuple[str, str, int], ...] = ()
+    unequal: int = 0
 
 
-class Chances:
-    """Draws what befalls a frame from (seed, wire, number) alone, at rates that the seed decides.
-
-    `lossless`: frames may be doubled and held up, but arrive."""
-
-    def __init__(self, seed: int, lossless: bool = False) -> None:
-        draw = random.Random(f"rates {seed}")
-        self.seed = seed
-        self.loss = 0 if lossless else draw.choice((0, 0.01, 0.05, 0.2))
-        self.doubled = draw.choice((0, 0.02, 0.1, 0.3))
-        self.held = draw.choice((0, 0.02, 0.1, 0.4))
-        self.faulty_end = draw.choice(("all", "hosts", "switches"))
-
-    def usual_ns(self, fabric: Fabric) -> tuple[tuple[str, str, int], ...]:
-        """Unequal paths: without them all workers of a job are in step to the nanosecond."""
-        draw = random.Random(f"wires {self.seed}")
-        wires = [
-            (node, neighbour)
-            for node in (*fabric.topology.hosts, *fabric.topology.switches)
-            for neighbour, _, _ in fabric.topology.ports(node).values()
-        ]
-        return tuple((*wire, draw.randrange(20) * US // 4) for wire in wires)
-
-    def pauses(self, fabric: Fabric) -> tuple[Pause, ...]:
-        draw = random.Random(f"pauses {self.seed}")
-        if draw.random() < 0.7:
-            return ()
-        start = draw.randrange(400) * US
-        return (Pause(draw.choice(sorted(fabric.hosts)), start, start + draw.randrange(20) * MS),)
-
-    def extra_ns(self, node: str, neighbour: str, number: int, at_switch: bool) -> tuple[int, ...]:
-        if number >= FAULTY_FRAMES or self.faulty_end == ("hosts" if at_switch else "switches"):
-            return (0,)
-        draw = random.Random(f"{self.seed} {node} {neighbour} {number}")
-        if draw.random() < self.loss:
-            return ()
-        extra = [self._held(draw) if draw.random() < self.held else 0]
-        if draw.random() < self.doubled:
-            extra.append(self._held(draw))
-        return tuple(extra)
-
-    def _held(self, draw: random.Random) -> int:
-        """Log-uniform: from overtaking the next frame to outliving the whole exchange."""
-        return int(MIN_HELD_NS * (MAX_HELD_NS / MIN_HELD_NS) ** draw.random()) // US * US
+# From overtaking the next frame to outliving the whole exchange.
+HELD_NS = [ns << power for power in range(13) for ns in (2000, 3000)]
+LATE = [
+    *((ns,) for ns in HELD_NS),
+    *((0, ns) for ns in HELD_NS),
+    *((first, second) for first in HELD_NS[::5] for second in HELD_NS[::5]),
+]
+LOST: list[tuple[int, ...]] = [()] * (len(LATE) // 2)
 
 
-@dataclass(frozen=True)
-class Passage:
+@st.composite
+def histories(draw: st.DrawFn, setup: Setup, lossless: bool = False) -> History:
+    """A history of an experiment. `lossless`: frames arrive, be it late or twice."""
+    topology = setup.platform.topology
+    nodes = *topology.hosts, *topology.switches
+    ends = draw(st.sampled_from((topology.hosts, topology.switches, nodes)))
+    frames = [
+        (node, to, number)
+        for number in range(FAULTY_FRAMES)
+        for node in ends
+        for to, _, _ in topology.ports(node).values()
+    ]
+    faults = st.tuples(st.sampled_from(frames), st.sampled_from(LATE if lossless else LOST + LATE))
+    least = draw(st.sampled_from((0, 4, 24)))
+    found = draw(st.lists(faults, min_size=least, max_size=4 * least + 4))
+    events: list[Event] = [Fault(*frame, extra_ns) for frame, extra_ns in found]
+    if draw(st.integers(0, 3)) == 3:
+        start, length = draw(st.integers(0, 400)) * US, draw(st.integers(0, 20)) * MS
+        groups = [job.group for job in setup.jobs.values()]
+        hosts = {host for group in groups for host in (*group.workers, *group.servers)}
+        events.append(Pause(draw(st.sampled_from(sorted(hosts))), start, start + length))
+    return History(tuple(events), draw(st.integers(0, 99)))
+
+
+class Passage(NamedTuple):
     """A frame on a wire."""
 
     now: int
@@ -160,52 +147,48 @@ def frame_words(frame: bytes) -> str:
 
 
 class Network(Fabric):
-    """A fabric whose wires and hosts suffer a history, or chances, which it writes down as one."""
+    """A fabric whose wires and hosts suffer a history; `passages`: what was on wires."""
 
-    def __init__(self, setup: Setup, switches: dict, cause: History | Chances, telling=False):
-        self.cause = cause
-        self.telling = telling
-        self.suffered: list[Event] = []
+    def __init__(self, setup: Setup, switches: dict, history: History) -> None:
+        super().__init__(setup, switches)
+        self.history = history
         self.passages: list[Passage] = []
         self._numbers: dict[tuple[str, str], int] = {}
-        super().__init__(setup, switches)
-        if isinstance(cause, Chances):
-            self.usual_ns = cause.usual_ns(self)
-            pauses = cause.pauses(self)
-        else:
-            self.usual_ns = cause.usual_ns
-            pauses = tuple(event for event in cause.events if isinstance(event, Pause))
-            self._faults = {
-                (event.node, event.neighbour, event.number): event.extra_ns
-                for event in cause.events
-                if isinstance(event, Fault)
-            }
-        self._usual = {(node, neighbour): ns for node, neighbour, ns in self.usual_ns}
-        self._pauses = pauses
-        self._dead = {pause.host for pause in pauses if pause.end_ns == NEVER}
-        self.suffered += pauses
+        self._faults = {
+            (event.node, event.neighbour, event.number): event.extra_ns
+            for event in history.events
+            if isinstance(event, Fault)
+        }
+        self._pauses = [event for event in history.events if isinstance(event, Pause)]
+        self._dead = {pause.host for pause in self._pauses if pause.end_ns == NEVER}
 
     def workers(self) -> list[Host]:
         """Workers that are not dead, which must finish."""
         return [host for host in super().workers() if host.spec.host not in self._dead]
 
-    def history(self) -> History:
-        """The faults so far, as a history that can be run again."""
-        return History(tuple(self.suffered), self.usual_ns)
+    def usual_ns(self, node: str, neighbour: str) -> int:
+        """How much longer than other wires a wire takes."""
+        unequal = self.history.unequal
+        return unequal and random.Random(f"{unequal} {node} {neighbour}").randrange(20) * US // 4
+
+    def play(self, limit_ns: int = LIMIT_NS) -> str:
+        """What goes wrong, "" if nothing: the run must end within `limit_ns`, with every value
+        exact, and no host may get packets that are not for it."""
+        try:
+            self.run(limit_ns)
+            check_values(self)
+            for name, host in self.hosts.items():
+                assert host.counters()["foreign"] == 0, f"{name}: foreign packets"
+        except AssertionError as error:
+            return (str(error).splitlines() or ["an assertion failed"])[0]
+        return ""
 
     def _delays(self, node: str, neighbour: str, frame: bytes) -> tuple[int, ...]:
         wire = node, neighbour
-        number = self._numbers.get(wire, 0)
-        self._numbers[wire] = number + 1
-        if isinstance(self.cause, Chances):
-            extra_ns = self.cause.extra_ns(*wire, number, node in self.switches)
-        else:
-            extra_ns = self._faults.get((*wire, number), (0,))
-        if extra_ns != (0,):
-            self.suffered.append(Fault(*wire, number, extra_ns))
-        if self.telling:
-            self.passages.append(Passage(self.now, *wire, number, frame, extra_ns))
-        usual = self._usual.get(wire, 0)
+        number = self._numbers[wire] = self._numbers.get(wire, -1) + 1
+        extra_ns = self._faults.get((*wire, number), (0,))
+        self.passages.append(Passage(self.now, *wire, number, frame, extra_ns))
+        usual = self.usual_ns(*wire)
         return tuple(usual + extra for extra in extra_ns)
 
     def _at_host(self, name: str, arrival: tuple[int, bytes] | None) -> None:
@@ -217,78 +200,9 @@ class Network(Fabric):
         super()._at_host(name, arrival)
 
 
-# A run of a history: the network after it, and what went wrong, "" if nothing.
-Run = Callable[[History | Chances, bool], tuple[Network, str]]
-
-
-def run_of(setup: Setup, switches: Callable[[], dict], limit_ns: int = LIMIT_NS) -> Run:
-    """Function that runs an experiment; `switches` makes its switches anew. The run must end within
-    `limit_ns`, with every value exact, and no host may get packets that are not for it."""
-
-    def run(cause: History | Chances, telling: bool = False) -> tuple[Network, str]:
-        network = Network(setup, switches(), cause, telling)
-        try:
-            network.run(limit_ns)
-            check_values(network)
-            for name, host in network.hosts.items():
-                assert host.counters()["foreign"] == 0, f"{name}: foreign packets"
-        except AssertionError as error:
-            return network, (str(error).splitlines() or ["an assertion failed"])[0]
-        return network, ""
-
-    return run
-
-
-def kind_of(failure: str) -> str:
-    """Failures that count as the same: a wrong value stays a wrong value, a stop a stop."""
-    return next(kind for kind in ("wrong value", "foreign", "finished", "") if kind in failure)
-
-
-def shrink(run: Run, history: History, failure: str) -> History:
-    """A history as small as leaving out single events can make it that still fails alike."""
-
-    def fails(events: Iterable[Event], usual_ns=history.usual_ns) -> bool:
-        _, found = run(History(tuple(events), usual_ns), False)
-        return found != "" and kind_of(found) == kind_of(failure)
-
-    usual_ns = () if fails(history.events, ()) else history.usual_ns
-    events = list(history.events)
-    parts = 2
-    while events:
-        size = -(-len(events) // parts)
-        for start in range(0, len(events), size):
-            rest = events[:start] + events[start + size :]
-            if fails(rest, usual_ns):
-                events, parts = rest, max(parts - 1, 2)
-                break
-        else:
-            if size == 1:
-                break
-            parts = min(2 * parts, len(events))
-    for i, event in enumerate(events):
-        for simpler in _simpler(event):
-            if fails([*events[:i], simpler, *events[i + 1 :]], usual_ns):
-                events[i] = simpler
-                break
-    return History(tuple(events), usual_ns)
-
-
-def _simpler(event: Event) -> list[Event]:
-    """The same event with rounder times and fewer copies, the simplest first."""
-    if isinstance(event, Pause):
-        return [] if event.end_ns == NEVER else [replace(event, end_ns=event.start_ns + MS)]
-    rounded = [10 * US, 100 * US, MS]
-    if not event.extra_ns:
-        return []
-    if len(event.extra_ns) == 1:
-        return [replace(event, extra_ns=(ns,)) for ns in rounded if (ns,) < event.extra_ns]
-    held = [replace(event, extra_ns=(ns,)) for ns in event.extra_ns if ns]
-    return held + [replace(event, extra_ns=(0, ns)) for ns in rounded if (0, ns) != event.extra_ns]
-
-
-def tell(run: Run, history: History) -> str:
-    """Text about a failing history: its events, the wrong fragment's path, the end."""
-    network, failure = run(history, True)
+def tell(network: Network, failure: str) -> str:
+    """Text about a history that has failed: its events, the wrong fragment's path, the end."""
+    history = network.history
     where = {(p.node, p.neighbour, p.number): p for p in network.passages}
     lines = [failure, f"{len(history.events)} events:"]
     for event in history.events:
@@ -297,8 +211,10 @@ def tell(run: Run, history: History) -> str:
             continue
         passage = where.get((event.node, event.neighbour, event.number))
         lines.append("  " + (passage.words() if passage else f"{event} (no such frame)"))
-    if history.usual_ns:
-        lines.append("wires that take longer, by 0.25 to 4.75 us: " + _longer(history.usual_ns))
+    if history.unequal:
+        wires = sorted({(p.node, p.neighbour) for p in network.passages})
+        longer = (f"{node} -> {to} {network.usual_ns(node, to) / US:g}" for node, to in wires)
+        lines.append(f"wires take longer, by us: {', '.join(longer)}")
     for job, fragment in _wrong(network)[:1]:
         lines.append(f"job {job}, fragment {fragment} on the wires:")
         told = [p.words() for p in network.passages if _is_about(p.frame, job, fragment)]
@@ -306,10 +222,6 @@ def tell(run: Run, history: History) -> str:
             told[TOLD_LINES - 5 : -5] = [f"    ... and {len(told) - TOLD_LINES} more ..."]
         lines += told
     return "\n".join(lines)
-
-
-def _longer(usual_ns: tuple[tuple[str, str, int], ...]) -> str:
-    return ", ".join(f"{node} -> {to} {ns / US:g}" for node, to, ns in usual_ns if ns)
 
 
 def _wrong(network: Network) -> list[tuple[int, int]]:
@@ -338,28 +250,3 @@ def _number(host: Host, iteration: int, fragment: int) -> int:
 def _is_about(frame: bytes, job: int, fragment: int) -> bool:
     ina = Ina(frame[sizes.FRAME_OVERHEAD :])
     return ina.sprintf("%kind%") != "control" and (ina.job, ina.fragment_number) == (job, fragment)
-
-
-@dataclass(frozen=True)
-class Found:
-    """A history that breaks a run."""
-
-    seed: int
-    history: History
-    failure: str
-
-
-def hunt(run: Run, seeds: Iterable[int], lossless: bool = False) -> Found | None:
-    """The first seed whose chances break the run; None if none does."""
-    for seed in seeds:
-        network, failure = run(Chances(seed, lossless), False)
-        if failure:
-            return Found(seed, network.history(), failure)
-    return None
-
-
-def explain(run: Run, found: Found) -> str:
-    """A failure in words, shrunk: for an assertion's message."""
-    history = shrink(run, found.history, found.failure)
-    before = len(found.history.events)
-    return f"seed {found.seed}, shrunk from {before} events:\n{tell(run, history)}"

@@ -9,6 +9,7 @@ import pytest
 
 from testbed import dataplane
 from testbed.protocols import wire
+from tests.support.experiments import setup_of
 from tests.support.fabric import NEVER, US
 from tests.support.histories import cases
 from tests.support.histories.history import History, Pause
@@ -22,7 +23,8 @@ def kill_job_zero(text: str):
     """The network after job 1's end. Job 0 has left what two of its three workers sent first."""
     deaths = tuple(Pause(host, DIES_NS, NEVER) for host in ("h1", "h2", "h4"))
     deaths += (Pause("h3", 0, NEVER),)
-    network, failure = cases.run_of_text(text)(History(deaths), False)
+    network = cases.network_of(setup_of(text), History(deaths))
+    failure = network.play()
     assert not failure, failure
     assert {worker.spec.job.number for worker in network.workers()} == {1}
     return network
@@ -61,7 +63,8 @@ def test_a_dead_jobs_aggregators_age():
 def test_partial_and_collided_packets_are_not_aggregated_above():
     """A partial or a collided packet never claims an aggregator of the servers' switch."""
     text = cases.text_of("esa", "racks")
-    network, failure = cases.run_of_text(text)(History(), True)
+    network = cases.network_of(setup_of(text), History())
+    failure = network.play()
     assert not failure, failure
     counted = counters(network, "s3")
     passed = counted[0, "passes"] + counted[1, "passes"]

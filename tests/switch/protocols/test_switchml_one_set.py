@@ -16,8 +16,8 @@ from testbed.protocols import wire
 from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, setup_of
-from tests.support.fabric import US, perfect, run_setup, total
-from tests.support.switchml import SECOND_SET, TEXT, SlotSwitch, fabric_counters, late_copies
+from tests.support.fabric import US, run_setup, total
+from tests.support.switchml import SECOND_SET, TEXT, SlotSwitch, fabric_counters
 from tests.support.virtual import run_virtual
 
 STAR = "{kind: star, hosts: 8}"
@@ -101,18 +101,6 @@ def test_the_part_of_a_killed_job_is_emptied():
 def run(schedule, aggregators, options="", **more):
     text = TEXT % {"aggregators": aggregators, "options": f", sets: 1{options}"}
     return run_setup(setup_of(text), schedule, **more)
-
-
-def test_the_same_memory_has_twice_the_slots():
-    fabric = run(perfect, aggregators=64)
-    for worker in fabric.workers():
-        assert worker.spec.options.window == 32
-        assert worker.counters()["retransmissions"] == 0
-    assert fabric_counters(fabric)["held_ns"] == 0
-
-
-def test_held_up_copies_are_late_and_harmless():
-    assert fabric_counters(run(late_copies(1), aggregators=2))["stale_chunks"] > 10
 
 
 def test_timers_that_expire_too_early_do_no_harm():
