@@ -17,7 +17,6 @@ import socket
 import struct
 from collections.abc import Callable, Iterable
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,7 +79,6 @@ class Host:
         self.arrived = machine.new_batch(ROWS, spec.job.values, spec.job.bitmap_width)
         self.out = machine.new_batch(room, spec.job.values, spec.job.bitmap_width)
         self.count = 0
-        self.paused_until = 0
         self.deadline = ctypes.c_int64()
         self.at = ctypes.byref(self.deadline)
         # A numpy index costs several times as much as one of a memory view, and these are used for
@@ -305,9 +303,6 @@ class Fabric(World):
 
     def _at_host(self, name: str, arrival: tuple[int, bytes] | None) -> None:
         host, now = self.hosts[name], self.now
-        if now < host.paused_until:
-            self._call(host.paused_until, name, arrival)
-            return
         if arrival is None and now < self._wake.get(name, 0):
             return  # an earlier alarm that has been set anew since
         out, deadline = self.at_host(name, now, *(arrival[1:] if arrival else ()))
@@ -321,17 +316,11 @@ class Fabric(World):
                 self._call(when, name)
 
 
-def run_exact(
-    text: str, schedule: Schedule, program: Path | None = None, until_ns: int = MINUTE_NS, **parts
-) -> Fabric:
+def run_exact(text: str, schedule: Schedule, until_ns: int = MINUTE_NS, **parts) -> Fabric:
     """Run the experiment `text` % `parts` to its end: AssertionError unless every worker has
-    received and checked every value. `program` replaces the switches' P4."""
-    return run_setup(setup_of(text % parts), schedule, program, until_ns)
-
-
-def run_setup(setup: Setup, schedule: Schedule, program: Path | None = None, until_ns=MINUTE_NS):
-    """The same with a Setup."""
-    fabric = Fabric(setup, start_switches(setup, program), schedule)
+    received and checked every value."""
+    setup = setup_of(text % parts)
+    fabric = Fabric(setup, start_switches(setup), schedule)
     fabric.run(until_ns)
     check_values(fabric)
     return fabric

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,15 +34,11 @@ jobs:
 """
 
 
-def start_switches(setup: Setup, program: Path | None = None) -> dict[str, TappedSwitch]:
-    """A switch for each of an experiment's, with its tables filled; `program` replaces the P4.
-    What hosts send is taken for made by hand (wire_tap.py)."""
+def start_switches(setup: Setup) -> dict[str, TappedSwitch]:
+    """A switch for each of an experiment's, with its tables filled. What hosts send is taken for
+    made by hand (wire_tap.py)."""
     source, defines, include_dirs = dataplane.program(setup.platform)
-    return start(setup, compile_program(program or source, defines, include_dirs))
-
-
-def start(setup: Setup, compiled: Compiled) -> dict[str, TappedSwitch]:
-    """The same with a compiled program."""
+    compiled = _compiled(source, tuple(defines.items()), include_dirs)
     topology = setup.platform.topology
     switches, network = {}, Network(setup)
     network.by_hand = True
@@ -50,6 +47,11 @@ def start(setup: Setup, compiled: Compiled) -> dict[str, TappedSwitch]:
         switches[name].tap(network, name)
         dataplane.install(setup, name, switches[name])
     return switches
+
+
+@functools.lru_cache
+def _compiled(source: Path, defines: tuple, include_dirs: tuple) -> Compiled:
+    return compile_program(source, dict(defines), include_dirs)
 
 
 def change_program(

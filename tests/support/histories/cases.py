@@ -6,13 +6,10 @@ timers, so that within some hundred packets everything happens that can.
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 from hypothesis import strategies as st
 
-from p4engine import compile_program
-from testbed import dataplane
 from testbed.setup import Setup
 from testbed.systems import PRIORITIES
 from testbed.systems import SYSTEMS as KNOWN
@@ -20,7 +17,7 @@ from tests.support import topologies
 from tests.support.fabric import MS
 from tests.support.histories.history import History, Network
 from tests.support.paths import DATA
-from tests.support.switches import start
+from tests.support.switches import start_switches
 
 TINY = DATA / "tiny.csv"
 
@@ -185,11 +182,4 @@ def patient(system: str) -> dict[str, object]:
 
 def network_of(setup: Setup, history: History) -> Network:
     """An experiment with a history, which has not been played."""
-    source, defines, include_dirs = dataplane.program(setup.platform)
-    compiled = _compiled(source, tuple(defines.items()), include_dirs)
-    return Network(setup, start(setup, compiled), history)
-
-
-@functools.lru_cache
-def _compiled(source: Path, defines: tuple, include_dirs: tuple):
-    return compile_program(source, dict(defines), include_dirs)
+    return Network(setup, start_switches(setup), history)

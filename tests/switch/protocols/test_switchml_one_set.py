@@ -16,7 +16,7 @@ from testbed.protocols import wire
 from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, setup_of
-from tests.support.fabric import US, run_setup, total
+from tests.support.fabric import US, run_exact, total
 from tests.support.switchml import SECOND_SET, TEXT, SlotSwitch, fabric_counters
 from tests.support.virtual import run_virtual
 
@@ -99,8 +99,8 @@ def test_the_part_of_a_killed_job_is_emptied():
 
 
 def run(schedule, aggregators, options="", **more):
-    text = TEXT % {"aggregators": aggregators, "options": f", sets: 1{options}"}
-    return run_setup(setup_of(text), schedule, **more)
+    options = f", sets: 1{options}"
+    return run_exact(TEXT, schedule, aggregators=aggregators, options=options, **more)
 
 
 def test_timers_that_expire_too_early_do_no_harm():
