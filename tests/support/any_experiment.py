@@ -14,6 +14,7 @@ from testbed.systems import SYSTEMS
 from tests.support.experiments import memory_line
 from tests.support.histories.cases import OPTIONS, TINY
 from tests.support.ranks import drawn
+from tests.support.recordings import write_recording
 
 NETWORKS = (
     "{kind: star, hosts: 9}",
@@ -78,7 +79,10 @@ def experiments(draw: st.DrawFn, folder: Any) -> str:
     jobs = []
     for number in range(draw(st.integers(1, 2))):
         workers, model = draw(st.integers(2, 4)), str(TINY)
-        if draw(st.booleans()):  # a program of ranks with groups
+        what = draw(st.sampled_from(("model", "program", "recording")))
+        if what == "recording":
+            model = str(write_recording(folder / f"{workers}.npz", workers))
+        elif what == "program":  # of ranks with groups
             seed = draw(st.integers(0, 999))
             made = drawn(seed, workers)
             model = str(made.write(folder / f"{workers}-{seed}.et"))

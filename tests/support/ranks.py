@@ -73,10 +73,11 @@ def text(
     return EXPERIMENT % (leaves, hosts, links, system, memory, path, ranks, iterations)
 
 
-def drawn(seed: int, size: int | None = None) -> Ranks:
+def drawn(seed: int, size: int | None = None, typed: bool = True) -> Ranks:
     """Operations in one order for all ranks, each of which may depend on any earlier ones of its
-    rank: so no rank can wait for another one forever. `size`: of ranks, drawn if None."""
-    draw = np.random.default_rng(seed)
+    rank: so no rank can wait for another one forever. `size`: of ranks, drawn if None. typed: calls
+    have types."""
+    draw, types = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     size = size or int(draw.integers(2, 7))
     groups = {"all": tuple(range(size))}
     for number in range(int(draw.integers(0, 4))):
@@ -110,10 +111,12 @@ def drawn(seed: int, size: int | None = None) -> Ranks:
             group = str(draw.choice(list(groups)))
             kind, ranks = str(draw.choice([*COLLECTIVES])), groups[group]
             root = int(draw.choice(ranks)) if COLLECTIVES[kind].rooted else -1
+            has_type = typed and not COLLECTIVES[kind].empty
+            dtype = str(types.choice(["", "float32", "bfloat16"])) if has_type else ""
             for rank in ranks:
                 fields = {"bytes": 0 if kind == "barrier" else length}
                 if kind == "all_to_all" and number % 2:
                     parts = tuple(length * ((rank + other) % 3) for other in ranks)
                     fields = {"parts": parts, "bytes": sum(parts)}
-                made.add(rank, kind, after(rank), group=group, peer=root, **fields)
+                made.add(rank, kind, after(rank), group=group, peer=root, dtype=dtype, **fields)
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import pytest
 from hypothesis import HealthCheck, given, note, reject, settings
@@ -29,15 +29,24 @@ def accepted(text: str):
     return spec
 
 
-def calls_of(program: Program, times: int) -> Counter[tuple[int, str]]:
-    """How often each rank calls what is not done by itself alone."""
-    found: Counter[tuple[int, str]] = Counter()
+Calls = dict[tuple[str | int, ...], list[int]]
+
+
+def calls_of(program: Program, times: int) -> Calls:
+    """[calls, bytes] of each rank by communicator, kind, type and whether flows carry them, without
+    what a rank does alone."""
+    found: Calls = defaultdict(lambda: [0, 0])
     for rank, nodes in enumerate(program.ranks):
         for node in nodes:
-            alone = node.group and len(program.groups[node.group]) == 1
-            moved = node.kind in ("all_to_all", "gather", "scatter")
-            if node.kind != "compute" and (moved or not alone):
-                found[rank, node.kind] += times
+            members = program.groups[node.group] if node.group else range(len(program.ranks))
+            moved = node.kind in ("all_to_all", "gather", "scatter", "send", "recv")
+            if node.kind == "compute" or len(members) == 1 and not moved:
+                continue
+            everyone = len(members) == len(program.ranks)
+            group = "all" if everyone else " ".join(map(str, members))
+            row = found[rank, group, node.kind, node.dtype, moved]
+            row[0] += times
+            row[1] += times * node.bytes
     return found
 
 
@@ -63,10 +72,15 @@ def test_any_experiment_ends_with_every_value_right(budget: Budget, request, tmp
                 assert job["outcome"] == "finished" and job["exact"], job
                 if str(spec.jobs[number].model).endswith(".et"):
                     program = chakra.load(spec.jobs[number].model)
-                    found: Counter[tuple[int, str]] = Counter()
-                    for row in tables["collectives"]:
-                        if row["job"] == number:
-                            found[row["worker"], row["collective"]] += row["calls"]
+                    columns = ("worker", "communicator", "collective", "dtype")
+                    found = {
+                        (*map(row.get, columns), row["route"] == "flow"): [
+                            row["calls"],
+                            row["bytes"],
+                        ]
+                        for row in tables["collectives"]
+                        if row["job"] == number
+                    }
                     assert found == calls_of(program, job["iterations"])
                 else:
                     all_values = job["values"] * job["iterations"] * job["workers"]
@@ -78,7 +92,7 @@ def test_any_experiment_ends_with_every_value_right(budget: Budget, request, tmp
 
 def test_a_pace_that_the_link_holds_up_lets_time_go_on(tmp_path):
     """A partial sum waited for its pace when a retransmission took the link."""
-    program = drawn(184, 4).write(tmp_path / "program.et")
+    program = drawn(184, 4, typed=False).write(tmp_path / "program.et")
     text = f"""
 name: any
 seed: 7

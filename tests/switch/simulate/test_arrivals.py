@@ -44,9 +44,6 @@ def test_jobs_take_turns(system):
     jobs = run_virtual(drawn)["jobs"]
     assert len(jobs) == 7 and all(job["exact"] for job in jobs)
     assert any(job["waiting_ns"] > 0 for job in jobs)
-    for job in jobs:
-        assert job["start_ns"] - job["submitted_ns"] == job["waiting_ns"] >= 0
-        assert job["jct_ns"] == job["end_ns"] - job["submitted_ns"]
     # Never more than there are hosts for, and in the order of submission.
     roles = drawn.system_entry.servers_per_job(drawn.system)
     for job in jobs:

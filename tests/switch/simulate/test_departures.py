@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.departures import causes_of
 from tests.support.experiments import experiment
-from tests.support.matrix import pairwise
 from tests.support.random_networks import drawn
 from tests.support.virtual import run_virtual
 
@@ -98,26 +97,7 @@ def test_no_system_without_a_ps_counts_them():
     assert not run("{name: switchml}", STAR, "")["departures"]
 
 
-SYSTEMS = [
-    "{name: esa, window: 64}",
-    "{name: esa, window: 64, release: on_result, downgrading: true}",
-    "{name: esa, window: 64, preempt: coin}",
-    "{name: atp}",
-    "{name: atp, release: on_completion}",
-    "{name: grid}",
-    "{name: grid, memory: esa, collision: drop}",
-    "{name: ps}",
-    "{name: ps, servers: 2}",
-]
 LINKS = ["", ", loss: 1 %", ", loss: 1 %, duplicate: 1 %, reorder: 1 %, reorder_delay: 50 us"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system, topology, links", pairwise(SYSTEMS, [STAR, RACKS], LINKS))
-def test_causes_add_up(system, topology, links):
-    if topology == STAR and "servers: 2" in system:
-        topology = STAR.replace("9", "11")
-    assert run(system, topology, links, 8)["departures"]  # which keep the laws of all runs
 
 
 def test_sums_of_several_switches_and_losses():
