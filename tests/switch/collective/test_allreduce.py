@@ -68,7 +68,7 @@ def test_what_is_not_finite_is_told(capsys):
     for handle in handles:
         handle.wait()
         assert handle.rare_blocks == 1
-    name = f"collective 0, allreduce of {2 * BLOCK} float32 values"
+    name = f"collective 1, allreduce of {2 * BLOCK} float32 values"
     line = f"ina: {name}: 4 values of the result are not finite, the first is nan at index 3"
     assert capsys.readouterr().err.splitlines() == 4 * [line]
 
