@@ -30,7 +30,7 @@ from tests.support.recordings import sparse, write_recording
 from tests.support.switches import ADDED_TWICE, change_program
 from tests.support.wire_tap import TAP
 
-SHARE = 1 / 6  # of a property's usual budget, for each system
+SHARE = 1 / 8  # of a property's usual budget, for each system
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_any_history_ends_with_every_value_right(system, recording, budget: Budg
     budget.seconds *= SHARE
 
     @settings(
-        max_examples=max(budget.examples, 20),
+        max_examples=10 * budget.examples,
         derandomize=not request.config.getoption("--slow"),
         suppress_health_check=[*HealthCheck],
         deadline=None,
