@@ -91,8 +91,10 @@ def test_nothing_is_sent_twice(system, topology):
         assert counted["reminders"] == counted["asks"] == 0
         assert counted["results"] == (0 if "from: switch" in system else whole)
         sums = whole * (job.workers if system == "ps" else 1)
-        assert counted["ps_packets"] == sums
-        assert counted["ps_aggregates"] == (0 if system == "ps" else whole)
+        # What a switch delivers ends the run, perhaps before the copy for the server has arrived.
+        under_way = sums - counted["ps_packets"]
+        assert under_way in ((0, 1) if "from: switch" in system else (0,))
+        assert counted["ps_aggregates"] == (0 if system == "ps" else whole - under_way)
     if system in OF_HOSTS:
         for members in by_job(fabric.workers()):
             job = members[0].spec.job
