@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from testbed.config.problems import Problem
-from testbed.errors import did_you_mean, sentence
+from testbed.experiment.rules import not_among
 from testbed.experiment.schema_background import MAX_FLOWS, MODELLED, RANDOM, Background
 from testbed.flow import Flow, old_words
 from testbed.topology import Topology
@@ -65,11 +65,9 @@ def check(
         path: KeyPath = ("background", number)
         for key, hosts in (("from", given.sources), ("to", given.targets)):
             for host in hosts:
-                if host == RANDOM or host in topology.hosts:
-                    continue
-                what = "is a switch" if host in topology.switches else "is not in the topology"
-                near = did_you_mean(host, topology.hosts)
-                problems.append(Problem((*path, key), sentence(f"{host} {what}", near)))
+                wrong = not_among(host, topology.hosts, topology.switches, "a switch")
+                if wrong and host != RANDOM:
+                    problems.append(Problem((*path, key), wrong))
         alone = len(given.sources) == 1 and given.sources != (RANDOM,)
         if alone and given.sources == given.targets:
             problems.append(Problem((*path, "to"), f"{given.targets[0]} cannot send to itself"))

@@ -44,9 +44,9 @@ def machines(
     """By host: the machine of its ends, and the hosts that it sends to, as its packets number
     them."""
     receptions = new_receptions(len(flows))
+    exact = platform.virtual is not None and platform.virtual.is_exact
     found = {}
     for host in hosts_of(flows, platform.topology):
-        exact = platform.virtual is not None and platform.virtual.is_exact
         made = HostFlows(seed, is_exact=exact)
         peers: list[str] = []
         for flow in flows:

@@ -11,6 +11,7 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,10 @@ class Nodes:
         """The only one, or any of them for what they have in common: all but events and frames."""
         return self.worlds[0].part
 
+    @cached_property
+    def _switch_numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.switches)}
+
     @property
     def present(self) -> Iterator[tuple[int, Node]]:
         """The hosts that are there, with their numbers."""
@@ -179,7 +184,7 @@ class Nodes:
         world.identity[number] = _identity(ours, ip, port)
         world.hosts[number] = np.zeros((), world.hosts.dtype)
         row = world.hosts[number]
-        row.switch, row.port = list(self.switches).index(gateway), topology.port_to(gateway, name)
+        row.switch, row.port = self._switch_numbers[gateway], topology.port_to(gateway, name)
         row.machine, row.step = (each.address for each in step)
         row.header = first
         _delays(self.setup.platform, "worker" if is_background else role, row)
