@@ -175,13 +175,18 @@ def working(text: str | Callable[[], str]) -> AbstractContextManager[None]:
     return step(Console(stderr=True), text)
 
 
-def import_schemas() -> None:
-    """Import the schemas, for commands that read experiments or networks. Signals wait meanwhile:
-    an interrupted import of pydantic panics in Rust, and an interrupted class of it is a
-    RuntimeError."""
+def import_schemas(path: Path | None = None) -> bool:
+    """Import the schemas, for commands that read experiments or networks; that of networks only if
+    `path` is one, or None. True if `path` is one. Signals wait meanwhile: an interrupted import of
+    pydantic panics in Rust, and an interrupted class of it is a RuntimeError."""
     with interrupts.postponed(), no_blas_threads():
         import testbed.experiment
-        import testbed.netfile.load_network  # noqa: F401
+        from testbed.netfile.file_kind import is_network
+
+        network = path is not None and is_network(path)
+        if network or path is None:
+            import testbed.netfile.load_network  # noqa: F401
+    return network
 
 
 def is_results(path: Path) -> bool:
@@ -192,7 +197,7 @@ def is_results(path: Path) -> bool:
 
 
 def refuse_network(path: Path) -> None:
-    from testbed.netfile.load_network import is_network
+    from testbed.netfile.file_kind import is_network
 
     if is_network(path):
         raise UserError(f"{path} is a network file; `{command_line('check FILE')}` checks it")

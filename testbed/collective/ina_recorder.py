@@ -44,6 +44,7 @@ import functools
 import io
 import json
 import lzma
+import math
 import os
 import runpy
 import struct
@@ -57,9 +58,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy: who only reads names of files does not wait for it
+    import numpy as np
     from torch import Tensor
     from torch.cuda import Event, Stream
     from torch.distributed import GradBucket, ProcessGroup, Work
@@ -147,19 +147,23 @@ def write(
     ):
         archive.writestr(HEADER, json.dumps(header, indent=1))
         for name in (*BUCKET_TIMES, *STEP_TIMES):
-            archive.writestr(f"{name}.npy", _as_npy(times[name].astype(np.int64)))
+            archive.writestr(f"{name}.npy", _as_npy(times[name].astype("int64")))
         for name, array in values:
             archive.writestr(name, _as_npy(_planes(array)))
 
 
 def _as_npy(array: np.ndarray) -> bytes:
+    import numpy as np
+
     file = io.BytesIO()
     np.lib.format.write_array(file, array, allow_pickle=False)
     return file.getvalue()
 
 
 def _planes(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array.astype("<f4").view(np.uint8).reshape(-1, 4).T)
+    import numpy as np
+
+    return np.ascontiguousarray(array.astype("<f4").view("u1").reshape(-1, 4).T)
 
 
 class Archive:
@@ -219,13 +223,15 @@ class Archive:
                 f"{self.path}: {member} is damaged ({error!s:.200}); copy or record it again"
             ) from None
 
-    def array(self, member: str, dtype: type[np.generic], shape: tuple[int, ...]) -> np.ndarray:
+    def array(self, member: str, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
         """An array that must have this type and shape."""
+        import numpy as np
+
         try:
             size = self._zip.getinfo(member).file_size
         except KeyError:
             size = 0
-        wanted = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        wanted = math.prod(shape) * np.dtype(dtype).itemsize
         if size > wanted + 4096:  # before it takes memory; the header of an array is shorter
             raise RecordingError(
                 f"{self.path}: {member} has {size} bytes; {HEADER} says {wanted}. Record again"
@@ -249,17 +255,17 @@ class Archive:
         buckets = len(self.header["buckets"])
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(BUCKET_TIMES, (ranks, steps, buckets))
         shapes |= dict.fromkeys(STEP_TIMES, (ranks, steps))
-        return {name: self.array(f"{name}.npy", np.int64, shape) for name, shape in shapes.items()}
+        return {name: self.array(f"{name}.npy", "int64", shape) for name, shape in shapes.items()}
 
     def values(self, rank: int, step: int, bucket: int, count: int) -> np.ndarray:
         """float32 [count] that a rank gave; step and bucket by their places."""
-        planes = self.array(member_of(rank, step, bucket), np.uint8, (4, count))
-        return np.ascontiguousarray(planes.T).view("<f4").reshape(-1)
+        planes = self.array(member_of(rank, step, bucket), "uint8", (4, count))
+        return planes.T.copy().view("<f4").reshape(-1)
 
 
 def bucket_values(bucket: Json) -> int:
     """Number of values in a bucket of a header."""
-    return sum(int(np.prod(each["shape"])) for each in bucket["parameters"])
+    return sum(math.prod(each["shape"]) for each in bucket["parameters"])
 
 
 def join(path: str | Path, parts: Sequence[str | Path] = ()) -> Path:
@@ -298,6 +304,8 @@ def join(path: str | Path, parts: Sequence[str | Path] = ()) -> Path:
         order = [archives[rank] for rank in range(world)]
         header = {**first.header, "ranks": list(range(world))}
         header["devices"] = [archive.header["devices"][0] for archive in order]
+        import numpy as np
+
         parts_times = [archive.times() for archive in order]
         times = {
             name: np.concatenate([part[name] for part in parts_times])
@@ -818,6 +826,8 @@ class Recorder(_Recorder):
         }
 
     def _times(self) -> dict[str, np.ndarray]:
+        import numpy as np
+
         between, steps = self._clock.between_ns, self._steps
         modules = [
             {each["name"].rpartition(".")[0] for each in bucket["parameters"]}

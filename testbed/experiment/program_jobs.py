@@ -11,7 +11,6 @@ import os
 import shlex
 from pathlib import Path
 
-from testbed.collective import prelude
 from testbed.config.fields import user_file
 from testbed.config.problems import Path as KeyPath
 from testbed.config.problems import Problem
@@ -35,6 +34,8 @@ FEWEST_BLOCKS = 16  # that one prelude describes
 def block_fragments(workers: int, values: int) -> int:
     """Fragments of a block, with `values` values each; a job of many workers has a long prelude,
     which must fit into a block, too."""
+    from testbed.collective import prelude  # it needs numpy
+
     words = prelude.prelude_words(workers, FEWEST_BLOCKS)
     return max(BLOCK_FRAGMENTS, -(-words // values))
 

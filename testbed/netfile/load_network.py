@@ -14,7 +14,7 @@ from testbed.config.fields import user_file
 from testbed.config.problems import ExperimentError, Problem
 from testbed.config.units import FieldError
 from testbed.config.yaml_document import read_yaml
-from testbed.errors import UserError, did_you_mean, sentence
+from testbed.errors import did_you_mean, sentence
 from testbed.experiment.load import read_file
 from testbed.netfile.network_schema import Check, LinkEntry, Net, NetworkFile
 from testbed.netfile.virtual_plan import VirtualProblems
@@ -40,18 +40,6 @@ class NetworkPlan:
     programs: dict[str, Path]
     topology: Topology
     ports: tuple[tuple[int | None, int | None], ...]
-
-
-def is_network(path: str | Path) -> bool:
-    """True if a file is a network file: it has the key `network`."""
-    path = Path(path)
-    if not path.is_file():
-        return False
-    try:
-        data = read_yaml(read_file(path), str(path)).data
-    except UserError:
-        return False  # the reader of experiments reports what is wrong
-    return isinstance(data, dict) and "network" in data
 
 
 def load_network(path: str | Path) -> NetworkPlan:

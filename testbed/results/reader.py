@@ -101,6 +101,15 @@ class Results:
             self._frames[name] = _load(TABLES[name], self.folder / "tables" / f"{name}.parquet")
         return self._frames[name]
 
+    def column(self, table: str, name: str) -> list[Any]:
+        """A column as Python's values, None where one is missing; for who needs no frame, and does
+        not wait for pandas."""
+        path = self.folder / "tables" / f"{table}.parquet"
+        rows = _rows(TABLES[table], path) if path.exists() else None
+        if rows is None or name not in rows.column_names:
+            return []
+        return rows.column(name).to_pylist()
+
     def once(self, derive: Callable[[Results], _Derived]) -> _Derived:
         """`derive(self)`, which is called only once, when it is first asked for; so its result is
         shared by all callers and stays as it is."""

@@ -38,10 +38,7 @@ def arguments(parser: Parser) -> None:
 
 
 def call(options: Namespace) -> int:
-    import_schemas()
-    from testbed.netfile.load_network import is_network
-
-    if is_network(options.file):
+    if import_schemas(options.file):
         refuse_changes(options, "a network")
         from testbed.netfile.network_run import check_network
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from argparse import Namespace
 from datetime import datetime
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from testbed.cli.shared import (
@@ -148,8 +149,8 @@ def _started(run: Results) -> float:
 
 def _jct_s(run: Results) -> float | None:
     """The average over a run's jobs and repetitions; None if none has ended."""
-    jct = run.jobs["jct_ns"].astype("float64").mean() / 1e9
-    return float(jct) if jct == jct else None
+    known = [jct_ns for jct_ns in run.column("jobs", "jct_ns") if jct_ns is not None]
+    return fmean(known) / 1e9 if known else None
 
 
 def _about(

@@ -54,10 +54,7 @@ def arguments(parser: Parser) -> None:
 
 
 def call(options: Namespace) -> int:
-    import_schemas()
-    from testbed.netfile.load_network import is_network
-
-    if is_network(options.file):
+    if import_schemas(options.file):
         return _run_network(options)
     from testbed.experiment import load
     from testbed.experiment.sweep import is_sweep, load_sweep

@@ -44,7 +44,7 @@ def call(options: Namespace) -> int:
         found = digest(run_at(options.file))
         print(f'{{"hash": "{found}"}}' if options.json else found)
         return 0
-    import_schemas()
+    import_schemas(options.file)
     if is_results(options.file):
         refuse_changes(options, "results")
         return show_results(options.file, options.json)
@@ -104,6 +104,10 @@ def _described(path: str | Path, changes: Sequence[str]) -> dict[str, Any]:
 def show_results(path: Path, as_json: bool = False) -> int:
     """The same of the results of a run, or of SWEEP/HASH; of a sweep, its points and how they
     are."""
+    if (path / "status.json").is_file():  # a run: nothing here waits for pandas
+        from testbed.results import read
+
+        return show_command(read(path).folder / "experiment.yaml", as_json)
     from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
 
     if not is_sweep(path):

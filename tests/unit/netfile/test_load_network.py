@@ -8,8 +8,9 @@ import pytest
 
 from testbed.cli.main import main
 from testbed.errors import UserError
+from testbed.netfile.file_kind import is_network
 from testbed.netfile.install_entries import compile_all, dry_run, install
-from testbed.netfile.load_network import is_network, load_network
+from testbed.netfile.load_network import load_network
 from tests.support.paths import DATA
 from tests.support.topology_files import NETWORK, PROGRAM
 

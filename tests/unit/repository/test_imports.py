@@ -16,6 +16,7 @@ from testbed.cli.main import COMMANDS, main
 from testbed.sweeps import figures
 from testbed.sweeps.figures import OF_PLANS
 from tests.support.paths import ROOT
+from tests.support.synthetic_results import write_run
 
 HEAVY = ("numba", "matplotlib", "scipy", "scapy")
 
@@ -80,6 +81,38 @@ sys.exit(code)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+# Commands that people wait for, each with what it must not wait for, and the most modules of
+# packages (the language's own are not counted) that it may import.
+QUICK = {
+    "show": (("numpy", "pandas", "rich", "testbed.netfile.network_schema"), 230),
+    "ls": (("pandas", "pydantic"), 240),
+    "check": (("pandas", "testbed.netfile.network_schema"), 430),
+}
+
+
+@pytest.mark.parametrize("word", QUICK)
+def test_quick_commands_import_little(word, tmp_path):
+    unwanted, most = QUICK[word]
+    file = str(ROOT / "experiments" / "quickstart.yaml")
+    if word == "ls":
+        write_run(tmp_path)
+        file = str(tmp_path)
+    program = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from testbed.cli.main import main
+code = main({[word, file]!r})
+packages = [name for name in sys.modules if name.split(".")[0] not in sys.stdlib_module_names]
+print([name for name in {unwanted!r} if name in sys.modules], len(packages))
+sys.exit(code)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found, _, number = done.stdout.splitlines()[-1].rpartition(" ")
+    assert found == "[]"
+    assert int(number) <= most
 
 
 def test_every_figure_is_listed(capsys):
