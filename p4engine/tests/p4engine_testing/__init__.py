@@ -2,7 +2,8 @@
 
 rings        the pytest plugin: --slow, and which tests a machine cannot run
 programs     a frame for fragments of P4, packets through it
-language     the many small programs of data/p4_language.txt, p4_specification.txt and p4_rules.txt
+cases        small programs with what they do, as text: data/*.txt
+language     the programs for v1model among them, and the rules of data/p4_rules.txt
 reference    random programs, what they must do, and the fuzzer
 controller   a P4Runtime controller and a switch for it in process
 sanitizers   Python with instrumented switches

@@ -3,9 +3,7 @@ data/t2na.txt."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from p4engine_testing import DATA
+from p4engine_testing.cases import Case, read
 
 FRAME = """
 %(first)s
@@ -96,55 +94,6 @@ def source(**parts: str) -> str:
     return FRAME % (DEFAULTS | parts)
 
 
-@dataclass
-class Step:
-    """A packet (`port`, `data`) with what leaves for it, or a text command with what it prints."""
-
-    port: int = 0
-    data: bytes = b""
-    command: str = ""
-    leaves: list[tuple[int, bytes]] = field(default_factory=list)
-    prints: str = ""
-
-
-@dataclass
-class Case:
-    """A program in parts, and the steps to take with it; `error`: it is refused with that."""
-
-    name: str
-    parts: dict[str, str]
-    steps: list[Step]
-    error: str = ""
-
-
 def cases() -> list[Case]:
-    """The cases of data/tna.txt, whose head says how they are written, and of data/t2na.txt."""
-    result = []
-    texts = [(DATA / name).read_text() for name in ("tna.txt", "t2na.txt")]
-    for block in (block for text in texts for block in text.split("\n== ")[1:]):
-        name, *lines = block.splitlines()
-        parts: dict[str, list[str]] = {}
-        steps: list[Step] = []
-        error = ""
-        current: list[str] = []
-        for line in lines:
-            if line.startswith("    "):
-                current.append(line[4:])
-            elif line.startswith("> "):
-                _, port, *data = line.split()
-                steps.append(Step(int(port), bytes.fromhex("".join(data))))
-            elif line.startswith("< "):
-                _, port, *data = line.split()
-                steps[-1].leaves.append((int(port), bytes.fromhex("".join(data))))
-            elif line.startswith("$ "):
-                steps.append(Step(command=line[2:]))
-            elif line.startswith("= "):
-                steps[-1].prints = line[2:]
-            elif line.startswith("! "):
-                error = line[2:]
-            elif line:
-                part, _, text = line.partition(":")
-                current = parts.setdefault(part, [text.strip()])
-        made = {part: "\n".join(text) for part, text in parts.items()}
-        result.append(Case(name, made, steps, error))
-    return result
+    """The cases of data/tna.txt and data/t2na.txt."""
+    return read("tna.txt", "t2na.txt")

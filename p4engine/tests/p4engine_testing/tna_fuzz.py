@@ -12,7 +12,8 @@ from p4engine.control.commands import Commands
 from p4engine.switch.library import Switch
 
 from p4engine import compile_program
-from p4engine_testing.tna import Case, cases, source
+from p4engine_testing.cases import Case
+from p4engine_testing.tna import cases, source
 
 PORTS = (*range(8), 68, 130)
 
@@ -25,8 +26,7 @@ def run(case: Case, folder: Path, generator: random.Random, packets: int) -> int
     commands = Commands(switch)
     for step in case.steps:
         if step.command:
-            word, *words = step.command.split()
-            commands.call(word, words)
+            commands.run(step.command)
     known = [step.data for step in case.steps if not step.command] or [bytes(8)]
     for port in PORTS[:3]:  # queues, so that packets wait
         switch.port_shape(port, "egress", rate_bps=1_000_000, queue_packets=4)

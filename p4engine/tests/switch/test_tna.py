@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import pytest
-from p4engine.control.commands import Commands
 from p4engine.switch.library import Switch
 from p4engine.trace.tracer import Tracer
 from p4engine.values.numbers import ControlError
 from p4engine_testing import programs
+from p4engine_testing.cases import Case
 from p4engine_testing.sanitizers import sanitized
-from p4engine_testing.tna import Case, cases, source
+from p4engine_testing.tna import cases, source
 
 from p4engine import P4Error, compile_program
 
@@ -32,18 +32,7 @@ def test_programs(tmp_path, case: Case):
         assert case.error in str(caught.value)
         assert len(caught.value.diagnostics) == 1
         return
-    switch = Switch(compile_program(path), ports=[*range(16), 130, 192])
-    commands = Commands(switch)
-    for number, step in enumerate(case.steps):
-        now_ns = 1_000_000 * number
-        if step.command:
-            word, *words = step.command.split()
-            printed = commands.call(word, words)
-            assert step.prints in (printed or "").replace("\n", " "), step.command
-            continue
-        switch.receive(step.port, step.data, now_ns)
-        left = [(port, bytes(data)) for _, port, data in switch.advance(now_ns)]
-        assert left == step.leaves, step
+    case.check(Switch(compile_program(path), ports=[*range(16), 130, 192]))
 
 
 def _random_packets(*arguments: int) -> None:

@@ -1,0 +1,226 @@
+"""Links and queues against a slow model of the same rules in exact fractions: when each packet
+leaves, what it has seen of its queue, which are dropped, and every count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from p4engine.switch.traffic_manager import Manager
+from test_tm_pipeline import seen
+
+SECOND = 10**9
+META = 40  # bytes of metadata that the fake program adds in egress
+
+
+class Rate:
+    """A limit in units/s: the moment from which the next one may go, in exact fractions. A pause
+    begins anew at a whole nanosecond."""
+
+    def __init__(self, per_second: int = 0) -> None:
+        self.per_second, self.free = per_second, Fraction(0)
+
+    def start(self, now: int) -> Fraction:
+        return self.free if self.per_second and int(self.free) >= now else Fraction(now)
+
+    def take(self, now: int, units: int) -> int:
+        """`units` go as soon as they may; when the last one has gone."""
+        if not self.per_second:
+            return now
+        self.free = self.start(now) + Fraction(units * SECOND, self.per_second)
+        return int(self.free)
+
+    def cut(self, now: int) -> None:
+        """Forget fractions, and what would have been later than now."""
+        self.free = Fraction(min(int(self.free), now))
+
+
+class Model:
+    """A port's link in one direction, with its queues; `left` is (time, queue, number,
+    what it saw of the queue).
+
+    An egress queue keeps its packets until they may go. The far end of an ingress link knows at
+    once when each will: what waits there is on its way already.
+    """
+
+    def __init__(
+        self, egress, rate_bps, rate_pps, queues, queue_packets, queue_bytes, delay_ns
+    ) -> None:
+        self.link, self.delay_ns, self.egress = Rate(rate_bps), delay_ns, egress
+        # With one queue, a rate in packets/s limits the link, which is then busy for as long.
+        self.pace = [Rate(rate_pps) for _ in range(queues)]
+        self.limits = (queue_packets, queue_bytes)
+        self.waiting: list[list[tuple[int, int, int, int]]] = [[] for _ in range(queues)]
+        self.counts: Counter = Counter()
+        self.left: list[tuple[int, int, int, tuple[int, int, int]]] = []
+        self.down = False
+        self.last_exit = 0
+
+    def next(self) -> tuple[int, int] | None:
+        """(time, queue) of what leaves next."""
+        if not self.egress:
+            return None
+        link = int(self.link.free)
+        ways = [(max(int(self.pace[q].free), link), -q) for q, w in enumerate(self.waiting) if w]
+        return (min(ways)[0], -min(ways)[1]) if ways else None
+
+    def serve(self, until: int) -> None:
+        while (way := self.next()) and way[0] <= until:
+            time, queue = way
+            came, number, size, depth = self.waiting[queue].pop(0)
+            self.leave(max(time, came), queue, came, number, size, depth)
+        for own in [] if self.egress else self.waiting:
+            own[:] = [each for each in own if each[0] > until]
+
+    def leave(self, now: int, queue: int, came: int, number: int, size: int, depth: int) -> None:
+        size += META if self.egress else 0
+        start = max(now, int(self.link.start(now)))
+        if not (self.down and len(self.pace) == 1):
+            self.pace[queue].take(now, 1)
+        if self.down:
+            self.counts["down_drops"] += 1
+            return
+        end = self.link.take(now, 8 * size)
+        self.counts["busy_ns"] += end - start
+        for name in ("packets", f"packets {queue}"):
+            self.counts[name] += 1
+        for name in ("bytes", f"bytes {queue}"):
+            self.counts[name] += size
+        self.last_exit = max(self.last_exit, end + self.delay_ns)
+        self.left.append(
+            (
+                self.last_exit,
+                queue,
+                number,
+                (depth, len(self.waiting[queue]), now - came & 0xFFFFFFFF),
+            )
+        )
+
+    def packet(self, now: int, number: int, size: int, queue: int) -> None:
+        self.serve(now)
+        if queue >= len(self.waiting):
+            self.counts["queue_drops"] += 1
+            return
+        own = self.waiting[queue]
+        packets, octets = self.limits
+        free = max(int(self.pace[queue].free), int(self.link.free)) <= now
+        if own or not free:
+            if len(own) >= packets or sum(each[2] for each in own) + size > octets:
+                self.counts["queue_drops"] += 1
+                self.counts[f"queue_drops {queue}"] += 1
+                return
+            begins = now if self.egress else int(self.link.start(now))
+            own.append((begins, number, size, len(own)))
+            if not self.egress:
+                self.leave(now, queue, now, number, size, 0)
+            for name, value in (
+                ("max_queue", sum(map(len, self.waiting))),
+                (f"max_queue {queue}", len(own)),
+            ):
+                self.counts[name] = max(self.counts[name], value)
+        else:
+            self.leave(now, queue, now, number, size, 0)
+
+    def toggle(self, now: int) -> None:
+        """The link fails, and with it what waits or is on its way; or it comes back."""
+        self.serve(now)
+        self.down = not self.down
+        if self.down:
+            for queue, own in enumerate(self.waiting):
+                self.counts["down_drops"] += len(own) if self.egress else 0
+                self.counts[f"queue_drops {queue}"] += len(own)
+                own.clear()
+            arrived = [each for each in self.left if each[0] <= now]
+            self.counts["down_drops"] += len(self.left) - len(arrived)
+            self.left = arrived
+        for rate in (self.link, *(self.pace if len(self.pace) == 1 else ())):
+            rate.cut(now)
+        self.last_exit = min(self.last_exit, now)
+
+
+GAPS = st.integers(0, 3000)
+PACKETS = st.tuples(GAPS, st.integers(12, 1600), st.integers(0, 3))
+EVENTS = st.lists(st.one_of(PACKETS, PACKETS, PACKETS, GAPS), min_size=1, max_size=60)
+RATES = st.integers(8_000_000, 40 * SECOND)
+
+
+@pytest.mark.parametrize("direction", ["ingress", "egress"])
+@settings(max_examples=80, deadline=None)
+@given(
+    events=EVENTS,
+    rate_bps=st.one_of(st.just(0), RATES, RATES),
+    rate_pps=st.one_of(st.just(0), st.integers(1000, 10**8)),
+    queues=st.integers(1, 3),
+    queue_packets=st.integers(0, 5),
+    queue_bytes=st.one_of(st.just(1 << 62), st.integers(0, 4000)),
+    delay_ns=st.integers(0, 2000),
+)
+@example([(0, 64, 0)] * 12, 7, 0, 1, 5, 1 << 62, 0)  # a second for each bit
+@example([(0, 64, 0)] * 12, 100 * SECOND, 0, 1, 5, 1 << 62, 0)
+def test_a_port_does_what_the_model_does(
+    fake_library,
+    direction,
+    events,
+    rate_bps,
+    rate_pps,
+    queues,
+    queue_packets,
+    queue_bytes,
+    delay_ns,
+):
+    """One event is a packet (after a gap, with a size, for a queue), or a failure of the link."""
+    egress = direction == "egress"
+    if not egress:
+        rate_pps, queues = 0, 1
+    elif queues == 1 and rate_bps:
+        rate_pps = 0
+    model = Model(egress, rate_bps, rate_pps, queues, queue_packets, queue_bytes, delay_ns)
+    handle = fake_library.p4_create(None)
+    tm = Manager(fake_library, handle, ports=[1, 2], priority_queues=queues, timestamp_unit_ns=1)
+    port = 2 if egress else 1
+    try:
+        shape = {"rate_bps": rate_bps, "queue_packets": queue_packets, "delay_ns": delay_ns}
+        tm.port_shape(port, direction, **shape, queue_bytes=queue_bytes)
+        if rate_pps:
+            tm.queue_rate(rate_pps, port)
+        now, up = 0, True
+        out = []
+        for number, event in enumerate(events):
+            now += event if isinstance(event, int) else event[0]
+            if isinstance(event, int):
+                out += tm.advance(now)
+                up = not up
+                tm.port_up(port, up)
+                model.toggle(now)
+                continue
+            _, size, queue = event
+            head = bytes([ord("Q"), 2, queue, 0, ord("m") if egress else 0, number])
+            tm.receive(1, head + bytes(size - len(head)), now)
+            model.packet(now, number, size, queue if queues > 1 else 0)
+        out += tm.run()
+        model.serve(1 << 80)
+        [row] = [
+            each
+            for each in tm.port_stats()
+            if (each["port"], each["direction"]) == (port, direction)
+        ]
+        rows = [each for each in tm.queue_stats() if each["port"] == port] if egress else []
+    finally:
+        tm.close()
+        fake_library.p4_destroy(handle)
+    names = ("enq_qdepth", "deq_qdepth", "deq_timedelta")
+    found = [
+        (time, data[1], data[5], tuple(seen(data)[name] for name in names) if egress else None)
+        for time, _, data in out
+    ]
+    assert found == [(*each, depths if egress else None) for *each, depths in model.left]
+    for name in ("packets", "bytes", "queue_drops", "down_drops", "max_queue", "busy_ns"):
+        assert row[name] == model.counts[name], name
+    assert row["queue"] == 0
+    for each in rows:
+        for name in ("packets", "bytes", "queue_drops", "max_queue"):
+            own = f"{name} {each['priority']}" if queues > 1 else name
+            assert each[name] == model.counts[own], (name, each)
