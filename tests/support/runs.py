@@ -17,12 +17,21 @@ def run(path: Path, folder: Path, *more: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def finished(path: Path, folder: Path) -> results.Results:
-    """Run an experiment that must end well; returns its results after checking every value."""
-    done = run(path, folder, "--no-report")
+def succeeded(experiment: Path | str, folder: Path, *more: str) -> results.Results:
+    """Results of a run that must end well. A text is written into a file beside the folder."""
+    path = experiment
+    if isinstance(experiment, str):
+        path = folder.with_name(f"{folder.name}.yaml")
+        path.write_text(experiment)
+    done = run(path, folder, "--no-report", *more)
     assert done.returncode == 0, done.stderr
     (made,) = folder.iterdir()
-    read = results.read(made)
+    return results.read(made)
+
+
+def finished(experiment: Path | str, folder: Path) -> results.Results:
+    """As `succeeded`, with every value checked."""
+    read = succeeded(experiment, folder)
     jobs = read.jobs
     assert read.state == "finished" and jobs.exact.all()
     assert (jobs.values_checked == jobs["values"] * jobs.iterations * jobs.workers).all()

@@ -22,9 +22,7 @@ background:
 
 
 def test_flows_carry_what_they_should_and_the_job_stays_exact(tmp_path):
-    path = tmp_path / "background.yaml"
-    path.write_text(TEXT)
-    flows = finished(path, tmp_path / "results").flows.set_index("name")
+    flows = finished(TEXT, tmp_path / "results").flows.set_index("name")
     length_ns = int(flows.ended_ns.iloc[0])
     assert list(flows.kind) == ["tcp", "udp", "udp", "tcp", "tcp"]
     bulk = flows.loc["bulk"]

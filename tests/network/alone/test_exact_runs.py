@@ -51,8 +51,6 @@ def test_the_quickstart_is_exact(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_with_one_set_per_slot_is_exact(tmp_path):
-    path = tmp_path / "one.yaml"
-    path.write_text(ONE_SET)
-    read = finished(path, tmp_path / "results")
+    read = finished(ONE_SET, tmp_path / "results")
     counted = read.switch_counters.groupby("counter").value.sum()
     assert counted["completions"] > 0 and counted["held_ns"] == counted["re_emissions"] == 0

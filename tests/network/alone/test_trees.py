@@ -24,9 +24,7 @@ faults:
 @pytest.mark.slow
 @pytest.mark.parametrize("switch", ["s3", "s1"])  # the root, and a leaf
 def test_a_switch_that_begins_anew_has_lost_results_that_workers_have(tmp_path, switch):
-    path = tmp_path / "trees.yaml"
-    path.write_text(TEXT % switch)
-    read = finished(path, tmp_path / "r")
+    read = finished(TEXT % switch, tmp_path / "r")
     a, b = read.jobs.to_dict("records")
     assert (a["trees"], a["exact"], a["outcome"]) == ("s3", True, "finished")
     assert a["retransmissions"] > 0

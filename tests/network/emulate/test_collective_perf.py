@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from testbed import results
 from testbed.cli.main import main
 from tests.support.ranks import Ranks
-from tests.support.runs import run
+from tests.support.runs import succeeded
 
 WORDS = ["perf", "all_reduce", "--runtime", "mininet", "--ranks", "3", "--iterations", "1"]
 
@@ -36,8 +35,7 @@ def test_calls_go_by_a_system_and_by_algorithms(tmp_path):
             made.add(rank, "all_reduce", group="all", bytes=size)
         made.add(rank, "reduce_scatter", group="all", bytes=9000)
         made.add(rank, "broadcast", group="all", bytes=5000, peer=1)
-    path = tmp_path / "routes.yaml"
-    path.write_text(f"""
+    text = f"""
 name: routes
 topology: {{kind: star, hosts: 4}}
 links: {{bandwidth: 100 Mbit/s, loss: 0.5 %}}
@@ -49,11 +47,8 @@ collectives:
   broadcast: [{{use: ring}}]
 jobs:
   - {{model: {made.write(tmp_path / "run.et")}, workers: 3, iterations: 3}}
-""")
-    done = run(path, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (made,) = (tmp_path / "results").iterdir()
-    read = results.read(made)
+"""
+    read = succeeded(text, tmp_path / "results")
     assert read.state == "finished" and read.jobs.exact.all()
     table = read.table("collectives")
     assert set(zip(table["collective"], table["route"], strict=True)) == {

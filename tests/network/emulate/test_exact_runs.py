@@ -66,9 +66,7 @@ jobs:
 
 
 def test_a_run_that_loses_packets_on_every_link_is_exact(tmp_path):
-    path = tmp_path / "lossy.yaml"
-    path.write_text(LOSSY)
-    read = finished(path, tmp_path / "results")
+    read = finished(LOSSY, tmp_path / "results")
     assert read.jobs.gradient_packets.sum() >= 20_000
     losses = read.links.groupby("direction").losses.sum()
     packets = read.links.groupby("direction").packets.sum()
@@ -117,9 +115,7 @@ def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path)
 
 @pytest.mark.slow
 def test_a_lossy_run_of_two_jobs_without_servers_is_exact(tmp_path):
-    path = tmp_path / "slots.yaml"
-    path.write_text(SWITCHML)
-    read = finished(path, tmp_path / "results")
+    read = finished(SWITCHML, tmp_path / "results")
     assert (read.jobs.saturated == 0).all()
     assert (read.jobs.retransmissions > 0).all()
     assert read.jobs.ps_packets.isna().all() and set(read.hosts.role) == {"worker"}
@@ -131,9 +127,7 @@ def test_a_lossy_run_of_two_jobs_without_servers_is_exact(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("system", ["esa", "atp"])
 def test_jobs_across_racks_are_exact_at_one_percent_loss(system, tmp_path):
-    path = tmp_path / "two_level.yaml"
-    path.write_text(TWO_LEVEL.format(system=system))
-    read = finished(path, tmp_path / "results")
+    read = finished(TWO_LEVEL.format(system=system), tmp_path / "results")
     assert read.jobs.gradient_packets.sum() >= 20_000
     assert (read.jobs.retransmissions > 0).all() and read.links.losses.sum() > 500
     completions = read.switch_counters.query("counter == 'completions'")

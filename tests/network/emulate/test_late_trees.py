@@ -23,9 +23,7 @@ jobs:
 
 def test_a_job_that_starts_after_another_has_ended_gets_its_switch(tmp_path: Path):
     """A third one, which starts right after that, does not."""
-    path = tmp_path / "trees.yaml"
-    path.write_text(TEXT)
-    read = finished(path, tmp_path / "r")
+    read = finished(TEXT, tmp_path / "r")
     rows = read.jobs[["name", "system", "trees", "fallback", "refused"]].fillna("")
     assert [tuple(row) for row in rows.itertuples(index=False)] == [
         ("a", "tree", "s1", "", ""),

@@ -16,9 +16,7 @@ FAILS = "{at: 150 ms, fault: link_down, between: [s1, s3], failover: 200 ms, for
     "system", first_of(sorted(SYSTEMS, key=lambda name: name != "grid-atp"), 1)
 )
 def test_jobs_go_on_over_other_links(tmp_path, system):
-    path = tmp_path / "links.yaml"
-    path.write_text(text(system, FAILS, virtual=False))
-    read = finished(path, tmp_path / "r")
+    read = finished(text(system, FAILS, virtual=False), tmp_path / "r")
     down, *followed = read.faults.to_dict("records")
     assert (down["kind"], down["target"]) == ("link_down", "link s1-s3")
     assert down["begun_ns"] >= 150_000_000 and down["ended_ns"] >= 650_000_000
@@ -45,8 +43,6 @@ def test_a_job_that_is_cut_off_for_good_names_the_link(tmp_path):
 
 @pytest.mark.slow
 def test_a_switch_that_restarts_while_a_link_is_down_takes_the_new_routes(tmp_path):
-    path = tmp_path / "links.yaml"
     restart = "{at: 400 ms, fault: restart, switch: s1}"
-    path.write_text(text("esa", FAILS, restart, virtual=False))
-    read = finished(path, tmp_path / "r")
+    read = finished(text("esa", FAILS, restart, virtual=False), tmp_path / "r")
     assert read.faults.kind.tolist() == ["link_down", "restart", "reroute", "reroute"]

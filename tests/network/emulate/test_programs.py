@@ -168,15 +168,14 @@ with collective.join() as job:
 """
 
 
-def start(
-    tmp_path: Path, program: str, system: str = "esa", more: str = "", groups: int | None = None
-):
+def start(tmp_path: Path, program: str = "", system: str = "esa", more: str = "", keys: str = ""):
+    """Run four ranks of a program, by its text; `keys` are further ones of the job."""
     (tmp_path / "program.py").write_text(program)
     memory = "" if system in ("ring", "ps") else "memory: {aggregators: 64}"
     path = tmp_path / "experiment.yaml"
     text = EXPERIMENT.format(system=system, memory=memory, more=more)
-    if groups is not None:
-        text = text.replace("workers: 4", f"workers: 4, groups: {groups}")
+    command = "" if ", command" in keys else "command: program.py, "
+    text = text.replace("command: program.py, workers: 4", f"{command}workers: 4{keys}")
     path.write_text(text)
     return run(path, tmp_path / "results", "--no-report")
 
@@ -187,16 +186,20 @@ def logs(tmp_path: Path) -> list[str]:
     return [(folder / "logs" / f"p-rank{rank}.log").read_text() for rank in range(4)]
 
 
+def ended_well(tmp_path: Path, *program: str, **options: str) -> results.Results:
+    done = start(tmp_path, *program, **options)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    return results.read(folder)
+
+
 @pytest.mark.parametrize(
     "system", ["esa", pytest.param("esa, results_from: switch", marks=pytest.mark.slow)]
 )
 def test_sums_are_right_beside_a_job_that_replays(tmp_path, system):
     more = "  - {name: r, model: resnet18, workers: 2, iterations: 2, scale: 0.005}"
-    done = start(tmp_path, SUMS, system, more)
-    assert done.returncode == 0, done.stderr
+    read = ended_well(tmp_path, SUMS, system, more)
     assert logs(tmp_path) == ["all sums were right\n"] * 4
-    (folder,) = (tmp_path / "results").iterdir()
-    read = results.read(folder)
     job = read.jobs.set_index("name").loc["p"]
     assert job.outcome == "finished" and job.jct_ns > 0
     assert job.values_checked > 4 * 6 * 10_000  # with preludes
@@ -222,11 +225,8 @@ GROUP_SYSTEMS = ["esa"] + [
 @pytest.mark.parametrize("system", GROUP_SYSTEMS)
 def test_groups_of_ranks_have_communicators_of_their_own(tmp_path, system):
     more = "  - {name: r, model: resnet18, workers: 2, iterations: 2, scale: 0.005}"
-    done = start(tmp_path, GROUPS, system=system, more=more, groups=4)  # 12, one after the other
-    assert done.returncode == 0, done.stderr
+    read = ended_well(tmp_path, GROUPS, system, more, ", groups: 4")  # 12, one after the other
     assert all("the ranks disagree about group strangers" in log for log in logs(tmp_path))
-    (folder,) = (tmp_path / "results").iterdir()
-    read = results.read(folder)
     job = read.jobs.set_index("name").loc["p"]
     checked = 3 * 5 * 4 * (5000 + 5000 + 70)
     assert checked < job.values_checked < 1.2 * checked
@@ -250,19 +250,15 @@ def test_groups_of_ranks_have_communicators_of_their_own(tmp_path, system):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("system", ["switchml", "esa"])
-def test_groups_that_get_no_communicator_are_refused(tmp_path, system):
-    done = start(tmp_path, REFUSED, system=system, groups=0)
-    assert done.returncode == 0, done.stderr
-    assert all(
-        "has made all 0 groups that its key `groups` allows" in log for log in logs(tmp_path)
-    )
+def test_groups_that_get_no_communicator_are_refused(tmp_path):
+    ended_well(tmp_path, REFUSED, keys=", groups: 0")
+    why = "has made all 0 groups that its key `groups` allows"
+    assert all(why in log for log in logs(tmp_path))
 
 
 @pytest.mark.slow
 def test_a_second_process_of_a_rank_is_told_why_it_cannot_join(tmp_path):
-    done = start(tmp_path, TWICE)
-    assert done.returncode == 0, done.stderr
+    ended_well(tmp_path, TWICE)
     beside, after = logs(tmp_path)[1].splitlines()
     assert "rank 1 of job p is a single process" in beside and "--nproc-per-node 1" in beside
     assert "the process that was rank 1 of job p has left it for good" in after
@@ -270,8 +266,7 @@ def test_a_second_process_of_a_rank_is_told_why_it_cannot_join(tmp_path):
 
 @pytest.mark.slow
 def test_a_ring_of_programs_ends_well(tmp_path):
-    done = start(tmp_path, SUMS, system="ring")
-    assert done.returncode == 0, done.stderr
+    ended_well(tmp_path, SUMS, "ring")
     assert logs(tmp_path) == ["all sums were right\n"] * 4
 
 
@@ -297,10 +292,8 @@ def test_a_program_runs_as_the_user_behind_sudo(tmp_path):
 
 @pytest.mark.slow
 def test_what_a_program_has_started_ends_with_it(tmp_path):
-    path = tmp_path / "experiment.yaml"
-    text = EXPERIMENT.format(system="ring", memory="", more="")
-    path.write_text(text.replace("program.py", "sh -c 'sleep 1000 & echo $!; exit 3'"))
-    done = run(path, tmp_path / "results", "--no-report")
+    command = ", command: sh -c 'sleep 1000 & echo $!; exit 3'"
+    done = start(tmp_path, system="ring", keys=command)
     assert done.returncode == 1 and "ended with exit code 3" in done.stderr
     deadline_s = time.monotonic() + 20  # killed, but perhaps not gone yet
     for said in logs(tmp_path):
@@ -309,55 +302,36 @@ def test_what_a_program_has_started_ends_with_it(tmp_path):
             time.sleep(0.05)
 
 
-def test_a_rank_that_dies_is_named_on_all_others(tmp_path):
-    done = start(tmp_path, DIES)
+ENDS = {
+    "a rank dies": (DIES, "", [0, 1, 3], "rank 2 of job p ended with exit code 1"),
+    "a rank leaves early": (LEAVES, "", [0, 1, 3], "rank 2 of job p has ended after 1 collectives"),
+    "arrays differ": (
+        *(DIFFERS, "", [0, 1, 2, 3]),
+        "ranks 0, 1, 2: allreduce of 10 float32 values; rank 3: allreduce of 11 float32 values",
+    ),
+    "a rank does not come": (
+        *(LATE, ", collective_timeout: 6 s", [0, 1, 3]),
+        "rank 2 of job p has not called the collective that they wait in: ranks 0, 1, 3 for 6 s,"
+        " the job's collective_timeout",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "how", [next(iter(ENDS)), *(pytest.param(h, marks=pytest.mark.slow) for h in [*ENDS][1:])]
+)
+def test_what_ends_a_job_is_named_on_all_its_ranks(tmp_path, how):
+    program, keys, ranks, message = ENDS[how]
+    done = start(tmp_path, program, keys=keys)
     assert done.returncode == 1
-    assert "rank 2 of job p ended with exit code 1" in done.stderr
-    assert "rank 2 has had enough" in done.stderr
-    for rank, said in enumerate(logs(tmp_path)):
-        if rank != 2:
-            assert "CollectiveError: rank 2 of job p ended with exit code 1" in said
-
-
-@pytest.mark.slow
-def test_a_rank_that_leaves_early_is_named_on_all_others(tmp_path):
-    done = start(tmp_path, LEAVES)
-    assert done.returncode == 1
-    for rank, said in enumerate(logs(tmp_path)):
-        if rank != 2:
-            assert "CollectiveError: rank 2 of job p has ended after 1 collectives" in said
-
-
-@pytest.mark.slow
-def test_arrays_that_differ_are_an_error_on_every_rank(tmp_path):
-    done = start(tmp_path, DIFFERS)
-    assert done.returncode == 1
-    given = "allreduce of {} float32 values"
-    message = f"ranks 0, 1, 2: {given.format(10)}; rank 3: {given.format(11)}"
-    assert message in done.stderr
-    assert all(message in said for said in logs(tmp_path))
-
-
-@pytest.mark.slow
-def test_a_rank_that_does_not_come_is_named(tmp_path):
-    (tmp_path / "program.py").write_text(LATE)
-    path = tmp_path / "experiment.yaml"
-    text = EXPERIMENT.format(system="esa", memory="memory: {aggregators: 64}", more="")
-    path.write_text(text.replace("workers: 4", "workers: 4, collective_timeout: 6 s"))
-    done = run(path, tmp_path / "results", "--no-report")
-    assert done.returncode == 1
-    message = "rank 2 of job p has not called the collective that they wait in: ranks 0, 1, 3"
-    assert f"{message} for 6 s, the job's collective_timeout" in done.stderr
-    for rank, said in enumerate(logs(tmp_path)):
-        assert (f"CollectiveError: {message}" in said) == (rank != 2)
+    assert message in done.stderr and ("had enough" in done.stderr) == (program is DIES)
+    told = [rank for rank, said in enumerate(logs(tmp_path)) if "CollectiveError: " in said]
+    assert told == ranks and all(message in logs(tmp_path)[rank] for rank in told)
 
 
 @pytest.mark.slow
 def test_a_program_that_ignores_the_backend_is_an_error(tmp_path):
-    path = tmp_path / "experiment.yaml"
-    text = EXPERIMENT.format(system="esa", memory="memory: {aggregators: 64}", more="")
-    path.write_text(text.replace("command: program.py", "command: /usr/bin/true, backend: ina"))
-    done = run(path, tmp_path / "results", "--no-report")
+    done = start(tmp_path, keys=", command: /usr/bin/true, backend: ina")
     assert done.returncode == 1
     assert "of job p has ended and never joined the job" in done.stderr
     assert "not installed for the Python that runs it (/usr/bin/true)" in done.stderr

@@ -6,24 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from testbed import results
 from tests.support.ranks import every_transfer, text
-from tests.support.runs import run
+from tests.support.runs import succeeded
 
 
 def test_sums_and_transfers_are_exact_under_losses(tmp_path: Path):
     path = every_transfer().write(tmp_path / "all.et")
-    file = tmp_path / "experiment.yaml"
     links = ", loss: 1 %"
-    file.write_text(
+    read = succeeded(
         text(path, "esa", 4, 1, links, iterations=2)
         .replace("runtime: virtual", "runtime: mininet")
-        .replace("1 Gbit/s", "100 Mbit/s")
+        .replace("1 Gbit/s", "100 Mbit/s"),
+        tmp_path / "results",
     )
-    done = run(file, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
-    found = results.read(folder)
+    found = read
     (job,) = found.jobs.itertuples()
     assert job.exact and job.retransmissions > 0
     rows = found.table("collectives")
@@ -60,12 +56,7 @@ def test_a_transformer_on_two_servers_is_exact_under_losses_on_both_runtimes(tmp
     and checked values on Mininet and in virtual time."""
     found = {}
     for runtime in ("mininet", "virtual"):
-        file = tmp_path / f"{runtime}.yaml"
-        file.write_text(TRANSFORMER % runtime)
-        done = run(file, tmp_path / runtime, "--no-report")
-        assert done.returncode == 0, done.stderr
-        (folder,) = (tmp_path / runtime).iterdir()
-        read = results.read(folder)
+        read = succeeded(TRANSFORMER % runtime, tmp_path / runtime)
         (job,) = read.jobs.itertuples()
         assert job.exact and job.retransmissions > 0
         rows = read.table("collectives").drop(columns="time_ns")

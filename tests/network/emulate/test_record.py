@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from testbed import results
 from testbed.traffic import chakra
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND
 from testbed.traffic.recording import load_recording
 from tests.support.paths import ROOT
-from tests.support.runs import run
+from tests.support.runs import succeeded
 
 PROGRAM = """
 name: clicks
@@ -50,11 +49,8 @@ def test_a_program_is_recorded_and_replayed_on_mininet(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     recording = load_recording(output)
     assert (recording.ranks, recording.header["steps"]) == (2, [3, 4])
-    file.write_text(REPLAY)
-    done = run(file, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
-    job = results.read(folder).jobs.iloc[0]
+    read = succeeded(REPLAY, tmp_path / "results")
+    job = read.jobs.iloc[0]
     assert job.exact and job.values_checked == 2 * 2 * 107_009
 
 
@@ -144,11 +140,8 @@ def test_all_groups_of_a_program_are_recorded_and_replayed(tmp_path: Path):
                 route = "flow" if node.kind in (SEND, RECV) else "system"
                 expected[rank, label, node.kind, route] += node.bytes
     for runtime, links in ("mininet", ", loss: 1 %"), ("virtual", ""):
-        file.write_text(REPLAYED_RANKS % (runtime, links, output))
-        done = run(file, tmp_path / runtime, "--no-report")
-        assert done.returncode == 0, done.stderr
-        (folder,) = (tmp_path / runtime).iterdir()
-        rows = results.read(folder).table("collectives")
+        read = succeeded(REPLAYED_RANKS % (runtime, links, output), tmp_path / runtime)
+        rows = read.table("collectives")
         found: Counter[tuple] = Counter()
         for row in rows.itertuples():
             found[row.worker, row.communicator, row.collective, row.route] += row.bytes

@@ -116,9 +116,9 @@ def folder_of(tmp_path: Path) -> Path:
     ],
 )
 def test_packets_between_ranks_of_a_server_take_the_wire(tmp_path, topology, system):
-    path = tmp_path / "experiment.yaml"
-    path.write_text(REPLAY.replace("TOPOLOGY", topology).replace("SYSTEM", system))
-    read = finished(path, tmp_path / "results")
+    read = finished(
+        REPLAY.replace("TOPOLOGY", topology).replace("SYSTEM", system), tmp_path / "results"
+    )
     sent = read.hosts.set_index("host").packets_sent
     links = read.links.set_index(["neighbour", "direction"])
     for host in sent.index:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import results
 from tests.support.paths import ROOT
-from tests.support.runs import run
+from tests.support.runs import succeeded
 
 KEYS = """
 value_bits: 16
@@ -35,12 +34,8 @@ jobs:
 
 @pytest.mark.slow
 def test_a_recording_is_replayed_exactly(tmp_path: Path):
-    file = tmp_path / "experiment.yaml"
-    file.write_text(REPLAY)
-    done = run(file, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
-    job = results.read(folder).jobs.iloc[0]
+    read = succeeded(REPLAY, tmp_path / "results")
+    job = read.jobs.iloc[0]
     assert job.exact and job.values_checked == 2 * 4 * 107_009
 
 
@@ -48,7 +43,4 @@ def test_a_recording_is_replayed_exactly(tmp_path: Path):
 def test_a_program_gets_its_sums(tmp_path: Path):
     """The program checks them by itself: int32 exactly, and averages of numbers below 8 to (4 + 4)
     * 8 / 65534 / 4."""
-    file = tmp_path / "experiment.yaml"
-    file.write_text(PROGRAM)
-    done = run(file, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
+    succeeded(PROGRAM, tmp_path / "results")

@@ -11,7 +11,7 @@ from testbed.cli.commands.trace import _setup_of
 from testbed.config.pcapng import INBOUND
 from testbed.results import read
 from testbed.tracing.replay import read_captures
-from tests.support.runs import run
+from tests.support.runs import succeeded
 from tests.support.wire_tap import TAP, Network
 
 TEXT = """
@@ -27,14 +27,8 @@ jobs:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    tmp_path = tmp_path_factory.mktemp("traced")
-    path = tmp_path / "traced.yaml"
-    path.write_text(TEXT)
     ports = [word for host in range(1, 5) for word in ("--pcap", f"s1:h{host}")]
-    done = run(path, tmp_path / "results", "--no-report", *ports)
-    assert done.returncode == 0, done.stderr
-    (found,) = (tmp_path / "results").iterdir()
-    return found
+    return succeeded(TEXT, tmp_path_factory.mktemp("traced") / "results", *ports).folder
 
 
 def test_what_is_captured_may_be_on_a_wire(folder):

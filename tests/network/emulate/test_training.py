@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed import results
-from tests.support.runs import run
+from tests.support.runs import succeeded
 
 pytestmark = pytest.mark.skipif(
     find_spec("torch") is None, reason="needs PyTorch: pip install '.[torch]'"
@@ -127,22 +126,19 @@ def test_weights_are_those_of_the_same_sums_over_gloo(
     tmp_path: Path, system, aggregators, steps, scale
 ):
     (tmp_path / "program.py").write_text(PROGRAM)
-    path = tmp_path / "experiment.yaml"
     options = f"{{name: {system}, fixed_point_scale: {scale}}}" if scale else f"{{name: {system}}}"
     numbers = "fixed" if scale else "exponents"
-    path.write_text(
+    read = succeeded(
         EXPERIMENT.format(
             system=options, aggregators=aggregators, steps=steps, scale=scale, numbers=numbers
-        )
+        ),
+        tmp_path / "results",
     )
-    done = run(path, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
     for rank in range(4):
-        said = (folder / "logs" / f"t-rank{rank}.log").read_text()
+        said = (read.folder / "logs" / f"t-rank{rank}.log").read_text()
         found = re.search(r"equal bit by bit; (\d+) fragments as floats", said)
         assert found and (int(found[1]) > 0) == bool(scale), said
-    job = results.read(folder).jobs.iloc[0]
+    job = read.jobs.iloc[0]
     parameters = 64 * 100 + 100 + 100 * 10 + 10
     assert job.values_checked >= 4 * steps * parameters, "gradients went through the network"
 
@@ -209,16 +205,12 @@ def test_ranks_are_those_of_the_process_group(tmp_path: Path, how):
         f" --log-dir {tmp_path}/torchrun {tmp_path}/program.py\n"
     )
     (tmp_path / "start").chmod(0o755)
-    path = tmp_path / "experiment.yaml"
     text = EXPERIMENT.format(system="esa", aggregators=64, steps=how, scale="", numbers="exponents")
     if how == "torchrun":
         text = text.replace("program.py", str(tmp_path / "start"))
-    path.write_text(text)
-    done = run(path, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
+    read = succeeded(text, tmp_path / "results")
     for rank in range(4):
-        assert "in order" in (folder / "logs" / f"t-rank{rank}.log").read_text()
+        assert "in order" in (read.folder / "logs" / f"t-rank{rank}.log").read_text()
 
 
 MESH = """
@@ -322,22 +314,18 @@ def test_a_mesh_of_tensor_and_data_parallel_ranks(tmp_path: Path, system):
     """8 ranks under 1 % loss: all groups are aggregated, bit by bit as sums over gloo with the same
     quantisation, and what goes past the switches is said."""
     (tmp_path / "program.py").write_text(MESH)
-    path = tmp_path / "experiment.yaml"
     text = EXPERIMENT.format(
         system=f"{{name: {system}}}", aggregators=512, steps="", scale="", numbers="exponents"
     )
-    path.write_text(
+    read = succeeded(
         text.replace("workers: 4", "workers: 8, groups: 12, parallel: {tp: 4, dp: 2}").replace(
             "s: 5", "s: 9"
-        )
+        ),
+        tmp_path / "results",
     )
-    done = run(path, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
     for rank in range(8):
-        log = (folder / "logs" / f"t-rank{rank}.log").read_text()
+        log = (read.folder / "logs" / f"t-rank{rank}.log").read_text()
         assert "every sum is right" in log and log.count("past the switches") == 1, log
-    read = results.read(folder)
     # Parameters are scattered at the beginning.
     assert set(read.collectives.query("route != 'system'").collective) == {"scatter"}
     sums = read.collectives.query("collective == 'all_reduce'")
@@ -409,15 +397,11 @@ print("the same losses")
 def test_sharded_training_is_that_of_the_whole_network(tmp_path: Path):
     """Reduce-scatter and all-gather, over links with faults; gloo's sums differ in rounding."""
     (tmp_path / "program.py").write_text(SHARDED)
-    path = tmp_path / "experiment.yaml"
     text = EXPERIMENT.format(system="esa", aggregators=64, steps=0, scale=0, numbers="exponents")
-    path.write_text(text.replace("workers: 4", "workers: 2"))
-    done = run(path, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
+    read = succeeded(text.replace("workers: 4", "workers: 2"), tmp_path / "results")
     for rank in range(2):
-        assert "the same losses" in (folder / "logs" / f"t-rank{rank}.log").read_text()
+        assert "the same losses" in (read.folder / "logs" / f"t-rank{rank}.log").read_text()
     parameters = 30 * 101 + 101 + 101 * 6 + 6
-    checked = results.read(folder).jobs.iloc[0].values_checked
+    checked = read.jobs.iloc[0].values_checked
     # Of each gather and each part of a sum a rank of two gets half.
     assert checked > 2 * 12 * 2 * parameters, "shards went through the network"

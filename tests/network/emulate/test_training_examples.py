@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from testbed import results
 from testbed.analysis.data.reported_data import reported
 from testbed.analysis.data.sweep_data import read_sweep
 from tests.support.paths import ROOT
-from tests.support.runs import run
+from tests.support.runs import run, succeeded
 
 FOLDER = ROOT / "experiments"
 FIGURE = FOLDER / "figures" / "learning.yaml"
@@ -33,12 +32,9 @@ def test_an_example_reaches_its_mark(tmp_path: Path, name, needs, changed, measu
         pytest.skip(f"needs {needs}: pip install '.[{needs}]'")
     text = (FOLDER / f"{name}.yaml").read_text()
     assert changed[0] in text
-    path = tmp_path / "experiment.yaml"
-    path.write_text(text.replace(*changed).replace("../examples", str(ROOT / "examples")))
-    done = run(path, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
-    read = results.read(folder)
+    read = succeeded(
+        text.replace(*changed).replace("../examples", str(ROOT / "examples")), tmp_path / "results"
+    )
     assert measure in set(read.measures.name)
     assert read.jobs.iloc[0].values_checked > 1_000_000, "gradients went through the network"
 
@@ -91,14 +87,9 @@ def test_parallel_training_learns_and_each_group_is_aggregated(tmp_path: Path, n
     text = (FOLDER / f"train_{name}.yaml").read_text()
     assert shipped in text
     text = text.replace(shipped, changed.format(folder=tmp_path))
-    path = tmp_path / "experiment.yaml"
     # Else torchrun leaves its folders behind.
     text = text.replace("torchrun", f"torchrun --log-dir {tmp_path}/torchrun")
-    path.write_text(text.replace("../examples", str(ROOT / "examples")))
-    done = run(path, tmp_path / "results", "--no-report")
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
-    read = results.read(folder)
+    read = succeeded(text.replace("../examples", str(ROOT / "examples")), tmp_path / "results")
     losses = read.measures.set_index("name").value
     assert losses["test_loss"] < losses["loss"].iloc[0] - 1
     floats = read.collectives[read.collectives.dtype.str.contains("float")]

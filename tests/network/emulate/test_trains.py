@@ -6,9 +6,8 @@ import pytest
 from scapy.all import IP, UDP, Ether
 from scapy.utils import RawPcapNgReader
 
-from testbed.results import read
 from tests.support.matrix import first_of
-from tests.support.runs import run
+from tests.support.runs import succeeded
 
 FAST = """
 name: fast
@@ -31,22 +30,17 @@ HEADERS = 14 + 20 + 8
 )
 def test_captures_and_counters_see_packets(tmp_path, system, values, offload):
     """Every captured packet is one, with all checksums right, whatever the kernel has moved."""
-    path = tmp_path / "fast.yaml"
     scale = 0.0005 * values / 64
     text = FAST.format(offload=offload, system=system, values=values, scale=scale)
     if system == "switchml":
         text = text.replace("hosts: 6", "hosts: 4")
-    path.write_text(text)
     captures = ("--pcap", "s1:h1", "--pcap", "s1:h3")
-    done = run(path, tmp_path / "results", "--no-report", *captures)
-    assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "results").iterdir()
-    results = read(folder)
+    results = succeeded(text, tmp_path / "results", *captures)
     assert results.environment["offload"] == ("trains" if offload == "on" else "off")
     assert results.jobs.exact.all()
     links = results.links.groupby("port")[["packets", "bytes"]].sum()
     fragment = HEADERS + 4 * (6 + 1 + values)
-    for port, file in zip((1, 3), sorted((folder / "captures").iterdir()), strict=True):
+    for port, file in zip((1, 3), sorted((results.folder / "captures").iterdir()), strict=True):
         with RawPcapNgReader(str(file)) as packets:
             frames = [data for data, _ in packets]
         assert len(frames) == links.loc[port, "packets"] > 300
