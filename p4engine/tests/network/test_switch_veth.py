@@ -17,45 +17,34 @@ import pytest
 from p4engine.control.client import Client
 from p4engine.process.switch_process import NetworkSwitch
 from p4engine_testing import udp
+from p4engine_testing.programs import source
 from p4engine_testing.veth_pairs import VethPairs
 
 from p4engine import compile_program
 
-PROGRAM = """
-#include <core.p4>
-#include <v1model.p4>
-header ethernet_t { bit<48> destination; bit<48> source; bit<16> type; }
-struct headers_t { ethernet_t ethernet; }
-struct meta_t { }
-parser P(packet_in packet, out headers_t hdr, inout meta_t meta,
-         inout standard_metadata_t standard) {
-    state start { packet.extract(hdr.ethernet); transition accept; }
-}
-control NoChecks(inout headers_t hdr, inout meta_t meta) { apply { } }
-control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
-    register<bit<64>>(8) first;
-    register<bit<64>>(8) second;
-    action to_port(bit<9> port) { standard.egress_spec = port; }
-    table across {
-        key = { standard.ingress_port: exact; }
-        actions = { to_port; }
-        const entries = { 1: to_port(2); 2: to_port(1); }
-    }
-    apply {
+PROGRAM = source(
+    headers="header ethernet_t { bit<48> destination; bit<48> source; bit<16> type; }"
+    " struct headers_t { ethernet_t ethernet; }",
+    parser="state start { packet.extract(hdr.ethernet); transition accept; }",
+    locals="""
+        register<bit<64>>(8) first;
+        register<bit<64>>(8) second;
+        action to_port(bit<9> port) { standard.egress_spec = port; }
+        table across {
+            key = { standard.ingress_port: exact; }
+            actions = { to_port; }
+            const entries = { 1: to_port(2); 2: to_port(1); }
+        }
+    """,
+    apply="""
         bit<64> n;
         first.read(n, 0);
         first.write(0, n + 1);
         across.apply();
         second.read(n, 0);
         second.write(0, n + 1);
-    }
-}
-control Out(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
-    apply { }
-}
-control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr.ethernet); } }
-V1Switch(P(), NoChecks(), In(), Out(), NoChecks(), D()) main;
-"""
+    """,
+)
 HEADER = bytes.fromhex("02000000000202000000000188b5")
 
 

@@ -1,4 +1,5 @@
-"""The traffic manager around a pipeline written by hand (fake_program.c)."""
+"""The traffic manager around a pipeline written by hand (fake_program.c), and switches that are
+controlled over P4Runtime."""
 
 from __future__ import annotations
 
@@ -68,3 +69,27 @@ def packet() -> Callable[..., bytes]:
         return head + bytes(i & 0xFF for i in range(size - len(head)))
 
     return build
+
+
+# ---- a switch without network that is controlled over P4Runtime ----
+
+
+@pytest.fixture
+def served():
+    """A served switch of its own."""
+    from p4engine_testing.controller import ServedSwitch
+
+    made = ServedSwitch()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def controller(served):
+    """Its primary controller; `ids` are P4Info's numbers."""
+    from p4engine_testing.controller import Controller, Ids
+
+    with Controller(served.address) as made:
+        made.arbitrate()
+        made.ids = Ids(served.info)
+        yield made

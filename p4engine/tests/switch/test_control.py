@@ -14,49 +14,34 @@ from p4engine.control.server import Server
 from p4engine.control.wire import decode, encode
 from p4engine.switch.library import CALLS, Switch
 from p4engine.switch.traffic_manager import SwitchError
+from p4engine_testing.programs import source
 
-PROGRAM = """
-#include <core.p4>
-#include <v1model.p4>
+from p4engine import compile_program
 
-header h_t { bit<8> op; bit<8> index; bit<32> value; }
-struct headers_t { h_t h; }
-struct meta_t { }
-
-parser P(packet_in packet, out headers_t hdr, inout meta_t meta,
-         inout standard_metadata_t standard) {
-    state start { packet.extract(hdr.h); transition accept; }
-}
-control NoChecks(inout headers_t hdr, inout meta_t meta) { apply { } }
-control In(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
-    register<bit<32>>(65536) seen;
-    register<bit<128>>(4) wide;
-    counter(16, CounterType.packets_and_bytes) packets;
-    action to_port(bit<9> port) { standard.egress_spec = port; }
-    action drop() { mark_to_drop(standard); }
-    table forward {
-        key = { hdr.h.op: exact; }
-        actions = { to_port; drop; }
-        default_action = drop();
-    }
-    apply {
+PROGRAM = source(
+    headers="header h_t { bit<8> op; bit<8> index; bit<32> value; } struct headers_t { h_t h; }",
+    locals="""
+        register<bit<32>>(65536) seen;
+        register<bit<128>>(4) wide;
+        counter(16, CounterType.packets_and_bytes) packets;
+        action to_port(bit<9> port) { standard.egress_spec = port; }
+        action drop() { mark_to_drop(standard); }
+        table forward {
+            key = { hdr.h.op: exact; }
+            actions = { to_port; drop; }
+            default_action = drop();
+        }
+    """,
+    apply="""
         seen.write((bit<32>) hdr.h.index, hdr.h.value);
         packets.count((bit<32>) hdr.h.index);
         forward.apply();
-    }
-}
-control Out(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t standard) {
-    apply { }
-}
-control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr.h); } }
-V1Switch(P(), NoChecks(), In(), Out(), NoChecks(), D()) main;
-"""
+    """,
+)
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory):
-    from p4engine import compile_program
-
     path = tmp_path_factory.mktemp("p4") / "small.p4"
     path.write_text(PROGRAM)
     return compile_program(path)

@@ -24,21 +24,6 @@ EVERYTHING = (
 )
 
 
-@pytest.fixture
-def served():
-    made = ServedSwitch()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def controller(served):
-    with Controller(served.address) as made:
-        made.arbitrate()
-        made.ids = Ids(served.info)
-        yield made
-
-
 @pytest.fixture(params=[ROLLBACK_ON_ERROR, DATAPLANE_ATOMIC], ids=["rollback", "atomic"])
 def atomicity(request) -> int:
     return request.param

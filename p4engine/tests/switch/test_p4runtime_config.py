@@ -11,7 +11,7 @@ from p4engine.p4runtime.device_config import encode, source_of, unwrapped, wrapp
 from p4engine.p4runtime.p4info import p4info
 from p4engine.p4runtime.proto import p4runtime_pb2
 from p4engine.p4runtime.status import Refused
-from p4engine_testing.controller import PROGRAM, Controller, Failed, ServedSwitch, entity
+from p4engine_testing.controller import PROGRAM, Controller, Failed, entity
 
 FRAME = bytes.fromhex("000000000002 02000000000a 0800") + b"payload"
 BMV2 = json.dumps({"program": "x.p4", "tables": [], "__meta__": {"version": [2, 23]}}).encode()
@@ -19,20 +19,6 @@ DROP = "action drop() { mark_to_drop(standard); }"
 # The same objects; what nothing matches leaves through port 4 instead of being dropped.
 ELSEWHERE = PROGRAM.read_text().replace(DROP, "action drop() { standard.egress_spec = 4; }")
 RENAMED = ELSEWHERE.replace("stations", "neighbours")
-
-
-@pytest.fixture
-def served():
-    made = ServedSwitch()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def controller(served):
-    with Controller(served.address) as made:
-        made.arbitrate()
-        yield made
 
 
 def info_of(text: str, folder) -> object:

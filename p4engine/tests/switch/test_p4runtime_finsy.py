@@ -17,13 +17,6 @@ OTHER = FRAME[:12] + b"\x86\xdd" + FRAME[14:]
 PATIENCE_S = 10
 
 
-@pytest.fixture
-def served():
-    made = ServedSwitch()
-    yield made
-    made.close()
-
-
 def controlled(served: ServedSwitch, work: Callable[[Any], Awaitable[None]]) -> None:
     """Carry out `work` as the switch's primary controller."""
 

@@ -19,28 +19,9 @@ OTHER = FRAME[:6] + bytes.fromhex("02000000000b") + FRAME[12:]
 S = 1_000_000_000
 
 
-@pytest.fixture
-def served():
-    made = ServedSwitch()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def controller(served):
-    with Controller(served.address) as made:
-        made.arbitrate()
-        made.numbers = {
-            each.preamble.alias: each.preamble.id
-            for kind in ("tables", "actions", "action_profiles")
-            for each in getattr(served.info, kind)
-        }
-        yield made
-
-
 def flow(controller: Controller, source: int = 0xA, ttl_ns: int = 0, more: str = "") -> Any:
     """An entry of `flows` for one station, 02:..:`source`."""
-    number = controller.numbers
+    number = controller.ids
     value = "".join(f"\\x{byte:02x}" for byte in (2 << 40 | source).to_bytes(6, "big"))
     mask = "\\xff" * 6
     made = entity(
@@ -54,7 +35,7 @@ def flow(controller: Controller, source: int = 0xA, ttl_ns: int = 0, more: str =
 
 def age(controller: Controller) -> int:
     """Time since the last hit of the only entry of `flows`."""
-    table = controller.numbers["flows"]
+    table = controller.ids["flows"]
     asked = entity(f"table_entry {{ table_id: {table} time_since_last_hit {{}} }}")
     (found,) = controller.read(asked)
     return found.table_entry.time_since_last_hit.elapsed_ns
@@ -84,7 +65,7 @@ def test_an_entry_that_no_packet_hits_is_reported_and_stays(served, controller):
     expected = type(ttl).FromString(ttl.SerializeToString()).table_entry
     expected.ClearField("action")
     assert entry == expected
-    (read,) = controller.read(entity(f"table_entry {{ table_id: {controller.numbers['flows']} }}"))
+    (read,) = controller.read(entity(f"table_entry {{ table_id: {controller.ids['flows']} }}"))
     assert read == ttl
     assert served.receive(1, FRAME) == [(3, FRAME)]
 
@@ -121,7 +102,7 @@ def test_the_time_since_the_last_hit_is_read_without_a_timeout_too(served, contr
     controller.write(("MODIFY", flow(controller)))
     assert age(controller) == 7 * S, "a change of the entry is no hit"
     silence(served, controller)
-    (plain,) = controller.read(entity(f"table_entry {{ table_id: {controller.numbers['flows']} }}"))
+    (plain,) = controller.read(entity(f"table_entry {{ table_id: {controller.ids['flows']} }}"))
     assert not plain.table_entry.HasField("time_since_last_hit"), "only where it is asked for"
 
 
@@ -140,7 +121,7 @@ def test_a_timeout_is_changed_and_taken_away(served, controller):
 
 
 def test_a_table_has_one_report_for_all_its_entries(served, controller):
-    numbers = controller.numbers
+    numbers = controller.ids
     member = entity(
         f"action_profile_member {{ action_profile_id: {numbers['targets']} member_id: 1"
         f" action {{ action_id: {numbers['drop']} }} }}"
@@ -180,7 +161,7 @@ def test_many_idle_entries_come_in_several_reports(served, controller):
     ],
 )
 def test_timeouts_that_make_no_sense_are_refused(served, controller, table, text):
-    numbers = controller.numbers
+    numbers = controller.ids
     action = f"action {{ action {{ action_id: {numbers['NoAction']} }} }}"
     update = entity(f"table_entry {{ table_id: {numbers[table]} {text} {action} }}")
     kind = "MODIFY" if "is_default" in text else "INSERT"

@@ -49,12 +49,9 @@ def served(program):
 
 
 @pytest.fixture
-def controller(served):
-    with Controller(served.address) as made:
-        made.arbitrate()
-        made.ids = Ids(served.info)
-        made.write(("INSERT", made.ids.entity(f"table_entry {{ {ENTRY} {LOOK} }}")))
-        yield made
+def controller(controller):
+    controller.write(("INSERT", controller.ids.entity(f"table_entry {{ {ENTRY} {LOOK} }}")))
+    return controller
 
 
 ENTRY = "table_id: $entries_ match { field_id: 1 exact { value: '\\x09' } }"

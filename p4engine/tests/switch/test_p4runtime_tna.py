@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from p4engine.p4runtime.p4info import p4info
 from p4engine_testing import programs
-from p4engine_testing.controller import Controller, Failed, Ids, ServedSwitch
+from p4engine_testing.controller import Failed, ServedSwitch
 from p4engine_testing.tna import source
 
 PROGRAM = source(
@@ -31,14 +31,6 @@ def served(tmp_path):
     made = ServedSwitch(path)
     yield made
     made.close()
-
-
-@pytest.fixture
-def controller(served):
-    with Controller(served.address) as made:
-        made.arbitrate()
-        made.ids = Ids(served.info)
-        yield made
 
 
 def packet(op: int, a: int = 0, c: int = 0) -> bytes:

@@ -5,36 +5,22 @@ from __future__ import annotations
 from p4engine.backend.build import compile_program
 from p4engine.switch.library import Switch
 from p4engine.switch.pass_watch import Left, PassWatch
+from p4engine_testing.programs import source
 
-PROGRAM = """
-#include <core.p4>
-#include <v1model.p4>
-header h_t { bit<8> kind; bit<8> count; }
-struct headers_t { h_t h; }
-struct meta_t { }
-parser P(packet_in b, out headers_t hdr, inout meta_t m, inout standard_metadata_t s) {
-    state start { b.extract(hdr.h); transition accept; }
-}
-control V(inout headers_t hdr, inout meta_t m) { apply { } }
-control I(inout headers_t hdr, inout meta_t m, inout standard_metadata_t s) {
-    register<bit<32>>(4) seen;
-    apply {
+PROGRAM = source(
+    headers="header h_t { bit<8> kind; bit<8> count; } struct headers_t { h_t h; }",
+    locals="register<bit<32>>(4) seen;",
+    apply="""
         bit<32> n;
         seen.read(n, 0);
         seen.write(0, n + 1);
         hdr.h.count = hdr.h.count + 1;
-        if (hdr.h.kind == 0) { mark_to_drop(s); }
-        else if (hdr.h.kind == 1) { s.mcast_grp = 1; }
-        else { s.egress_spec = 2; }
-    }
-}
-control E(inout headers_t hdr, inout meta_t m, inout standard_metadata_t s) {
-    apply { hdr.h.count = hdr.h.count + 16; }
-}
-control C(inout headers_t hdr, inout meta_t m) { apply { } }
-control D(packet_out b, in headers_t hdr) { apply { b.emit(hdr.h); } }
-V1Switch(P(), V(), I(), E(), C(), D()) main;
-"""
+        if (hdr.h.kind == 0) { mark_to_drop(standard); }
+        else if (hdr.h.kind == 1) { standard.mcast_grp = 1; }
+        else { standard.egress_spec = 2; }
+    """,
+    egress="hdr.h.count = hdr.h.count + 16;",
+)
 PACKETS = [bytes([kind, 0]) + b"payload" for kind in (2, 1, 0, 2)]
 
 
