@@ -36,6 +36,7 @@ from testbed.config.yaml_document import Document, read_yaml
 from testbed.errors import UserError
 from testbed.experiment.sweep import Point, Sweep, shown, sweep_of
 from testbed.results import Results, find, read
+from testbed.results.environment import cpu_model
 from testbed.traffic.trace import load_trace
 
 HERE = Path(__file__).resolve().parent
@@ -201,9 +202,7 @@ def run(text: str, folder: Path) -> Results:
 
 def machine() -> str:
     """The properties that the numbers depend on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    name = models[0] if models else platform.machine()
+    name = cpu_model() or platform.machine()
     load = os.getloadavg()[0]
     return f"{name}, {os.cpu_count()} cores, Linux {platform.release()}, load {load:.1f}"
 

@@ -38,7 +38,7 @@ def describe(timestamp_unit_ns: int, **more: Any) -> dict[str, Any]:
         "kernel": f"{platform.system()} {platform.release()}",
         "distribution": _distribution(),
         "machine": platform.machine(),
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "cores": os.cpu_count(),
         "cores_usable": len(os.sched_getaffinity(0)),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
@@ -60,7 +60,8 @@ def _distribution() -> str | None:
 
 
 @functools.cache
-def _cpu_model() -> str | None:
+def cpu_model() -> str | None:
+    """Name of this machine's processor; None if the kernel does not tell."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
