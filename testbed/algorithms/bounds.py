@@ -92,8 +92,8 @@ def _depth(parents: Ranks) -> int:
 
 def busbw_factor(collective: str, ranks: int) -> float:
     """busbw / algbw as nccl-tests define it: the share of the bytes that a link of a rank must
-    carry if hosts add up."""
+    carry if hosts add up. A root keeps its own part; without parts it gives or gets everything."""
     kind = COLLECTIVES[collective]
-    if kind.rooted:
+    if kind.rooted and not kind.parts:
         return 1.0
     return (1 if kind.parts else 2) * (ranks - 1) / ranks

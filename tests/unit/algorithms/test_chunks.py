@@ -124,7 +124,6 @@ def test_what_an_algorithm_does_not_carry_another_one_does():
 
 def test_factors_of_the_bus_bandwidth_are_those_of_nccl_tests():
     assert busbw_factor("all_reduce", 8) == 1.75
-    assert {busbw_factor(each, 8) for each in ("reduce_scatter", "all_gather", "all_to_all")} == {
-        0.875
-    }
+    of_parts = ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter")
+    assert {busbw_factor(each, 8) for each in of_parts} == {0.875}
     assert busbw_factor("broadcast", 8) == busbw_factor("reduce", 8) == 1
