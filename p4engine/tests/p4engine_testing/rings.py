@@ -41,6 +41,7 @@ MARKERS = (
 )
 TOOLS = ("ip", "unshare", "nsenter", "sysctl")
 LONG = 200  # as many tests as one that is marked slow counts for, where files are put in order
+LONGEST_LINE = 400  # of a failure
 LOOK_S = 5.0  # between looks at how much time a test has had
 
 # The first call of a compiled function loads it; that is no sign of a flaky test.
@@ -60,6 +61,29 @@ os.register_at_fork(after_in_child=gc.freeze)
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(AtOnce(config), "failures at once")
+
+
+class AtOnce:
+    """Prints a line for each failure when it happens: pytest's own summary comes after all tests,
+    which may be an hour later."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)  # behind the letter of pytest's own progress
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if not report.failed or terminal is None:
+            return
+        crash = getattr(report.longrepr, "reprcrash", None)
+        said = str(report.longrepr if crash is None else crash.message).strip()
+        where = report.nodeid if report.when == "call" else f"{report.nodeid} ({report.when})"
+        terminal.ensure_newline()
+        terminal.write_line(
+            f"failed: {where}: {said.partition(chr(10))[0]}"[:LONGEST_LINE], red=True
+        )
 
 
 def why_no_network() -> str | None:

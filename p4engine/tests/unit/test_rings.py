@@ -107,6 +107,37 @@ def test_next():
     assert code == 1 and "1 failed, 1 passed" in said and "Timeout (>0.2s)" in said
 
 
+FAILING = """
+import pytest
+
+@pytest.fixture
+def broken():
+    raise OSError("no such thing")
+
+def test_wrong():
+    assert [1, 2] == [1, 3], "two lists"
+
+def test_unset(broken):
+    pass
+
+def test_last():
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one process", "side by side"])
+def test_a_failure_is_told_at_once(tmp_path, options):
+    write(tmp_path, "unit/test_failing", FAILING)
+    code, said = run_tests(tmp_path, *options)
+    assert code == 1
+    told, _, summary = said.partition("= FAILURES =")
+    file = "tests/unit/test_failing.py"
+    assert f"failed: {file}::test_wrong: AssertionError: two lists\n" in told, said
+    assert f"failed: {file}::test_unset (setup): OSError: no such thing\n" in told, said
+    assert told.index("test_wrong") < told.index("test_unset") < told.index("100%")
+    assert "failed: " not in summary
+
+
 LEAVING = """
 import subprocess, tempfile
 
