@@ -31,13 +31,16 @@ from testbed.protocols import (
 )
 from testbed.protocols.host_spec import HostSpec, ServerSpec
 from testbed.protocols.jit import by_type, njit
-from testbed.protocols.records import new_counters, new_record, new_status
+from testbed.protocols.records import new_counters, new_record, new_status, record
 
 TO_SERVER = 0  # the only destination, of most systems
-DROPPED = 1 << 40  # added to a fragment in Worker.retransmit_requests
-AGAIN = 1 << 41  # likewise; and of an odd iteration:
-AGAIN_ODD = 1 << 42
-AGAIN_FLOAT = 1 << 43
+
+# A row of Worker.retransmit_requests
+REQUEST = record("fragment", "why", "iteration", "as_floats")
+ASKED = 0  # why: the server wants the fragment,
+MISSED = 1  # its result is missing,
+DROPPED = 2  # a switch has dropped it and may take it next time,
+NEEDED = 3  # another worker needs it, and this one has its result of `iteration`
 
 Gradients = tuple[np.ndarray, np.ndarray]  # of a trace: a worker's own, and the sums of all workers
 
@@ -46,11 +49,7 @@ class Worker(NamedTuple):
     config: np.record  # worker_state.CONFIG
     state: np.record  # worker_state.STATE
     priority: np.ndarray  # int64[T], of the tensors in this iteration
-    retransmit_requests: (
-        np.ndarray
-    )  # int64[*], what to send again: f, the server wants it; ~f, it is missing;
-    #                   f + DROPPED, a switch has dropped it and may take it next time;
-    #                   f + AGAIN..., another worker needs it, and this one has its result
+    retransmit_requests: np.ndarray  # REQUEST[*], what to send again
     recorded: np.ndarray  # int32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], their sums over the workers
     rules: Any  # of the system's class, see `Rules`
@@ -84,7 +83,7 @@ def new_worker(
         ),
         state=new_record(worker_state.STATE, credit=spec.options.window * worker_state.UNIT),
         priority=np.zeros(len(spec.job.tensors), np.int64),
-        retransmit_requests=np.zeros(4096, np.int64),
+        retransmit_requests=np.zeros(4096, REQUEST),
         recorded=own,
         sums=sums,
         rules=rules,
@@ -231,7 +230,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         fragment = whole - iteration * scoreboard.state.fragments
         if kind == wire.ASK:
             if wire.flags(row) & wire.AGAIN and _has_made(worker, scoreboard, iteration, fragment):
-                _note_again(worker, iteration, fragment, wire.flags(row) & wire.FLOAT)
+                _request(worker, fragment, NEEDED, iteration, wire.flags(row) & wire.FLOAT)
             elif iteration != scoreboard.state.iteration:
                 counters.stale += 1
             elif not send_scoreboard.has_result(scoreboard, fragment):
@@ -239,11 +238,10 @@ def receive(worker, scoreboard, now, packets, lengths, count):
                     scoreboard.status[fragment] |= send_scoreboard.FLOAT
                 if not send_scoreboard.was_sent(scoreboard, fragment):
                     scoreboard.status[fragment] |= send_scoreboard.REQUESTED
-                elif (
-                    wire.flags(row) & wire.FLOAT or _may_be_lost(worker, scoreboard, fragment, now)
-                ) and state.retransmit_requests < worker.retransmit_requests.size:
-                    worker.retransmit_requests[state.retransmit_requests] = fragment
-                    state.retransmit_requests += 1
+                elif wire.flags(row) & wire.FLOAT or _may_be_lost(
+                    worker, scoreboard, fragment, now
+                ):
+                    _request(worker, fragment, ASKED, iteration, 0)
             continue
         if kind == wire.COLLIDED:
             _take_back(worker, scoreboard, now, iteration, fragment)
@@ -320,27 +318,31 @@ def _has_made(worker, scoreboard, iteration, fragment):
 
 
 @njit(cache=True)
-def _note_again(worker, iteration, fragment, as_floats):
-    """The server needs a fragment once more, for another worker (server_store)."""
+def _request(worker, fragment, why, iteration, as_floats):
+    """Have `send` send a fragment again; returns False if there is no room for the request."""
     state = worker.state
-    if state.retransmit_requests < worker.retransmit_requests.size:
-        entry = fragment + AGAIN + (AGAIN_ODD if iteration & 1 else 0)
-        entry += AGAIN_FLOAT if as_floats else 0
-        worker.retransmit_requests[state.retransmit_requests] = entry
-        state.retransmit_requests += 1
+    if state.retransmit_requests == worker.retransmit_requests.size:
+        return False
+    request = worker.retransmit_requests[state.retransmit_requests]
+    request.fragment = fragment
+    request.why = why
+    request.iteration = iteration
+    request.as_floats = as_floats
+    state.retransmit_requests += 1
+    return True
 
 
 @njit(cache=True)
-def _make_again(worker, scoreboard, now, packets, lengths, filled, entry):
+def _make_again(worker, scoreboard, now, packets, lengths, filled, request):
     """Write a fragment that has its result into the batch's next row; returns the new count."""
-    config, state, fragment = worker.config, worker.state, entry % DROPPED
+    config, state = worker.config, worker.state
+    fragment, iteration = request.fragment, request.iteration
     latest, status, factor = scoreboard.state.iteration, scoreboard.status[fragment], state.factor
-    iteration = latest - ((latest & 1) != (entry & AGAIN_ODD != 0))
     worker.counters[0].answered_asks += 1
     if worker.kept.iteration.size > 0:
         return _send_kept(worker, scoreboard, now, packets, lengths, filled, iteration, fragment)
     scoreboard.state.iteration = iteration
-    scoreboard.status[fragment] = send_scoreboard.FLOAT if entry & AGAIN_FLOAT else 0
+    scoreboard.status[fragment] = send_scoreboard.FLOAT if request.as_floats else 0
     state.factor = values.factor(config.seed, config.job, iteration, config.number)
     filled = send_again(worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND)
     scoreboard.state.iteration, scoreboard.status[fragment], state.factor = latest, status, factor
@@ -376,18 +378,13 @@ def _take_back(worker, scoreboard, now, iteration, fragment):
     if not send_scoreboard.in_flight(scoreboard, fragment):
         return
     worker_state.cut_window(state, send_scoreboard.sent_ns(scoreboard, fragment), now)
-    if state.retransmit_requests < worker.retransmit_requests.size:
-        worker.retransmit_requests[state.retransmit_requests] = fragment + DROPPED
-        state.retransmit_requests += 1
+    _request(worker, fragment, DROPPED, iteration, 0)
 
 
 @njit(cache=True)
 def _miss(worker, scoreboard, now, fragment):
     """Have a fragment sent again without waiting for its timer."""
-    state = worker.state
-    if state.retransmit_requests < worker.retransmit_requests.size:
-        worker.retransmit_requests[state.retransmit_requests] = ~fragment
-        state.retransmit_requests += 1
+    if _request(worker, fragment, MISSED, scoreboard.state.iteration, 0):
         send_scoreboard.mark_missed(scoreboard, fragment, now)
 
 
@@ -482,22 +479,22 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     filled = 0
     while state.retransmit_requests > 0 and filled < capacity:
         state.retransmit_requests -= 1
-        entry = worker.retransmit_requests[state.retransmit_requests]
-        if entry >= AGAIN:
-            filled = _make_again(worker, scoreboard, now, packets, lengths, filled, entry)
+        request = worker.retransmit_requests[state.retransmit_requests]
+        if request.why == NEEDED:
+            filled = _make_again(worker, scoreboard, now, packets, lengths, filled, request)
             continue
-        fragment = entry % DROPPED if entry >= 0 else ~entry
+        fragment = request.fragment
         if not send_scoreboard.has_result(scoreboard, fragment):
             flags = 0
-            if entry >= DROPPED:
+            if request.why == DROPPED:
                 send_scoreboard.mark_tried_again(scoreboard, fragment, now)
             else:
                 send_scoreboard.mark_sent_again(scoreboard, fragment, now, retry)
                 flags = wire.RESEND
             filled = send_again(worker, scoreboard, now, packets, lengths, filled, fragment, flags)
-            if 0 <= entry < DROPPED:
+            if request.why == ASKED:
                 counters.answered_asks += 1
-            elif entry < 0:
+            elif request.why == MISSED:
                 counters.gap_resends += 1
     filled = _resend_early(worker, scoreboard, now, packets, lengths, filled)
     timeout = worker_state.timeout_ns(worker)
