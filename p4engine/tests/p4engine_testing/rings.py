@@ -80,10 +80,8 @@ class AtOnce:
         crash = getattr(report.longrepr, "reprcrash", None)
         said = str(report.longrepr if crash is None else crash.message).strip()
         where = report.nodeid if report.when == "call" else f"{report.nodeid} ({report.when})"
-        terminal.ensure_newline()
-        terminal.write_line(
-            f"failed: {where}: {said.partition(chr(10))[0]}"[:LONGEST_LINE], red=True
-        )
+        line = f"failed: {where}: {said.partition(chr(10))[0]}"
+        terminal.write(f"\n{line[:LONGEST_LINE]}\n", red=True)
 
 
 def why_no_network() -> str | None:
