@@ -25,6 +25,8 @@ from testbed.paths import command_line
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 30
+# For each wait within a call. simple_switch answers within milliseconds, on a busy machine within a
+# second; one that is stopped never does, and its connection stays open.
 CALL_TIMEOUT_S = 10
 PAUSE_S = 0.02
 

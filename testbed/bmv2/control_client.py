@@ -18,6 +18,8 @@ from typing import Any
 
 from p4engine.control.client import CallError
 
+from testbed.bmv2 import connection
+
 WORD = 1 << 64
 ERROR_PREFIXES = ("Error", "Invalid", "Could not")
 
@@ -181,7 +183,12 @@ class Client:
         try:
             return call(*arguments)
         except (OSError, TException) as error:
-            why = str(error) or type(error).__name__
+            cause = getattr(error, "inner", None) or error  # Thrift's says less
+            why = str(cause) or type(cause).__name__
+            if isinstance(cause, TimeoutError):
+                # The next call would take a late answer for its own.
+                self._close()
+                why = f"no answer for {connection.CALL_TIMEOUT_S} s"
             raise CallError(f"switch {self.name} (simple_switch): {name}: {why}") from None
 
 

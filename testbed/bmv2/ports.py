@@ -28,6 +28,7 @@ from typing import Any
 from testbed.linux import kernel
 from testbed.linux.processes import cpu_ns
 
+TC_TIMEOUT_S = 30  # it only asks this machine's kernel
 SOL_PACKET = 263
 PACKET_STATISTICS = 6
 _STATISTICS = struct.Struct("=II")  # received, dropped
@@ -154,12 +155,16 @@ def interface_counters(pid: int) -> dict[str, dict[str, int]]:
 def queue_drops(pid: int, interface: str) -> int:
     """Packets that the queueing disciplines of an interface in the network namespace of a process
     have dropped. Raises OSError."""
-    done = subprocess.run(
-        ["tc", "-s", "-j", "qdisc", "show", "dev", interface],
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: kernel.enter_network(pid),
-    )
+    try:
+        done = subprocess.run(
+            ["tc", "-s", "-j", "qdisc", "show", "dev", interface],
+            capture_output=True,
+            text=True,
+            timeout=TC_TIMEOUT_S,
+            preexec_fn=lambda: kernel.enter_network(pid),
+        )
+    except subprocess.TimeoutExpired:
+        raise OSError(f"tc did not end within {TC_TIMEOUT_S} s") from None
     if done.returncode != 0:
         raise OSError(f"tc: {done.stderr.strip()}")
     # A parent counts its children's drops, too.

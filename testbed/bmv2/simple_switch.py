@@ -17,7 +17,10 @@ from pathlib import Path
 
 from p4engine.cli.shims_command import find_real
 
+from testbed.errors import RunError
+
 SIMPLE_SWITCH = "simple_switch"
+ANSWER_TIMEOUT_S = 30  # a tool on a busy machine needs a second; one that is stopped never answers
 THRIFT_PORT = 9090
 
 
@@ -54,8 +57,8 @@ def command(
 def version(tool: str) -> str | None:
     """The last line of a tool's output about its version; None where the tool is missing."""
     try:
-        done = subprocess.run([tool, "--version"], capture_output=True, text=True, errors="replace")
-    except OSError:
+        done = _asked(tool, "--version")
+    except (OSError, RunError):
         return None
     said = done.stdout if done.stdout.strip() else done.stderr  # p4c's goes to standard error
     lines = [line.strip() for line in said.splitlines() if line.strip()]
@@ -64,8 +67,23 @@ def version(tool: str) -> str | None:
 
 @functools.cache
 def has_option(option: str) -> bool:
-    """True if this build of simple_switch has an option; some depend on how it was built."""
-    done = subprocess.run(
-        [find_real(SIMPLE_SWITCH) or SIMPLE_SWITCH, "--help"], capture_output=True, text=True
-    )
+    """True if this build of simple_switch has an option; some depend on how it was built. Raises
+    RunError if it does not tell."""
+    done = _asked(find_real(SIMPLE_SWITCH) or SIMPLE_SWITCH, "--help")
+    if done.returncode < 0:
+        raise RunError(f"{SIMPLE_SWITCH} --help was ended by signal {-done.returncode}")
     return option in done.stdout
+
+
+def _asked(tool: str, question: str) -> subprocess.CompletedProcess[str]:
+    """What a tool answers. Raises OSError, or RunError if it does not answer."""
+    try:
+        return subprocess.run(
+            [tool, question],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ANSWER_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise RunError(f"{tool} {question} did not end within {ANSWER_TIMEOUT_S} s") from None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 from typing import Any
+
+SEND_TIMEOUT_S = 5  # a process reads within milliseconds, and has room for dozens of messages
 
 
 class Controlled:
@@ -17,7 +20,10 @@ class Controlled:
         return self.control.fileno()
 
     def send(self, **message: object) -> None:
-        """Send a message; a process that is gone is noticed elsewhere, by its exit."""
+        """Send a message; a process that is gone is noticed elsewhere, by its exit, and one that
+        is stopped and has no room for more messages by its silence."""
+        limit = struct.pack("ll", SEND_TIMEOUT_S, 0)
+        self.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         try:
             self.control.send(json.dumps(message).encode())
         except OSError:

@@ -7,7 +7,10 @@ command line opens before or afterwards.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -113,8 +116,7 @@ class Checks:
                     print(f"        {line}", flush=True)
         finally:
             for process in self.started:
-                process.kill()
-                process.wait()
+                _kill(process)
         return failed
 
     def _kind(self, check: Check) -> tuple[str, Callable[[Check], str | None]]:
@@ -156,8 +158,7 @@ class Checks:
         try:
             printed = process.communicate(timeout=COMMAND_S)[0].decode(errors="replace")
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
+            _kill(process)
             return f"not done after {COMMAND_S} s"
         if process.returncode:
             return f"exit code {process.returncode}\n{printed.strip()}"
@@ -178,6 +179,17 @@ class Checks:
             cwd=str(self.plan.folder),
             **options,
         )
+
+
+def _kill(process: subprocess.Popen) -> None:
+    """End a command, which mnexec has made a group of its own, with all that it has started: what
+    is left would hold its pipe open."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    if process.stdout is not None:
+        process.stdout.close()
+    process.wait()
 
 
 def print_traffic(network: PlainNetwork) -> None:

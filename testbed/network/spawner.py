@@ -23,6 +23,7 @@ A function is called as `function(arguments, descriptors)`; it returns the exit 
 
 from __future__ import annotations
 
+import array
 import contextlib
 import errno
 import gc
@@ -54,6 +55,7 @@ from testbed.paths import module_environment
 
 MAX_MESSAGE = 65536
 MAX_DESCRIPTORS = 16
+SEND_TIMEOUT_S = 30  # it reads within milliseconds, unless it is stopped
 
 
 class HasFileno(Protocol):
@@ -302,13 +304,19 @@ class Spawner:
 
     def _send(self, message: dict, descriptors: Sequence[int] = ()) -> None:
         data = json.dumps(message).encode()
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        deadline = time.monotonic() + SEND_TIMEOUT_S
         while True:
             try:
-                socket.send_fds(self._socket, [data], list(descriptors), socket.MSG_DONTWAIT)
+                # Not socket.send_fds, which drops the flag and would wait.
+                self._socket.sendmsg([data], rights, socket.MSG_DONTWAIT)
                 return
             except BlockingIOError:
                 # Full: the spawner may itself wait for us to read.
                 self._receive()
+                if time.monotonic() > deadline:
+                    what = f"the {self.name} (process {self.pid}) took no message for"
+                    raise RunError(f"{what} {SEND_TIMEOUT_S} s", self._tail()) from None
                 select.select([self._socket], [self._socket], [], 1)
             except OSError as error:
                 raise self._broken() from error

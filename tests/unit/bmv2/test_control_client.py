@@ -167,6 +167,23 @@ def test_a_switch_that_does_not_answer_is_named(api):
         Client(api, "s1").queue_rate(1, 9)
 
 
+def test_no_answer_in_time_is_said_and_ends_the_connection(api):
+    """What comes late would be taken for the answer to the next call."""
+
+    def late():
+        error = TException("unexpected exception")
+        error.inner = TimeoutError("timed out")
+        raise error
+
+    closed = []
+    api.sswitch_client.get_time_elapsed_us = late
+    with pytest.raises(
+        CallError, match=r"switch s1 .simple_switch.: timestamp: no answer for 10 s"
+    ):
+        Client(api, "s1", lambda: closed.append(True)).timestamp()
+    assert closed == [True]
+
+
 def test_an_unsupported_call_is_named(api):
     with pytest.raises(CallError, match="BMv2 has no 'port_shape'"):
         Client(api, "s1").batch([("port_shape", 1, "egress", 0)])

@@ -9,7 +9,7 @@ import pytest
 
 from testbed.bmv2 import simple_switch as process
 from testbed.bmv2.connection import p4utils_api
-from testbed.errors import UserError
+from testbed.errors import RunError, UserError
 
 
 @pytest.mark.parametrize("nanomsg", [True, False])
@@ -30,6 +30,20 @@ def test_a_missing_tool_has_no_version(tmp_path, monkeypatch):
     tool.write_text("#!/bin/sh\necho some words\necho 1.15.5\necho\n")
     tool.chmod(0o755)
     assert process.version("simple_switch") == "1.15.5"
+
+
+@pytest.mark.parametrize(
+    "does, told", [("exec sleep 60", "did not end"), ("kill -9 $$", "signal 9")]
+)
+def test_a_tool_that_does_not_answer_is_named(tmp_path, monkeypatch, does, told):
+    monkeypatch.setattr(process, "ANSWER_TIMEOUT_S", 0.2)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    tool = tmp_path / "simple_switch"
+    tool.write_text(f"#!/bin/sh\n{does}\n")
+    tool.chmod(0o755)
+    assert process.version("simple_switch") is None
+    with pytest.raises(RunError, match=f"simple_switch --help .*{told}"):
+        process.has_option(told)
 
 
 def test_missing_p4utils_is_named(monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 from p4engine.frontend.diagnostics import P4Error
 
 from testbed.emulate import captures as capturing
-from testbed.emulate import switch_group
+from testbed.emulate import controlled, switch_group
 from testbed.emulate.captures import Captures
 from testbed.emulate.controlled import Controlled
 from testbed.emulate.host_group import HostGroup
@@ -306,6 +306,19 @@ def test_a_capture_that_breaks_off_is_an_error(session, tmp_path, monkeypatch):
         pass
     with Captures([], session, tmp_path / "c", None):
         assert not (tmp_path / "c").exists()
+
+
+def test_a_process_that_reads_no_messages_does_not_hold_up_the_runner(monkeypatch):
+    """It is stopped, and its socket is full."""
+    monkeypatch.setattr(controlled, "SEND_TIMEOUT_S", 1)
+    talk = Controlled()
+    talk.control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    talk.control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    with talk.control, other:
+        for _ in range(3):
+            talk.send(words="x" * 1800)
+        other.setblocking(False)
+        assert len(other.recv(4096)) == len(other.recv(4096)) > 1800
 
 
 def test_messages_come_in_order_until_the_process_has_gone():

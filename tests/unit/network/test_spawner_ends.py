@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from testbed.errors import RunError
 from testbed.network import spawner
 from testbed.network.spawner import Spawner
 
@@ -97,3 +98,19 @@ def test_a_spawner_that_lacks_something_says_what(monkeypatch, capsys, error, to
             with pytest.raises(OSError, match="Bad file"):
                 spawner.main(words)
         assert json.loads(ours.recv(100)) == {"ready": True}
+
+
+def test_a_spawner_that_takes_no_message_is_named(monkeypatch):
+    """It is stopped, and its socket is full."""
+    monkeypatch.setattr(spawner, "SEND_TIMEOUT_S", 0)
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    made = SimpleNamespace(
+        _socket=ours, _receive=lambda: None, _tail=lambda: "its words", name="pool", pid=7
+    )
+    with (
+        ours,
+        its,
+        pytest.raises(RunError, match=r"the pool \(process 7\) took no message for 0 s"),
+    ):
+        while True:
+            Spawner._send(made, {"signal": "x" * 10_000})

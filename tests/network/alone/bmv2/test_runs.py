@@ -80,14 +80,16 @@ def switch_process(process: subprocess.Popen) -> int:
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline:
         assert process.poll() is None, process.stderr.read()
-        names = {}
+        switches, names = [], []
         for pid in children_of(process.pid):
             try:
-                names[Path(f"/proc/{pid}/comm").read_text().strip()] = pid
+                names.append(Path(f"/proc/{pid}/comm").read_text())
+                if b"--thrift-port" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    switches.append(pid)  # before, `simple_switch --help` is asked for its options
             except OSError:
                 continue
-        if "simple_switch" in names and any(name.startswith("ina-h1-") for name in names):
-            return names["simple_switch"]
+        if switches and any(name.startswith("ina-h1-") for name in names):
+            return switches[0]
         time.sleep(0.05)
     raise AssertionError("no simple_switch in this run")
 
@@ -174,6 +176,14 @@ def test_a_switch_that_dies_ends_the_run_with_its_name(tmp_path):
     code, said = ended(process)
     assert code == 1
     assert "the process of switch s1 was killed by signal 9" in said
+
+
+def test_a_switch_that_stands_still_ends_the_run_with_its_name(tmp_path):
+    process = start(SMALL.replace("iterations: 2", "iterations: 1000"), tmp_path / "run")
+    os.kill(switch_process(process), signal.SIGSTOP)
+    code, said = ended(process)
+    assert code == 1
+    assert re.search(r"switch s1 \(simple_switch\): \w+: no answer for 10 s", said), said
 
 
 def test_nothing_outlives_a_killed_runner(tmp_path):
