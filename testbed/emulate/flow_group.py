@@ -163,7 +163,7 @@ class FlowGroup:
             sent, received = done.get("packets_sent"), done.get("packets_received")
             lost = done.get("lost")
             if not flow.keys.is_tcp and sent is not None and received is not None:
-                lost = max(sent - received, 0)  # links may have doubled some
+                lost = sent - done["different"]
             times = done.get("bursts")
             bursts = None if times is None else (len(times), sum(times), max(times, default=0))
             packets = sent, received, lost

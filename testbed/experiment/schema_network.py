@@ -10,6 +10,9 @@ from testbed.config.fields import NODE, SECOND, Flag, Quantity, Section
 from testbed.config.units import PACKETS, PERCENT, RATE, TIME
 
 MAX_RATE = 100 * 10**12
+# The rate that is assumed of unlimited links where a time must follow from one: in timers and
+# windows of jobs, and timeouts of TCP.
+NOMINAL_RATE_BPS = 10**9
 
 Bandwidth = Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("unlimited", None),))]
 Delay = Annotated[int, Quantity(TIME, 0, 100 * SECOND)]

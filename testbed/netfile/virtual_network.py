@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from p4engine.switch.library import Switch
 
+from testbed.experiment.schema_network import NOMINAL_RATE_BPS
 from testbed.flow import Flow
 from testbed.netfile.flow_packets import acknowledgement, frames_of
 from testbed.netfile.host_routes import routes_of
@@ -35,7 +36,6 @@ ADDED_BYTES = 512  # that programs may add
 SLICE_FRAMES = 32  # of a host's link, in a turn
 SLICE_BYTES = 1000
 LONGEST_SLICE_NS = 1 << 40
-NOMINAL_RATE_BPS = 100 * 10**9  # of links without a rate, for timeouts of TCP
 
 
 class NumberedTopology(Topology):

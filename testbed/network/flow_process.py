@@ -24,6 +24,8 @@ RECEIVE_BUFFER = 4 << 20
 TCP_HEADERS = 14 + 20 + 20  # of a segment without options, which count as part of its size
 UDP_HEADERS = 14 + 20 + 8
 TOTAL_RETRANS = 100  # place of the number of retransmitted segments in struct tcp_info
+NUMBER = struct.Struct("<Q")  # of a packet of UDP, at its beginning
+WINDOW = 1 << 14  # numbers behind the last one of which a receiver knows whether they came
 BEHIND = 0.05  # share of its packets that a sender may be late with at its end
 GROWING_S = 10  # a sender that gets later all this time will not catch up any more
 NAP_NS = 200_000  # shorter waits are not worth a sleep of their own
@@ -169,7 +171,7 @@ def packets_due(flow: dict[str, Any], interval_ns: float, now_ns: int) -> int:
 
 def _send_packets(flow: dict[str, Any], address: str, control: Control) -> dict[str, Any]:
     interval_ns = 8 * flow["packet_bytes"] * SECOND / flow["rate_bps"]
-    packet = BUFFER[: flow["packet_bytes"] - UDP_HEADERS]
+    packet = bytearray(flow["packet_bytes"] - UDP_HEADERS)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending:
         sending.connect((address, PORT + flow["number"]))
         control.say(ready=True)
@@ -182,6 +184,7 @@ def _send_packets(flow: dict[str, Any], address: str, control: Control) -> dict[
                 if backlog.grows(due - sent, now_ns) and _late(due, sent):
                     break
                 for _ in range(min(due - sent, 64)):
+                    NUMBER.pack_into(packet, 0, sent)
                     try:
                         sending.send(packet)
                     except ConnectionRefusedError:
@@ -213,7 +216,9 @@ def _late(due: int, sent: int) -> bool:
 
 
 def _receive_packets(flow: dict[str, Any], control: Control) -> dict[str, Any]:
-    packets = count = 0
+    packets = count = furthest = 0
+    numbers: set[int] = set()  # that have arrived: all, or the last WINDOW
+    different = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving:
         receiving.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
         receiving.bind(("0.0.0.0", PORT + flow["number"]))
@@ -226,13 +231,21 @@ def _receive_packets(flow: dict[str, Any], control: Control) -> dict[str, Any]:
                 control.sleep_until(control.now_ns() + 3600 * SECOND, receiving)
                 try:
                     for _ in range(256):
-                        count += receiving.recv_into(buffer)
+                        size = receiving.recv_into(buffer)
                         packets += 1
+                        number = NUMBER.unpack_from(buffer)[0]
+                        if number in numbers:
+                            continue
+                        numbers.add(number)
+                        different, count = different + 1, count + size
+                        furthest = max(furthest, number)
+                        if len(numbers) > 2 * WINDOW:
+                            numbers = {each for each in numbers if each > furthest - WINDOW}
                 except BlockingIOError:
                     pass
         except Stopped:
             pass
-    return {"packets_received": packets, "bytes": count}
+    return {"packets_received": packets, "different": different, "bytes": count}
 
 
 # -- TCP

@@ -41,7 +41,7 @@ from fractions import Fraction
 from testbed.algorithms.bounds import cost
 from testbed.experiment.scaling import scaled_count
 from testbed.experiment.schema import VirtualTime
-from testbed.experiment.schema_network import MAX_RATE
+from testbed.experiment.schema_network import MAX_RATE, NOMINAL_RATE_BPS
 from testbed.routing.group_server import has_shared_servers
 from testbed.routing.tree import links_between
 from testbed.setup.communicator import Communicator
@@ -50,10 +50,6 @@ from testbed.setup.scaling import scaled_bounds
 from testbed.systems.options import WorkerOptions
 
 MS = 1_000_000
-
-# The link rate that is assumed for a job whose links are unlimited.
-NOMINAL_RATE_BPS = 10**9
-
 
 REAL_CLOCK = Bounds(100 * MS, 1000 * MS, 2 * MS, 200 * MS, 5 * MS, 2 * MS)
 # A link that is idle while its sender sleeps loses that time. A sender that makes up for its

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from testbed.experiment.schema_network import NOMINAL_RATE_BPS
 from testbed.flow import Flow
 from testbed.protocols.records import new_table
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.routing.tree import links_between
 from testbed.runtimes.result_rows import flow_row
-from testbed.setup.timing import NOMINAL_RATE_BPS, uplink_rate
+from testbed.setup.timing import uplink_rate
 from testbed.workload import tcp_model
 from testbed.workload.flow_machine import HostFlows, Way, measured, sent
 from testbed.workload.generator import (
@@ -71,7 +72,8 @@ def rows(
         sender, receiver = machines[flow.source], machines[flow.target]
         packets, _ = sent(sender, flow)
         there = measured(receiver.receptions, int(receiver.row_of[flow.number, 0]))
-        arrived, lost = there["received"], packets - there["received"]
+        arrived = there["received"] - there["duplicates"]
+        lost = packets - arrived
         bursts = None
         if flow.keys.is_tcp:  # acknowledged packets; those given up may have arrived, too
             end = sender.tcp.ends[sender.end_of[flow.number]]

@@ -109,7 +109,10 @@ class HostFlows:
         )
         row = made[0]
         gap_ps = int((row.packet_part + packet_bytes * row.byte_part) // row.divisor)
-        jitter_ps = self._take_phase(made, int(row.burst) * gap_ps)
+        gap_ps *= int(row.burst)
+        if row.strict and row.on_ps:  # a packet that leaves later than that, in whole ns, is in no
+            gap_ps = min(gap_ps, int(row.on_ps) - 1000)  # period, and would never be sent
+        jitter_ps = self._take_phase(made, gap_ps)
         row.jitter_ps = 0 if row.exponential else jitter_ps
         self._turns.append((0, len(self._senders) - 1))
         self._senders.append(made)

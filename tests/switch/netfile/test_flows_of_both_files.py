@@ -5,8 +5,10 @@ from __future__ import annotations
 from random import Random
 
 from testbed.experiment import load_text
+from testbed.schemes import set_up
+from testbed.simulate import background
 from tests.support.virtual import run_virtual
-from tests.support.virtual_networks import MARKING, flow, run_text, star
+from tests.support.virtual_networks import MARKING, built, flow, run_text, star
 
 EXPERIMENT = """
 runtime: virtual
@@ -52,3 +54,16 @@ def test_the_same_words_send_the_same_packets(tmp_path):
         assert row["packets_sent"] == same["sent"] > 0 and row["lost"] == same["lost"] == 0
         assert row["packets_received"] == same["received"]
         assert [row[name] for name in COUNTED] == [same[name] for name in COUNTED]
+
+
+def test_the_least_timeout_is_the_same_on_links_without_a_rate(tmp_path):
+    entries = "  - {name: t, kind: tcp, from: h4, to: h5, size: 1000 B}\n"
+    text = EXPERIMENT.replace("bandwidth: 100 Mbit/s, ", "") + entries
+    setup = set_up(load_text(text))
+    beside = background._way(setup.platform, setup.flows[0])
+    more = f"virtual: {{duration: 1 ms}}\nflows:\n{entries}"
+    network = built(tmp_path, star(MARKING, 8, more, links="delay: 1 us")).network
+    (sender,) = network.machines["h4"].tcp.ends
+    own_ns = 4 * (beside.round_trip_ns - 4000 - 800)  # what hosts and switches take may differ
+    assert beside.timeout_ns(1000) - own_ns == 400 * 8000 + 4 * (4000 + 800)
+    assert sender["least_timeout_ns"] == 400 * 8000 + 4 * (4000 + 2 * 400)

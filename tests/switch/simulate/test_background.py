@@ -82,6 +82,23 @@ def test_a_constant_rate_is_exact_and_tcp_gets_what_it_leaves():
     assert arrived > 0.9 and found["t"]["mean_bps"] == pytest.approx(left, rel=0.06)
 
 
+def test_short_pulses_send_a_packet_each_and_copies_do_not_count_as_arrived():
+    """Packets are drawn up to a packet's distance late: 1 ms, with the pulses 0.1 ms long."""
+    flow = "kind: udp, rate: 8 Mbit/s"
+    found = rows(
+        run(
+            f"{flow}, name: pulsed, from: h5, to: h6, on: 100 us, off: 900 us",
+            f"{flow}, name: steady, from: h7, to: h8",
+            links=", duplicate: 20 %",
+        )
+    )
+    for row in found.values():
+        assert abs(row["packets_sent"] - row["ended_ns"] / 1e6) <= 2
+        different = row["packets_received"] - row["duplicates"]
+        assert row["duplicates"] > 10 and row["bytes"] == different * (1000 - 42)
+        assert 0 <= row["lost"] == row["packets_sent"] - different <= 1
+
+
 def test_flows_that_share_a_link_share_it_roughly():
     found = rows(run("kind: tcp, name: t, from: [h4, h5, h7, h8], to: h6", compute=6))
     rates = [row["mean_bps"] for row in found.values()]

@@ -90,7 +90,7 @@ def test_what_both_ends_have_counted_is_a_row(flows, monkeypatch):
     group.start(1000)
     assert {each.channel.recv(100) for each in ends.values()} == {b'{"start_ns": 1000}'}
     say(ends[0, "sender"], done={"packets_sent": 7}, still_ns=0)
-    say(ends[0, "receiver"], done={"packets_received": 5, "bytes": 500}, still_ns=4)
+    say(ends[0, "receiver"], done={"packets_received": 8, "different": 5, "bytes": 500}, still_ns=4)
     say(ends[1, "sender"], done={"lost": 3, "bursts": [10, 21]}, still_ns=0)
     say(ends[1, "receiver"], done={"bytes": 200}, still_ns=0)
     monkeypatch.setattr(time, "monotonic_ns", lambda: 2000)
@@ -98,7 +98,7 @@ def test_what_both_ends_have_counted_is_a_row(flows, monkeypatch):
     assert {each.channel.recv(100) for each in ends.values()} == {b'{"stop": true}'}
     named = ("packets_sent", "packets_received", "lost", "bursts", "burst_mean_ns", "burst_max_ns")
     udp, tcp = group.rows()
-    assert [udp[name] for name in named] == [7, 5, 2, None, None, None]
+    assert [udp[name] for name in named] == [7, 8, 2, None, None, None]
     assert [tcp[name] for name in named] == [None, None, 3, 2, 15, 21]
     assert [(row["bytes"], row["ended_ns"]) for row in (udp, tcp)] == [(500, 1000), (200, 1000)]
     stood = dict(group.standstills())

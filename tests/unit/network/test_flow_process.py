@@ -229,19 +229,21 @@ def test_a_sender_that_is_too_late_says_so(clock):
     assert 10 * SECOND <= clock.now_ns - clock.begun_ns < 20 * SECOND, "it gives up"
 
 
-def test_a_receiver_counts_packets_and_bytes(clock):
-    sent = iter([(5,) * 3, (7,) * 300])
+def test_a_receiver_counts_packets_and_the_bytes_of_those_that_are_no_copies(clock, monkeypatch):
+    monkeypatch.setattr(flow_process, "WINDOW", 16)
+    sent = iter([(0, 2, 0, 1), range(2, 300), (299, 300)])
 
     def send():
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as end:
-            for size in next(sent, ()):
-                end.sendto(bytes(size), ("127.0.0.1", flow_process.PORT + NUMBER))
+            for number in next(sent, ()):
+                packet = number.to_bytes(8, "little") + bytes(10)
+                end.sendto(packet, ("127.0.0.1", flow_process.PORT + NUMBER))
 
     clock.looks = send
     clock.stop_after(1000)
     code, said = run_end(clock, "receiver")
     assert code == 0 and said[0] == {"ready": True}
-    assert said[1]["done"] == {"packets_received": 303, "bytes": 3 * 5 + 300 * 7}
+    assert said[1]["done"] == {"packets_received": 304, "different": 301, "bytes": 301 * 18}
 
 
 def test_a_stream_that_cannot_send_looks_at_its_times_all_the_same(clock, peer, monkeypatch):
