@@ -46,6 +46,7 @@ class HostProcess(Controlled):
     output: Path
     ready: bool = False
     done: dict | None = None
+    counted: bool = False  # True: `done` counts until it was told to stop
     stopping: bool = False
     killed: bool = False  # by a planned fault
     messages: list[dict] = field(default_factory=list)
@@ -90,6 +91,9 @@ class HostProcess(Controlled):
                 self.ready = True
             elif "done" in message:
                 self.done = message["done"]
+            elif "counted" in message and self.done is not None:
+                self.done |= message["counted"]
+                self.counted = True
             elif "joined" in message:
                 self.joined = True
             elif "wanted" in message:

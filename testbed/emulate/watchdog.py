@@ -152,11 +152,15 @@ class Watch:
         return True
 
     def _receive_remaining(self, selector: selectors.BaseSelector) -> None:
-        """Receive the counters of unfinished jobs' processes that arrive within STOP_NS."""
+        """Receive the last counters of the processes that were told to stop, as far as they arrive
+        within STOP_NS."""
         deadline_ns = time.monotonic_ns() + STOP_NS
-        waiting = [host for host in self.hosts.hosts if host.spec.job.number in self.unfinished]
+        waiting = [host for host in self.hosts.hosts if host.stopping]
         while time.monotonic_ns() < deadline_ns:
-            if all(host.done is not None or host.killed for host in waiting):
+            waiting = [host for host in waiting if not (host.counted or host.killed)]
+            for spawner in self.spawners:
+                spawner.pump()
+            if not any(host.process.code is None or host.receive() for host in waiting):
                 return
             self._listen(selector)
 

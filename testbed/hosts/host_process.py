@@ -307,6 +307,7 @@ def _serve(host: _Host, board: np.ndarray, control: socket.socket, origin_ns: in
         if not message or "stop" in message:
             if not host.said_done:
                 _finish(host, board, control)
+            _send_message(control, counted=_counted(host, board))
             return
 
 
@@ -360,16 +361,23 @@ def _finish(host: _Host, board: np.ndarray, control: socket.socket) -> None:
     _send_message(control, done=_totals(host, board))
 
 
-def _totals(host: _Host, board: np.ndarray) -> dict:
-    """Numbers that the runner writes into the tables `hosts` and `jobs`."""
-    cpu, role = time.process_time_ns(), host.role
+def _counted(host: _Host, board: np.ndarray) -> dict[str, int]:
+    """Packets so far, by what they were. A worker that is done still answers what others ask."""
     counted = host.machines.table.counters.sum(axis=0).tolist()
-    totals: dict[str, Any] = dict(zip(COUNTER_NAMES, counted, strict=True))
-    totals |= {
+    return {
+        **dict(zip(COUNTER_NAMES, counted, strict=True)),
         "packets_sent": int(board[progress_board.PACKETS_SENT]),
         "packets_received": int(board[progress_board.PACKETS_RECEIVED]),
         "bytes_sent": int(board[progress_board.BYTES_SENT]),
         "bytes_received": int(board[progress_board.BYTES_RECEIVED]),
+    }
+
+
+def _totals(host: _Host, board: np.ndarray) -> dict:
+    """Numbers that the runner writes into the tables `hosts` and `jobs`."""
+    cpu, role = time.process_time_ns(), host.role
+    totals: dict[str, Any] = _counted(host, board)
+    totals |= {
         "unsent": int(board[progress_board.UNSENT]),
         "still_ns": int(board[progress_board.STILL_NS]),
         "socket_drops": host.packets.drops(),

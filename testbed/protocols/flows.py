@@ -242,7 +242,7 @@ def _take_data(flows, p, row, length, now):
         return
     host_links.acknowledge(links, p, row, now)
     if iteration < links.state.iteration:
-        counters.stale += 1
+        counters.duplicate_results += 1
         return
     bit = np.uint32(1 << (packet & 31))
     if flows.arrived[iteration & 1, packet >> 5] & bit != 0:

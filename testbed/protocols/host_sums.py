@@ -561,7 +561,7 @@ def _take_data(member, scoreboard, p, row, length, now):
     if iteration < scoreboard.state.iteration:
         # Its acknowledgement was lost: without another the neighbour would send for ever.
         host_links.acknowledge(links, p, row, now)
-        counters.stale += 1
+        counters.duplicate_results += 1
         return False
     place = (iteration & 1) * fragments + fragment
     if iteration > scoreboard.state.iteration + 1 or not _is_open(member, iteration):

@@ -249,8 +249,8 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if (kind != wire.RESULT and kind != wire.RESULT_ONE) or length != full:
             counters.foreign += 1
             continue
-        if iteration < scoreboard.state.iteration:  # its sum is another iteration's
-            counters.stale += 1
+        if iteration < scoreboard.state.iteration:  # of an iteration that has all its results
+            counters.duplicate_results += 1
             continue
         if iteration > scoreboard.state.iteration:
             counters.foreign += 1

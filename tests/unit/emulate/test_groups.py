@@ -199,6 +199,9 @@ def test_what_a_host_says_is_noted(tmp_path):
     assert (host.wanted, host.withdrawn) == ([wish], ["a"])
     assert (host.made, host.left) == ({3}, {3: 9})
     assert (host.disagreed, host.totals) == ("barrier", {"still_ns": 6})
+    assert not host.counted
+    channel.send(b'{"counted": {"results": 4}}')
+    assert host.receive() and host.counted and host.totals == {"still_ns": 6, "results": 4}
     channel.send(b'{"failed": "no memory"}')
     with pytest.raises(RunError, match="no memory"):
         host.receive()

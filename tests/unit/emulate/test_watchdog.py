@@ -32,6 +32,7 @@ class Host:
             pid=1, code=None, log=Path(f"{name}.log"), log_tail=lambda: "its last words"
         )
         self.done, self.killed, self.stopping, self.sent = None, False, False, []
+        self.counted = False
         self.waiting = []  # what it has said and nobody has received
         self.channel, self.end = socket.socketpair()
 
@@ -314,7 +315,7 @@ def test_only_what_no_turn_explains_is_a_standstill(watch, monkeypatch):
         clock[0] += S + late.pop(0)
         if not late:
             for host in run.hosts.hosts:
-                host.done = {"counted": 1}
+                host.done, host.counted = {"counted": 1}, True
         return S
 
     monkeypatch.setattr(run, "_listen", listen)
@@ -324,7 +325,7 @@ def test_only_what_no_turn_explains_is_a_standstill(watch, monkeypatch):
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_hosts_of_an_unfinished_job_have_time_to_say_what_they_have_counted(
+def test_hosts_that_are_to_stop_have_time_to_say_what_they_have_counted(
     watch, monkeypatch, answers
 ):
     clock, looks = [BEGUN], []
@@ -335,12 +336,12 @@ def test_hosts_of_an_unfinished_job_have_time_to_say_what_they_have_counted(
         looks.append(clock[0] - BEGUN)
         clock[0] += S
         if answers and len(looks) == 3:
-            run.hosts.hosts[1].done = {"counted": 1}
+            run.hosts.hosts[1].counted = True
 
     monkeypatch.setattr(run, "_listen", listen)
     run._receive_remaining(None)
     assert looks == []
-    run.unfinished[1] = "why"
+    run._tell_to_stop(1)
     run.hosts.hosts[2].killed = True
     run._receive_remaining(None)
     assert looks == [n * S for n in range(3 if answers else watchdog.STOP_NS // S)]

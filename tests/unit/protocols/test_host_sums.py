@@ -331,7 +331,7 @@ def test_what_is_over_is_acknowledged_and_no_more():
     assert ring.iteration == 1
     sent = ring.step(20, partial(ring, 5, 0, index=77))
     late = [*sent, *ring.step(20 + 10 * MS)]
-    assert 77 in acknowledged(late) and ring.counters["stale"] == 1
+    assert 77 in acknowledged(late) and ring.counters["duplicate_results"] == 1
 
 
 def test_a_neighbour_may_be_an_iteration_ahead():

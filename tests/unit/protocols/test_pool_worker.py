@@ -149,13 +149,13 @@ def test_what_is_beyond_the_tensors_values_must_be_zero():
     assert (worker.status.expected, worker.status.found) == (0, 1)
 
 
-def test_a_result_of_the_iteration_before_is_stale():
+def test_a_result_of_the_iteration_before_is_a_copy():
     worker = new(window=40)
     worker.step(0)
     worker.step(1, *[worker.result(f) for f in range(9)])
     assert worker.iteration == 1
     worker.step(2, worker.result(4, 0))
-    assert worker.counters["stale"] == 1 and worker.counters["results"] == 9
+    assert worker.counters["duplicate_results"] == 1 and worker.counters["results"] == 9
 
 
 def test_overflow_counts():

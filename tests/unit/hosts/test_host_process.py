@@ -1,0 +1,37 @@
+"""What a host process says of its counters, with a socket of this machine's loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+
+from testbed.hosts import host_process, progress_board
+from testbed.protocols.host_spec import SwitchmlSpec
+from testbed.protocols.records import COUNTER_NAMES
+from tests.support.host_specs import OPTIONS, host_spec
+
+
+def test_the_last_message_counts_what_came_after_the_end(monkeypatch):
+    """The worker has said that it is done; then a packet comes, and the runner says stop."""
+    spec = host_spec({"number": 0, "system": "switchml"}, options=SwitchmlSpec.of(OPTIONS, sets=2))
+    host = host_process._Host(spec, Path(os.devnull))
+    host.said_done = True
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    board = np.zeros(progress_board.COLUMNS, np.int64)
+    with ours, its, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        host.open("127.0.0.1", 0, its.fileno(), 1 << 16)
+        try:
+            other.sendto(bytes(60), host.packets._socket.getsockname())
+            ours.send(b'{"stop": true}')
+            host_process._serve(host, board, its, time.monotonic_ns())
+            (counted,) = [json.loads(ours.recv(1 << 16))]
+        finally:
+            host.packets.close()
+    counted = counted["counted"]
+    assert counted.keys() >= {*COUNTER_NAMES, "packets_sent", "packets_received"}
+    assert counted["packets_received"] == counted["foreign"] == 1
