@@ -124,7 +124,7 @@ def fragments(run: Tables, held: Held) -> None:
         if (sums[job] or results) and job not in shared:
             for number, new in enumerate(got[job]):
                 held.at_most(f"{place}, worker {number}", "fragments", whole, "packets got", new)
-            if resent == 0:  # a worker that has ended does not look at what comes again
+            if resent == 0:  # older runs do not count what came again after its iteration
                 most = (whole + opening) * len(got[job]) + (asks or 0) + told[job]
                 held.at_most(place, "packets at workers", sum(got[job]), "results, asks", most)
 
