@@ -131,7 +131,7 @@ def test_a_failure_is_told_at_once(tmp_path, options):
     code, said = run_tests(tmp_path, *options)
     assert code == 1
     told, _, summary = said.partition("= FAILURES =")
-    file = "tests/unit/test_failing.py"
+    file = "/".join(("tests", "unit", "test_failing.py"))
     assert f"\nfailed: {file}::test_wrong: AssertionError: two lists\n" in told, said
     assert f"\nfailed: {file}::test_unset (setup): OSError: no such thing\n" in told, said
     assert told.index("test_wrong") < told.index("test_unset") < told.index("100%")
