@@ -127,11 +127,12 @@ def test_last():
 
 @pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one process", "side by side"])
 def test_a_failure_is_told_at_once(tmp_path, options):
-    write(tmp_path, "unit/test_failing", FAILING)
+    name = "unit/test_failing"
+    write(tmp_path, name, FAILING)
     code, said = run_tests(tmp_path, *options)
     assert code == 1
     told, _, summary = said.partition("= FAILURES =")
-    file = "/".join(("tests", "unit", "test_failing.py"))
+    file = f"tests/{name}.py"
     assert f"\nfailed: {file}::test_wrong: AssertionError: two lists\n" in told, said
     assert f"\nfailed: {file}::test_unset (setup): OSError: no such thing\n" in told, said
     assert told.index("test_wrong") < told.index("test_unset") < told.index("100%")
