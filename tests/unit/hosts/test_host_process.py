@@ -16,10 +16,13 @@ from testbed.protocols.records import COUNTER_NAMES
 from tests.support.host_specs import OPTIONS, host_spec
 
 
-def test_the_last_message_counts_what_came_after_the_end(monkeypatch):
-    """The worker has said that it is done; then a packet comes, and the runner says stop."""
-    spec = host_spec({"number": 0, "system": "switchml"}, options=SwitchmlSpec.of(OPTIONS, sets=2))
-    host = host_process._Host(spec, Path(os.devnull))
+def test_the_last_message_counts_what_came_after_the_end():
+    """The worker has said that it is done (here it has not begun); then a packet comes, and the
+    runner says stop."""
+    job = {"system": "switchml", "start_ns": 10**18}
+    host = host_process._Host(
+        host_spec(job, options=SwitchmlSpec.of(OPTIONS, sets=2)), Path(os.devnull)
+    )
     host.said_done = True
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     board = np.zeros(progress_board.COLUMNS, np.int64)
@@ -29,9 +32,8 @@ def test_the_last_message_counts_what_came_after_the_end(monkeypatch):
             other.sendto(bytes(60), host.packets._socket.getsockname())
             ours.send(b'{"stop": true}')
             host_process._serve(host, board, its, time.monotonic_ns())
-            (counted,) = [json.loads(ours.recv(1 << 16))]
+            counted = json.loads(ours.recv(1 << 16))["counted"]
         finally:
             host.packets.close()
-    counted = counted["counted"]
     assert counted.keys() >= {*COUNTER_NAMES, "packets_sent", "packets_received"}
     assert counted["packets_received"] == counted["foreign"] == 1
