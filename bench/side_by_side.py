@@ -33,7 +33,7 @@ from bench.harness import ROOT
 
 Rates = dict[str, float]  # packets/s, or see `commands`, by what was measured
 SCALE = 0.3
-# What of this checkout is held against what of the older one, where the names differ.
+# What of this checkout is held against what of an older one that has not the same.
 AGAINST = {
     "esa.p4 in trains": "esa.p4",
     "l2.p4 in trains": "bare forwarder",
@@ -163,7 +163,7 @@ PARTS: dict[str, Callable[[Path, argparse.Namespace], Rates]] = {
 def report(old: list[Rates], new: list[Rates]) -> None:
     """Print a row for each measured name of the new checkout."""
     for name in new[0]:
-        other = AGAINST.get(name, name)
+        other = name if name in old[0] else AGAINST.get(name, name)
         if other not in old[0]:
             continue
         ratios = [mine[name] / theirs[other] for mine, theirs in zip(new, old, strict=True)]

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from bench import side_by_side
 from bench.__main__ import known
 from tests.support.bmv2.simple_switch import why_not
 from tests.support.paths import ROOT
@@ -68,6 +69,14 @@ NEEDS = {
 
 
 QUICK = ("switch_alone", "tables")  # the others need --slow
+
+
+def test_side_by_side_compares_the_same_where_both_have_it(capsys):
+    with_trains = {"esa.p4": 10.0, "esa.p4 in trains": 40.0}
+    side_by_side.report([with_trains], [with_trains])
+    side_by_side.report([{"esa.p4": 10.0}], [with_trains])
+    ratios = [line.split("(")[0].split()[-1] for line in capsys.readouterr().out.splitlines()]
+    assert ratios == ["1.00", "1.00", "1.00", "4.00"]
 
 
 def test_all_programs_are_covered():
