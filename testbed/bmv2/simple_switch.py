@@ -76,7 +76,7 @@ def has_option(option: str) -> bool:
 
 
 def _asked(tool: str, question: str) -> subprocess.CompletedProcess[str]:
-    """What a tool answers. Raises OSError, or RunError if it does not answer."""
+    """Ask a tool for its answer. Raises OSError, or RunError if it does not answer."""
     try:
         return subprocess.run(
             [tool, question],

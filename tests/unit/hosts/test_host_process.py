@@ -1,4 +1,4 @@
-"""What a host process says of its counters, with a socket of this machine's loopback."""
+"""The counters that a host process tells, with a socket of this machine's loopback."""
 
 from __future__ import annotations
 
