@@ -276,29 +276,3 @@ def test_wrong_commands_say_why(switch, tmp_path, line):
         Commands(switch).run_file(path)
     assert f"{path}:2: " in str(caught.value)
     assert COMMANDS[line] in str(caught.value)
-
-
-def test_commands(switch):
-    commands = Commands(switch)
-    assert commands.run("table_num_entries t") == "1"
-    commands.run("table_set_default t note 1 2")
-    commands.run("table_delete t 0")
-    commands.run("register_write seen 3 0x10")
-    assert commands.run("register_read seen 3") == "MyIngress.seen[3] = 16"
-    commands.run("counter_write count 2 7 0")
-    assert commands.run("counter_read count 2").startswith("count[2] = 7 packets")
-    for line in (
-        "mc_mgrp_create 1",
-        "mc_node_create 4 3 2",
-        "mc_node_create 5 6",
-        "mc_node_associate 1 1",
-        "mc_node_associate 1 0",
-    ):
-        commands.run(line)
-    assert switch.multicast_get(1) == [(6, 5), (2, 4), (3, 4)]
-    commands.run("mc_node_update 0 9")
-    commands.run("mc_node_dissociate 1 1")
-    assert switch.multicast_get(1) == [(9, 4)]
-    commands.run("mirroring_add_mc 6 1")
-    assert commands.run("mirroring_get 6") == "session 6: multicast group 1"
-    assert send(switch, packet(9, 1))[0][0] == 2
