@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from testbed.dataplane.install_tables import job_calls
 from testbed.emulate.communicators import Communicators
-from testbed.emulate.host_group import HostProcess
 from testbed.experiment import load_text
-from testbed.hosts import progress_board as board
-from testbed.network.spawner import Process
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
+from tests.support.fake_processes import Host
 
 TEXT = """
 topology: {kind: two_level, tors: 2, hosts: 3, servers: 1}
@@ -25,24 +21,6 @@ jobs:
   - {name: p, workers: 4, command: "true", groups: 2,
      placement: {workers: [h1, h2, h4, h5], ps: h7}}
 %s"""
-
-
-class Host(HostProcess):
-    """A host process that notes what it is told."""
-
-    def __init__(self, spec) -> None:
-        none = Process("", Path("/dev/null"))
-        super().__init__(spec, none, None, np.zeros(board.COLUMNS, np.int64), Path("/dev/null"))
-        self.told: list[dict] = []
-
-    def send(self, **message: object) -> None:
-        self.told.append(message)
-
-    def heard_of(self, *kinds: str) -> list[dict]:
-        """What it has been told of these kinds, since the last time somebody looked."""
-        found = [each for each in self.told if {*kinds} & {*each}]
-        self.told.clear()
-        return found
 
 
 class Switch:

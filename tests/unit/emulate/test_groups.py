@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import signal
 import socket
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,44 +24,7 @@ from testbed.protocols import records
 from testbed.runtimes.captured_ports import CapturedPort
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
-
-
-class Spawner:
-    """Remembers what it is asked for. `stubborn`: whether processes end only when killed."""
-
-    def __init__(self, stubborn=False):
-        self.log, self.spawned, self.stubborn = [], [], stubborn
-
-    def spawn(self, name, target, arguments, log, **named):
-        process = SimpleNamespace(
-            name=name, pid=len(self.spawned) + 1, code=None, log=log, arguments=arguments, **named,
-            said="", log_tail=lambda: process.said,
-        )  # fmt: skip
-        if "descriptors" in named:
-            process.channel = socket.socket(fileno=os.dup(named["descriptors"][0]))
-        process.failure = lambda what: RunError(f"{what} ended")
-        self.spawned.append(process)
-        self.log.append(("spawn", name))
-        return process
-
-    def signal(self, process, number):
-        self.log.append((signal.Signals(number).name, process.name))
-        if number == signal.SIGKILL or not self.stubborn:
-            process.code = -number
-
-    def wait_started(self, processes):
-        self.log.append(("started", *(each.name for each in processes)))
-
-    def wait_ended(self, processes, timeout_s, what):
-        if any(process.code is None for process in processes):
-            raise RunError(f"no {what}")
-
-    def pump(self):
-        pass
-
-    def wait(self, holds, timeout_s, what, ends):
-        if not holds():
-            raise RunError(f"no {what}")
+from tests.support.fake_processes import Spawner
 
 
 class Client:
@@ -171,7 +132,8 @@ def test_calls_of_a_switch_that_fail_are_told_with_its_end(switches):
         with pytest.raises(RunError, match="^switch s2 cannot be read: no answer") as caught:
             fail()
     assert "its last words" in str(vars(caught.value))
-    spawner.pump = lambda: setattr(process, "code", 1)
+    codes = iter([None, None, 1])  # its end is told only after some time
+    spawner.pump = lambda: setattr(process, "code", next(codes))
     with pytest.raises(RunError, match="the process of switch s2 ended"):
         fail()
 

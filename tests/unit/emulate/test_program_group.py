@@ -9,10 +9,8 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pytest
 
-from testbed.emulate.host_group import HostProcess
 from testbed.emulate.program_group import ProgramGroup, command_line, missing_package
 from testbed.errors import RunError
 from testbed.experiment import load_text
@@ -21,6 +19,7 @@ from testbed.hosts import progress_board as board
 from testbed.network.spawner import Process
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
+from tests.support.fake_processes import Host
 from tests.support.paths import ROOT
 
 TEXT = """
@@ -30,18 +29,6 @@ system: ring
 jobs: [{name: p, workers: 4, command: "true", collective_timeout: 10 s, backend: gloo}]
 """
 SECOND = 10**9
-
-
-class Host(HostProcess):
-    """A host process that is told things."""
-
-    def __init__(self, spec) -> None:
-        none = Process("", Path("/dev/null"))
-        super().__init__(spec, none, None, np.zeros(board.COLUMNS, np.int64), Path("/dev/null"))
-        self.told: list[dict] = []
-
-    def send(self, **message: object) -> None:
-        self.told.append(message)
 
 
 class Run:
