@@ -8,6 +8,7 @@ import pytest
 from p4engine.cli.main import main
 from p4engine.stf.stf_parser import StfError, Value, parse
 from p4engine.stf.stf_run import run_test
+from p4engine_testing import DATA
 from p4engine_testing.programs import source
 
 from p4engine import compile_program
@@ -53,6 +54,10 @@ PROGRAM = source(
 )
 
 
+BLOCKS = (DATA / "stf.txt").read_text().replace("$E", ETHERNET).split("\n== ")[1:]
+TEXTS = dict(block.split("\n", 1) for block in BLOCKS)
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
     path = tmp_path_factory.mktemp("stf") / "program.p4"
@@ -70,164 +75,23 @@ def run(compiled, tmp_path):
     return run
 
 
-PASSES = {
-    "prefix, exact length, wildcard": f"""
-        packet 0 {ETHERNET} 4142
-        expect 1 {ETHERNET}
-        packet 0 {ETHERNET} 4142
-        expect 1 000000000001 ************ 0900 41*2 $
-    """,
-    "any content": f"packet 0 {ETHERNET}\nexpect 1",
-    "an unnamed port is not seen": f"add exact_t e.dst:1 send(port:7, src:5)\npacket 0 {ETHERNET}",
-    "exact with a full name": f"""
-        add MyIngress.exact_t hdr.e.dst:0x000000000001 MyIngress.send(port:2, src:0xa) = $entry
-        packet 0 {ETHERNET}
-        expect 2 000000000001 00000000000A 0900 $
-        check_counter hits($entry) packets == 1
-        check_counter count(0) bytes >= 14
-    """,
-    "positional parameters and addresses": f"""
-        add exact_t hdr.e.dst:00:00:00:00:00:01 send(2, 00:00:00:00:00:0a)
-        packet 0 {ETHERNET}
-        expect 2 000000000001 00000000000a
-    """,
-    "only the digits that are written": """
-        add tern 5 hdr.e.type:0x9** send(port:3, src:1)
-        packet 0 000000000001 000000000002 09ff
-        expect 3
-        packet 0 000000000001 000000000002 19ff
-        expect 3
-    """,
-    "higher priority wins, validity by another name": """
-        add tern 5 hdr.e.type:0x090* send(port:3, src:1)
-        add tern 6 hdr.tag.$valid$:1 hdr.e.type:0b**** send(port:4, src:2)
-        packet 0 000000000001 000000000002 0901 ff
-        expect 4
-    """,
-    "lpm by digits": """
-        add prefix hdr.e.src:0x0a********** send(port:2, src:1)
-        add prefix hdr.e.src:0x0a0b0c0d0e0f send(port:3, src:1)
-        packet 0 000000000009 0a0b0c0d0e0f 0902
-        expect 3
-        packet 0 000000000009 0a0b0c0d0e00 0902
-        expect 2
-    """,
-    "range and optional": """
-        add span 1 hdr.e.type:0x0a00->0x0aff send(port:2, src:1)
-        add span 2 hdr.e.type:0x0b00..0x0bff hdr.e.dst:9 send(port:3, src:1)
-        packet 0 000000000009 000000000000 0a42
-        expect 2
-        packet 0 000000000009 000000000000 0b42
-        expect 3
-        packet 0 000000000008 000000000000 0b42
-        expect 1
-    """,
-    "multicast": f"""
-        add exact_t e.dst:1 group(g:1)
-        mc_mgrp_create 1
-        mc_node_create 5 3 2
-        mc_node_create 6 4
-        mc_node_associate 1 0
-        mc_node_associate 1 1
-        packet 0 {ETHERNET}
-        expect 2 000000000001 000000000005
-        expect 3 000000000001 000000000005
-        expect 4 000000000001 000000000006
-    """,
-    "mirroring": f"""
-        add exact_t e.dst:1 mirror(session:9)
-        mirroring_add 9 6
-        mirroring_get 9
-        packet 0 {ETHERNET}
-        expect 6 000000000001 000000000063
-        expect 1 {ETHERNET}
-    """,
-    "registers, counters, meters": f"""
-        register_write seen 0 41
-        register_read MyIngress.seen 0
-        counter_write count 2 10 1000
-        meter_set_rates rate 3 0.1:1 0.2:2
-        meter_array_set_rates rate 0.000000001:1 0.000000001:2
-        meter_get_rates rate 0
-        packet 0 {ETHERNET}
-        expect 1
-        packet 0 {ETHERNET}
-        expect 1
-        packet 0 {ETHERNET}
-        register_reset seen
-        check_counter count(2) packets == 10
-        check_counter count(2) bytes < 1001
-    """,
-    "default action": f"""
-        setdefault span send(src:0x7, port:0x3)
-        setdefault exact_t NoAction()
-        PACKET 0 {ETHERNET}
-        Expect 3 000000000001 000000000007
-    """,
-    "comments, several lines, wait": f"""
-        # a comment
-        wait
-        add exact_t hdr.e.dst:0x1   // another
-            send(port:2,
-                src:3)
-        packet 0 {ETHERNET} # and one more
-           41424344
-        expect 2 000000000001 000000000003 0900
-           41424344 $
-        remove all
-    """,
-    "a duplicate is refused and nothing else happens": f"""
-        add exact_t e.dst:1 send(port:2, src:1)
-        add exact_t e.dst:1 send(port:3, src:1)
-        add exact_t e.dst:0x1000000000000 send(port:3, src:1)
-        packet 0 {ETHERNET}
-        expect 2
-    """,
-}
-
-
-@pytest.mark.parametrize("name", PASSES)
-def test_passes(run, name):
-    result = run(PASSES[name])
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_passes_and_what_fails(run, name):
+    text = TEXTS[name]
+    if text.startswith("! "):
+        reason, text = text[2:].split("\n", 1)
+        result = run(text)
+        assert result.status == "fail" and reason in result.difference.reason
+        return
+    result = run(text)
     assert (result.status, result.message) == ("pass", ""), result.difference
 
 
 def test_refused_commands_are_warnings(run):
-    result = run(PASSES["a duplicate is refused and nothing else happens"])
+    result = run(TEXTS["a duplicate is refused and nothing else happens"])
     assert len(result.warnings) == 2
-    assert "line 3: refused" in result.warnings[0]
+    assert "line 2: refused" in result.warnings[0]
     assert "does not fit" in result.warnings[1]
-
-
-FAILS = {
-    "content": (f"packet 0 {ETHERNET}\nexpect 1 000000000001 000000000003", "digit 23"),
-    "longer than exact": (f"packet 0 {ETHERNET} 41\nexpect 1 {ETHERNET}$", "exactly 14"),
-    "shorter": (f"packet 0 {ETHERNET}\nexpect 1 {ETHERNET} 41", "14 bytes left"),
-    "missing": (f"packet 0 {ETHERNET}\nexpect 1\nexpect 1", "2 packets are expected on port 1"),
-    "elsewhere": (
-        f"add exact_t e.dst:1 send(port:7, src:5)\npacket 0 {ETHERNET}\nexpect 1",
-        "more than expected left on port 7",
-    ),
-    "too many": (f"packet 0 {ETHERNET}\npacket 0 {ETHERNET}\nexpect 1", "2 left"),
-    "unexpected on a named port": (f"packet 1 {ETHERNET}", "0 packets are expected on port 1"),
-    "order": (
-        f"packet 0 {ETHERNET} 41\npacket 0 {ETHERNET} 42\n"
-        f"expect 1 {ETHERNET} 42\nexpect 1 {ETHERNET} 41",
-        "digit 29",
-    ),
-    "no_packet": (
-        f"add exact_t e.dst:1 send(port:7, src:5)\npacket 0 {ETHERNET}\nno_packet",
-        "0 packets are expected on port 7",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FAILS)
-def test_fails(run, name):
-    text, reason = FAILS[name]
-    result = run(text)
-    assert result.status == "fail"
-    assert reason in result.difference.reason
 
 
 def test_counters_are_checked(run):
@@ -265,7 +129,7 @@ def test_what_cannot_be_run_says_why(run, text, message):
 def test_no_text_breaks_the_runner(run, monkeypatch):
     monkeypatch.setenv("P4ENGINE_DEBUG", "1")  # a defect is raised, not reported
     numbers = random.Random(7)
-    texts = list(PASSES.values())
+    texts = list(TEXTS.values())
     for _ in range(150):
         text = list(numbers.choice(texts))
         for _ in range(numbers.randint(1, 3)):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from p4engine.backend.build import translate
-from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.preprocessor.preprocess import preprocess
 from p4engine_testing.language import rules
 from p4engine_testing.programs import source
@@ -24,8 +24,8 @@ def messages(folder, text):
     try:
         tokens, _ = preprocess(path, {}, (), diagnostics)
         translate(tokens, diagnostics, "program")
-    except P4Error as error:
-        return [d.message for d in error.diagnostics if d.severity == "error"], []
+    except (P4Error, Fatal):
+        return [d.message for d in diagnostics.errors], []
     return [], [d.message for d in diagnostics.warnings]
 
 
