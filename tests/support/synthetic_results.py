@@ -24,7 +24,7 @@ from pathlib import Path
 
 from testbed.experiment import load_text
 from testbed.experiment.figure import Figure
-from testbed.results import SWEEP_FILE, Writer, read
+from testbed.results import SWEEP_FILE, Results, Writer, read
 from testbed.results.fidelity import rows as fidelity_rows
 
 FRAME = 14 + 20 + 8 + 24 + 4 + 256
@@ -232,6 +232,16 @@ def tables(
     }
 
 
+def write_tables(parent: Path, *repetitions: dict, name: str = "run", text: str = "") -> Results:
+    """A finished run of these tables, one mapping for each repetition."""
+    with Writer.create(parent, name, text or f"name: {name}\nsystem: esa\n", ENVIRONMENT) as writer:
+        for repetition, found in enumerate(repetitions):
+            for table, rows in found.items():
+                writer.write(table, rows, repetition=repetition)
+        writer.finish()
+    return read(writer.folder)
+
+
 def write_run(
     parent: Path,
     name: str = "synthetic",
@@ -240,12 +250,9 @@ def write_run(
     cpu: float = 0.5,
 ) -> Path:
     """A finished run with one repetition per stretch; returns its folder."""
-    with Writer.create(parent, name, f"name: {name}\nsystem: {system}\n", ENVIRONMENT) as writer:
-        for repetition, stretch in enumerate(stretches):
-            for table, rows in tables(system, stretch, cpu).items():
-                writer.write(table, rows, repetition=repetition)
-        writer.finish()
-    return writer.folder
+    found = [tables(system, stretch, cpu) for stretch in stretches]
+    text = f"name: {name}\nsystem: {system}\n"
+    return write_tables(parent, *found, name=name, text=text).folder
 
 
 def _value(text: str, number: float | None = None) -> dict:

@@ -29,7 +29,14 @@ from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.tables.report_tables import to_csv
 from testbed.results import SWEEP_FILE, Writer, read
 from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table
-from tests.support.synthetic_results import ENVIRONMENT, ITERATIONS, tables, write_run, write_sweep
+from tests.support.synthetic_results import (
+    ENVIRONMENT,
+    ITERATIONS,
+    tables,
+    write_run,
+    write_sweep,
+    write_tables,
+)
 
 MS = 1_000_000
 
@@ -88,13 +95,8 @@ def test_measures_have_a_chart_each_with_a_line_per_job(tmp_path):
         for step in range(4)
     ]
     said.append(said[0] | {"name": "accuracy", "value": 0.5})
-    with Writer.create(tmp_path, "measures", "name: m\nsystem: esa\n", ENVIRONMENT) as writer:
-        for repetition in range(2):
-            for table, rows in tables("esa", 1.0, 0.5).items():
-                writer.write(table, rows, repetition=repetition)
-            writer.write("measures", said, repetition=repetition)
-        writer.finish()
-    found = {chart.name: chart for chart in run_page(read(writer.folder)).charts}
+    made = write_tables(tmp_path, *[tables("esa", 1.0, 0.5) | {"measures": said}] * 2)
+    found = {chart.name: chart for chart in run_page(made).charts}
     check_figure(found["measure-loss"])
     lines = found["measure-loss"].spec["data"]
     assert [line["meta"]["job"] for line in lines] == [0, 1]
@@ -268,11 +270,8 @@ def test_names_from_users_are_text_and_not_markup(tmp_path):
     folder = write_run(tmp_path, name=name)
     run = tables()
     run["jobs"][0]["name"] = "<i>job</i></script>"
-    with Writer.create(tmp_path, name, "name: x", ENVIRONMENT) as writer:
-        for table, rows in run.items():
-            writer.write(table, rows, repetition=0)
-        writer.finish()
-    for path in (folder, writer.folder):
+    made = write_tables(tmp_path, run, name=name, text="name: x")
+    for path in (folder, made.folder):
         text = page.render(run_page(read(path)))
         body = re.sub(r"<script.*?</script>", "", text, flags=re.S)
         assert not {"b", "i"} & {tag for tag, _ in Elements(body).found}
@@ -327,11 +326,8 @@ def test_old_results_without_forward_steps_show_undivided_passes(tmp_path):
     run = tables()
     for row in run["tensors"]:
         del row["forward_start_ns"], row["forward_end_ns"]
-    with Writer.create(tmp_path, "old", "system: esa", ENVIRONMENT) as writer:
-        for table, rows in run.items():
-            writer.write(table, rows, repetition=0)
-        writer.finish()
-    chart = timeline_chart.timeline(read(writer.folder))
+    made = write_tables(tmp_path, run, name="old")
+    chart = timeline_chart.timeline(made)
     assert traces(chart, "forward and backward") and not traces(chart, "forward")
 
 
@@ -506,11 +502,8 @@ def test_planned_faults_are_marked_where_they_began(tmp_path):
     taken = {"at_ns": 20 * MS, "begun_ns": 21 * MS, "ended_ns": 30 * MS, "factor": None}
     link = {"fault": 2, "kind": "link_down", "target": "link h1 - s1", "job": None}
     run["faults"] = [fault | taken, fault | later | {"fault": 1}, link | taken]
-    with Writer.create(tmp_path, "faulty", "system: esa", ENVIRONMENT) as writer:
-        for table, rows in run.items():
-            writer.write(table, rows, repetition=0)
-        writer.finish()
-    chart = timeline_chart.timeline(read(writer.folder))
+    made = write_tables(tmp_path, run, name="faulty")
+    chart = timeline_chart.timeline(made)
     bar, begin, line, mark = traces(chart, "planned fault")
     # On the row of the worker that was paused, as long as it was.
     labels = chart.spec["layout"]["yaxis"]["ticktext"]

@@ -19,9 +19,14 @@ from testbed.analysis.html import html_page
 from testbed.analysis.html.run_page import run_page
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables
-from testbed.results import Results, Writer, read
+from testbed.results import Results, read
 from testbed.results.digest import digest
-from tests.support.synthetic_results import ENVIRONMENT, tables, write_run, write_sweep
+from tests.support.synthetic_results import (
+    tables,
+    write_run,
+    write_sweep,
+    write_tables,
+)
 
 WHO = "switchml"
 
@@ -29,11 +34,7 @@ WHO = "switchml"
 def write(parent: Path, change: Callable[[dict], None], name: str = "run") -> Results:
     found = tables(WHO)
     change(found)
-    with Writer.create(parent, name, f"name: {name}\nsystem: {WHO}\n", ENVIRONMENT) as writer:
-        for table, rows in found.items():
-            writer.write(table, rows, repetition=0)
-        writer.finish()
-    return read(writer.folder)
+    return write_tables(parent, found, name=name, text=f"name: {name}\nsystem: {WHO}\n")
 
 
 def lossy(found: dict) -> None:

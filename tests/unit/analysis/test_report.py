@@ -18,7 +18,7 @@ from testbed.errors import UserError
 from testbed.results import Writer, read
 from testbed.text_table import Estimate, text_of
 from tests.support.paths import ROOT
-from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
+from tests.support.synthetic_results import ENVIRONMENT, tables, write_run, write_tables
 
 
 @pytest.fixture
@@ -95,12 +95,8 @@ def test_what_went_past_the_switches_is_said_first(tmp_path, console):
             ("0 1", "barrier", "ring", 5, 0),
         )
     ]
-    with Writer.create(tmp_path, "run", "name: run\nsystem: esa\n", ENVIRONMENT) as writer:
-        for table, rows in tables().items():
-            writer.write(table, rows, repetition=0)
-        writer.write("collectives", collectives, repetition=0)
-        writer.finish()
-    console.print(render(read(writer.folder)))
+    made = write_tables(tmp_path, tables() | {"collectives": collectives}, name="run")
+    console.print(render(made))
     said = " ".join(printed(console).split())
     assert (
         "past the switches: 10 of 40 calls of job big (40.0 % of the bytes) went over gloo"

@@ -10,8 +10,8 @@ import pytest
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.reported_data import BINS, reported
 from testbed.analysis.figures import sweep_figures
-from testbed.results import SWEEP_FILE, Writer
-from tests.support.synthetic_results import ENVIRONMENT, tables
+from testbed.results import SWEEP_FILE
+from tests.support.synthetic_results import tables, write_tables
 
 SECOND = 1_000_000_000
 # Of each point: its name, system, and per repetition how many seconds lie between two reports.
@@ -45,13 +45,8 @@ def sweep(tmp_path):
         }
         values["system"]["title"] = system
         points.append({"key": key, "system": system, "values": values})
-        text = "name: reports\nsystem: esa\n"
-        with Writer.create(tmp_path / key, "reports", text, ENVIRONMENT) as writer:
-            for repetition, every_s in enumerate(repetitions):
-                for table, content in tables("esa", 1.0, 0.5).items():
-                    writer.write(table, content, repetition=repetition)
-                writer.write("measures", rows(every_s), repetition=repetition)
-            writer.finish()
+        found = [tables("esa", 1.0, 0.5) | {"measures": rows(each)} for each in repetitions]
+        write_tables(tmp_path / key, *found, name="reports")
     figure = {"panels": ["jct"], "reported": ["loss", "accuracy", "speed"]}
     keys = ["system", "jobs[*].backend"]
     described = {"format": 1, "name": "s", "keys": keys, "points": points, "figure": figure}

@@ -20,10 +20,10 @@ from testbed.analysis.html import timeline_chart
 from testbed.analysis.style import plot_style
 from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
 from testbed.errors import shortage
-from testbed.results import Writer, read
+from testbed.results import read
 from testbed.results.counters import DEPARTURES
 from testbed.systems import SYSTEMS
-from tests.support.synthetic_results import ENVIRONMENT, tables, write_run
+from tests.support.synthetic_results import tables, write_run, write_tables
 
 MS = 1_000_000
 
@@ -54,10 +54,8 @@ def test_many_jobs_are_drawn_by_model(tmp_path):
     for number in range(30):
         job = tables()["jobs"][number % 2]
         jobs.append(job | {"job": number, "name": f"job{number}"})
-    with Writer.create(tmp_path, "many", "", ENVIRONMENT) as writer:
-        writer.write("jobs", jobs, repetition=0)
-        writer.finish()
-    axes = figures.jct([read(writer.folder)]).axes[0]
+    made = write_tables(tmp_path, {"jobs": jobs}, name="many")
+    axes = figures.jct([made]).axes[0]
     assert [bar.get_height() for bar in axes.patches] == pytest.approx([100, 60, 80])
 
 
@@ -112,11 +110,8 @@ def test_many_samples_of_memory_are_areas(tmp_path):
         {"switch": "s1", "time_ns": time, "job": None, "occupied": 3, "held": 1, "capacity": 8}
         for time in range(SPARSE + 1)
     ]
-    with Writer.create(tmp_path, "long", "", ENVIRONMENT) as writer:
-        writer.write("jobs", tables()["jobs"], repetition=0)
-        writer.write("memory", memory, repetition=0)
-        writer.finish()
-    states, _ = figures.occupancy(read(writer.folder)).axes
+    made = write_tables(tmp_path, {"jobs": tables()["jobs"], "memory": memory}, name="long")
+    states, _ = figures.occupancy(made).axes
     areas = [each for each in states.collections if isinstance(each, FillBetweenPolyCollection)]
     assert [area.get_label() for area in areas] == ["filling", "held", "free"]
     assert not states.containers
@@ -264,11 +259,8 @@ def test_a_long_timeline_shows_some_workers_of_every_job(tmp_path):
         for job in (0, 1)
         for worker in range(20)
     ]
-    with Writer.create(tmp_path, "wide", "", ENVIRONMENT) as writer:
-        writer.write("jobs", tables()["jobs"], repetition=0)
-        writer.write("iterations", iterations, repetition=0)
-        writer.finish()
-    axes = figures.timeline(read(writer.folder)).axes[0]
+    made = write_tables(tmp_path, {"jobs": tables()["jobs"], "iterations": iterations}, name="wide")
+    axes = figures.timeline(made).axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == [f"{job} w{worker}" for job in ("big", "small") for worker in range(16)]
     assert axes.get_title(loc="left") == "32 of 40 workers"

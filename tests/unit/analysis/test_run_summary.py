@@ -9,7 +9,7 @@ from testbed.analysis.data.run_summary import interval, iteration_times, spans, 
 from testbed.analysis.tables.report_tables import comparable
 from testbed.results import Writer, read
 from testbed.text_table import Column, Estimate, Row, Spread, Table
-from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run
+from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run, write_tables
 
 
 @pytest.fixture(scope="module")
@@ -19,11 +19,7 @@ def frames(tmp_path_factory):
 
 def write(parent, changed):
     """A finished run of one repetition whose tables `changed` has replaced in part."""
-    with Writer.create(parent, "changed", "name: changed", ENVIRONMENT) as writer:
-        for name, rows in (tables() | changed).items():
-            writer.write(name, rows, repetition=0)
-        writer.finish()
-    return read(writer.folder)
+    return write_tables(parent, (tables() | changed), name="changed", text="name: changed")
 
 
 def test_jobs(frames):

@@ -40,15 +40,6 @@ def test_published_numbers(planner) -> None:
     assert loads(plan) == (links, switches, server)
 
 
-@pytest.mark.parametrize("planner", PUBLISHED)
-def test_names_and_units_do_not_matter(planner) -> None:
-    names = {"S1": "zeta", "S2": "alpha", "S3": "mid", "PS": "a", "W1": "z9", "W4": "b0"}
-    plan = make_plan(*example(unit=10**6, names=names), planner)
-    expected, links, switches, server = PUBLISHED[planner]
-    assert rates(plan, 10**6) == expected
-    assert loads(plan, "zeta", "alpha", "mid", 10**6) == (links, switches, server)
-
-
 def packets(plan, fragments=1300):
     """Up-direction packets on L1, L2, L3 and at the PS, one iteration."""
     (job,) = plan.jobs
