@@ -77,22 +77,29 @@ WARMING = "python -m testbed.cli.warm --all"
 SCHEMAS = "python run.py schema -o experiments/schema"
 SETTING_UP = ["packages", "environment", "extras", WARMING, SCHEMAS]
 TESTING = ["python -m pytest -n auto"]
+DEMO = "python run.py sweep experiments/demo.yaml"
+WARMED = ["python -m testbed.cli.warm", SCHEMAS, DEMO]  # without what the tests alone need
 
 
-def test_the_second_time_nothing_is_set_up(checkout):
-    checkout.run("test")
-    assert checkout.calls() == SETTING_UP + TESTING
-    checkout.run("test")
-    assert checkout.calls() == TESTING
-
-
-def test_tools_of_the_tests_are_installed_by_test_only(checkout):
-    checkout.run("demo")
-    assert checkout.calls()[-2] == SCHEMAS
-    checkout.run("test")
-    assert checkout.calls() == [*SETTING_UP[:-1], *TESTING]
-    checkout.run("demo")
-    assert checkout.calls() == ["python run.py sweep experiments/demo.yaml"]
+@pytest.mark.parametrize(
+    "commands",
+    [
+        # The second time nothing is set up.
+        [("test", SETTING_UP + TESTING), ("test", TESTING), ("demo", [DEMO])],
+        # Tools of the tests are installed by test only.
+        [("demo", [*SETTING_UP[:2], *WARMED]), (".ci/run", [*SETTING_UP[:-1], *TESTING])],
+        # PyTorch and Dask are installed for the long tests alone.
+        [
+            ("test", SETTING_UP + TESTING),
+            ("test --all", ["extras [torch,dask,slurm,fuzz]", f"{TESTING[0]} --slow"]),
+            ("test --all", [f"{TESTING[0]} --slow"]),
+        ],
+    ],
+)
+def test_what_is_missing_is_set_up_and_nothing_else(checkout, commands):
+    for command, calls in commands:
+        checkout.run(*command.split())
+        assert checkout.calls() == calls
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.sh", "p4engine/pyproject.toml"])
@@ -177,23 +184,6 @@ def test_arguments_go_to_pytest_as_they_are(checkout):
         "<-m>", "<pytest>", "<-n>", "<auto>",
         "<--slow>", "<-k>", "<two words>", "<>",
     ]  # fmt: skip
-
-
-def test_pytorch_and_dask_are_installed_for_the_long_tests_alone(checkout):
-    checkout.run("test")
-    assert checkout.calls() == SETTING_UP + TESTING
-    checkout.run("test", "--all")
-    assert checkout.calls() == ["extras [torch,dask,slurm,fuzz]", f"{TESTING[0]} --slow"]
-    checkout.run("test", "--all")
-    assert checkout.calls() == [f"{TESTING[0]} --slow"]
-
-
-def test_demo_compares_three_systems_and_ci_runs_the_tests(checkout):
-    checkout.run("demo")
-    assert "python -m testbed.cli.warm" in (calls := checkout.calls())
-    assert calls[-1] == "python run.py sweep experiments/demo.yaml"
-    checkout.run(".ci/run")
-    assert checkout.calls() == [*SETTING_UP[:-1], *TESTING]
 
 
 @pytest.fixture

@@ -13,16 +13,17 @@ from testbed.routing.planners import make_plan
 from tests.support.plan_networks import GBIT, example
 
 
-def rates(plan, unit=GBIT):
-    return [worker.rate_bps / unit for job in plan.jobs for worker in job.workers]
+def rates(plan):
+    return [worker.rate_bps / GBIT for job in plan.jobs for worker in job.workers]
 
 
-def loads(plan, a="S1", b="S2", c="S3", unit=GBIT):
+def loads(plan):
     """L1, L2, L3 towards the PS; S1, S2, S3; the PS."""
-    links = [plan.links[ends].load_bps / unit for ends in ((a, c), (a, b), (b, c))]
-    switches = [plan.switches[name].load_bps / unit for name in (a, b, c)]
+    ends = (("S1", "S3"), ("S1", "S2"), ("S2", "S3"))
+    links = [plan.links[each].load_bps / GBIT for each in ends]
+    switches = [plan.switches[name].load_bps / GBIT for name in ("S1", "S2", "S3")]
     (server,) = plan.servers.values()
-    return links, switches, server.load_bps / unit
+    return links, switches, server.load_bps / GBIT
 
 
 PUBLISHED = {
