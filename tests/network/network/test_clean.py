@@ -6,7 +6,6 @@ their own: nobody else may tidy away what they are about to look at.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -20,7 +19,6 @@ import pytest
 
 from testbed.linux.processes import Identity
 from testbed.network import registry
-from testbed.network.registry import Record
 from tests.support.paths import ROOT
 
 # A runner that holds a network and then waits to be killed, as a run does.
@@ -131,16 +129,6 @@ def test_clean_leaves_a_live_run_alone(runner):
     assert (registry.DIRECTORY / run).is_dir()
 
 
-def test_two_runs_at_once_have_networks_of_their_own(runner):
-    _, first, first_holders = runner("a")
-    process, second, second_holders = runner("b")
-    assert first != second
-    process.send_signal(signal.SIGINT)
-    process.wait()
-    assert gone(second_holders)
-    assert all(holder.alive() for holder in first_holders)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_session_leaves_nothing_for_clean(runner, number):
     process, run, holders = runner("a")
@@ -149,48 +137,3 @@ def test_an_interrupted_session_leaves_nothing_for_clean(runner, number):
     assert gone(holders)
     assert not (registry.DIRECTORY / f"{run}.json").exists()
     assert not (registry.DIRECTORY / run).exists()
-
-
-def test_clean_kills_by_identity_never_by_id():
-    """A process that got a dead one's id is a stranger."""
-    ours = subprocess.Popen(["sleep", "600"])
-    stranger = subprocess.Popen(["sleep", "600"])
-    record = Record.new("dead run")
-    dead = Identity(record.runner.pid, record.runner.start - 1)
-    record.runner = dead
-    try:
-        record.register()
-        record.add("ours", ours.pid)
-        record.processes["not ours"] = Identity(stranger.pid, Identity.of(stranger.pid).start - 1)
-        record.save()
-        removed = registry.clean()
-        assert [line for line in removed if f"process {ours.pid} (ours)" in line]
-        assert ours.wait(5) == -signal.SIGKILL
-        assert stranger.poll() is None
-        assert not record.path.exists() and not record.folder.exists()
-    finally:
-        for process in (ours, stranger):
-            process.kill()
-            process.wait()
-
-
-def test_invalid_records_are_removed():
-    """Half-written ones, and those of an earlier boot, whose process ids mean nothing any more."""
-    broken = registry.DIRECTORY / "1-broken.json"
-    broken.write_text('{"run": ')
-    other = registry.DIRECTORY / "1-boot.json"
-    me = Identity.of(os.getpid())
-    content = {"run": "1-boot", "title": "", "boot": "another", "runner": [me.pid, me.start]}
-    other.write_text(json.dumps({**content, "processes": {"me": [me.pid, me.start]}}))
-    removed = "\n".join(registry.clean())
-    assert "1-broken" in removed and "1-boot" in removed
-    assert not broken.exists() and not other.exists()
-
-
-def test_a_registry_that_others_can_write_to_is_refused(tmp_path, monkeypatch):
-    folder = tmp_path / "registry"
-    folder.mkdir()
-    folder.chmod(0o777)
-    monkeypatch.setattr(registry, "DIRECTORY", folder)
-    with pytest.raises(registry.UserError, match="0700"):
-        Record.new("run").register()

@@ -153,20 +153,6 @@ def test_what_a_child_has_started_ends_with_it(spawner, tmp_path, ends):
     wait_until(lambda: other is None or not other.alive())
 
 
-def test_a_module_that_cannot_be_imported_is_named(tmp_path):
-    spawner = Spawner("test pool", ["no_such_module"], tmp_path / "pool.log")
-    with pytest.raises(RunError, match="no_such_module"):
-        spawner.wait_ready(20)
-    spawner.close()
-
-
-def test_a_spawner_that_is_killed_is_noticed(spawner):
-    spawner.wait_ready()
-    os.kill(spawner.pid, signal.SIGKILL)
-    with pytest.raises(RunError, match=r"the test pool \(process \d+\) was killed by signal 9$"):
-        spawner.wait(lambda: False, 10, "nothing")
-
-
 def test_children_die_with_a_killed_runner(tmp_path):
     script = """
 import sys, pathlib, time

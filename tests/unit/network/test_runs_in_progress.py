@@ -84,11 +84,16 @@ def test_a_folder_that_others_may_write_to_is_refused(folder):
 
 
 def test_what_dead_runs_left_is_removed_and_what_lives_stays(folder, process):
-    lives, left = record(), dead(record("left", h1_net=process.pid))
+    """A process that got a dead one's id is a stranger, which stays; here it is this one."""
+    lives, left = record(), record("left", h1_net=process.pid)
+    left.processes["stranger"] = Identity(os.getpid(), Identity.of(os.getpid()).start - 1)
+    dead(left)
+    (folder / "1-broken.json").write_text('{"run": ')
     (folder / "5-abc").mkdir()
     (folder / f"{2**22 - 1}-abc.new").touch()
     (folder / f"{os.getpid()}-abc.new").touch()
     assert registry.clean() == [
+        "record and folder of run 1-broken",
         f"process {process.pid} (h1-net) of run {left.run}",
         f"record and folder of run {left.run} (left)",
         str(folder / f"{2**22 - 1}-abc.new"),
