@@ -32,17 +32,6 @@ jobs:
   - {{name: victim, model: resnet18, workers: 3, iterations: 2, scale: 0.001, compute_scale: 0}}
 """
 
-SWITCHML = """
-name: slots
-topology: {kind: star, hosts: 8}
-links: {bandwidth: 20 Mbit/s, loss: 0.3 %}
-system: switchml
-memory: {aggregators: 256}
-jobs:
-  - {name: a, model: resnet50, workers: 4, iterations: 2, scale: 0.003, compute_scale: 0}
-  - {name: floats, model: smallcnn, workers: 4, iterations: 2}
-"""
-
 TWO_LEVEL = """
 name: two-level
 topology: {{kind: two_level, tors: 2, hosts: 4, servers: 2}}
@@ -111,17 +100,6 @@ def test_a_switch_that_adds_a_value_twice_fails_the_run_and_is_located(tmp_path)
         kinds.append(kind)
         at += length
     assert at == len(data) and kinds.count(6) > 10 and kinds[-1] == 5
-
-
-@pytest.mark.slow
-def test_a_lossy_run_of_two_jobs_without_servers_is_exact(tmp_path):
-    read = finished(SWITCHML, tmp_path / "results")
-    assert (read.jobs.saturated == 0).all()
-    assert (read.jobs.retransmissions > 0).all()
-    assert read.jobs.ps_packets.isna().all() and set(read.hosts.role) == {"worker"}
-    counted = read.switch_counters.groupby("counter").value.sum()
-    assert counted["re_emissions"] > 0 and counted["held_ns"] > 0
-    assert "stale_chunks" in counted and "preemptions" not in counted
 
 
 @pytest.mark.slow

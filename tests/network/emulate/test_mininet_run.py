@@ -17,7 +17,6 @@ import pytest
 from p4engine_testing.leftovers import children_of
 
 from testbed import results
-from testbed.cli.main import main
 from testbed.network import registry
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
@@ -191,36 +190,6 @@ def test_repetitions_start_from_zero(experiment, tmp_path):
         assert row.value <= fragments[row.repetition, row.job]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (("bandwidth: 50 Mbit/s", "bandwidth: -50 Mbit/s"), ["bandwidth", "-50 Mbit/s"]),
-        (("workers: 2", "wokers: 2"), ["wokers", "workers"]),
-        (("hosts: 6", "hosts: 5"), ["5", "6"]),
-        (("model: resnet18", "model: resnet19"), ["resnet19", "resnet18"]),
-        (("aggregators: 16", "aggregators: 0"), ["aggregators", "0"]),
-    ],
-)
-def test_a_mistake_in_the_file_is_one_clear_message(experiment, tmp_path, capsys, change, words):
-    folder = tmp_path / "results"
-    assert main([str(experiment(SMALL.replace(*change))), "--results", str(folder)]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("error: ") and all(word in said for word in words), said
-    assert not folder.exists()
-
-
-def test_a_p4_file_with_a_syntax_error_shows_the_line(experiment, tmp_path):
-    source = (ROOT / "p4" / "esa.p4").read_text()
-    line = source[: source.index("apply {")].count("\n") + 1
-    broken = tmp_path / "broken.p4"
-    broken.write_text(source.replace("apply {", "aply {", 1))
-    text = SMALL.replace("name: esa,", f"name: esa, program: {broken},")
-    done = run(experiment(text), tmp_path / "results")
-    assert done.returncode == 2, done.stderr
-    assert f"broken.p4:{line}:" in done.stderr and "aply {" in done.stderr
-    assert not (tmp_path / "results").exists()
-
-
 def test_no_c_compiler_is_named(experiment, tmp_path, monkeypatch):
     tools = tmp_path / "bin"
     tools.mkdir()
@@ -230,19 +199,6 @@ def test_no_c_compiler_is_named(experiment, tmp_path, monkeypatch):
     done = run(experiment(SMALL), tmp_path / "results")
     assert done.returncode == 2
     assert "no C compiler" in done.stderr and "./demo`, which installs it" in done.stderr
-
-
-def test_not_root_is_named(experiment, tmp_path):
-    path = experiment(SMALL)
-    # The cache belongs to whoever really runs this, so it is looked up first.
-    source = "import testbed.protocols, os; os.geteuid = lambda: 1000; "
-    source += "from testbed.cli.main import main; "
-    source += f"raise SystemExit(main([{str(path)!r}]))"
-    done = subprocess.run(
-        [str(ROOT / ".venv/bin/python"), "-c", source], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.returncode == 2
-    assert done.stderr == "error: a run needs root: start it with sudo\n"
 
 
 @pytest.mark.parametrize("victim", ["h2", pytest.param("s1", marks=pytest.mark.slow)])

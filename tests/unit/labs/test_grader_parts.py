@@ -61,16 +61,6 @@ def test_a_failure_shows_its_evidence_and_no_more_than_can_be_read():
     assert shown[-1] == "    and 3 fields more" and len(shown) == 4 + MAX_DIFFERENCES + 1
 
 
-@pytest.mark.parametrize("more, told", [(0, ""), (1, " (and 1 packets earlier)")])
-def test_a_failure_says_how_many_packets_it_leaves_out(more, told):
-    lines = Failure("m", history=[(1, FRAME)] * (MAX_HISTORY + more)).lines()
-    assert lines[1] == f"before it{told}" and len(lines) == 2 + MAX_HISTORY
-
-
-def test_a_number_of_packets_is_said():
-    assert [bench._count(n) for n in (0, 1, 2)] == ["no packet", "1 packet", "2 packets"]
-
-
 class Wires:
     """Ports of a switch in a network; what is captured is what the switch has counted."""
 

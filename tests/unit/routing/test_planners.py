@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import UserError
 from testbed.experiment import load
-from testbed.routing.network import Host, Link, Network, PlanJob, Switch
+from testbed.routing.network import Host, Network, PlanJob, Switch
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import PLANNERS, Planner, make_plan, whole
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
@@ -93,52 +93,6 @@ def test_a_lower_worker_leaves_room_for_others() -> None:
     jobs = (PlanJob("one", ("a",), "p"), PlanJob("two", ("b",), "q"))
     for planner in ALL:
         assert [job.rate_bps for job in make_plan(network, jobs, planner).jobs] == [1, 5]
-
-
-def test_two_jobs_share_the_worked_example() -> None:
-    """The same job twice, on other hosts of the same switches: links between switches, C and the
-    PS's switch are shared, so each gets half of what it had."""
-    network, (job,) = example(access=100)
-    twin = {name: f"{name}x" for name in (*job.workers, job.ps)}
-    links = [
-        Link(
-            twin.get(link.source, link.source),
-            twin.get(link.target, link.target),
-            link.capacity_bps,
-        )
-        for link in network.links
-        if link.source in twin or link.target in twin
-    ]
-    both = Network(
-        network.switches,
-        (*network.hosts, *(Host(name) for name in twin.values())),
-        (*network.links, *links),
-    )
-    second = PlanJob("second", tuple(twin[worker] for worker in job.workers), twin[job.ps])
-    alone = make_plan(network, (job,), "nearest")
-    plan = make_plan(both, (job, second), "nearest")
-    rates = [each.rate_bps for each in plan.jobs]
-    assert rates[0] == rates[1]
-    assert float(plan.rate_bps) == pytest.approx(float(alone.rate_bps) / 2, rel=1e-3)
-
-
-def test_only_the_direction_towards_the_server_counts() -> None:
-    """Only the direction towards the PS counts."""
-    network, jobs = example()
-
-    def with_link(source, target, rate):
-        return Network(
-            network.switches,
-            network.hosts,
-            tuple(
-                Link(link.source, link.target, rate) if link.ends == (source, target) else link
-                for link in network.links
-            ),
-        )
-
-    assert make_plan(with_link("S3", "S1", 1), jobs, "grid-links").rate_bps == 3 * 10**9
-    # W4 has no room at S2 over a link of 1 (then 1 is its rate, or 9 / 4 all four's at S1).
-    assert make_plan(with_link("S1", "S2", 10**9), jobs, "grid-links").rate_bps == 2.25e9
 
 
 LITTLE = Scenario("little", "", "leaf_spine", {"leaves": 5, "spines": 3, "hosts": 4})
