@@ -14,6 +14,17 @@ from testbed.setup import Setup
 from testbed.systems import SYSTEMS
 from tests.support.paths import ROOT
 
+# A run in virtual time of a fraction of a second.
+SMALL = """
+name: small
+runtime: virtual
+topology: {kind: star, hosts: 3}
+links: {bandwidth: 10 Gbit/s, delay: 1 us}
+system: {name: esa, window: 16}
+memory: {aggregators: 8}
+jobs:
+  - {name: a, model: resnet18, workers: 2, iterations: 1, scale: 0.0004, compute_scale: 0}
+"""
 BASE = """\
 name: base
 topology: {kind: star, hosts: 10}

@@ -8,17 +8,7 @@ import pytest
 
 from testbed.cli.main import main
 from testbed.runtimes import interrupts
-
-SMALL = """
-name: small
-runtime: virtual
-topology: {kind: star, hosts: 3}
-links: {bandwidth: 10 Gbit/s, delay: 1 us}
-system: {name: esa, window: 16}
-memory: {aggregators: 8}
-jobs:
-  - {name: a, model: resnet18, workers: 2, iterations: 1, scale: 0.0004, compute_scale: 0}
-"""
+from tests.support.experiments import SMALL
 
 
 @pytest.mark.parametrize(("option", "detailed"), [("-v", False), ("-vv", True)])

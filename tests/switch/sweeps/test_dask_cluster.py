@@ -18,20 +18,11 @@ from testbed.cli.main import main
 from testbed.errors import UserError
 from testbed.results import find, read
 from testbed.sweeps import dask_cluster
+from tests.support.experiments import SMALL
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs/dask.md"
-TEXT = """
-name: spread
-runtime: virtual
-topology: {kind: star, hosts: 3}
-links: {bandwidth: 10 Gbit/s, delay: 1 us}
-system: {name: esa, window: 16}
-memory: {aggregators: 8}
-jobs:
-  - {name: a, model: resnet18, workers: 2, iterations: 1, scale: 0.0004, compute_scale: 0}
-sweep: {memory.aggregators: [8, 16, 32, 64]}
-"""
+TEXT = SMALL.replace("small", "spread") + "sweep: {memory.aggregators: [8, 16, 32, 64]}\n"
 
 
 class Cluster:

@@ -5,17 +5,9 @@ from __future__ import annotations
 import json
 
 from testbed.cli.main import main
+from tests.support.experiments import SMALL
 
-TEXT = """
-name: told
-runtime: virtual
-topology: {kind: star, hosts: 3}
-links: {bandwidth: 10 Gbit/s, delay: 1 us}
-system: {name: esa, window: 16}
-memory: {aggregators: 8}
-jobs:
-  - {name: a, model: resnet18, workers: 2, iterations: 2, scale: 0.0005, compute_scale: 0}
-"""
+TEXT = SMALL.replace("small", "told").replace("iterations: 1", "iterations: 2")
 
 
 def test_a_run_and_a_sweep_tell_programs_what_came_out(tmp_path, capsys):
