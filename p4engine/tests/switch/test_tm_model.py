@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from random import Random
+from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from p4engine.switch.traffic_manager import Manager
 from test_tm_pipeline import seen
 
 SECOND = 10**9
+OPTIONS = ("rate_bps", "rate_pps", "queues", "queue_packets", "queue_bytes", "delay_ns")
 META = 40  # bytes of metadata that the fake program adds in egress
 
 
@@ -141,49 +144,49 @@ class Model:
         self.last_exit = min(self.last_exit, now)
 
 
-GAPS = st.integers(0, 3000)
-PACKETS = st.tuples(GAPS, st.integers(12, 1600), st.integers(0, 3))
-EVENTS = st.lists(st.one_of(PACKETS, PACKETS, PACKETS, GAPS), min_size=1, max_size=60)
-RATES = st.integers(8_000_000, 40 * SECOND)
+def scenario(random: Random, egress: bool) -> dict[str, Any]:
+    """A link and packets that meet in its queues; an event is (gap, size, queue), or a gap after
+    which the link fails or comes back."""
+    rates = (0, 7, 512_000_000, 100 * SECOND, *(random.randrange(8_000_000, 4 * SECOND),) * 8)
+    rate_bps, queues = random.choice(rates), random.randint(1, 3) if egress else 1
+    paced = egress and (queues > 1 or not rate_bps) and random.random() < 0.4
+    most = random.choice((1500, 1500, 8000))
+
+    def gap() -> int:
+        return random.choice((0, 0, random.randrange(most)))
+
+    def event() -> int | tuple[int, int, int]:
+        if random.random() < 0.04:
+            return gap()
+        size = random.choice((100, 200, random.randint(12, 1600)))  # so that some just fit
+        return gap(), size, random.randint(0, 3)
+
+    return {
+        "rate_bps": rate_bps,
+        "rate_pps": random.randrange(1000, 10**7) if paced else 0,
+        "queues": queues,
+        "queue_packets": random.choice((0, 1, 2, 5, 40)),
+        "queue_bytes": random.choice((1 << 62, 100 * random.randrange(40))),
+        "delay_ns": random.choice((0, random.randrange(2000))),
+        "events": [event() for _ in range(random.randint(1, 60))],
+    }
 
 
 @pytest.mark.parametrize("direction", ["ingress", "egress"])
-@settings(max_examples=80, deadline=None)
-@given(
-    events=EVENTS,
-    rate_bps=st.one_of(st.just(0), RATES, RATES),
-    rate_pps=st.one_of(st.just(0), st.integers(1000, 10**8)),
-    queues=st.integers(1, 3),
-    queue_packets=st.integers(0, 5),
-    queue_bytes=st.one_of(st.just(1 << 62), st.integers(0, 4000)),
-    delay_ns=st.integers(0, 2000),
-)
-@example([(0, 64, 0)] * 12, 7, 0, 1, 5, 1 << 62, 0)  # a second for each bit
-@example([(0, 64, 0)] * 12, 100 * SECOND, 0, 1, 5, 1 << 62, 0)
-def test_a_port_does_what_the_model_does(
-    fake_library,
-    direction,
-    events,
-    rate_bps,
-    rate_pps,
-    queues,
-    queue_packets,
-    queue_bytes,
-    delay_ns,
-):
-    """One event is a packet (after a gap, with a size, for a queue), or a failure of the link."""
+@settings(max_examples=150, deadline=None)
+@given(random=st.randoms(use_true_random=True))
+def test_a_port_does_what_the_model_does(fake_library, direction, random):
     egress = direction == "egress"
-    if not egress:
-        rate_pps, queues = 0, 1
-    elif queues == 1 and rate_bps:
-        rate_pps = 0
-    model = Model(egress, rate_bps, rate_pps, queues, queue_packets, queue_bytes, delay_ns)
+    drawn = scenario(random, egress)
+    events, rate_pps, queues = (drawn[name] for name in ("events", "rate_pps", "queues"))
+    note(drawn)
+    model = Model(egress, *(drawn[name] for name in OPTIONS))
     handle = fake_library.p4_create(None)
     tm = Manager(fake_library, handle, ports=[1, 2], priority_queues=queues, timestamp_unit_ns=1)
     port = 2 if egress else 1
     try:
-        shape = {"rate_bps": rate_bps, "queue_packets": queue_packets, "delay_ns": delay_ns}
-        tm.port_shape(port, direction, **shape, queue_bytes=queue_bytes)
+        shape = ("rate_bps", "queue_packets", "queue_bytes", "delay_ns")
+        tm.port_shape(port, direction, **{name: drawn[name] for name in shape})
         if rate_pps:
             tm.queue_rate(rate_pps, port)
         now, up = 0, True
