@@ -82,7 +82,7 @@ class Elsewhere:
 How = Run | Module | Elsewhere
 
 _SET_UP = Elsewhere(
-    "tests/unit/repository/test_set_up.py::test_demo_compares_three_systems_and_ci_runs_the_tests"
+    "tests/unit/repository/test_set_up.py::test_what_is_missing_is_set_up_and_nothing_else"
 )
 _PYTEST = Elsewhere("tests/unit/repository/test_set_up.py::test_arguments_go_to_pytest_as_they_are")
 _IMAGE = Elsewhere(
