@@ -54,6 +54,28 @@ def test_no_folders_import_each_other(graph):
     assert circles(folders) == []
 
 
+@pytest.mark.parametrize("architecture", ["v1model", "tna"])
+def test_no_files_of_the_traffic_manager_call_each_other(architecture):
+    """tm.c is one with the headers that are parts of it: passes.h includes tm_out.h."""
+    runtime = ROOT / "p4engine/src/p4engine/runtime"
+    passes = runtime.parent / "architectures" / architecture / "passes.h"
+    texts = {path.name: path.read_text() for path in runtime.glob("tm*.c")}
+    texts["tm.c"] += passes.read_text() + (runtime / "tm_out.h").read_text()
+    defined = {
+        function: name
+        for name, text in texts.items()
+        for function in re.findall(r"(?m)^\w.*?\b(tm_\w+)\([^;{]*\) \{", text)
+    }
+    assert [defined["tm_egress"], defined["tm_to_port"]] == ["tm.c", "tm_queues.c"]
+    calls = nx.DiGraph(
+        (name, defined[function])
+        for name, text in texts.items()
+        for function in re.findall(r"(?m)^\s.*?\b(tm_\w+)\(", text)
+        if defined.get(function, name) != name
+    )
+    assert circles(calls) == []
+
+
 def test_top_level_names_are_not_imported():
     """testbed.traffic, not traffic: a wheel has no other name (testbed/paths.py)."""
     names = ("analysis", "labs", "topos", "traffic")

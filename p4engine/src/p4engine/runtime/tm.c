@@ -2,6 +2,8 @@
  * through the program's ingress and to a port's queue; tm_out.h has the way from there to the outside. */
 #include "passes.h"
 
+const tm_calls tm_architecture = {tm_egress, tm_copy_bytes, tm_tell_packet};
+
 /* ---- events ---- */
 
 /* Passes that other passes have caused. */

@@ -38,7 +38,8 @@ static uint32_t tm_deparse(tm_switch *tm, p4_packet *packet, frame **to, uint8_t
     return 0;
 }
 
-void tm_tell_packet(tm_switch *tm, uint32_t number, uint32_t fate, p4_packet *packet) {
+/* Says what has become of a packet that was to leave through a port; of one that still needs its state, too. */
+static void tm_tell_packet(tm_switch *tm, uint32_t number, uint32_t fate, p4_packet *packet) {
     frame *f = NULL;
     uint8_t *bytes = (uint8_t *)packet->data;
     uint32_t length = packet->length;

@@ -26,7 +26,7 @@ static queued_packet *take_first(priority_queue *q) {
 }
 
 static void drop(tm_switch *tm, port *p, queued_packet *q, uint32_t fate) {
-    tm_tell_packet(tm, p->dequeues.port, fate, &q->packet);
+    tm->calls->tell_packet(tm, p->dequeues.port, fate, &q->packet);
     tm_packet_free(tm, q);
 }
 
@@ -59,7 +59,7 @@ static queued_packet *packet_keep(tm_switch *tm, const p4_packet *packet) {
     queued_packet *q = tm_packet_new(tm);
     if (!q) return NULL;
     p4_packet_copy(tm->program, &q->packet, packet);
-    if (tm_copy_bytes(tm, q)) return q;
+    if (tm->calls->copy_bytes(tm, q)) return q;
     tm_packet_free(tm, q);
     return NULL;
 }
@@ -102,7 +102,7 @@ static void leave(tm_switch *tm, uint32_t number, port *p, priority_queue *q, p4
     }
     tm_counters *link = &p->link[TM_EGRESS].counters;
     uint64_t packets = link->packets, bytes = link->bytes;
-    tm_egress(tm, number, p, packet, (uint32_t)(q - p->queues), q->seen.queue);
+    tm->calls->egress(tm, number, p, packet, (uint32_t)(q - p->queues), q->seen.queue);
     q->seen.packets += link->packets - packets;
     q->seen.bytes += link->bytes - bytes;
 }
@@ -119,7 +119,7 @@ static int deflected(tm_switch *tm, uint32_t number, p4_packet *packet, int keep
 static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, int keep) {
     tm_link *link = &p->link[TM_EGRESS];
     if (packet->std.priority >= tm->queue_count) {
-        tm_tell_packet(tm, number, TM_QUEUE_FULL, packet);
+        tm->calls->tell_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
         return;
     }
@@ -138,7 +138,7 @@ static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
     if (q->seen.queue >= q->seen.queue_packets ||
         q->waiting_bytes + packet->length > link->shape.queue_bytes) {
         if (deflected(tm, number, packet, keep)) return;
-        tm_tell_packet(tm, number, TM_QUEUE_FULL, packet);
+        tm->calls->tell_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
         link->counters.tie_drops += p->entered_ns == tm->now;
         q->seen.queue_drops++;
@@ -189,13 +189,13 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
             p4_packet_copy(tm->program, tm->spare, packet);
             packet = tm->spare;
         }
-        tm_egress(tm, number, p, packet, 0, 0);
+        tm->calls->egress(tm, number, p, packet, 0, 0);
         return;
     }
     if (p->waiting >= link->shape.queue_packets ||
         p->waiting_bytes + packet->length > link->shape.queue_bytes) {
         if (deflected(tm, number, packet, keep)) return;
-        tm_tell_packet(tm, number, TM_QUEUE_FULL, packet);
+        tm->calls->tell_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
         link->counters.tie_drops += p->entered_ns == tm->now;
         return;
@@ -223,7 +223,7 @@ void tm_dequeue(tm_switch *tm, port *p) {
     p->first = q->next;
     p->waiting--;
     p->waiting_bytes -= q->packet.length;
-    tm_egress(tm, p->dequeues.port, p, &q->packet, 0, p->waiting);
+    tm->calls->egress(tm, p->dequeues.port, p, &q->packet, 0, p->waiting);
     tm_packet_free(tm, q);
     if (p->waiting) {
         uint64_t free_at = p->link[TM_EGRESS].limited ? p->link[TM_EGRESS].busy_until : tm->now;

@@ -10,6 +10,7 @@ tm_switch *tm_create(const p4_program *program, p4_instance *instance, uint64_t 
     if (!tm) return NULL;
     tm->program = program;
     tm->instance = instance;
+    tm->calls = &tm_architecture;
     tm->seed = seed;
     tm->epoch_ns = tm->now = epoch_ns;
     tm->instant = TM_INSTANT;

@@ -1,8 +1,8 @@
 /* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm_setup.c (makes
  * and frees a switch), tm.c (arrivals and events), with it passes.h of the architecture (tm_arrive and tm_pass: ingress;
- * tm_egress, which the queues call back; and what these ask for) and tm_out.h (the way to the outside), tm_queues.c
- * (egress queues), tm_link.c, tm_notes.c, tm_store.c (the memory of packets, and their events). Nothing outside of them
- * includes this. */
+ * tm_egress; and what these ask for) and tm_out.h (the way to the outside), tm_queues.c (egress queues), tm_link.c,
+ * tm_notes.c, tm_store.c (the memory of packets, and their events). The queues know of the architecture only what a
+ * switch has in `calls`. Nothing outside of these files includes this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
 
@@ -89,9 +89,20 @@ typedef struct group {
     tm_member members[];
 } group;
 
+/* What queues have the architecture do. */
+typedef struct {
+    /* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
+    void (*egress)(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
+    /* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
+    int (*copy_bytes)(tm_switch *tm, queued_packet *q);
+    /* tm_tell of a packet that was to leave through a port; of one that still needs its state, too. */
+    void (*tell_packet)(tm_switch *tm, uint32_t port, uint32_t fate, p4_packet *packet);
+} tm_calls;
+
 struct tm_switch {
     const p4_program *program;
     p4_instance *instance;
+    const tm_calls *calls;
     p4_packet *scratch; /* the packet in ingress */
     p4_packet *spare;   /* the copy in egress while the original is still needed */
     uint32_t packet_room; /* bytes for a packet's state, here and in queued packets */
@@ -169,15 +180,9 @@ static inline void tm_tell(tm_switch *tm, uint32_t fate, uint32_t port, uint32_t
     if (fate < TM_AGAIN) tm_note_add(tm, port, direction, fate, data, length, time_ns);
 }
 
-/* ---- the architecture's passes.h, which tm.c includes ---- */
+/* ---- tm.c ---- */
 
-/* The egress pipeline for a packet that has left queue `qid`, in which `depth` packets are left. No port: NULL. */
-void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth);
-/* Gives a packet its own copy of the bytes that it points to; 0: out of memory. */
-int tm_copy_bytes(tm_switch *tm, queued_packet *q);
-
-/* Says it of a packet that was to leave through a port; of one that still needs its state, too. */
-void tm_tell_packet(tm_switch *tm, uint32_t port, uint32_t fate, p4_packet *packet);
+extern const tm_calls tm_architecture; /* the functions of the passes.h that it includes */
 
 /* ---- tm_queues.c ---- */
 

@@ -28,7 +28,7 @@ static uint32_t copy_pieces(const p4_packet *packet, uint8_t *out) {
     return packet->std.head + packet->payload_length;
 }
 
-int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
+static int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
     p4_packet *packet = &q->packet;
     frame *f = tm_frame_new(tm, packet->std.head + packet->payload_length);
     if (!f) return 0;
@@ -258,7 +258,7 @@ static int egress(tm_switch *tm, p4_packet *packet) {
     return 0;
 }
 
-void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth) {
+static void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth) {
     if (!tm_pass_allowed(tm)) return;
     p4_std *std = &packet->std;
     std->egress_port = number;

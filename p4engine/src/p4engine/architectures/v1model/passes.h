@@ -9,7 +9,7 @@ enum { FOR_INGRESS, FOR_SESSION }; /* the kinds of passes that wait */
 
 /* ---- bytes ---- */
 
-int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
+static int tm_copy_bytes(tm_switch *tm, queued_packet *q) {
     p4_packet *packet = &q->packet;
     frame *f = tm_frame_new(tm, packet->length);
     if (!f) return 0;
@@ -186,7 +186,7 @@ static void tm_pass(tm_switch *tm, queued_packet *q) {
 
 /* ---- the egress pipeline ---- */
 
-void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth) {
+static void tm_egress(tm_switch *tm, uint32_t number, port *p, p4_packet *packet, uint32_t qid, uint64_t depth) {
     if (!tm_pass_allowed(tm)) return;
     p4_std *std = &packet->std;
     uint64_t now = tm_p4_time(tm, tm->now);
