@@ -12,7 +12,7 @@ from pathlib import Path
 
 from testbed.collective_kinds import COLLECTIVES, OWN
 from testbed.traffic import chakra, simai
-from testbed.traffic.call_routes import Routes, of_json, routed
+from testbed.traffic.call_algorithms import AlgorithmRules, of_json, with_algorithms
 from testbed.traffic.rank_graph import COMPUTE, Node, Program, width_of
 from testbed.traffic.rank_layout import StagedRanks
 from testbed.traffic.trace import TraceError
@@ -31,7 +31,7 @@ class FileSource:
     scale: float = 1.0
     replicas: int | None = None
     stage: int | None = None
-    routes: Routes | None = None
+    routes: AlgorithmRules | None = None
 
     def __str__(self) -> str:
         return json.dumps(asdict(self))
@@ -65,13 +65,13 @@ class FileSource:
             )
         if not self.is_trace:
             made = simai.load(self.file, self.replicas, self.stage)
-            return routed(scaled(made, self.scale), self.routes)
+            return with_algorithms(scaled(made, self.scale), self.routes)
         for key in ("replicas", "stage"):
             if getattr(self, key) is not None:
                 raise TraceError(
                     f"{self.file}: traces have all ranks, so they have no slice; take {key} out"
                 )
-        return routed(scaled(chakra.load(self.file), self.scale), self.routes)
+        return with_algorithms(scaled(chakra.load(self.file), self.scale), self.routes)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class TransformerSource:
 
     transformer: Transformer
     scale: float = 1.0
-    routes: Routes | None = None
+    routes: AlgorithmRules | None = None
 
     is_trace = False
 
@@ -92,7 +92,7 @@ class TransformerSource:
 
     def load(self) -> Program:
         """The program, which is not checked. Raises TraceError."""
-        return routed(scaled(self.transformer.load(), self.scale), self.routes)
+        return with_algorithms(scaled(self.transformer.load(), self.scale), self.routes)
 
 
 Source = FileSource | TransformerSource

@@ -150,7 +150,7 @@ def choices(experiment: Experiment) -> list[str]:
     """Choices of `auto` for the calls of programs, a line for each kind and size of groups, such
     as `all_reduce among 8 ranks (auto): double_tree, from 64 KiB on esa`."""
     from testbed.traffic import rank_source
-    from testbed.traffic.call_routes import AUTO
+    from testbed.traffic.call_algorithms import AUTO
     from testbed.traffic.rank_calls import load_program
 
     found = []

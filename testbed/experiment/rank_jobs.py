@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from testbed.experiment.schema_jobs import Job, Parallel, RankModel
-    from testbed.traffic.call_routes import Routes
+    from testbed.traffic.call_algorithms import AlgorithmRules
 
 # What a program does not have, with its value where the file does not say it.
 NOT_FOR_RANKS = {"buckets": "layers", "gpu": None}
 
 
-def source_of(job: Job, folder: Path, routes: Routes | None = None) -> Source:
+def source_of(job: Job, folder: Path, routes: AlgorithmRules | None = None) -> Source:
     """Source of the program of such a job; its paths are relative to `folder`. routes: what
     carries its calls."""
     model = job.model

@@ -43,7 +43,7 @@ from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions
 from testbed.topology import Topology
-from testbed.traffic.call_routes import AUTO
+from testbed.traffic.call_algorithms import AUTO
 
 if TYPE_CHECKING:
     from testbed.traffic.trace import Trace

@@ -28,7 +28,7 @@ from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import LinkDirection
-    from testbed.traffic.call_routes import Routes
+    from testbed.traffic.call_algorithms import AlgorithmRules
     from testbed.traffic.trace import Trace
 
 Loaded = tuple[Job, "Trace | None", list[Problem]]
@@ -189,7 +189,7 @@ def _routes(
     ways: Sequence[LinkDirection],
     servers: int = 0,
     virtual: VirtualTime | None = None,
-) -> Routes | None:
+) -> AlgorithmRules | None:
     """Carriers of the calls of programs, if not all go by the system."""
     if entry.memory or entry.algorithm:
         servers = 0

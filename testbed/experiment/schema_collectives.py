@@ -11,7 +11,7 @@ from testbed.algorithms.choice import CANDIDATES, SYSTEM, Network
 from testbed.algorithms.registry import ALGORITHMS, USE_OF
 from testbed.config.fields import NAME, Choice, Quantity, Section, as_pydantic
 from testbed.config.units import SIZE, FieldError
-from testbed.traffic.call_routes import ANY, AUTO, Routes
+from testbed.traffic.call_algorithms import ANY, AUTO, AlgorithmRules
 
 LARGEST = 1 << 40
 INSIDE = ("ring", "halving_doubling", "double_tree")
@@ -92,7 +92,7 @@ class Collectives(_Lists):
         names = [*used, *(CANDIDATES if AUTO in used else ())]
         return tuple(dict.fromkeys(name for name in names if name in ALGORITHMS))
 
-    def routes(self, system: str, network: Network, per_server: int) -> Routes | None:
+    def routes(self, system: str, network: Network, per_server: int) -> AlgorithmRules | None:
         """The routes of calls with this system, and with so many ranks of a job on each server;
         None if all go by it."""
         rules = tuple(
@@ -107,4 +107,4 @@ class Collectives(_Lists):
         if not rules:
             return None
         choosing = any(use == AUTO for _, _, use, _ in rules)
-        return Routes(rules, network if choosing else None, per_server)
+        return AlgorithmRules(rules, network if choosing else None, per_server)

@@ -16,11 +16,11 @@ import numpy as np
 
 from testbed.protocols import (
     esa,
-    guesses,
     pool_worker,
     positions,
     priority,
     send_scoreboard,
+    unproven_losses,
     wire,
     worker_state,
 )
@@ -117,7 +117,7 @@ class OfPositions(pool_worker.Rules):
                 or rules.gap_place[place % rules.gap_place.size] > window.furthest
             ):
                 continue
-            if filled == packets.shape[0] or not guesses.take(worker, now):
+            if filled == packets.shape[0] or not unproven_losses.take(worker, now):
                 return filled
             send_scoreboard.mark_sent_again(
                 scoreboard, fragment, now, worker_state.retry_ns(worker)

@@ -17,7 +17,6 @@ import numpy as np
 from testbed.protocols import (
     floats,
     given,
-    guesses,
     kept_results,
     lag,
     payload,
@@ -25,6 +24,7 @@ from testbed.protocols import (
     send_scoreboard,
     server_store,
     stripes,
+    unproven_losses,
     values,
     wire,
     worker_state,
@@ -272,8 +272,8 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             counters.saturated += 1
         once = send_scoreboard.sent_once(scoreboard, fragment)
         if flags & server_store.SENT_AGAIN == wire.RESEND or kind == wire.RESULT_ONE:
-            guesses.prove(worker)
-        if flags & wire.RESEND or guesses.explain(worker, now):
+            unproven_losses.prove(worker)
+        if flags & wire.RESEND or unproven_losses.explain(worker, now):
             state.recovered_ns = now
         elif once and send_scoreboard.sent_ns(scoreboard, fragment) > state.recovered_ns:
             worker_state.measure_round_trip(
@@ -300,7 +300,7 @@ def _may_be_lost(worker, scoreboard, fragment, now):
     """False if a fragment that the server has requested may still be on its way there, and nothing
     shows that packets get lost."""
     age = now - send_scoreboard.sent_ns(scoreboard, fragment)
-    return age >= worker.config.min_patience_ns or guesses.are_believed(worker)
+    return age >= worker.config.min_patience_ns or unproven_losses.are_believed(worker)
 
 
 @njit(cache=True)
@@ -419,7 +419,7 @@ def _miss_earlier(worker, scoreboard, now, fragment):
             not send_scoreboard.has_result(scoreboard, earlier)
             and send_scoreboard.sent_ns(scoreboard, earlier) <= before
         ):
-            if not guesses.take(worker, now):
+            if not unproven_losses.take(worker, now):
                 return
             _miss(worker, scoreboard, now, earlier)
 
@@ -499,12 +499,12 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
     filled = _resend_early(worker, scoreboard, now, packets, lengths, filled)
     timeout = worker_state.timeout_ns(worker)
     while filled < capacity:
-        if guesses.not_before(worker) > now:
+        if unproven_losses.not_before(worker) > now:
             break
         fragment = send_scoreboard.resend(scoreboard, now, timeout, retry)
         if fragment < 0:
             break
-        guesses.take(worker, now)
+        unproven_losses.take(worker, now)
         filled = send_again(
             worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND
         )
@@ -543,7 +543,7 @@ def deadline(worker, scoreboard):
     due = send_scoreboard.next_resend_ns(scoreboard)
     if due < 0:
         due = worker_state.NEVER
-    due = max(due, guesses.not_before(worker))
+    due = max(due, unproven_losses.not_before(worker))
     if state.pacing == 1:
         due = min(due, worker_state.paced_ns(state, worker.config))
     return due

@@ -39,12 +39,12 @@ import numpy as np
 from testbed.protocols import (
     block_float,
     given,
-    guesses,
     heap,
     lag,
     payload,
     send_scoreboard,
     sizes,
+    unproven_losses,
     values,
     wire,
     worker_state,
@@ -294,7 +294,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if not _check(worker, scoreboard, row, base, place, fragment):
             return finished
         if wire.flags(row) & wire.RESEND or wire.kind(row) == wire.RESULT_ONE:
-            guesses.prove(worker)
+            unproven_losses.prove(worker)
         if worker.stream.announced[place] >= 0:
             worker.exponent[worker.stream.announced[place]] = wire.next_exponent(row)
         if worker.attempts[slot] == 0:
@@ -463,7 +463,7 @@ def _resend(worker, scoreboard, now, packets, lengths, destinations):
     lost_ns = window.heard_ns - worker_state.patience_ns(worker)
     if window.earliest_ns > now and window.oldest_ns > lost_ns:
         return 0
-    if guesses.not_before(worker) > now:
+    if unproven_losses.not_before(worker) > now:
         return 0
     filled = 0
     earliest, oldest = worker_state.NEVER, worker_state.NEVER
@@ -475,7 +475,7 @@ def _resend(worker, scoreboard, now, packets, lengths, destinations):
         if (
             (late or worker.sent_ns[slot] <= lost_ns)
             and filled < packets.shape[0]
-            and guesses.take(worker, now)
+            and unproven_losses.take(worker, now)
         ):
             if (
                 worker.attempts[slot] == 0
@@ -549,7 +549,7 @@ def deadline(worker, scoreboard):
     state, window = worker.state, worker.window
     if state.more == 1:
         return 0
-    due = max(window.earliest_ns, guesses.not_before(worker))
+    due = max(window.earliest_ns, unproven_losses.not_before(worker))
     if state.pacing == 1:
         due = min(due, worker_state.paced_ns(state, worker.config))
     return due

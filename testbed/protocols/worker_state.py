@@ -66,7 +66,7 @@ STATE = record(
     "longest_before_ns",  # the longest in the iteration before
     "heard_ns",  # last arrival of a result that did not say that it waited for a loss
     "recovered_ns",  # last arrival of a result that waited for a packet that was lost
-    "guesses",  # that losses have paid for (guesses.py)
+    "guesses",  # that losses have paid for (unproven_losses.py)
     "guess_ns",  # earliest time of the next one that nothing has paid for
     "doubts",  # how often the time to the one after it is doubled
 )

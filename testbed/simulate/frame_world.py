@@ -17,8 +17,8 @@ from p4engine.switch.library import Switch
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.frames import FrameMemory
+from testbed.simulate.host_switch_turns import set_turns
 from testbed.simulate.state import World
-from testbed.simulate.turns import set_turns
 from testbed.simulate.world import ROWS_IN, ROWS_OUT, empty_world
 from testbed.topology import Topology
 from testbed.workload.machine import Batch

@@ -30,8 +30,8 @@ from testbed.setup.late_trees import late_jobs
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER, EventQueue
 from testbed.simulate.frames import hand_over
+from testbed.simulate.host_switch_turns import take_turns, ways_out
 from testbed.simulate.state import FRAMES, World
-from testbed.simulate.turns import take_turns, ways_out
 from testbed.simulate.world import Nodes
 from testbed.workload.machine import Batch
 from testbed.workload.native import INTERPRETED

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.simulate import parts, turns
+from testbed.simulate import host_switch_turns, parts
 from testbed.simulate.event_queue import NEVER
 from tests.support.event_orders import (
     assert_equal,
@@ -25,7 +25,7 @@ def test_the_order_of_events_changes_nothing(seed, monkeypatch):
     monkeypatch.setattr(parts, "WORTHWHILE", NEVER)
     one_by_one = in_order(text)
     ended(one_by_one)
-    monkeypatch.setattr(turns, "SLICE_FRAMES", 2 + seed % 40)
+    monkeypatch.setattr(host_switch_turns, "SLICE_FRAMES", 2 + seed % 40)
     runs = [started(text)]
     monkeypatch.setattr(parts, "WORTHWHILE", 0)
     runs += [started(text, threads) for threads in (2, 7)]

@@ -1,4 +1,4 @@
-"""Guesses: how far a worker believes that a fragment without a result is lost.
+"""Unproven losses: how far a worker believes that a fragment without a result is lost.
 
 A timer that runs out, and a result that comes before that of an earlier fragment, are signs of a
 loss, but no proof. A slower worker holds up everything that is in flight, for a time that no round

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.simulate import turns
+from testbed.simulate import host_switch_turns
 from tests.support.event_orders import (
     assert_equal,
     ended,
@@ -79,7 +79,7 @@ def test_the_length_of_a_slice_changes_nothing(monkeypatch):
     text = source("atp", links=TROUBLE)
     whole = started(text)
     end_ns = ended(whole)
-    monkeypatch.setattr(turns, "SLICE_FRAMES", 2)
+    monkeypatch.setattr(host_switch_turns, "SLICE_FRAMES", 2)
     short = started(text)
     assert short.nodes.world.state[0].slice_ns < whole.nodes.world.state[0].slice_ns
     assert ended(short) == end_ns

@@ -22,7 +22,7 @@ ANY = 0  # size
 
 
 @dataclass(frozen=True)
-class Routes:
+class AlgorithmRules:
     """rules: (collective, largest size in bytes or ANY, algorithm, SYSTEM or AUTO, algorithm inside
     servers or ""), of which the first one that fits counts. network: for AUTO. per_server:
     neighbouring ranks that share a server, for algorithms inside servers."""
@@ -50,15 +50,15 @@ class Routes:
         return SYSTEM, ""
 
 
-def of_json(given: dict | None) -> Routes | None:
+def of_json(given: dict | None) -> AlgorithmRules | None:
     """The routes in a source's text."""
     if given is None:
         return None
     network = given["network"] and Network(**given["network"])
-    return Routes(tuple(map(tuple, given["rules"])), network, given["per_server"])
+    return AlgorithmRules(tuple(map(tuple, given["rules"])), network, given["per_server"])
 
 
-def routed(program: Program, routes: Routes | None) -> Program:
+def with_algorithms(program: Program, routes: AlgorithmRules | None) -> Program:
     """The program with the algorithms that carry its calls."""
     if routes is None:
         return program
