@@ -20,15 +20,19 @@ import os
 import shutil
 import signal
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from p4engine.backend.c_build import find_c_compiler
 
 from p4engine_testing.temporary_files import no_temporary_file_left, temporary_folder
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 __all__ = ["no_temporary_file_left", "temporary_folder"]  # fixtures of all tests
 SIDE_BY_SIDE = ("unit", "switch", "network", "browser")
@@ -42,7 +46,10 @@ MARKERS = (
 TOOLS = ("ip", "unshare", "nsenter", "sysctl")
 LONG = 200  # as many tests as one that is marked slow counts for, where files are put in order
 LONGEST_LINE = 400  # of a failure
+TIMES = "times.yaml"  # of --record-times, below the root of the tests
 LOOK_S = 5.0  # between looks at how much time a test has had
+
+SPENT_S: defaultdict[str, float] = defaultdict(float)  # by ring, so far
 
 # The first call of a compiled function loads it; that is no sign of a flaky test.
 settings.register_profile("without deadline", deadline=None)
@@ -51,6 +58,8 @@ settings.load_profile("without deadline")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow too")
+    what = f"write each ring's processor seconds, of all processes, to {TIMES}"
+    parser.addoption("--record-times", action="store_true", help=what)
 
 
 # A fork does not collect what its parent has left: the end of such an object may wait for a thread,
@@ -171,12 +180,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log):
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)  # around pytest-timeout: waiting does not count
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    if not hasattr(item.config, "workerinput"):
-        yield
-        return
     with open(item.config.inipath or __file__) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if is_alone(Path(item.path)) else fcntl.LOCK_SH)
+        if hasattr(item.config, "workerinput"):
+            fcntl.flock(lock, fcntl.LOCK_EX if is_alone(Path(item.path)) else fcntl.LOCK_SH)
+        begun_s = sum(os.times()[:4])
         yield
+        SPENT_S[ring(item)] += sum(os.times()[:4]) - begun_s
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    for name, spent_s in node.workeroutput.get("spent_s", {}).items():
+        SPENT_S[name] += spent_s
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["spent_s"] = dict(SPENT_S)
+    elif session.config.getoption("--record-times"):
+        lines = [f"{name}: {spent_s:.1f}\n" for name, spent_s in sorted(SPENT_S.items()) if name]
+        said = "# Processor seconds of each ring, with the processes that its tests have started.\n"
+        (session.config.rootpath / TIMES).write_text(said + "".join(lines))
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,6 +25,15 @@ def test_something(number):
     line = json.dumps([__file__, os.getpid(), begin, time.monotonic()])
     with open({log!r}, "a") as file:
         file.write(line + "\\n")
+"""
+
+
+BUSY = """
+import subprocess, sys
+
+def test_busy():
+    busy = "import time\\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", busy])
 """
 
 
@@ -51,8 +61,13 @@ def test_what_other_work_would_disturb_runs_alone_and_in_one_process(tmp_path):
     log = tmp_path / "log"
     for name in ("unit/test_a", "switch/test_b", "network/alone/test_c", "clock/test_d"):
         write(tmp_path, name, TESTS.format(log=str(log)))
-    code, said = run_tests(tmp_path, "-n", "2")
+    write(tmp_path, "busy/test_e", BUSY)
+    code, said = run_tests(tmp_path, "-n", "2", "--record-times")
     assert code == 0, said
+    times = (tmp_path / rings.TIMES).read_text()
+    spent_s = {ring: float(text) for ring, text in re.findall(r"(?m)^(\w+): (.*)", times)}
+    assert set(spent_s) == {"busy", "clock", "network", "switch", "unit"}
+    assert spent_s["busy"] >= 0.3 > spent_s["unit"], "a child's time counts"
     ran = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(ran) == 16
     alone = [each for each in ran if "/clock/" in each[0] or "/alone/" in each[0]]
