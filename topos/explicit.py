@@ -82,7 +82,7 @@ def listed(topology: Topology) -> dict[str, Any]:
     return {"hosts": hosts, "switches": switches, "links": links}
 
 
-def _members(option: str, value: Any) -> Iterator[Any]:
+def _members(option: str, value: object) -> Iterator[Any]:
     if not isinstance(value, list | tuple):
         raise TopologyError("allowed: a list", option=option)
     return iter(value)

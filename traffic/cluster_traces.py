@@ -65,7 +65,7 @@ class _Place:
     def __init__(self, path: Path, line: int, column: str) -> None:
         self.text = f"{path}, line {line}, column {column}"
 
-    def fail(self, found: Any, allowed: str) -> NoReturn:
+    def fail(self, found: object, allowed: str) -> NoReturn:
         raise UserError(f"{self.text}: found {brief(found)}; allowed: {allowed}; {REMEDY}")
 
     def number(self, cell: str) -> float:
@@ -78,7 +78,7 @@ class _Place:
             self.fail(cell, "a number of at least 0")
         return value
 
-    def time_s(self, cell: Any) -> float:
+    def time_s(self, cell: object) -> float:
         """A time such as `2017-10-07 01:12:09`, in seconds from some origin."""
         found = _time_s(cell)
         if found is None:
@@ -181,7 +181,7 @@ def _philly_job(path: Path, text: str, number: int, entry: Any) -> TracedJob | N
     return _job(number + 1, submit_s, seconds, gpus)
 
 
-def _checked_s(text: Any, place: Callable[[str], _Place], key: str) -> float:
+def _checked_s(text: object, place: Callable[[str], _Place], key: str) -> float:
     """A time in seconds. The place is only looked for if there is none, because that takes long."""
     found = _time_s(text)
     return place(key).time_s(text) if found is None else found

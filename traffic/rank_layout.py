@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
+from typing import Any, overload
 
 from testbed.collective_kinds import COLLECTIVES
 from testbed.traffic.rank_graph import RECV, SEND, GroupRoute, Node, Program
@@ -106,7 +106,7 @@ class Template:
         self.nodes: list[Node] = []
         self.steps: dict[int, tuple[str, int]] = {}  # of a transfer: its dimension and distance
 
-    def add(self, kind: str, after: Sequence[int] = (), group: str = "", **fields) -> int:
+    def add(self, kind: str, after: Sequence[int] = (), group: str = "", **fields: Any) -> int:
         """Add a node; returns its number. group: a kind of group."""
         number = len(self.nodes)
         self.nodes.append(Node(kind, tuple(after), group=group, id=number, **fields))
@@ -171,7 +171,7 @@ class StagedRanks(Sequence[tuple[Node, ...]]):
     @overload
     def __getitem__(self, rank: slice) -> Sequence[tuple[Node, ...]]: ...
 
-    def __getitem__(self, rank):
+    def __getitem__(self, rank: int | slice) -> tuple[Node, ...] | Sequence[tuple[Node, ...]]:
         if isinstance(rank, slice):
             return [self[each] for each in range(*rank.indices(len(self)))]
         if not 0 <= rank < len(self):

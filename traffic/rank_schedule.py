@@ -8,7 +8,7 @@ each group has links of its own.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from testbed.traffic.rank_graph import (
@@ -81,7 +81,7 @@ class _Run:
                         self.ready(rank, other, now)
             self.run_next(now, touched)
 
-    def run_next(self, now: int, ranks) -> None:
+    def run_next(self, now: int, ranks: Iterable[int]) -> None:
         """Start the first compute node of the file of those that may run."""
         for rank in ranks:
             if self.waiting[rank] and not self.busy[rank]:

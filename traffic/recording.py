@@ -194,7 +194,7 @@ class _named:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         from testbed.collective.ina_recorder import RecordingError
 
         if isinstance(error, RecordingError):

@@ -7,6 +7,7 @@ same of everything else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from testbed.traffic.rank_graph import MAX_RANKS, Program
@@ -70,7 +71,7 @@ class Transformer:
         for wrong in self._wrong():
             raise TraceError(wrong)
 
-    def _wrong(self):
+    def _wrong(self) -> Iterator[str]:
         shape, sizes = self.shape, self.layout
         divided = [
             ("pp", self.pp, "layers", shape.layers),

@@ -66,7 +66,7 @@ def summary(results: Results) -> Frames:
     return {name: frame.copy() for name, frame in results.once(_summary).items()}
 
 
-@pd.option_context("mode.string_storage", "python")  # Arrow's takes longer for a few names
+@pd.option_context("mode.string_storage", "python")  # type: ignore[untyped-decorator]
 def _summary(results: Results) -> Frames:
     per_job = jobs(results)
     per_switch = switches(results)

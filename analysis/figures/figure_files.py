@@ -89,13 +89,13 @@ def save(figure: Figure, path: Path) -> list[Path]:
     if rcParams["savefig.dpi"] != "figure":
         figure.set_dpi(rcParams["savefig.dpi"])
     drawn = io.BytesIO()
-    FigureCanvasAgg(figure).print_png(drawn, metadata=_of_png(figure))
+    FigureCanvasAgg(figure).print_png(drawn, metadata=_of_png(figure))  # type: ignore[no-untyped-call]
     _put(drawn, png)
     figure.set_layout_engine("none")
     drawn = io.BytesIO()
     with _fonts_without_rules():
         of_nobody = {"CreationDate": None, "Creator": None, "Producer": None}
-        FigureCanvasPdf(figure).print_pdf(drawn, metadata=of_nobody)
+        FigureCanvasPdf(figure).print_pdf(drawn, metadata=of_nobody)  # type: ignore[no-untyped-call]
     _put(drawn, pdf)
     return [png, pdf]
 

@@ -202,14 +202,14 @@ def without_long_legend(spec: dict[str, Any]) -> dict[str, Any]:
     return spec | {"data": [each | unnamed if "meta" in each else each for each in data]}
 
 
-def script_json(value: Any) -> str:
+def script_json(value: object) -> str:
     """JSON that may stand inside a <script> element; NaN and infinity become null."""
     text = json.dumps(_finite(value), separators=(",", ":"), allow_nan=False)
     # "</script" and "<!--" would end the element or change how it is read.
     return text.replace("<", "\\u003c")
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {key: _finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -17,7 +17,7 @@ class Held:
     compared: int = 0
     violations: list[str] = field(default_factory=list)
 
-    def equal(self, place: Place, what: str, value: Any, other: str, expected: Any) -> None:
+    def equal(self, place: Place, what: str, value: object, other: str, expected: object) -> None:
         """Comparison of values that must be equal."""
         self._note(value == expected, place, what, value, "but", other, expected)
 

@@ -15,7 +15,7 @@ from testbed.analysis.data import loss_data
 from testbed.analysis.data.departure_data import departures
 from testbed.analysis.data.memory_chart_data import event_increments, pool_map
 from testbed.analysis.data.run_summary import summary
-from testbed.analysis.laws.law import Held, law
+from testbed.analysis.laws.law import Held, Place, law
 from testbed.analysis.laws.tables import Tables, of_results
 from testbed.results.counters import ABSORBED, LOSS_COLUMNS
 
@@ -28,7 +28,7 @@ DIGITS = 9
 Exact = Fraction | int | None  # None: not known, which is NaN in a summary
 
 
-def _agree(held: Held, place: Any, what: str, value: float, exact: Exact) -> None:
+def _agree(held: Held, place: Place, what: str, value: float, exact: Exact) -> None:
     """A float of a summary is what the rows say."""
     known = value == value
     if known and exact is not None:
@@ -140,7 +140,7 @@ def _jobs_of(run: Tables, summaries: dict, whole: dict, held: Held) -> None:
         _agree(held, "run", column, whole[column], exactly)
 
 
-def _is_na(value: Any) -> bool:
+def _is_na(value: object) -> bool:
     return value is None or value != value or str(value) == "<NA>"
 
 

@@ -343,7 +343,7 @@ def differing(settings: Sequence[Any]) -> dict[str, list[str | None]]:
     return found
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
     """(path, text) of everything in an experiment file."""
     if isinstance(value, dict):
         for key, each in value.items():

@@ -32,7 +32,7 @@ def main() -> int:
     return 0
 
 
-def _outcome(asked: dict[str, Any]) -> dict[str, Any]:
+def _outcome(asked: dict[str, Any]) -> dict[str, object]:
     from testbed.analysis.report import after_run
     from testbed.experiment.load import load_text
     from testbed.runner import carry_out

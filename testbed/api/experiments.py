@@ -46,7 +46,7 @@ class Experiment:
     _resolved: Resolved | None
     _sweep: Sweep | None
 
-    def __init__(self, *, folder: str | Path = ".", **keys: Any) -> None:
+    def __init__(self, *, folder: str | Path = ".", **keys: object) -> None:
         """An experiment of the keys of a file: `Experiment(topology=tb.Star(hosts=5), ...)`.
         Raises UserError."""
         data = {name: plain(value, name) for name, value in keys.items()}
@@ -104,7 +104,7 @@ class Experiment:
         """Warnings about the results."""
         return tuple(dict.fromkeys(line for each in self.points for line in each.warnings))
 
-    def with_(self, changes: Mapping[str, Any] | None = None, /, **keys: Any) -> Experiment:
+    def with_(self, changes: Mapping[str, object] | None = None, /, **keys: object) -> Experiment:
         """Another experiment, in which these keys have other values; None removes a key.
 
         A key can be a path, as in a sweep: `with_({"memory.aggregators": 64, "jobs[*].scale":
@@ -120,9 +120,9 @@ class Experiment:
 
     def sweep(
         self,
-        vary: Mapping[str, Any],
-        together: Iterable[Mapping[str, Any]] = (),
-        skip: Iterable[Mapping[str, Any]] = (),
+        vary: Mapping[str, object],
+        together: Iterable[Mapping[str, object]] = (),
+        skip: Iterable[Mapping[str, object]] = (),
     ) -> Experiment:
         """The sweep of this experiment over lists of values by key, beside those that it varies
         already. `together`, `skip`: as in a file ([sweep](experiment.md#sweep)). Raises

@@ -21,6 +21,8 @@ from testbed.topology import Topology
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from testbed.config.fields import Section
+
 
 class Part:
     """One mapping of an experiment file. `keys`: as in the file; a word that Python
@@ -28,7 +30,7 @@ class Part:
 
     _word: ClassVar[str]
 
-    def __init__(self, **keys: Any) -> None:
+    def __init__(self, **keys: object) -> None:
         """Raises UserError for keys and values that the file would not allow."""
         self._data = {key.removesuffix("_"): plain(value) for key, value in keys.items()}
         self._check()
@@ -38,12 +40,12 @@ class Part:
         """The keys and values, as in a file."""
         return copy.deepcopy(self._data)
 
-    def with_(self, **keys: Any) -> Self:
+    def with_(self, **keys: object) -> Self:
         """The same with other keys; None removes one. Raises UserError."""
         changed = {**self._data, **{key.removesuffix("_"): value for key, value in keys.items()}}
         return type(self)(**{key: value for key, value in changed.items() if value is not None})
 
-    def _model(self) -> Any:
+    def _model(self) -> type[Section]:
         raise NotImplementedError
 
     def _check(self) -> None:
@@ -76,7 +78,7 @@ class Job(Part):
 
     _word = "job"
 
-    def _model(self) -> Any:
+    def _model(self) -> type[Section]:
         from testbed.experiment.schema_jobs import Job as Schema
 
         return Schema
@@ -88,7 +90,7 @@ class Fault(Part):
 
     _word = "fault"
 
-    def _model(self) -> Any:
+    def _model(self) -> type[Section]:
         from testbed.experiment.schema_jobs import Fault as Schema
 
         return Schema
@@ -99,7 +101,7 @@ class Background(Part):
 
     _word = "traffic"
 
-    def _model(self) -> Any:
+    def _model(self) -> type[Section]:
         from testbed.experiment.schema_background import Background as Schema
 
         return Schema
@@ -180,5 +182,5 @@ def _own_class(cls: type) -> dict[str, str] | None:
     return {"class": f"{file}:{cls.__name__}"} if file else None
 
 
-def _is_mininet(value: Any) -> bool:
+def _is_mininet(value: object) -> bool:
     return any((c.__module__, c.__name__) == ("mininet.topo", "Topo") for c in type(value).__mro__)

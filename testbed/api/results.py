@@ -7,7 +7,7 @@ made of several are those that the reports show.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from testbed.results import read as read_folder
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
 
     from testbed.analysis.data.sweep_data import Point, Sweep
 
@@ -265,7 +266,7 @@ def _fits(point: Point, wanted: Mapping[str, Any]) -> bool:
     return True
 
 
-def _as_text(content: Any) -> str:
+def _as_text(content: object) -> str:
     from rich.console import Console
 
     file = io.StringIO()
@@ -279,7 +280,7 @@ def _as_html(text: str) -> str:
     return f'<pre style="line-height: 1.2; white-space: pre">{html.escape(text)}</pre>'
 
 
-def _written(write: Any, folder: Path) -> Path:
+def _written(write: Callable[[Console], object], folder: Path) -> Path:
     from testbed.steps import quiet_console
 
     write(quiet_console())

@@ -123,7 +123,7 @@ def sweep(
     slurm: str | None = None,
     report: bool = False,
     progress: bool = True,
-    **vary: Any,
+    **vary: object,
 ) -> SweepResult:
     """Run an experiment with each value of some keys with each of the others.
 

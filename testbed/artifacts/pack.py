@@ -158,7 +158,7 @@ def _top(files: Sequence[Path]) -> Path:
     return Path(os.path.commonpath([each.parent for each in own]))
 
 
-def runs_code(data: Any) -> bool:
+def runs_code(data: object) -> bool:
     """True if an experiment runs programs of its user: a topology's class, or a job's command. It
     may be any data; a key of these names counts wherever it is."""
     if isinstance(data, dict):

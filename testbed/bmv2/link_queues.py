@@ -12,13 +12,13 @@ has shaped them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.experiment.bmv2_limits import packets_per_s
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import LinkDirection
-    from testbed.setup import Platform
+    from testbed.setup import Control, Platform
 
     Directions = Sequence[tuple[LinkDirection, LinkDirection]]
 
@@ -50,7 +50,7 @@ def disciplines(directions: Directions) -> set[str]:
     return needed
 
 
-def shape_queues(platform: Platform, switch: str, client: Any) -> None:
+def shape_queues(platform: Platform, switch: str, client: Control) -> None:
     """Give the egress queues of one switch their rates and depths, in one batch.
 
     `client` is the switch's control client (control.Client)."""

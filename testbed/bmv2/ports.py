@@ -23,10 +23,10 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from testbed.linux import kernel
 from testbed.linux.processes import cpu_ns
+from testbed.results.schema import Row
 
 TC_TIMEOUT_S = 30  # it only asks this machine's kernel
 SOL_PACKET = 263
@@ -73,7 +73,7 @@ class Ports:
         self._before = self._counted()
         self._cpu_before_ns = cpu_ns(pid) or 0
 
-    def read(self) -> list[dict[str, Any]]:
+    def read(self) -> list[Row]:
         """One row per port and direction, with the columns of table links."""
         self._socket_drops = self._more_socket_drops()
         now = self._counted()

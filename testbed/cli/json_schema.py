@@ -39,7 +39,7 @@ _VALUES: dict[str, Any] = {
 def experiment_schema(
     known: Mapping[str, systems.System] | None = None,
     kinds: Mapping[str, type[Topology]] | None = None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The schema of an experiment file. known, kinds: the systems and topologies that it allows
     (None: all that are installed)."""
     known = systems.SYSTEMS if known is None else known
@@ -71,13 +71,13 @@ def experiment_schema(
     }
 
 
-def network_schema() -> dict[str, Any]:
+def network_schema() -> dict[str, object]:
     """The schema of a network file."""
     schema = _plain(NetworkFile.model_json_schema(by_alias=True))
     return {"$schema": DIALECT, **schema, "title": "Network file"}
 
 
-def _system(known: Mapping[str, systems.System], definitions: dict[str, Any]) -> dict[str, Any]:
+def _system(known: Mapping[str, systems.System], definitions: dict[str, Any]) -> dict[str, object]:
     options = []
     for name, system in known.items():
         own = _plain(system.option_model.model_json_schema(by_alias=True))
@@ -88,10 +88,10 @@ def _system(known: Mapping[str, systems.System], definitions: dict[str, Any]) ->
     return {"anyOf": [{"enum": list(known)}, *options]}
 
 
-def _topology(kinds: Mapping[str, type[Topology]]) -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
+def _topology(kinds: Mapping[str, type[Topology]]) -> dict[str, object]:
+    found: list[dict[str, object]] = []
     for kind, cls in kinds.items():
-        properties: dict[str, Any] = {"kind": {"const": kind}}
+        properties: dict[str, object] = {"kind": {"const": kind}}
         required = ["kind"]
         for name, (annotation, default) in parameters(cls).items():
             word = _TYPES.get(annotation)
@@ -116,7 +116,7 @@ def _topology(kinds: Mapping[str, type[Topology]]) -> dict[str, Any]:
     return {"anyOf": [*found, own]}
 
 
-def _with(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def _with(old: dict[str, Any], new: dict[str, Any]) -> dict[str, object]:
     """A property's schema with its old description."""
     return {"description": old["description"], **new} if "description" in old else new
 

@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from testbed.errors import UserError
 from testbed.linux.blas_threads import no_blas_threads
@@ -203,7 +203,7 @@ def refuse_network(path: Path) -> None:
         raise UserError(f"{path} is a network file; `{command_line('check FILE')}` checks it")
 
 
-def print_json(data: Any) -> None:
+def print_json(data: object) -> None:
     import json
 
     print(json.dumps(data, indent=1, ensure_ascii=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from rich.console import RenderableType
 
@@ -88,7 +87,7 @@ def tables(setup: Setup) -> Iterator[RenderableType]:
         yield printed(Table("switches", "Memory", _SWITCHES, rows))
 
 
-def as_json(setup: Setup) -> dict[str, Any]:
+def as_json(setup: Setup) -> dict[str, object]:
     """The same as JSON values."""
     late = late_jobs(setup)
     return {

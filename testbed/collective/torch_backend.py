@@ -33,12 +33,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
+from torch import Tensor
 
 from testbed.collective import client, ina_recorder, own_rank, tally
 from testbed.errors import UserError
@@ -52,6 +53,18 @@ LAST_S = 5  # time that the end of a process waits for collectives that nobody w
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)  # types whose sums the switches make
 STRICT = "TESTBED_STRICT"  # environment variable; not 0: what would go over gloo is an error
 
+# None: the caller has said that it waits, and the collective is done.
+Begun: TypeAlias = "c10d.Work | None"
+Group: TypeAlias = "dist.ProcessGroup | None"
+Result: TypeAlias = "torch.futures.Future[Tensors]"
+Tensors: TypeAlias = list[Tensor]
+GatherOptions: TypeAlias = "c10d.AllgatherOptions | None"
+ScatterOptions: TypeAlias = "c10d.ReduceScatterOptions | None"
+Options: TypeAlias = (
+    "c10d.AllreduceOptions | c10d.AllreduceCoalescedOptions | c10d.ReduceScatterOptions"
+    " | c10d.AllgatherOptions | c10d.BroadcastOptions | c10d.ReduceOptions | c10d.BarrierOptions"
+)
+
 _in_use = False  # True: a group of this process has the job
 
 
@@ -62,13 +75,13 @@ def _nothing() -> None:
 class InaWork(c10d.Work):
     """A collective that is under way, as PyTorch sees it."""
 
-    def __init__(self, tensors: list[torch.Tensor], line: _Line) -> None:
+    def __init__(self, tensors: Tensors, line: _Line) -> None:
         super().__init__()
         self._tensors = tensors
         self._line = line
         self._over = threading.Event()
         self._error: BaseException | None = None
-        self._future: Any = torch.futures.Future()
+        self._future: Result = torch.futures.Future()
         # What a callback raises is an error of its future in C++, too.
         self._checked = self._future.then(self._value)
 
@@ -78,7 +91,7 @@ class InaWork(c10d.Work):
         self._future.set_result(self._tensors)
         self._over.set()
 
-    def _value(self, future: Any) -> list[torch.Tensor]:
+    def _value(self, future: Result) -> Tensors:
         if self._error is not None:
             raise self._error
         return self._tensors
@@ -94,7 +107,7 @@ class InaWork(c10d.Work):
             raise self._error
         return True
 
-    def get_future(self) -> Any:
+    def get_future(self) -> Result:
         return self._checked
 
     def is_completed(self) -> bool:
@@ -106,7 +119,7 @@ class InaWork(c10d.Work):
     def exception(self) -> BaseException | None:
         return self._error
 
-    def result(self) -> list[torch.Tensor]:
+    def result(self) -> Tensors:
         return self._tensors
 
 
@@ -119,13 +132,15 @@ class _Line:
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._works: deque[tuple[Any, InaWork, Callable[[], None]]] = deque()
+        self._works: deque[tuple[client.Handle | _Together, InaWork, Callable[[], None]]] = deque()
         self._serving = threading.Lock()
         self._more = threading.Condition(threading.Lock())
         self._closed = False
         self._thread: threading.Thread | None = None
 
-    def append(self, handle: Any, work: InaWork, put: Callable[[], None]) -> None:
+    def append(
+        self, handle: client.Handle | _Together, work: InaWork, put: Callable[[], None]
+    ) -> None:
         """put: called with the result."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._go_on, name="ina", daemon=True)
@@ -187,7 +202,7 @@ class _Line:
 class _Together:
     """Several works of gloo as one handle."""
 
-    def __init__(self, works: list[Any]) -> None:
+    def __init__(self, works: list[c10d.Work]) -> None:
         self._works = works
 
     def wait(self, timeout_s: float) -> None:
@@ -206,7 +221,7 @@ class InaGroup(dist.ProcessGroup):
 
     def __init__(
         self,
-        store: Any,
+        store: dist.Store,
         rank: int,
         size: int,
         timeout: timedelta,
@@ -228,7 +243,7 @@ class InaGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:
         return NAME
 
-    def allreduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+    def allreduce(self, tensors: Tensors, opts: c10d.AllreduceOptions | None = None) -> Begun:
         """All-reduce, as of any process group; see the module."""
         options = dist.AllreduceOptions() if opts is None else opts
         if why := self._unfit("all_reduce", tensors, options.reduceOp):
@@ -238,7 +253,9 @@ class InaGroup(dist.ProcessGroup):
         handle = self._joined.allreduce_async(array, mean=_is_mean(options), out=array)
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
-    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+    def allreduce_coalesced(
+        self, tensors: Tensors, opts: c10d.AllreduceCoalescedOptions | None = None
+    ) -> Begun:
         """All-reduces of several tensors of a type, as one."""
         options = dist.AllreduceCoalescedOptions() if opts is None else opts
         if why := self._unfit("all_reduce", tensors, options.reduceOp):
@@ -254,8 +271,11 @@ class InaGroup(dist.ProcessGroup):
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
     def reduce_scatter_single(
-        self, output: torch.Tensor, input: torch.Tensor, opts: Any = None
-    ) -> Any:
+        self,
+        output: Tensor,
+        input: Tensor,
+        opts: ScatterOptions = None,
+    ) -> Begun:
         """The rank's part of the sum of `input`, in `output`."""
         options = c10d.ReduceScatterOptions() if opts is None else opts
         if why := self._unfit("reduce_scatter", [input], options.reduceOp):
@@ -264,8 +284,8 @@ class InaGroup(dist.ProcessGroup):
         return self._part_of_sum(output, input, options, [output])
 
     def reduce_scatter_single_coalesced(
-        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
-    ) -> Any:
+        self, outputs: Tensors, inputs: Tensors, opts: ScatterOptions = None
+    ) -> Begun:
         """The same of several tensors of a type."""
         options = c10d.ReduceScatterOptions() if opts is None else opts
         if len(inputs) == 1:
@@ -278,8 +298,8 @@ class InaGroup(dist.ProcessGroup):
         return self._part_of_sum(part, whole, options, outputs)
 
     def reduce_scatter(
-        self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]], opts: Any = None
-    ) -> Any:
+        self, outputs: Tensors, inputs: list[Tensors], opts: ScatterOptions = None
+    ) -> Begun:
         """The same with a tensor for each rank."""
         options = c10d.ReduceScatterOptions() if opts is None else opts
         why = self._unfit("reduce_scatter", inputs[0], options.reduceOp)
@@ -290,7 +310,7 @@ class InaGroup(dist.ProcessGroup):
         whole = torch.cat([each.detach().reshape(-1) for each in inputs[0]])
         return self._part_of_sum(outputs[0], whole, options, outputs)
 
-    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Any:
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: GatherOptions = None) -> Begun:
         """All ranks' `input`, one behind the other in `output`."""
         options = c10d.AllgatherOptions() if opts is None else opts
         if why := self._unfit("all_gather", [input]):
@@ -300,8 +320,8 @@ class InaGroup(dist.ProcessGroup):
         return self._gathered(output, input, options, [output])
 
     def all_gather_single_coalesced(
-        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], opts: Any = None
-    ) -> Any:
+        self, outputs: Tensors, inputs: Tensors, opts: GatherOptions = None
+    ) -> Begun:
         """The same of several tensors, of any types."""
         options = c10d.AllgatherOptions() if opts is None else opts
         if len(inputs) == 1:
@@ -315,8 +335,8 @@ class InaGroup(dist.ProcessGroup):
         return self._gathered_together(outputs, inputs, options, outputs, _nothing)
 
     def allgather(
-        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
-    ) -> Any:
+        self, outputs: list[Tensors], inputs: Tensors, opts: GatherOptions = None
+    ) -> Begun:
         """The same with a tensor for each rank."""
         options = c10d.AllgatherOptions() if opts is None else opts
         if why := self._unfit("all_gather", inputs) or _uneven(outputs[0]):
@@ -328,8 +348,8 @@ class InaGroup(dist.ProcessGroup):
         )
 
     def allgather_coalesced(
-        self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any = None
-    ) -> Any:
+        self, outputs: list[Tensors], inputs: Tensors, opts: GatherOptions = None
+    ) -> Begun:
         """Several tensors of each rank, in a list for each rank."""
         options = c10d.AllgatherOptions() if opts is None else opts
         if why := self._unfit("all_gather", inputs):
@@ -345,7 +365,7 @@ class InaGroup(dist.ProcessGroup):
 
         return self._gathered_together(wholes, inputs, options, flat, put)
 
-    def broadcast(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+    def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions | None = None) -> Begun:
         """Broadcast, as of any process group."""
         options = c10d.BroadcastOptions() if opts is None else opts
         if why := self._unfit("broadcast", tensors):
@@ -355,7 +375,7 @@ class InaGroup(dist.ProcessGroup):
         handle = self._joined.broadcast_async(array, options.rootRank, out=array)
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
-    def reduce(self, tensors: list[torch.Tensor], opts: Any = None) -> Any:
+    def reduce(self, tensors: Tensors, opts: c10d.ReduceOptions | None = None) -> Begun:
         """Sum at a root, as of any process group."""
         options = c10d.ReduceOptions() if opts is None else opts
         if why := self._unfit("reduce", tensors, options.reduceOp):
@@ -369,34 +389,42 @@ class InaGroup(dist.ProcessGroup):
         put = put if is_root else _nothing
         return self._under_way(_counted(handle, tensors), tensors, put, options)
 
-    def barrier(self, opts: Any = None) -> Any:
+    def barrier(self, opts: c10d.BarrierOptions | None = None) -> Begun:
         """Barrier, as of any process group."""
         options = c10d.BarrierOptions() if opts is None else opts
         if why := self._unfit("barrier", []):
             return self._over_gloo("barrier", [], why).barrier(options)
         return self._under_way(self._joined.barrier_async(), [], _nothing, options)
 
-    def all_to_all_single(self, output: Any, input: Any, *others: Any, **options: Any) -> Any:
+    def all_to_all_single(
+        self, output: Tensor, input: Tensor, *others: object, **options: object
+    ) -> Begun:
         """Over gloo, as everything that follows."""
         gloo = self._over_gloo("all_to_all", [input])
         return gloo.alltoall_base(output, input, *others, **options)
 
-    def alltoall(self, outputs: Any, inputs: Any, *others: Any, **options: Any) -> Any:
+    def alltoall(
+        self, outputs: Tensors, inputs: Tensors, *others: object, **options: object
+    ) -> Begun:
         return self._over_gloo("all_to_all", inputs).alltoall(outputs, inputs, *others, **options)
 
-    def gather(self, outputs: Any, inputs: Any, *others: Any, **options: Any) -> Any:
+    def gather(
+        self, outputs: list[Tensors], inputs: Tensors, *others: object, **options: object
+    ) -> Begun:
         return self._over_gloo("gather", inputs).gather(outputs, inputs, *others, **options)
 
-    def scatter(self, outputs: Any, inputs: Any, *others: Any, **options: Any) -> Any:
+    def scatter(
+        self, outputs: Tensors, inputs: list[Tensors], *others: object, **options: object
+    ) -> Begun:
         return self._over_gloo("scatter", outputs).scatter(outputs, inputs, *others, **options)
 
-    def send(self, tensors: Any, rank: int, tag: int) -> Any:
+    def send(self, tensors: Tensors, rank: int, tag: int) -> Begun:
         return self._over_gloo("send", tensors).send(tensors, rank, tag)
 
-    def recv(self, tensors: Any, rank: int, tag: int) -> Any:
+    def recv(self, tensors: Tensors, rank: int, tag: int) -> Begun:
         return self._over_gloo("recv", tensors).recv(tensors, rank, tag)
 
-    def recv_anysource(self, tensors: Any, tag: int) -> Any:
+    def recv_anysource(self, tensors: Tensors, tag: int) -> Begun:
         return self._over_gloo("recv", tensors).recv_anysource(tensors, tag)
 
     def monitored_barrier(
@@ -422,7 +450,9 @@ class InaGroup(dist.ProcessGroup):
         assert self._job is not None
         return self._job
 
-    def _unfit(self, kind: str, tensors: Sequence[torch.Tensor], operation: Any = None) -> str:
+    def _unfit(
+        self, kind: str, tensors: Sequence[Tensor], operation: dist.ReduceOp | None = None
+    ) -> str:
         """Why a collective does not go through the switches; "" if it does. operation: of a sum."""
         if self._job is None:
             return self._why_not
@@ -443,8 +473,8 @@ class InaGroup(dist.ProcessGroup):
         return f"the switches do not compute {name} of {_name(dtype)}"
 
     def _over_gloo(
-        self, kind: str, tensors: Sequence[torch.Tensor], why: str = "the switches do not do it"
-    ) -> Any:
+        self, kind: str, tensors: Sequence[Tensor], why: str = "the switches do not do it"
+    ) -> dist.ProcessGroupGloo:
         """Gloo's group, for a collective that does not go through the switches. The first one of
         each kind and type is named in the rank's log. Raises CollectiveError if that is forbidden
         (TESTBED_STRICT)."""
@@ -466,7 +496,7 @@ class InaGroup(dist.ProcessGroup):
             print(f"ina: {text}", file=sys.stderr, flush=True)
         return self._gloo
 
-    def _gloo_in_place(self, kind: str, tensors: list[torch.Tensor], options: Any, why: str) -> Any:
+    def _gloo_in_place(self, kind: str, tensors: Tensors, options: Options, why: str) -> Begun:
         """Collective `kind`, whose tensors have its result, over gloo. Gloo takes what lies in the
         gaps of a tensor for its values, so tensors with gaps go as copies."""
         call = getattr(self._over_gloo(kind, tensors, why), kind.replace("_", ""))
@@ -482,8 +512,8 @@ class InaGroup(dist.ProcessGroup):
         return self._under_way(_Together([call(copies, options)]), tensors, put, options)
 
     def _gloo_reduce_scatter(
-        self, outputs: list[torch.Tensor], inputs: list[torch.Tensor], options: Any, why: str
-    ) -> Any:
+        self, outputs: Tensors, inputs: Tensors, options: Options, why: str
+    ) -> Begun:
         gloo = self._over_gloo("reduce_scatter", inputs, why)
         pairs = zip(outputs, inputs, strict=True)
         works = [gloo._reduce_scatter_base(*pair, options) for pair in pairs]
@@ -492,8 +522,8 @@ class InaGroup(dist.ProcessGroup):
         return self._under_way(_Together(works), outputs, _nothing, options)
 
     def _part_of_sum(
-        self, part: torch.Tensor, whole: torch.Tensor, options: Any, outputs: list[torch.Tensor]
-    ) -> Any:
+        self, part: Tensor, whole: Tensor, options: Options, outputs: Tensors
+    ) -> Begun:
         """This rank's part of the sum of `whole`, which `outputs` share if it is none of them."""
         given, _ = _for_sum(whole)
         array, put_part = _for_sum(part)
@@ -509,13 +539,13 @@ class InaGroup(dist.ProcessGroup):
 
     def _gathered(
         self,
-        whole: torch.Tensor,
-        own: torch.Tensor,
-        options: Any,
-        outputs: list[torch.Tensor],
+        whole: Tensor,
+        own: Tensor,
+        options: Options,
+        outputs: Tensors,
         then: Callable[[], None] = _nothing,
-        givens: list[torch.Tensor] | None = None,
-    ) -> Any:
+        givens: Tensors | None = None,
+    ) -> Begun:
         """All ranks' `own`, the bytes of `givens`, in `whole`; `then` makes `outputs` of it."""
         array, put_whole = _in_place(whole)
 
@@ -528,12 +558,12 @@ class InaGroup(dist.ProcessGroup):
 
     def _gathered_together(
         self,
-        wholes: list[torch.Tensor],
-        owns: list[torch.Tensor],
-        options: Any,
-        outputs: list[torch.Tensor],
+        wholes: Tensors,
+        owns: Tensors,
+        options: Options,
+        outputs: Tensors,
         then: Callable[[], None],
-    ) -> Any:
+    ) -> Begun:
         """The same of several tensors, whose bytes travel as one."""
         own = torch.cat([torch.from_numpy(_array(each).view(np.uint8)) for each in owns])
         gathered = own.new_empty(self._joined.size, own.numel())
@@ -549,11 +579,11 @@ class InaGroup(dist.ProcessGroup):
 
     def _under_way(
         self,
-        handle: Any,
-        tensors: list[torch.Tensor],
+        handle: client.Handle | _Together,
+        tensors: Tensors,
         put: Callable[[], None],
-        options: Any = None,
-    ) -> Any:
+        options: Options | None = None,
+    ) -> Begun:
         """The work of a collective; None if the caller has said that it waits for the end, which
         this method then does. put: called with the result. options: of the call."""
         if not getattr(options, "asyncOp", True):
@@ -565,14 +595,14 @@ class InaGroup(dist.ProcessGroup):
         return work
 
 
-def _plain(tensor: torch.Tensor) -> bool:
+def _plain(tensor: Tensor) -> bool:
     """True if a tensor's bytes can travel."""
     return (
         tensor.layout == torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
     )
 
 
-def _bytes(tensor: torch.Tensor) -> int:
+def _bytes(tensor: Tensor) -> int:
     """Bytes that a tensor gives; of a sparse one those of its indices and values."""
     if tensor.layout == torch.sparse_coo:
         return tensor._indices().nbytes + tensor._values().nbytes
@@ -580,7 +610,7 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 def _check_sizes(
-    kind: str, wholes: Sequence[torch.Tensor], parts: Sequence[torch.Tensor], ratio: int = 1
+    kind: str, wholes: Sequence[Tensor], parts: Sequence[Tensor], ratio: int = 1
 ) -> None:
     """Refuse what gloo refuses. Raises ValueError unless each of `wholes` has the type of its part
     and `ratio` times its values."""
@@ -593,11 +623,11 @@ def _check_sizes(
             )
 
 
-def _is_mean(options: Any) -> bool:
+def _is_mean(options: Options) -> bool:
     return options.reduceOp == dist.ReduceOp.AVG
 
 
-def _uneven(tensors: Sequence[torch.Tensor]) -> str:
+def _uneven(tensors: Sequence[Tensor]) -> str:
     """Reason if tensors, the same list on all ranks, have different sizes; else ""."""
     same = all(each.numel() == tensors[0].numel() for each in tensors)
     return "" if same else "the ranks' tensors have different sizes"
@@ -607,7 +637,7 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def _array(tensor: torch.Tensor) -> np.ndarray:
+def _array(tensor: Tensor) -> np.ndarray:
     """A tensor's values as a flat array, not copied if they lie side by side; as bytes if numpy
     does not know their type."""
     flat = tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1)
@@ -617,7 +647,7 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
         return flat.view(torch.uint8).numpy()
 
 
-def _in_place(tensor: torch.Tensor) -> tuple[np.ndarray, Callable[[], None]]:
+def _in_place(tensor: Tensor) -> tuple[np.ndarray, Callable[[], None]]:
     """A flat array for a result that belongs into a tensor, and what puts it there."""
     if tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
         return _array(tensor), _nothing
@@ -625,7 +655,7 @@ def _in_place(tensor: torch.Tensor) -> tuple[np.ndarray, Callable[[], None]]:
     return _array(copy), lambda: _copy(tensor, copy)
 
 
-def _for_sum(tensor: torch.Tensor) -> tuple[np.ndarray, Callable[[], None]]:
+def _for_sum(tensor: Tensor) -> tuple[np.ndarray, Callable[[], None]]:
     """The same for a sum, whose 16-bit floats travel as float32 and are rounded at the end."""
     if tensor.dtype in (torch.float32, torch.int32):
         return _in_place(tensor)
@@ -633,25 +663,25 @@ def _for_sum(tensor: torch.Tensor) -> tuple[np.ndarray, Callable[[], None]]:
     return _array(copy), lambda: _copy(tensor, copy)
 
 
-def _counted(handle: client.Handle, tensors: Sequence[torch.Tensor]) -> client.Handle:
+def _counted(handle: client.Handle, tensors: Sequence[Tensor]) -> client.Handle:
     """A handle of what these tensors give, which may travel as another type."""
     size = sum(tensor.nbytes for tensor in tensors)
     handle.counted_as = _name(tensors[0].dtype) if tensors else "", size
     return handle
 
 
-def _copy(tensor: torch.Tensor, result: torch.Tensor) -> None:
+def _copy(tensor: Tensor, result: Tensor) -> None:
     tensor.detach().copy_(result)
 
 
-def _hand_out(values: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
+def _hand_out(values: Tensor, tensors: Sequence[Tensor]) -> None:
     """Copy values that lie one behind the other into tensors."""
     parts = values.view(-1).split([each.numel() for each in tensors])
     for tensor, part in zip(tensors, parts, strict=True):
         tensor.detach().copy_(part.view(tensor.shape))
 
 
-def new_group(options: Any, _more: Any = None) -> InaGroup:
+def new_group(options: c10d._DistributedBackendOptions, _more: object = None) -> InaGroup:
     """Group of this backend; PyTorch calls this function for each process group, with its
     `_DistributedBackendOptions`. The first one of all ranks joins the job; each other one gets a
     communicator of its own, if there is one."""
@@ -704,7 +734,7 @@ def register() -> None:
             _replace_split_group(dist.split_group)
 
 
-def _replace(original: Callable[..., Any], by: Callable[..., Any]) -> None:
+def _replace(original: Callable[..., object], by: Callable[..., object]) -> None:
     """Replace a function of torch.distributed under every name that it has."""
     for name, module in [*sys.modules.items()]:
         known = getattr(module, original.__name__, None)
@@ -720,8 +750,8 @@ def _replace_init(original: Callable[..., None]) -> None:
         backend: str | None = None,
         init_method: str | None = None,
         timeout: timedelta | None = None,
-        *arguments: Any,
-        **options: Any,
+        *arguments: object,
+        **options: object,
     ) -> None:
         if timeout is None:
             timeout = timedelta(seconds=float(os.environ[client.TIMEOUT_S]) + LATER_S)
@@ -739,7 +769,9 @@ def _replace_monitored_barrier(original: Callable[..., None]) -> None:
 
     @functools.wraps(original)
     def monitored_barrier(
-        group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+        group: dist.ProcessGroup | None = None,
+        timeout: timedelta | None = None,
+        wait_all_ranks: bool = False,
     ) -> None:
         found = dist.group.WORLD if group is None else group
         if isinstance(found, InaGroup):
@@ -750,17 +782,17 @@ def _replace_monitored_barrier(original: Callable[..., None]) -> None:
     _replace(original, monitored_barrier)
 
 
-def _replace_split_group(original: Callable[..., Any]) -> None:
+def _replace_split_group(original: Callable[..., Group]) -> None:
     """Replace `split_group`, which refuses groups of processors."""
 
     @functools.wraps(original)
     def split_group(
-        parent_pg: Any = None,
-        split_ranks: Any = None,
-        timeout: Any = None,
-        *more: Any,
-        **named: Any,
-    ) -> Any:
+        parent_pg: Group = None,
+        split_ranks: list[list[int]] | None = None,
+        timeout: timedelta | None = None,
+        *more: object,
+        **named: object,
+    ) -> Group:
         parent = dist.group.WORLD if parent_pg is None else parent_pg
         if not isinstance(parent, InaGroup) or not split_ranks:
             return original(parent_pg, split_ranks, timeout, *more, **named)

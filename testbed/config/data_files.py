@@ -75,7 +75,9 @@ def read_yaml(path: Path) -> Any:
         raise DataError(f"{path} can't be read: not YAML: {why}") from None
 
 
-def require(data: Any, kinds: Mapping[str, type | tuple[type, ...]], path: Path) -> dict[str, Any]:
+def require(
+    data: object, kinds: Mapping[str, type | tuple[type, ...]], path: Path
+) -> dict[str, Any]:
     """`data` if it is a mapping with these keys, whose values are of these kinds. Raises
     DataError."""
     if not isinstance(data, dict):
@@ -149,7 +151,7 @@ def _too_deep(path: Path) -> DataError:
     return DataError(f"{path} can't be read: it is nested deeper than {MAX_DEPTH} levels")
 
 
-def _depth(data: Any) -> int:
+def _depth(data: object) -> int:
     """The number of levels of lists and mappings in `data`."""
     depth, level = 0, [data]
     while level := [each for each in level if isinstance(each, (dict, list))]:

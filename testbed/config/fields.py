@@ -15,15 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from testbed.config import units
 from testbed.config.units import Dimension, FieldError, describe
 from testbed.errors import did_you_mean
+
+JsonSchema: TypeAlias = dict[str, Any]  # as pydantic has it
 
 US = 1_000
 MS = 1_000_000
@@ -63,7 +65,7 @@ def user_file(name: str, folder: Path) -> Path:
 class Kind:
     """A kind of value. Subclasses say how it is read, printed and described."""
 
-    def parse(self, value: Any) -> Any:
+    def parse(self, value: object) -> object:
         """The value inside the testbed. Raises FieldError."""
         raise NotImplementedError
 
@@ -76,9 +78,9 @@ class Kind:
         raise NotImplementedError
 
     def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
+        self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        def validate(value: Any) -> Any:
+        def validate(value: object) -> object:
             try:
                 return self.parse(value)
             except FieldError as error:
@@ -86,11 +88,13 @@ class Kind:
 
         return core_schema.no_info_plain_validator_function(validate)
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         """The part of it that a JSON schema can express, for editors."""
         return {"description": self.allowed}
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchema:
         return self.json_schema()
 
 
@@ -104,7 +108,7 @@ class Quantity(Kind):
     high: int
     words: tuple[tuple[str, int | None], ...] = ()
 
-    def parse(self, value: Any) -> int | float | None:
+    def parse(self, value: object) -> int | float | None:
         meanings = dict(self.words)
         if isinstance(value, str) and value in meanings:
             return meanings[value]
@@ -129,7 +133,7 @@ class Quantity(Kind):
         low, high = (units.show(each, self.dimension) for each in (self.low, self.high))
         return self._or_words(f"{self.dimension.name}, {low} to {high}")
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         words = [{"enum": [word for word, _ in self.words]}] if self.words else []
         # Quantities are text with a unit; 0 needs none.
         return {"anyOf": [{"type": "string", "pattern": r"\d"}, {"const": 0}, *words]}
@@ -148,13 +152,13 @@ class Whole(Kind):
     power_of_two: bool = False
     word: str = ""
 
-    def parse(self, value: Any) -> int | None:
+    def parse(self, value: object) -> int | None:
         if self.word and value == self.word:
             return None
         fits = isinstance(value, int) and not isinstance(value, bool)
         if isinstance(value, float):
             fits = value.is_integer()  # 1e3
-        if not fits or not self.low <= value <= self.high:
+        if not isinstance(value, int | float) or not fits or not self.low <= value <= self.high:
             hint = ""
             if isinstance(value, str):
                 quoted = re.fullmatch(r"[1-9][0-9]{0,17}", value)
@@ -175,7 +179,7 @@ class Whole(Kind):
         either = f", or {self.word}" if self.word else ""
         return f"a whole number from {self.low} to {self.high}{either}"
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         number = {"type": "integer", "minimum": self.low, "maximum": self.high}
         return {"anyOf": [number, {"const": self.word}]} if self.word else number
 
@@ -191,9 +195,10 @@ class Number(Kind):
     high: float
     with_low: bool = True
 
-    def parse(self, value: Any) -> float:
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        if not fits or not math.isfinite(value) or not self.low <= value <= self.high:
+    def parse(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise FieldError(describe(value), self.allowed)
+        if not math.isfinite(value) or not self.low <= value <= self.high:
             raise FieldError(describe(value), self.allowed)
         if value == self.low and not self.with_low:
             raise FieldError(describe(value), self.allowed)
@@ -203,7 +208,7 @@ class Number(Kind):
     def allowed(self) -> str:
         return f"a number {'from' if self.with_low else 'above'} {self.low:g} up to {self.high:g}"
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         low = "minimum" if self.with_low else "exclusiveMinimum"
         return {"type": "number", low: self.low, "maximum": self.high}
 
@@ -214,7 +219,7 @@ class Flag(Kind):
 
     allowed = "true or false"
 
-    def parse(self, value: Any) -> bool:
+    def parse(self, value: object) -> bool:
         words = {"on": True, "yes": True, "off": False, "no": False}
         if isinstance(value, str) and value.lower() in words:
             return words[value.lower()]
@@ -222,7 +227,7 @@ class Flag(Kind):
             raise FieldError(describe(value), self.allowed)
         return value
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"anyOf": [{"type": "boolean"}, {"enum": ["on", "off", "yes", "no"]}]}
 
 
@@ -234,7 +239,7 @@ class Choice(Kind):
     words: tuple[str, ...]
     others: tuple[tuple[str, str], ...] = ()
 
-    def parse(self, value: Any) -> str:
+    def parse(self, value: object) -> str:
         reasons = dict(self.others)
         if isinstance(value, str) and value in reasons:
             raise FieldError(describe(value), self.allowed, reasons[value])
@@ -246,7 +251,7 @@ class Choice(Kind):
     def allowed(self) -> str:
         return ", ".join(self.words)
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"enum": list(self.words)}
 
 
@@ -257,7 +262,7 @@ class Text(Kind):
     pattern: str
     words: str
 
-    def parse(self, value: Any) -> str:
+    def parse(self, value: object) -> str:
         if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
             hint = "put it in quotes" if isinstance(value, int | float) else ""
             raise FieldError(describe(value), self.words, hint)
@@ -267,7 +272,7 @@ class Text(Kind):
     def allowed(self) -> str:
         return self.words
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         return {"type": "string"}
 
 
@@ -276,7 +281,7 @@ class Nodes(Kind):
     """One name of a node, or a list of them; a tuple here. What may follow for some files only is
     checked in resolve.py."""
 
-    def parse(self, value: Any) -> tuple[str, ...]:
+    def parse(self, value: object) -> tuple[str, ...]:
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, list | tuple) or not names:
             raise FieldError(describe(value), self.allowed)
@@ -289,7 +294,7 @@ class Nodes(Kind):
     def allowed(self) -> str:
         return "a host, such as h5, or a list of hosts"
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         name = {"type": "string"}
         return {"anyOf": [name, {"type": "array", "items": name, "minItems": 1}]}
 
@@ -302,7 +307,7 @@ class Variables(Kind):
     reserved: str
     why: str
 
-    def parse(self, value: Any) -> dict[str, str]:
+    def parse(self, value: object) -> dict[str, str]:
         if not isinstance(value, dict):
             raise FieldError(describe(value), self.allowed)
         for name, given in value.items():
@@ -321,7 +326,7 @@ class Variables(Kind):
     def allowed(self) -> str:
         return "a mapping of names to text or numbers, such as {OMP_NUM_THREADS: 2}"
 
-    def json_schema(self) -> dict[str, Any]:
+    def json_schema(self) -> JsonSchema:
         values = {"type": ["string", "number"]}
         return {"type": "object", "additionalProperties": values}
 
@@ -349,9 +354,9 @@ class WordOr:
     example: str
 
     def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
+        self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        def validate(value: Any, section: Callable[[Any], Any]) -> Any:
+        def validate(value: object, section: Callable[[object], object]) -> object:
             if isinstance(value, str) and value in self.words:
                 return value
             if isinstance(value, dict | self.model):
@@ -368,7 +373,9 @@ class WordOr:
         schema = handler.generate_schema(self.model)
         return core_schema.no_info_wrap_validator_function(validate, schema)
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchema:
         words = {"enum": list(self.words)} if self.words else {"type": "string"}
         return {"anyOf": [words, handler(schema)]}
 

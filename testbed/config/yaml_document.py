@@ -89,7 +89,7 @@ class _Builder:
         self.count = 0
         self.open: list[yaml.Node] = []  # nodes around the current one
 
-    def value(self, node: yaml.Node, path: Path) -> Any:
+    def value(self, node: yaml.Node, path: Path) -> object:
         self.count += 1
         if self.count > MAX_VALUES:
             raise _TooMuch(f"it has more than {MAX_VALUES} values (aliases counted in full)")
@@ -121,8 +121,8 @@ class _Builder:
         finally:
             self.open.pop()
 
-    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        result: dict[str, Any] = {}
+    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, object]:
+        result: dict[str, object] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
@@ -148,7 +148,7 @@ class _Builder:
         self.document.problems.append(Problem(path, message, line or self.document.line(path)))
 
 
-def plain_value(text: str) -> Any:
+def plain_value(text: str) -> int | float | bool | str:
     """The meaning of an unquoted word: int, float, bool, or the text itself."""
     if _WHOLE.fullmatch(text):
         return int(text)
@@ -175,12 +175,12 @@ def _syntax_problem(error: yaml.YAMLError) -> Problem:
     return Problem((), f"not valid YAML: {problem}{source}", line)
 
 
-def _tab_at(mark: Any) -> bool:
+def _tab_at(mark: yaml.Mark | None) -> bool:
     line = _line_at(mark)
     return bool(line) and "\t" in line[: len(line) - len(line.lstrip())]
 
 
-def _line_at(mark: Any) -> str:
+def _line_at(mark: yaml.Mark | None) -> str:
     if mark is None or mark.buffer is None:
         return ""
     lines = mark.buffer.rstrip("\0").split("\n")
@@ -192,7 +192,7 @@ class Inline(list):
 
 
 class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
@@ -212,7 +212,7 @@ _Dumper.add_representer(
 )
 
 
-def write_yaml(data: Any) -> str:
+def write_yaml(data: object) -> str:
     """Text that `read_yaml` reads as the same data. Keys keep their order."""
     return yaml.dump(
         data,

@@ -15,13 +15,14 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.experiment.planned_faults import NEVER, LinkChange, title
+from testbed.results.schema import Row
 from testbed.setup.host_specs import with_members
 from testbed.setup.late_trees import asked_again, communicators_of, late_jobs
-from testbed.setup.records import NewPart
+from testbed.setup.records import Control, NewPart
 from testbed.setup.rerouting import Rerouting
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Failover:
     def __init__(
         self,
         setup: Setup,
-        asked: Callable[[str], AbstractContextManager[Any]],
+        asked: Callable[[str], AbstractContextManager[Control]],
         tell: Callable[[Sequence[NewPart]], None],
         begin: Callable[[int, Setup, list[HostSpec]], None],
         clock: Callable[[], int] | None = None,
@@ -122,7 +123,7 @@ class Failover:
         """True if a link comes up again later."""
         return any(step.change is not None and step.change.up for step in self._steps)
 
-    def install(self, switch: str, client: Any) -> None:
+    def install(self, switch: str, client: Control) -> None:
         """Fill the tables of a switch that has begun anew, and take its links down that are."""
         self._entries[switch].install(client)
         if ports := self._ports(switch, self._rerouting.down):
@@ -134,7 +135,7 @@ class Failover:
         times = [at_ns for _, at_ns in self.done] + [each.at_ns for each in self.followed]
         return max(times, default=-1)
 
-    def rows(self, end_ns: int) -> list[dict[str, Any]]:
+    def rows(self, end_ns: int) -> list[Row]:
         """Rows of table faults: of the planned faults of links, and behind all planned faults one
         for each new computation of routes, and for each job that was planned again. end_ns: when
         the run ended."""
@@ -254,7 +255,7 @@ def _steps(setup: Setup) -> list[_Step]:
     return sorted(found, key=lambda step: (step.at_ns, step.change is None))
 
 
-def _row(number: int, kind: str, target: str, at_ns: int) -> dict[str, Any]:
+def _row(number: int, kind: str, target: str, at_ns: int) -> Row:
     return {
         "fault": number,
         "kind": kind,

@@ -11,7 +11,7 @@ import ipaddress
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.dataplane.table_calls import addresses
 from testbed.paths import P4
@@ -20,7 +20,7 @@ from testbed.routing.tree import routes
 from testbed.topology import Topology
 
 if TYPE_CHECKING:
-    from testbed.setup.records import JobSetup, Platform, Setup
+    from testbed.setup.records import Control, JobSetup, Platform, Setup
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
     return platform.program, definitions, (P4,)
 
 
-def install(setup: Setup, switch: str, client: Any, with_routes: bool = True) -> None:
+def install(setup: Setup, switch: str, client: Control, with_routes: bool = True) -> None:
     """Fill all tables and multicast groups of one switch, in one batch.
 
     `client` is the switch's control interface (p4engine.control.client.Client)."""

@@ -9,12 +9,12 @@ switch should refuse.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.dataplane.install_tables import admission_calls, entry_of, job_calls
 
 if TYPE_CHECKING:
-    from testbed.setup.records import JobSetup, Platform
+    from testbed.setup.records import Control, JobSetup, Platform
 
 LAST_PACKETS_NS = 1_000_000_000  # a packet of an ended job is on its way no longer than this
 MOST_ENDED = 256  # jobs that have ended and are still admitted; the table's size is limited
@@ -23,7 +23,7 @@ MOST_ENDED = 256  # jobs that have ended and are still admitted; the table's siz
 class JobTables:
     """The entries of jobs in one switch. `client` is its control interface."""
 
-    def __init__(self, switch: str, client: Any) -> None:
+    def __init__(self, switch: str, client: Control) -> None:
         self._switch = switch
         self._client = client
         self._entries: dict[int, list[tuple]] = {}  # by job

@@ -6,16 +6,16 @@ on the host's behalf. Packets from another switch have been shaped there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.dataplane.loss_notes import note_calls
 
 if TYPE_CHECKING:
     from testbed.experiment import LinkDirection
-    from testbed.setup.records import Platform
+    from testbed.setup.records import Control, Platform
 
 
-def shape_links(platform: Platform, switch: str, client: Any, latency_ns: int = 0) -> None:
+def shape_links(platform: Platform, switch: str, client: Control, latency_ns: int = 0) -> None:
     """Give a switch's links their bandwidth, delay, jitter, queue and impairments, in one batch,
     and have it note what they lose.
 

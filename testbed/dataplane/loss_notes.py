@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.results.counters import LOSSES
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Platform
+    from testbed.setup.records import Control, Platform
 
 # As protocols/wire.py has them, which loads a compiler; a test compares the two.
 PORT, SERVER = 18766, 0x4000
@@ -64,7 +64,7 @@ class Notes:
         self.sender = (more >> np.uint64(16) & np.uint64(0xFFFF)).astype(np.int64)
 
 
-def read_notes(platform: Platform, client: Any) -> Notes | None:
+def read_notes(platform: Platform, client: Control) -> Notes | None:
     """Notes of a switch; None on BMv2."""
     return None if platform.switch == "bmv2" else Notes(client.batch([("notes",)])[0])
 

@@ -21,10 +21,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from testbed.dataplane.read_registers import occupancy, occupancy_calls, occupied
+from testbed.results.schema import Row
 from testbed.systems.statistics import EVENTS_PER_JOB, FILLING, HELD
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Platform
+    from testbed.setup.records import Control, Platform
 
 BLOCKS = 64  # of a pool, at most
 ALL_BLOCKS = 512  # of all switches together, about
@@ -91,7 +92,7 @@ class SnapshotTaker:
         self._counted: dict[tuple, tuple[np.ndarray, np.ndarray]] = {}
 
     def __call__(
-        self, client: Any, at_pool: bool = True, running: Collection[int] | None = None
+        self, client: Control, at_pool: bool = True, running: Collection[int] | None = None
     ) -> MemorySnapshot:
         """Take a snapshot of one switch, in one exchange with it; at_pool: of its blocks too, which
         takes longer; running: see `occupied`. Raises the errors of the client.
@@ -150,7 +151,7 @@ class SnapshotTaker:
         )
 
 
-def take_snapshot(platform: Platform, client: Any) -> MemorySnapshot:
+def take_snapshot(platform: Platform, client: Control) -> MemorySnapshot:
     """A single snapshot of one switch, with its blocks."""
     return SnapshotTaker(platform)(client)
 
@@ -278,7 +279,7 @@ class SnapshotHistory:
             "queues": self._queues(),
         }
 
-    def _memory(self) -> list[dict[str, Any]]:
+    def _memory(self) -> list[Row]:
         return [
             {
                 "switch": each.switch,
@@ -295,9 +296,9 @@ class SnapshotHistory:
             ]
         ]
 
-    def _events(self) -> list[dict[str, Any]]:
+    def _events(self) -> list[Row]:
         """Counts that have changed since the snapshot before."""
-        rows: list[dict[str, Any]] = []
+        rows: list[Row] = []
         last: dict[tuple[str, str], int] = {}
         for each in self._taken:
             for event, value in zip(each.names, each.events.tolist(), strict=True):
@@ -309,9 +310,9 @@ class SnapshotHistory:
                 rows.append(row | {"event": event, "value": value})
         return rows
 
-    def _queues(self) -> list[dict[str, Any]]:
+    def _queues(self) -> list[Row]:
         """Queues whose length has changed since the snapshot before."""
-        rows: list[dict[str, Any]] = []
+        rows: list[Row] = []
         last: dict[str, dict[int, int]] = {}
         for each in self._taken:
             now = dict(each.queues.tolist())

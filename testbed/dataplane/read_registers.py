@@ -15,6 +15,7 @@ import numpy as np
 from p4engine.values.numbers import ControlError
 
 from testbed.protocols.sizes import memory_part
+from testbed.results.schema import Row
 from testbed.systems.statistics import (
     CAUSES,
     ENDINGS_PER_JOB,
@@ -25,10 +26,10 @@ from testbed.systems.statistics import (
 )
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Platform
+    from testbed.setup.records import Control, Platform
 
 
-def occupancy(platform: Platform, client: Any) -> list[tuple[int, int, int]]:
+def occupancy(platform: Platform, client: Control) -> list[tuple[int, int, int]]:
     """(filling, held) aggregators of each job now: a list of (job, filling, held); [] without."""
     if not platform.system.memory:
         return []
@@ -83,7 +84,7 @@ def occupied(
     return found
 
 
-def occupancy_of_slots(platform: Platform, client: Any) -> list[tuple[int, int, int]]:
+def occupancy_of_slots(platform: Platform, client: Control) -> list[tuple[int, int, int]]:
     """The same as `occupancy`, by looking at each aggregator.
 
     For a switch on which packets pass between two readings, so that counts that were read one after
@@ -106,7 +107,7 @@ def occupancy_of_slots(platform: Platform, client: Any) -> list[tuple[int, int, 
 
 
 def counters(
-    platform: Platform, client: Any, whole: Mapping[int, Fraction] | None = None
+    platform: Platform, client: Control, whole: Mapping[int, Fraction] | None = None
 ) -> list[tuple[int, str, int]]:
     """All counters of a switch as (job, name, value); times in ns. [] without switch memory.
 
@@ -161,8 +162,8 @@ def counters(
 
 
 def port_counts(
-    platform: Platform, client: Any
-) -> tuple[list[dict[str, Any]], list[tuple[int, bool, str, int]]]:
+    platform: Platform, client: Control
+) -> tuple[list[Row], list[tuple[int, bool, str, int]]]:
     """Counts of a switch's ports, and the causes of packets to a PS, both at one moment.
 
     The first are the rows of `port_stats()`, with the packets that the switch has refused at each
@@ -192,7 +193,7 @@ def port_counts(
     return rows, departures
 
 
-def marks(client: Any, ports: list[int]) -> dict[int, int]:
+def marks(client: Control, ports: list[int]) -> dict[int, int]:
     """Number of packets that a switch has marked, by egress port; {} for a program of somebody's
     own that does not count them."""
     try:
@@ -202,7 +203,7 @@ def marks(client: Any, ports: list[int]) -> dict[int, int]:
     return {port: count["packets"] for port, count in zip(ports, counts, strict=True)}
 
 
-def refusals(platform: Platform, client: Any, ports: Iterable[int]) -> dict[int, int]:
+def refusals(platform: Platform, client: Control, ports: Iterable[int]) -> dict[int, int]:
     """Number of packets that a switch has refused, by ingress port; {} where switches admit
     everything."""
     if platform.admission == "off":

@@ -8,12 +8,12 @@ find their way by it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.dataplane.install_tables import entries_of
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Setup
+    from testbed.setup.records import Control, Setup
 
 
 class SwitchEntries:
@@ -23,11 +23,11 @@ class SwitchEntries:
         self._switch = switch
         self._calls = entries_of(setup, switch, setup.jobs)
 
-    def install(self, client: Any) -> None:
+    def install(self, client: Control) -> None:
         """Write everything into a switch whose tables are as its program begins with them."""
         client.batch(list(self._calls.values()))
 
-    def follow(self, setup: Setup, jobs: Iterable[int], client: Any) -> int:
+    def follow(self, setup: Setup, jobs: Iterable[int], client: Control) -> int:
         """Write what differs for the paths of `setup`; for jobs that are not named nothing does.
         Returns the number of entries. In one batch, with no packet in between."""
         new = {

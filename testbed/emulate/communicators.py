@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.dataplane.job_tables import LAST_PACKETS_NS, JobTables
 from testbed.emulate.host_group import HostGroup, HostProcess
@@ -23,7 +23,7 @@ from testbed.experiment.program_jobs import round_trace
 from testbed.hosts.progress_board import MACHINES
 from testbed.setup.build import group_placement, start_job
 from testbed.setup.host_specs import job_specs
-from testbed.setup.records import JobSetup, Platform, Setup
+from testbed.setup.records import Control, JobSetup, Platform, Setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class Communicators:
         setup: Setup,
         hosts: HostGroup,
         switches: list[str],
-        asked: Callable[[str], AbstractContextManager[Any]],
+        asked: Callable[[str], AbstractContextManager[Control]],
     ) -> None:
         """asked: the control client of a switch, as a context."""
         self._setup = setup
@@ -101,7 +101,7 @@ class Communicators:
                 for host in group.members:
                     host.send(opened=own, key=group.key)
 
-    def configure(self, switch: str, client: Any) -> None:
+    def configure(self, switch: str, client: Control) -> None:
         """Fill the groups' entries of a switch that has started again."""
         self._tables.pop(switch, None)
         for group in self._groups.values():
@@ -245,7 +245,7 @@ class Communicators:
         del self._groups[number]
         self._former[job].append(group)
 
-    def _tables_of(self, switch: str, client: Any) -> JobTables:
+    def _tables_of(self, switch: str, client: Control) -> JobTables:
         if switch not in self._tables:
             self._tables[switch] = tables = JobTables(switch, client)
             for job in self._setup.jobs.values():

@@ -25,6 +25,7 @@ from testbed import units
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.experiment.planned_faults import NEVER, affected_nodes, title
+from testbed.results.schema import Row
 from testbed.routing.tree import next_hops, switch_of
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class Faults:
             ]
         return found
 
-    def rows(self, end_ns: int) -> list[dict[str, Any]]:
+    def rows(self, end_ns: int) -> list[Row]:
         """Table faults. end_ns: when the run ended, on CLOCK_MONOTONIC."""
         last_ns = end_ns - self._start_ns
         jobs: dict[str | None, int] = {job.name: number for number, job in self._setup.jobs.items()}

@@ -13,6 +13,7 @@ from testbed.emulate.controlled import Controlled
 from testbed.errors import RunError
 from testbed.flow import Flow
 from testbed.network.spawner import Process, Spawner
+from testbed.results.schema import Row
 from testbed.runtimes.result_rows import flow_row
 from testbed.topology import Topology, host_ip
 
@@ -151,7 +152,7 @@ class FlowGroup:
             (f"{end.end} of background flow {end.flow.title}", end.still_ns) for end in self._ends
         ]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """Rows of table flows, after `stop`."""
         end_ns = self._stop_ns - self._start_ns
         found = []

@@ -33,6 +33,7 @@ from testbed.emulate.watchdog import Watch
 from testbed.errors import RunError, UserError
 from testbed.machine import kernel_probe
 from testbed.protocols import has_compiled
+from testbed.results.schema import Row
 from testbed.routing.group_server import has_shared_servers
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.captured_ports import CapturedPort
@@ -81,7 +82,7 @@ class MininetRun:
         self._captured, self._shared, self._prompt = captured, shared, prompt
         self._backend = backend_of(run.setup.platform, run.program)
 
-    def versions(self) -> dict[str, str]:
+    def versions(self) -> dict[str, str | None]:
         """Versions of the switch program."""
         return self._backend.versions()
 
@@ -360,9 +361,7 @@ class Repetition:
         for number, why in watch.unfinished.items():
             raise RunError(f"job {setup.listed[number].name} could not finish: {why}")
 
-    def _resent(
-        self, jobs: list[collect.Row], hosts: list[collect.Row], links: list[collect.Row]
-    ) -> list[collect.Row]:
+    def _resent(self, jobs: list[Row], hosts: list[Row], links: list[Row]) -> list[Row]:
         """Rows of table resent."""
         notes = [life[3] for lives in self.lives.values() for life in lives]
         unseen = any(row["unmodelled_drops"] for row in links)
@@ -384,7 +383,7 @@ class Repetition:
             programs.said,
         )
 
-    def _standstills(self, watch: Watch, faults: Faults) -> list[dict[str, Any]]:
+    def _standstills(self, watch: Watch, faults: Faults) -> list[Row]:
         """Rows of table fidelity about processes that stood still. BMv2 does not know it."""
         from testbed.results.fidelity import still_row
 

@@ -34,6 +34,7 @@ from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS, SERVERS
 from testbed.hosts import progress_board as board
 from testbed.linux.ownership import hand_over, user_behind
 from testbed.network.spawner import Process, Spawner
+from testbed.results.schema import Row
 from testbed.runtimes.live_view import Called
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Rank:
     def title(self) -> str:
         return f"rank {self.number} of job {self.host.spec.job.name}"
 
-    def called(self) -> list[dict[str, Any]]:
+    def called(self) -> list[Row]:
         """Its collectives so far, as rows of table collectives. What is none is left out: the file
         is the program's."""
         with self.collectives.open("rb") as file:
@@ -255,7 +256,7 @@ class ProgramGroup:
         parts = [f"{name} {float(value):.3g}" for name, value in said["values"].items()]
         return ", ".join([f"step {said['step']}", *parts])
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """Table measures; the ranks' files go. Lines that are no report are left out: the file is
         the program's."""
         rows = self.said()
@@ -264,7 +265,7 @@ class ProgramGroup:
                 rank.measures.unlink()
         return rows
 
-    def said(self) -> list[dict[str, Any]]:
+    def said(self) -> list[Row]:
         """The same so far."""
         rows = []
         for number, job in self._jobs.items():
@@ -285,7 +286,7 @@ class ProgramGroup:
                         )
         return rows
 
-    def collectives(self) -> list[dict[str, Any]]:
+    def collectives(self) -> list[Row]:
         """Table collectives; the ranks' files go."""
         rows = []
         for number, job in self._jobs.items():

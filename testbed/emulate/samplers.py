@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.linux.processes import cpu_ns, thread_cpu_ns, thread_waits
+from testbed.setup import Control
 
 CPU_STEP_NS = 250_000_000
 CPU_WINDOW_STEPS = 4
@@ -150,7 +150,7 @@ class MemorySampler:
     def __init__(
         self,
         switches: SwitchGroup,
-        take: Callable[[Any], MemorySnapshot] | None,
+        take: Callable[[Control], MemorySnapshot] | None,
         start_ns: int,
     ) -> None:
         """take: a snapshot of a switch, through its control client; None for a system that uses no

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from testbed.network.mininet_network import Network
     from testbed.network.spawner import Process
     from testbed.runtimes.program import Program
-    from testbed.setup import Platform
+    from testbed.setup import Control, Platform
 
 
 class Backend(Protocol):
@@ -33,21 +33,21 @@ class Backend(Protocol):
     by_thread: bool
     trains: bool
 
-    def versions(self) -> dict[str, Any]:
+    def versions(self) -> dict[str, str | None]:
         """Entries of the switch in the results' environment."""
 
     def network_options(self) -> dict[str, Any]:
         """The arguments of `Network`."""
 
-    def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
+    def arguments(self, node: P4Switch, seed: int) -> dict[str, object]:
         """Arguments of `target` for one switch."""
 
     def connect(
         self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
-    ) -> Any:
+    ) -> Control:
         """A control client of the switch, once it answers. Raises RunError."""
 
-    def shape(self, switch: str, client: Any) -> None:
+    def shape(self, switch: str, client: Control) -> None:
         """Shape a switch's links as the experiment says."""
 
 
@@ -68,13 +68,13 @@ class Embedded:
                 f" ({why_not}); write `offload: auto`, or use Linux 6.2 or newer"
             )
 
-    def versions(self) -> dict[str, Any]:
+    def versions(self) -> dict[str, str | None]:
         return {"offload": "trains" if self.trains else "off"}
 
     def network_options(self) -> dict[str, Any]:
         return {"trains": self.trains}
 
-    def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
+    def arguments(self, node: P4Switch, seed: int) -> dict[str, object]:
         control = _control_path(node)
         control.unlink(missing_ok=True)
         program = self._program
@@ -92,10 +92,10 @@ class Embedded:
 
     def connect(
         self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
-    ) -> Any:
+    ) -> Control:
         return connect(_control_path(node), alive, node.name, process.log)
 
-    def shape(self, switch: str, client: Any) -> None:
+    def shape(self, switch: str, client: Control) -> None:
         dataplane.shape_links(self._platform, switch, client)
 
 
@@ -112,7 +112,7 @@ class Bmv2:
         assert program.json is not None, "a program for BMv2 has been compiled for it"
         self._json: Path = program.json
 
-    def versions(self) -> dict[str, Any]:
+    def versions(self) -> dict[str, str | None]:
         from testbed.bmv2.compiler import P4c
         from testbed.bmv2.simple_switch import SIMPLE_SWITCH, version
 
@@ -126,7 +126,7 @@ class Bmv2:
             "qdiscs": qdiscs(self._platform),
         }
 
-    def arguments(self, node: P4Switch, seed: int) -> dict[str, Any]:
+    def arguments(self, node: P4Switch, seed: int) -> dict[str, object]:
         from testbed.bmv2.simple_switch import command
 
         notifications = _control_path(node).with_suffix(".ipc")
@@ -142,7 +142,7 @@ class Bmv2:
 
     def connect(
         self, node: P4Switch, process: Process, network: Network, alive: Callable[[], bool]
-    ) -> Any:
+    ) -> Control:
         from thrift.Thrift import TException
 
         from testbed.bmv2.connection import Connection, p4utils_api, wait
@@ -168,7 +168,7 @@ class Bmv2:
             raise RunError(f"switch {node.name} (simple_switch) is gone: {error}") from error
         return Client(api, node.name, connection.close, ports.read, ports.stats)
 
-    def shape(self, switch: str, client: Any) -> None:
+    def shape(self, switch: str, client: Control) -> None:
         from testbed.bmv2.link_queues import shape_queues
 
         shape_queues(self._platform, switch, client)

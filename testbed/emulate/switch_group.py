@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from p4engine.frontend.diagnostics import P4Error
 
@@ -21,6 +21,7 @@ from testbed.network.spawner import Process, Spawner
 
 if TYPE_CHECKING:
     from testbed.network.mininet_network import Network
+    from testbed.setup import Control
 
 EXIT_SEEN_S = 1.0
 """How long the exit of a switch that broke its connection off may take to be seen."""
@@ -44,12 +45,12 @@ class SwitchGroup:
         self.spawner = spawner
         self.nodes: list[P4Switch] = list(network.switches)
         self.processes: dict[str, Process] = {}
-        self.clients: dict[str, Any] = {}
+        self.clients: dict[str, Control] = {}
         self.backend = backend
         self.by_thread = {node.name for node in self.nodes} if backend.by_thread else set()
         self._network, self._logs = network, logs
         self._seed, self._repetition = seed, repetition
-        self._stopped: dict[str, Any] = {}
+        self._stopped: dict[str, Control] = {}
         for node in self.nodes:
             self._spawn(node)
 
@@ -95,7 +96,7 @@ class SwitchGroup:
                 raise process.failure(f"the process of switch {name}")
 
     @contextmanager
-    def asked(self, name: str, failure: str) -> Iterator[Any]:
+    def asked(self, name: str, failure: str) -> Iterator[Control]:
         """The client of a switch, for calls; `failure` says what its errors mean, as in "cannot be
         read". Raises RunError with how the process ended, if it has, else with the error."""
         try:

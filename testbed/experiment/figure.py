@@ -238,5 +238,5 @@ def _stretch(section: dict[str, Any], key: str, scale: float) -> None:
     section[key] = f"{round(time_ns * Fraction(repr(scale)))} ns"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

@@ -316,7 +316,7 @@ def identity(experiment: Resolved) -> str:
     return hashlib.sha256(json.dumps(whole, default=str).encode()).hexdigest()
 
 
-def with_texts(data: Any, other: Mapping[str, str]) -> Any:
+def with_texts(data: object, other: Mapping[str, str]) -> object:
     """A file's data with other texts for some names of files, wherever they stand: alone, before
     `:CLASS`, or in a command."""
 
@@ -329,7 +329,7 @@ def with_texts(data: Any, other: Mapping[str, str]) -> Any:
     return changed_texts(data, changed) if other else data
 
 
-def changed_texts(data: Any, change: Callable[[str], str]) -> Any:
+def changed_texts(data: object, change: Callable[[str], str]) -> object:
     """A file's data with every text changed."""
     if isinstance(data, dict):
         return {key: changed_texts(value, change) for key, value in data.items()}
@@ -338,7 +338,7 @@ def changed_texts(data: Any, change: Callable[[str], str]) -> Any:
     return change(data) if isinstance(data, str) else data
 
 
-def record(experiment: Resolved) -> dict[str, Any]:
+def record(experiment: Resolved) -> dict[str, object]:
     """The entries of environment.json about what a run has read."""
     return {"identity": experiment.identity, "inputs": as_records(experiment.inputs)}
 

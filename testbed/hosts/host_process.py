@@ -88,7 +88,7 @@ class _Role:
         protocol = self.machine.protocol
         return (protocol if hasattr(protocol, "lag") else protocol.worker).lag
 
-    def failure(self) -> dict[str, Any]:
+    def failure(self) -> dict[str, object]:
         """The message about the first wrong value; {} if there is none."""
         if not self.machine.status[0].failed:
             return {}

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Identity:
             os.close(descriptor)
 
 
-def identity(pid: int) -> dict[str, Any]:
+def identity(pid: int) -> dict[str, object]:
     """A process as a file names it: boot id, pid, start in clock ticks since boot."""
     found = Identity.of(pid)
     return {"boot": _boot(), "pid": pid, "start_ticks": found.start if found else None}
 
 
-def is_alive(process: dict[str, Any]) -> bool:
+def is_alive(process: Mapping[str, object]) -> bool:
     """True if the process of `identity` still runs on this machine; after a reboot it does not."""
     pid, start = process.get("pid"), process.get("start_ticks")
     if process.get("boot") != _boot() or not isinstance(pid, int) or not isinstance(start, int):

@@ -77,7 +77,7 @@ def acknowledgement(plan: NetworkPlan, flow: Flow[FlowEntry], mac: str) -> bytes
     return udp_frame((mac_of(plan.net, flow.target), mac), (ours, theirs), ports, size, tos)
 
 
-def names_for_packets(plan: NetworkPlan) -> dict[str, Any]:
+def names_for_packets(plan: NetworkPlan) -> dict[str, object]:
     """Names in an expression for a packet: scapy's names, and each host with mac and ip."""
     from scapy import packet
     from scapy.layers import inet, inet6, l2

@@ -6,9 +6,10 @@ The same function fills a switch process and a `library.Switch` without any netw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any
+from typing import TYPE_CHECKING
 
 from p4engine.control.commands import Commands
 from p4engine.frontend.diagnostics import P4Error
@@ -19,11 +20,16 @@ from testbed.errors import UserError
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.network_schema import Entry, SwitchSettings
 
+if TYPE_CHECKING:
+    from p4engine.backend.build import Compiled
+    from p4engine.control.client import Client
+    from p4engine.switch.library import Switch
+
 PRIORITIES = 2**31 - 1  # the engine's lower number wins, the file's higher one
 FIRST_OF_SESSIONS = 1 << 15  # multicast groups for clone sessions with several replicas
 
 
-def install(name: str, settings: SwitchSettings, client: Any) -> None:
+def install(name: str, settings: SwitchSettings, client: Client | Switch) -> None:
     """Fill a switch. `client`: a `control.Client` or a `library.Switch`.
 
     Raises UserError that names what the switch refuses."""
@@ -54,7 +60,7 @@ def install(name: str, settings: SwitchSettings, client: Any) -> None:
         _call(f"switches.{name}.commands[{number}]", commands.run, line)
 
 
-def _call(where: str, function: Any, *arguments: Any) -> None:
+def _call(where: str, function: Callable[..., object], *arguments: object) -> None:
     try:
         function(*arguments)
     except MemoryError:  # the engine's is a P4Error too
@@ -63,7 +69,7 @@ def _call(where: str, function: Any, *arguments: Any) -> None:
         raise UserError(f"{where}: {error}") from None
 
 
-def _install_entry(client: Any, names: Names, entry: Entry) -> None:
+def _install_entry(client: Client | Switch, names: Names, entry: Entry) -> None:
     if entry.default:
         if entry.match or entry.priority is not None:
             raise UserError(f"{entry.table}: a default action has neither match nor priority")
@@ -86,7 +92,7 @@ def _install_entry(client: Any, names: Names, entry: Entry) -> None:
     )
 
 
-def compile_all(plan: NetworkPlan) -> dict[Path, Any]:
+def compile_all(plan: NetworkPlan) -> dict[Path, Compiled]:
     """Compile each program once. Raises UserError with the compiler's words."""
     from p4engine.backend.build import compile_program
 

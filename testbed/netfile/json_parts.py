@@ -7,9 +7,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from testbed.errors import UserError
+
+# An object of a JSON file. Its values may be anything, and are checked where they are read.
+JsonObject: TypeAlias = dict[str, Any]
+T = TypeVar("T")
 
 LARGEST = 1e15  # of a number of a link: no link has more of anything
 WORDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
@@ -25,7 +29,7 @@ def near(name: str, topology: Path) -> Path:
     raise UserError(f"{topology}: there is no file {name} in {folder} or above")
 
 
-def only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
+def only(data: object, keys: tuple[str, ...], where: object) -> JsonObject:
     """`data`, an object without other keys than these. Raises UserError."""
     if not isinstance(data, dict):
         raise UserError(f"{where}: found {brief(data)}; allowed: an object with {', '.join(keys)}")
@@ -37,19 +41,19 @@ def only(data: Any, keys: tuple[str, ...], where: object) -> dict[str, Any]:
     return data
 
 
-def of_kind(value: Any, kind: type, where: object) -> Any:
+def of_kind(value: object, kind: type[T], where: object) -> T:
     """`value`, which is of this kind. Raises UserError."""
     if not isinstance(value, kind):
         raise UserError(f"{where}: found {brief(value)}; allowed: {WORDS[kind]}")
     return value
 
 
-def text_of(data: dict[str, Any], key: str, where: object) -> str | None:
+def text_of(data: JsonObject, key: str, where: object) -> str | None:
     """Text that may be left out. Raises UserError."""
     return None if data.get(key) is None else of_kind(data[key], str, f"{where}: {key}")
 
 
-def list_of(data: dict[str, Any], key: str, kind: type, where: object) -> list[Any]:
+def list_of(data: JsonObject, key: str, kind: type[T], where: object) -> list[T]:
     """A list that may be left out, of values of this kind. Raises UserError."""
     found = [] if data.get(key) is None else of_kind(data[key], list, f"{where}: {key}")
     return [of_kind(each, kind, f"{where}: {key}") for each in found]

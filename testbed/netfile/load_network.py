@@ -165,7 +165,7 @@ class _Plan:
             self._problem(path, "a check has one of the keys ping, run, start")
             return
         hosts = self.topology.hosts
-        named = check.ping if given == ["ping"] and check.ping != "all" else ()
+        named = check.ping if given == ["ping"] and isinstance(check.ping, tuple) else ()
         for name in (*named, *([check.on] if check.on else [])):
             if name not in hosts:
                 message = sentence(f"there is no host {name}", did_you_mean(name, hosts))

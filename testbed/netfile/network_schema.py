@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -40,7 +40,7 @@ class Value(Kind):
 
     allowed = "a number, or text such as 10.0.1.1/32, 0x0800, 6 &&& 0xff, 1 -> 1023"
 
-    def parse(self, value: Any) -> int | str:
+    def parse(self, value: object) -> int | str:
         if isinstance(value, bool):
             return int(value)
         if not isinstance(value, int | str) or value == "":
@@ -54,7 +54,7 @@ class End(Kind):
 
     allowed = "a host, such as h1, or a switch and its port, such as s1-p2"
 
-    def parse(self, value: Any) -> tuple[str, int | None]:
+    def parse(self, value: object) -> tuple[str, int | None]:
         found = END.fullmatch(value) if isinstance(value, str) else None
         port = int(found[2]) if found and found[2] else None
         if not found or (port or 1) > LARGEST_PORT:
@@ -68,7 +68,7 @@ class Pair(Kind):
 
     allowed = "two hosts, such as [h1, h2], or all"
 
-    def parse(self, value: Any) -> tuple[str, str] | str:
+    def parse(self, value: object) -> tuple[str, str] | str:
         if value == "all":
             return "all"
         if (
@@ -82,7 +82,7 @@ class Pair(Kind):
 
 Name = Annotated[str, NAME]
 PlainText = Annotated[str, ANY_TEXT]
-Values = dict[str, Annotated[Any, Value()]]
+Values = dict[str, Annotated[int | str, Value()]]
 
 
 class Host(Section):
@@ -186,9 +186,9 @@ class SwitchSettings(Section):
 class LinkEntry(LinkSettings):
     """A link. Takes the keys of `links:` of an experiment (bandwidth, delay, ...)."""
 
-    between: Annotated[tuple[Annotated[Any, End()], ...], Field(min_length=2, max_length=2)] = (
-        Field(description="Its two ends: a host, or a switch and its port, such as s1-p2.")
-    )
+    between: Annotated[
+        tuple[Annotated[tuple[str, int | None], End()], ...], Field(min_length=2, max_length=2)
+    ] = Field(description="Its two ends: a host, or a switch and its port, such as s1-p2.")
 
     def shape(self, latency_ns: int = 0) -> tuple[int | float | None, ...]:
         """The arguments of a switch's `port_shape`, in order. latency_ns: of the switch, which is
@@ -225,7 +225,7 @@ class Net(Section):
 class Check(VirtualChecks):
     """Something that must hold, or a command; they are carried out in order."""
 
-    ping: Annotated[Any, Pair()] = Field(
+    ping: Annotated[tuple[str, str] | str | None, Pair()] = Field(
         default=None, description="Two hosts that reach each other, or `all`."
     )
     lost: Annotated[bool, Flag()] = Field(default=False, description="The ping must not come back.")

@@ -17,12 +17,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from testbed.config.data_files import read_text
 from testbed.config.yaml_document import Inline
 from testbed.errors import UserError
-from testbed.netfile.json_parts import LARGEST, list_of, near, only
+from testbed.netfile.json_parts import LARGEST, JsonObject, T, list_of, near, only
 
 TOP = (
     *("program", "p4_src", "topology", "cli", "pcap_dump", "enable_log", "cpu_port"),
@@ -48,7 +48,7 @@ SWITCH = ("cli_input", "p4_src", "program", "cpu_port")
 STRATEGIES = ("l2", "mixed", "l3", "manual")
 
 
-def program_of(data: Any, path: Path) -> Path:
+def program_of(data: JsonObject, path: Path) -> Path:
     """The P4 program of all switches. Raises UserError."""
     named = data.get("p4_src", data.get("program"))
     if named is None:
@@ -71,7 +71,7 @@ class P4App:
     """One p4app.json on its way into a network file that will lie in `folder`. `notes`: parts that
     were not taken over, a line each."""
 
-    def __init__(self, data: Any, path: Path, program: Path, folder: Path) -> None:
+    def __init__(self, data: JsonObject, path: Path, program: Path, folder: Path) -> None:
         self.data = data
         self.path = path
         self.program = program
@@ -82,7 +82,7 @@ class P4App:
     def notes(self) -> list[str]:
         return [f"not taken over: {key}: {why}" for key, why in self._notes.items()]
 
-    def network(self) -> dict[str, Any]:
+    def network(self) -> JsonObject:
         """The key `network` of the network file. Raises UserError for what cannot be imported."""
         only(self.data, TOP, self.path)
         self._check_top()
@@ -130,12 +130,14 @@ class P4App:
 
     # ---- links ----
 
-    def _link(self, link: Any, topology: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    def _link(self, link: object, topology: JsonObject) -> tuple[str, str, JsonObject]:
         """Both ends and the settings of a link, with defaults."""
-        sound = isinstance(link, list) and 2 <= len(link) <= 3
-        sound = sound and all(isinstance(end, str) for end in link[:2])
-        sound = sound and (len(link) == 2 or isinstance(link[2], dict))
-        if not sound:
+        if (
+            not isinstance(link, list)
+            or not 2 <= len(link) <= 3
+            or not all(isinstance(end, str) for end in link[:2])
+            or not (len(link) == 2 or isinstance(link[2], dict))
+        ):
             raise UserError(
                 f"{self.path}: {brief(link)} is not a link: two ends, and an object with settings"
             )
@@ -148,8 +150,8 @@ class P4App:
         return link[0], link[1], {**old, **kept, **given}
 
     def _numbered(
-        self, links: list[tuple[str, str, dict[str, Any]]], switches: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+        self, links: list[tuple[str, str, JsonObject]], switches: JsonObject
+    ) -> list[JsonObject]:
         """The links with the ports of their switches: the next number, unless the link has one."""
         last = dict.fromkeys(switches, 0)
         made = []
@@ -167,9 +169,9 @@ class P4App:
             made.append({"between": Inline(ends), **self._settings(settings, [a, b])})
         return made
 
-    def _settings(self, settings: dict[str, Any], ends: list[str]) -> dict[str, Any]:
+    def _settings(self, settings: JsonObject, ends: list[str]) -> JsonObject:
         where = f"{self.path}: link {ends}"
-        made: dict[str, Any] = {}
+        made: JsonObject = {}
         numbers = ("bw", "loss", "queue_length", "max_queue_size")
         for key in numbers:
             value = settings.get(key)
@@ -201,9 +203,9 @@ class P4App:
 
     def _attached(
         self,
-        links: list[tuple[str, str, dict[str, Any]]],
-        hosts: dict[str, Any],
-        switches: dict[str, Any],
+        links: list[tuple[str, str, JsonObject]],
+        hosts: JsonObject,
+        switches: JsonObject,
     ) -> dict[str, str]:
         """The switch of each host, in the order of links."""
         at: dict[str, str] = {}
@@ -224,7 +226,7 @@ class P4App:
         return at
 
     def _addresses(
-        self, topology: dict[str, Any], hosts: dict[str, Any], at: dict[str, str]
+        self, topology: JsonObject, hosts: JsonObject, at: dict[str, str]
     ) -> dict[str, _Address]:
         strategy = topology.get("assignment_strategy", "mixed")
         if strategy not in STRATEGIES:
@@ -267,7 +269,7 @@ class P4App:
         ip = ipaddress.IPv4Interface(f"{network[wanted]}/{network.prefixlen}")
         return _Address(ip, _mac(ip, 0), gateway, _mac(ip, 1))
 
-    def _manual(self, name: str, host: Any) -> _Address:
+    def _manual(self, name: str, host: JsonObject) -> _Address:
         where = f"{self.path}: host {name}"
         text = _get(host, "ip", str, where)
         try:
@@ -280,16 +282,16 @@ class P4App:
         return _Address(ip, mac if isinstance(mac, str) else _mac(ip, 0), gateway, _mac(ip, 1))
 
     def _host(
-        self, name: str, host: Any, topology: dict[str, Any], addresses: dict[str, _Address]
-    ) -> dict[str, Any]:
+        self, name: str, host: JsonObject, topology: JsonObject, addresses: dict[str, _Address]
+    ) -> JsonObject:
         own = addresses[name]
         commands = [*self._entries(name, topology, addresses)]
         commands += list_of(host, "commands", str, f"{self.path}: host {name}")
-        made: dict[str, Any] = {"ip": str(own.ip), "mac": own.mac}
+        made: JsonObject = {"ip": str(own.ip), "mac": own.mac}
         return made | ({"commands": commands} if commands else {})
 
     def _entries(
-        self, name: str, topology: dict[str, Any], addresses: dict[str, _Address]
+        self, name: str, topology: JsonObject, addresses: dict[str, _Address]
     ) -> Iterator[str]:
         """The commands for a host's route and its neighbours."""
         own = addresses[name]
@@ -304,14 +306,14 @@ class P4App:
 
     # ---- switches ----
 
-    def _switch(self, name: str, switch: Any) -> dict[str, Any]:
+    def _switch(self, name: str, switch: JsonObject) -> JsonObject:
         where = f"{self.path}: switch {name}"
         if switch.get("cpu_port"):
             raise UserError(
                 f"{where}: 'cpu_port' cannot be imported: a switch's CPU port is that of P4Runtime"
                 " here; give the switch `p4runtime` and `cpu_port` afterwards"
             )
-        made: dict[str, Any] = {}
+        made: JsonObject = {}
         named = switch.get("p4_src", switch.get("program"))
         if named is not None:
             if not isinstance(named, str):
@@ -324,7 +326,7 @@ class P4App:
         return made
 
 
-def _is_set(topology: dict[str, Any], key: str) -> bool:
+def _is_set(topology: JsonObject, key: str) -> bool:
     """A switch of p4-utils that is on unless it is turned off; older files have texts."""
     value = topology.get(key, topology.get("default", {}).get(key, True))
     return str(value).lower() != "false"
@@ -356,7 +358,7 @@ def _mac(ip: ipaddress.IPv4Interface, second: int) -> str:
     return ":".join(f"{byte:02x}" for byte in (0, second, *ip.ip.packed))
 
 
-def _get(data: Any, key: str, kind: type, where: object) -> Any:
+def _get(data: JsonObject, key: str, kind: type[T], where: object) -> T:
     """The value of a key that must be there. Raises UserError."""
     found = data.get(key) if isinstance(data, dict) else None
     if not isinstance(found, kind):
@@ -364,7 +366,7 @@ def _get(data: Any, key: str, kind: type, where: object) -> Any:
     return found
 
 
-def _latency(value: Any) -> str:
+def _latency(value: object) -> str:
     """A link's latency with its unit: a number is milliseconds, text is what Mininet takes. Raises
     ValueError."""
     if isinstance(value, int | float):

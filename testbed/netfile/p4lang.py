@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any
 
 from p4engine.backend.build import compile_program
 from p4engine.frontend.diagnostics import P4Error
@@ -23,7 +22,7 @@ from p4engine.values.names import Names
 from testbed.config.data_files import read_json, read_text
 from testbed.config.yaml_document import Inline
 from testbed.errors import UserError
-from testbed.netfile.json_parts import LARGEST, list_of, near, of_kind, only, text_of
+from testbed.netfile.json_parts import LARGEST, JsonObject, list_of, near, of_kind, only, text_of
 
 TOP = ("hosts", "switches", "links")
 HOST = ("ip", "mac", "commands")
@@ -39,7 +38,7 @@ ENTRY = (
 HIGHEST = 2**31 - 2
 
 
-def is_topology(data: Any) -> bool:
+def is_topology(data: object) -> bool:
     """True if JSON is such a topology: hosts, switches and links at the top."""
     return isinstance(data, dict) and "topology" not in data and set(TOP) <= set(data)
 
@@ -48,7 +47,7 @@ class Exercise:
     """One topology.json on its way into a network file that will lie in `folder`. `notes`: parts
     that were not taken over, a line each."""
 
-    def __init__(self, data: Any, path: Path, program: Path | None, folder: Path) -> None:
+    def __init__(self, data: object, path: Path, program: Path | None, folder: Path) -> None:
         """program: of all switches; None: what the runtime files name. Raises UserError."""
         self.path = path
         self.folder = folder
@@ -67,7 +66,7 @@ class Exercise:
         self.program = next(iter(self._programs.values()))
         self._names: dict[Path, Names] = {}
 
-    def network(self) -> dict[str, Any]:
+    def network(self) -> JsonObject:
         """The key `network` of the network file. Raises UserError."""
         made = {"program": self._relative(self.program)}
         return {
@@ -82,7 +81,7 @@ class Exercise:
 
     # ---- hosts and links ----
 
-    def _host(self, name: str, host: Any) -> dict[str, Any]:
+    def _host(self, name: str, host: object) -> JsonObject:
         where = f"{self.path}: host {name}"
         found = only(host, HOST, where)
         if not isinstance(found.get("ip"), str):
@@ -91,11 +90,11 @@ class Exercise:
         list_of(found, "commands", str, where)
         return {key: found[key] for key in HOST if found.get(key)}
 
-    def _link(self, link: Any) -> dict[str, Any]:
+    def _link(self, link: object) -> JsonObject:
         where = f"{self.path}: link {brief(link)}"
         if not isinstance(link, list) or not 2 <= len(link) <= 4:
             raise UserError(f"{where}: a link is two ends, then a delay and a rate in Mbit/s")
-        made: dict[str, Any] = {"between": Inline([str(end) for end in link[:2]])}
+        made: JsonObject = {"between": Inline([str(end) for end in link[:2]])}
         if len(link) > 2 and link[2] not in (0, "0", "0ms"):
             given = f"{link[2]} ms" if isinstance(link[2], int | float) else str(link[2])
             made["delay"] = given
@@ -109,7 +108,7 @@ class Exercise:
 
     # ---- switches ----
 
-    def _read_runtime(self, name: str, switch: dict[str, Any]) -> dict[str, Any]:
+    def _read_runtime(self, name: str, switch: JsonObject) -> JsonObject:
         named = text_of(switch, "runtime_json", f"{self.path}: switch {name}")
         if named is None:
             return {}
@@ -128,10 +127,10 @@ class Exercise:
             )
         return near(f"{Path(named).stem}.p4", self.path)
 
-    def _switch(self, name: str) -> dict[str, Any]:
+    def _switch(self, name: str) -> JsonObject:
         runtime, switch = self._runtime[name], self._data["switches"][name]
         where = f"{self.path}: switch {name}"
-        made: dict[str, Any] = {}
+        made: JsonObject = {}
         if self._programs[name] != self.program:
             made["program"] = self._relative(self._programs[name])
         listed = list_of(runtime, "table_entries", dict, where)
@@ -152,12 +151,12 @@ class Exercise:
             made["commands"] = [line for line in lines if line.split("#")[0].strip()]
         return made
 
-    def _entry(self, name: str, entry: Any, where: str) -> dict[str, Any]:
+    def _entry(self, name: str, entry: JsonObject, where: str) -> JsonObject:
         found = only(entry, ENTRY, f"{where}: table entry")
         for key in ("table", "action_name"):
             if not isinstance(found.get(key), str):
                 raise UserError(f"{where}: {brief(entry)}: there is no {key!r}")
-        made: dict[str, Any] = {"table": found["table"]}
+        made: JsonObject = {"table": found["table"]}
         if found.get("default_action"):
             made["default"] = True
         elif found.get("match"):
@@ -169,7 +168,7 @@ class Exercise:
             made["priority"] = found["priority"]
         return made
 
-    def _matches(self, name: str, entry: dict[str, Any], where: str) -> dict[str, Any]:
+    def _matches(self, name: str, entry: JsonObject, where: str) -> JsonObject:
         try:
             keys = self._names_of(name).table(entry["table"]).match_keys
         except P4Error as error:
@@ -198,7 +197,7 @@ def info_of(program: Path) -> ProgramInfo:
         raise UserError(str(error)) from None
 
 
-def match(kind: str, value: Any, where: str) -> Any:
+def match(kind: str, value: object, where: str) -> object:
     """A match of a runtime file as a network file writes it. Raises UserError."""
     signs = {"lpm": "/", "ternary": " &&& ", "range": " -> "}
     if kind not in signs:
@@ -212,7 +211,7 @@ def match(kind: str, value: Any, where: str) -> Any:
     return f"{value[0]}{signs[kind]}{value[1]}"
 
 
-def replicas(entry: Any, where: str) -> list[dict[str, Any]]:
+def replicas(entry: JsonObject, where: str) -> list[JsonObject]:
     """The copies of a multicast group or clone session. Raises UserError."""
     try:
         return [
@@ -222,11 +221,11 @@ def replicas(entry: Any, where: str) -> list[dict[str, Any]]:
         raise UserError(f"{where}: {brief(entry)}: replicas have an 'egress_port'") from None
 
 
-def _instance(replica: dict[str, Any]) -> dict[str, Any]:
+def _instance(replica: JsonObject) -> JsonObject:
     return {"instance": replica["instance"]} if replica.get("instance") else {}
 
 
-def _session(entry: Any, where: str) -> dict[str, Any]:
+def _session(entry: JsonObject, where: str) -> JsonObject:
     made = {"session": entry.get("clone_session_id"), "replicas": replicas(entry, where)}
     if entry.get("packet_length_bytes"):
         made["packet_length_bytes"] = entry["packet_length_bytes"]

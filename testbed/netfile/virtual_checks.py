@@ -11,6 +11,7 @@ from testbed.netfile.network_schema import Check
 from testbed.netfile.virtual_plan import given
 from testbed.netfile.virtual_run import VirtualRun, read
 from testbed.netfile.virtual_schema import CONDITIONS, condition
+from testbed.results.schema import Row
 
 COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "throughput": ("throughput_bps", units.rate),
@@ -40,7 +41,7 @@ class Outcome:
     holds: bool
 
 
-def outcomes(run: VirtualRun, tables: dict[str, list[dict[str, Any]]]) -> list[Outcome]:
+def outcomes(run: VirtualRun, tables: dict[str, list[Row]]) -> list[Outcome]:
     """Of all checks, in the file's order. Raises ControlError for an element that is not there."""
     made = []
     for number, check in enumerate(run.network.plan.checks):
@@ -75,7 +76,7 @@ def _title(kind: str, check: Check) -> str:
     return f"{kind} {name}{element} of {check.of}"
 
 
-def _row(kind: str, check: Check, tables: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def _row(kind: str, check: Check, tables: dict[str, list[Row]]) -> Row:
     """The row that a check of a flow or port is about."""
     if kind == "flow":
         rows = [row for row in tables["flows"] if row["flow"] == check.flow]

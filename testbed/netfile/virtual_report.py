@@ -12,13 +12,14 @@ from testbed.analysis.style import plot_style
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_results import printed
 from testbed.netfile.virtual_run import ties
+from testbed.results.schema import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from testbed.netfile.virtual_run import VirtualRun
 
-Rows = list[dict[str, Any]]
+Rows = list[Row]
 MOST_LINES = 8  # in a figure; those with the most
 
 

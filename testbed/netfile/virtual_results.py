@@ -26,7 +26,7 @@ from testbed.netfile.virtual_run import VirtualRun
 from testbed.results.writer import now_utc
 from testbed.text_table import Column, Row, Table
 
-Rows = list[dict[str, Any]]
+Rows = list[Row]
 OVER_TIME = ("queues", "throughput")
 PRINTED_FLOWS = 40  # rows; all are in the folder
 
@@ -78,7 +78,7 @@ def as_csv(rows: Rows) -> str:
     return made.getvalue()
 
 
-def as_json(run: VirtualRun, tables: dict[str, Rows], outcomes: list[Outcome]) -> dict[str, Any]:
+def as_json(run: VirtualRun, tables: dict[str, Rows], outcomes: list[Outcome]) -> dict[str, object]:
     """Content of `--json` and results.json: all tables but those over time."""
     network = run.network
     return {

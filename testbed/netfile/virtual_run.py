@@ -21,6 +21,7 @@ from testbed.analysis.data.explanations import of_ties
 from testbed.errors import RunError, UserError
 from testbed.netfile.virtual_network import VirtualNetwork
 from testbed.netfile.virtual_schema import Change, Reading
+from testbed.results.schema import Row
 from testbed.simulate.captures import Captures
 from testbed.simulate.event_queue import NEVER
 
@@ -46,8 +47,8 @@ class VirtualRun:
     def __init__(self, network: VirtualNetwork) -> None:
         self.network = network
         self.looks = Looks()
-        self.readings: list[dict[str, Any]] = []
-        self.changes: list[dict[str, Any]] = []
+        self.readings: list[Row] = []
+        self.changes: list[Row] = []
         self.end_ns = 0
         self.drained = False
         self._virtual = network.plan.file.virtual
@@ -203,7 +204,7 @@ class VirtualRun:
         return link if change.link is not None else commands
 
 
-def read(network: VirtualNetwork, wanted: Any) -> list[dict[str, Any]]:
+def read(network: VirtualNetwork, wanted: Any) -> list[Row]:
     """Rows of a reading or a check: switch, kind, name, index, value (of a counter: packets),
     octets (of a counter). Raises ControlError."""
     switch = network.nodes.switches[wanted.of]

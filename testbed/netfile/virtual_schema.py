@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -56,7 +56,7 @@ class Sizes(Kind):
         " weights, such as {64 B: 7, 1500 B: 1}; or a range, such as {from: 64 B, to: 1500 B}"
     )
 
-    def parse(self, value: Any) -> tuple[bool, tuple[tuple[int, int], ...]]:
+    def parse(self, value: object) -> tuple[bool, tuple[tuple[int, int], ...]]:
         if isinstance(value, dict) and set(value) == {"from", "to"}:
             low, high = self._size(value["from"]), self._size(value["to"])
             if not low <= high < low + MAX_SIZES:
@@ -69,14 +69,14 @@ class Sizes(Kind):
             return False, tuple((self._size(each), 1) for each in value)
         return False, ((self._size(value), 1),)
 
-    def _size(self, value: Any) -> int:
+    def _size(self, value: object) -> int:
         try:
             return int(units.parse(value, SIZE, SMALLEST_BYTES, LARGEST_BYTES))
         except FieldError as error:
             raise FieldError(error.found, self.allowed, error.hint) from None
 
 
-OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
     ">": operator.gt,
@@ -109,7 +109,7 @@ class Bound(Kind):
         example = self.dimension.example if self.dimension else "100"
         return f"a condition such as '>= {example}' ({', '.join(OPERATORS)}), or the value itself"
 
-    def parse(self, value: Any) -> Condition:
+    def parse(self, value: object) -> Condition:
         text = str(value).strip()
         found = re.fullmatch(r"(>=|<=|==|>|<)?\s*(.+)", text)
         if isinstance(value, bool) or not isinstance(value, str | int | float) or not found:
@@ -130,13 +130,16 @@ class Bound(Kind):
         return Condition(text, word, limit)
 
 
+Elements = tuple[str, int, int | None] | None
+
+
 @dataclass(frozen=True)
 class Element(Kind):
     """Elements of a register or counter: (name, first, last) here; last None: all of them."""
 
     allowed = "a name, with an element or several of them: seen, seen[3], seen[0..7]"
 
-    def parse(self, value: Any) -> tuple[str, int, int | None]:
+    def parse(self, value: object) -> tuple[str, int, int | None]:
         pattern = r"([A-Za-z_][\w.]*)(?:\[(\d{1,9})(?:\.\.(\d{1,9}))?\])?"
         found = re.fullmatch(pattern, value) if isinstance(value, str) else None
         if not found:
@@ -156,7 +159,7 @@ class Moments(Kind):
 
     allowed = "a time such as 10 us, or a list of times"
 
-    def parse(self, value: Any) -> tuple[int, ...]:
+    def parse(self, value: object) -> tuple[int, ...]:
         given = value if isinstance(value, list) and value else [value]
         kind = Quantity(TIME, 0, HOUR)
         return tuple(int(kind.parse(each) or 0) for each in given)
@@ -243,7 +246,7 @@ class FlowEntry(FlowKeys):
     packet_rate: Annotated[float | None, Number(0.001, 10**10)] = Field(
         default=None, description="Packets per second, instead of `rate`."
     )
-    size: Annotated[Any, Sizes()] = Field(
+    size: Annotated[tuple[bool, tuple[tuple[int, int], ...]], Sizes()] = Field(
         default=(False, ((1000, 1),)),
         json_schema_extra={"default": "1000 B"},
         description="Size of a packet, from the Ethernet header to the end of the payload: one;"
@@ -367,14 +370,16 @@ class FlowEntry(FlowKeys):
 class Reading(Section):
     """A register or counter that is read at given times, into table readings."""
 
-    register_: Annotated[Any, Element()] = Field(
+    register_: Annotated[Elements, Element()] = Field(
         default=None, alias="register", description="A register, or some of its elements."
     )
-    counter: Annotated[Any, Element()] = Field(
+    counter: Annotated[Elements, Element()] = Field(
         default=None, description="A counter, or some of its elements."
     )
     of: Annotated[str, NODE] = Field(description="The switch.")
-    at: Annotated[Any, Moments()] = Field(default=None, description="When: a time, or a list.")
+    at: Annotated[tuple[int, ...] | None, Moments()] = Field(
+        default=None, description="When: a time, or a list."
+    )
     every_ns: Annotated[int | None, Quantity(TIME, 100, HOUR)] = Field(
         default=None, alias="every", description="Or again and again."
     )
@@ -412,9 +417,9 @@ class Change(Section):
         return self
 
 
-Rate = Annotated[Any, Bound(RATE)]
-Latency = Annotated[Any, Bound(TIME)]
-Amount = Annotated[Any, Bound()]
+Rate = Annotated[Condition | None, Bound(RATE)]
+Latency = Annotated[Condition | None, Bound(TIME)]
+Amount = Annotated[Condition | None, Bound()]
 
 
 class VirtualChecks(Section):
@@ -422,7 +427,7 @@ class VirtualChecks(Section):
 
     flow: Name | None = Field(default=None, description="In virtual time: a flow; with conditions:")
     throughput: Rate = Field(default=None, description="what arrives, of all packets' bytes;")
-    loss: Annotated[Any, Bound(PERCENT)] = Field(
+    loss: Annotated[Condition | None, Bound(PERCENT)] = Field(
         default=None, description="the share of packets that has not arrived;"
     )
     least: Latency = Field(default=None, description="latencies: the least,")
@@ -434,10 +439,10 @@ class VirtualChecks(Section):
     duplicates: Amount = Field(default=None, description="copies among them;")
     late: Amount = Field(default=None, description="packets behind a later one;")
     marked: Amount = Field(default=None, description="packets with a congestion mark (CE).")
-    register_: Annotated[Any, Element()] = Field(
+    register_: Annotated[Elements, Element()] = Field(
         default=None, alias="register", description="A register's element at the end,"
     )
-    counter: Annotated[Any, Element()] = Field(
+    counter: Annotated[Elements, Element()] = Field(
         default=None, description="or a counter's, in packets or with `octets` in bytes;"
     )
     of: Annotated[str, NODE] | None = Field(default=None, description="its switch;")
@@ -460,7 +465,7 @@ CONDITIONS: dict[str, tuple[str, ...]] = {
 """The conditions of each kind of check, by their keys."""
 
 
-def condition(check: Any, key: str) -> Condition | None:
+def condition(check: VirtualChecks, key: str) -> Condition | None:
     """A check's condition of a key."""
     found: Condition | None = getattr(check, "is_" if key == "is" else key)
     return found

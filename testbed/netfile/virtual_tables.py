@@ -5,19 +5,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from testbed.flow import Flow
 from testbed.netfile.virtual_network import VirtualNetwork
 from testbed.netfile.virtual_run import VirtualRun
 from testbed.netfile.virtual_schema import FlowEntry
+from testbed.results.schema import Row
 from testbed.simulate.frame_world import counts
 from testbed.units import natural
 from testbed.workload.flow_machine import LATENCIES, measured, sent
 
-Rows = list[dict[str, Any]]
+Rows = list[Row]
 
 DROPS = (
     ("dropped by the program (ingress)", "ingress_drops"),
@@ -83,9 +82,9 @@ def flow_rows(run: VirtualRun) -> Rows:
 
 def _flow_row(
     run: VirtualRun, flow: Flow[FlowEntry], host: str | None, answers: bool, place: int | None
-) -> dict[str, Any]:
+) -> Row:
     packets, octets = sent(run.network.machines[flow.source], flow)
-    made: dict[str, Any] = {
+    made: dict[str, object] = {
         "flow": flow.name,
         "kind": flow.keys.kind,
         "from": flow.source,
@@ -232,7 +231,7 @@ def host_rows(network: VirtualNetwork) -> Rows:
     """Packets that each host has sent and received, of any kind."""
     rows: Rows = []
     for name, row in counts(network.nodes).items():
-        made: dict[str, Any] = {
+        made: dict[str, object] = {
             "host": name,
             "sent": int(row.packets_sent),
             "sent_bytes": int(row.bytes_sent),

@@ -13,7 +13,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 PORT = 20000  # of flow 0; flow n has PORT + n
 SECOND = 1_000_000_000
@@ -31,6 +31,38 @@ GROWING_S = 10  # a sender that gets later all this time will not catch up any m
 NAP_NS = 200_000  # shorter waits are not worth a sleep of their own
 LONGEST_SLEEP_S = 0.05
 STILL_NS = 100_000_000  # that this process may go on late before that is a standstill
+
+
+class FlowKeys(TypedDict):
+    """A flow, as the runner's JSON has it (testbed/emulate/flow_group.py). None: not given."""
+
+    number: int
+    kind: str
+    start_ns: int
+    end_ns: int | None
+    on_ns: int | None
+    off_ns: int
+    packet_bytes: int
+    rate_bps: int
+    burst_bytes: int | None
+    every_ns: int
+    congestion_control: str
+
+
+class Arguments(TypedDict):
+    flow: FlowKeys
+    end: str  # "sender" or "receiver"
+    address: str  # of the target's host
+
+
+class Done(TypedDict, total=False):
+    """Counts of an end."""
+
+    packets_sent: int
+    packets_received: int
+    bytes: int
+    lost: int
+    bursts: list[int]
 
 
 class Stopped(Exception):
@@ -60,7 +92,7 @@ class Control:
         """Since the run's start."""
         return time.monotonic_ns() - self.start_ns
 
-    def sleep_until(self, due_ns: int, *sockets: socket.socket) -> list[Any]:
+    def sleep_until(self, due_ns: int, *sockets: socket.socket) -> list[socket.socket]:
         """Until a time, or until one of the sockets is readable; returns which are. Raises
         Stopped."""
         while True:
@@ -71,7 +103,7 @@ class Control:
 
     def select(
         self, reading: Sequence[socket.socket], writing: Sequence[socket.socket], wait_s: float
-    ) -> tuple[list[Any], list[Any]]:
+    ) -> tuple[list[socket.socket], list[socket.socket]]:
         """Sockets that can be read and written, after LONGEST_SLEEP_S at the latest. Raises
         Stopped."""
         wait_s = min(wait_s, LONGEST_SLEEP_S)
@@ -90,10 +122,8 @@ class Control:
         self.due_ns = now_ns + int(wait_s * SECOND)
 
 
-def run(arguments: dict[str, Any], descriptors: list[int]) -> int:
-    """An end of a flow. arguments: {"flow": number, end_ns and the keys
-    of its entry (testbed/emulate/flow_group.py), "end": "sender" or "receiver",
-    "address": of the target's host}; descriptors: its end of the control socket."""
+def run(arguments: Arguments, descriptors: list[int]) -> int:
+    """An end of a flow. descriptors: its end of the control socket."""
     flow = arguments["flow"]
     with socket.socket(fileno=descriptors[0]) as channel:
         control = Control(channel)
@@ -117,7 +147,7 @@ def run(arguments: dict[str, Any], descriptors: list[int]) -> int:
     return 0
 
 
-def sending_until(flow: dict[str, Any], now_ns: int) -> tuple[bool, int]:
+def sending_until(flow: FlowKeys, now_ns: int) -> tuple[bool, int]:
     """True if a flow sends at a time, and the time until which that stays so (ns; -1: for ever)."""
     if now_ns < flow["start_ns"]:
         return False, flow["start_ns"]
@@ -151,7 +181,7 @@ class Backlog:
         return self.grown >= GROWING_S
 
 
-def packets_due(flow: dict[str, Any], interval_ns: float, now_ns: int) -> int:
+def packets_due(flow: FlowKeys, interval_ns: float, now_ns: int) -> int:
     """The number of packets of a constant rate that are due until a time: one at the beginning of
     each time of sending, and then one per interval."""
     if now_ns < flow["start_ns"]:
@@ -169,7 +199,7 @@ def packets_due(flow: dict[str, Any], interval_ns: float, now_ns: int) -> int:
 # -- a constant rate
 
 
-def _send_packets(flow: dict[str, Any], address: str, control: Control) -> dict[str, Any]:
+def _send_packets(flow: FlowKeys, address: str, control: Control) -> Done:
     interval_ns = 8 * flow["packet_bytes"] * SECOND / flow["rate_bps"]
     packet = bytearray(flow["packet_bytes"] - UDP_HEADERS)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending:
@@ -215,7 +245,7 @@ def _late(due: int, sent: int) -> bool:
     return due - sent > max(BEHIND * due, 64)
 
 
-def _receive_packets(flow: dict[str, Any], control: Control) -> dict[str, Any]:
+def _receive_packets(flow: FlowKeys, control: Control) -> Done:
     packets = count = furthest = 0
     numbers: set[int] = set()  # that have arrived: all, or the last WINDOW
     different = 0
@@ -251,7 +281,7 @@ def _receive_packets(flow: dict[str, Any], control: Control) -> dict[str, Any]:
 # -- TCP
 
 
-def _send_stream(flow: dict[str, Any], address: str, control: Control) -> dict[str, Any]:
+def _send_stream(flow: FlowKeys, address: str, control: Control) -> Done:
     with _connected(flow, address) as sending:
         sending.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # What is left when the flow ends is thrown away.
@@ -268,13 +298,13 @@ def _send_stream(flow: dict[str, Any], address: str, control: Control) -> dict[s
         except Stopped:
             pass
         info = sending.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TOTAL_RETRANS + 4)
-        done: dict[str, Any] = {"lost": struct.unpack_from("I", info, TOTAL_RETRANS)[0]}
+        done: Done = {"lost": struct.unpack_from("I", info, TOTAL_RETRANS)[0]}
         if flow["burst_bytes"] is not None:
             done["bursts"] = times
         return done
 
 
-def _stream(flow: dict[str, Any], sending: socket.socket, control: Control) -> None:
+def _stream(flow: FlowKeys, sending: socket.socket, control: Control) -> None:
     """Send as much as goes, until it is told to stop."""
     while True:
         now_ns = control.now_ns()
@@ -288,9 +318,7 @@ def _stream(flow: dict[str, Any], sending: socket.socket, control: Control) -> N
             sending.send(BUFFER)
 
 
-def _bursts(
-    flow: dict[str, Any], sending: socket.socket, control: Control, times: list[int]
-) -> None:
+def _bursts(flow: FlowKeys, sending: socket.socket, control: Control, times: list[int]) -> None:
     """Send bursts until told to stop; `times` gets the time of each in ns, to the receiver's answer
     that it has it."""
     due_ns = flow["start_ns"]
@@ -315,7 +343,7 @@ def _bursts(
         due_ns = begun_ns - since_ns % flow["every_ns"] + flow["every_ns"]
 
 
-def _connected(flow: dict[str, Any], address: str) -> socket.socket:
+def _connected(flow: FlowKeys, address: str) -> socket.socket:
     """A connection to the receiver, which may be starting."""
     deadline = time.monotonic() + CONNECT_S
     while True:
@@ -332,7 +360,7 @@ def _connected(flow: dict[str, Any], address: str) -> socket.socket:
             time.sleep(0.02)
 
 
-def _receive_stream(flow: dict[str, Any], control: Control) -> dict[str, Any]:
+def _receive_stream(flow: FlowKeys, control: Control) -> Done:
     count = answered = 0
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -364,7 +392,7 @@ def _receive_stream(flow: dict[str, Any], control: Control) -> dict[str, Any]:
     return {"bytes": count}
 
 
-def _set_up(made: socket.socket, flow: dict[str, Any]) -> None:
+def _set_up(made: socket.socket, flow: FlowKeys) -> None:
     name = flow["congestion_control"]
     try:
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())

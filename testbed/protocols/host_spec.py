@@ -47,7 +47,7 @@ class Part:
             if type(value) is int and value < each.metadata.get("at_least", 0):
                 raise ValueError(f"{type(self).__name__}.{each.name}: found {value}")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """This part as what `json.dumps` takes."""
         return {
             KIND: f"{type(self).__module__}:{type(self).__qualname__}",
@@ -55,7 +55,7 @@ class Part:
         }
 
     @classmethod
-    def of(cls: type[T], base: Part, **more: Any) -> T:
+    def of(cls: type[T], base: Part, **more: object) -> T:
         """A part with the fields of `base`, of which it has all, and `more`, which go before."""
         return cls(**{each.name: getattr(base, each.name) for each in fields(base)} | more)
 
@@ -402,16 +402,16 @@ class HostSpec(Part):
 # -- types and JSON
 
 
-_HINTS: dict[type, dict[str, Any]] = {}
+_HINTS: dict[type, dict[str, object]] = {}
 
 
-def _hints(part: type) -> dict[str, Any]:
+def _hints(part: type) -> dict[str, object]:
     if part not in _HINTS:
         _HINTS[part] = typing.get_type_hints(part)
     return _HINTS[part]
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _fits(value: object, hint: Any) -> bool:
     """True if a value is of a field's type."""
     if hint is Any:
         return True
@@ -435,7 +435,7 @@ def _fits(value: Any, hint: Any) -> bool:
     return isinstance(value, hint)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, Part):
         return value.to_json()
     if isinstance(value, tuple):
@@ -460,7 +460,7 @@ def _part(data: Mapping[str, Any]) -> Part:
     )
 
 
-def _typed(value: Any) -> Any:
+def _typed(value: object) -> object:
     if isinstance(value, dict):
         return _part(value)
     return tuple(map(_typed, value)) if isinstance(value, list) else value

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from p4engine.backend.cache import sealed, unsealed
 
@@ -50,6 +50,11 @@ with _without("coverage"):
     from numba.core.caching import Cache, IndexDataCacheFile, UserProvidedCacheLocator
     from numba.core.runtime import rtsys
     from numba.extending import overload
+
+if TYPE_CHECKING:
+    from numba.core.compiler import CompileResult
+    from numba.core.cpu import CPUContext
+    from numba.core.typing import Signature
 
 __all__ = ["by_type", "njit", "of_module"]
 
@@ -90,7 +95,7 @@ class ByContent(UserProvidedCacheLocator):
         return str(self._lineno)
 
     @classmethod
-    def from_function(cls, py_func: FunctionType, py_file: str) -> Any:
+    def from_function(cls, py_func: FunctionType, py_file: str) -> ByContent | None:
         """A place, or None for a function of another package."""
         if _folder(py_file) is None:
             return None
@@ -105,7 +110,7 @@ class Checked(IndexDataCacheFile):
     number for both, and a third one would run one's code for the other. Here each file has a name
     that nobody else draws."""
 
-    def save(self, key: Any, data: Any) -> None:
+    def save(self, key: tuple, data: object) -> None:
         known = self._load_index()
         name = known.get(key) or f"{Path(self._index_path).stem}.{secrets.token_hex(8)}.nbc"
         self._save_data(name, data)
@@ -120,7 +125,7 @@ class Checked(IndexDataCacheFile):
             return {}
         return super()._load_index() if intact else {}
 
-    def _load_data(self, name: str) -> Any:
+    def _load_data(self, name: str) -> object:
         if unsealed(Path(self._data_path(name))) is None:
             raise FileNotFoundError  # numba compiles again
         return super()._load_data(name)
@@ -133,13 +138,13 @@ class Checked(IndexDataCacheFile):
             file.write(sealed(content.getvalue()))
 
 
-def _files(cache_path: str, **more: Any) -> IndexDataCacheFile:
+def _files(cache_path: str, **more: object) -> IndexDataCacheFile:
     """The cached files of one function: checked, if it is of this package."""
     ours = Path(cache_path).parent == cache_directory()
     return (Checked if ours else IndexDataCacheFile)(cache_path, **more)
 
 
-def _load_overload(cache: Cache, signature: Any, target: Any) -> Any:
+def _load_overload(cache: Cache, signature: Signature, target: CPUContext) -> CompileResult | None:
     """`Cache.load_overload` of numba: compiled code from a file, or None.
 
     numba first tells its context of every function that compiled code could call, which takes twice
@@ -156,7 +161,7 @@ def by_type(member: str, name: str) -> Callable:
     numba chooses it when it compiles, so the call costs nothing at run time, and what one class
     does is not part of another one's code."""
 
-    def call(owner: Any, *arguments: Any) -> Any:
+    def call(owner: tuple, *arguments: object) -> object:
         return getattr(type(getattr(owner, member)), name)(owner, *arguments)
 
     @overload(call)
@@ -178,7 +183,7 @@ def of_module(name: str, otherwise: Callable | None = None) -> Callable:
     def chosen(kind: type) -> Any:
         return getattr(sys.modules[kind.__module__], name, otherwise)
 
-    def call(part: Any, *arguments: Any) -> Any:
+    def call(part: tuple, *arguments: object) -> object:
         return chosen(type(part))(part, *arguments)
 
     @overload(call)

@@ -26,7 +26,7 @@ from testbed.paths import CHECKOUT, PACKAGE
 PACKAGES = ("numpy", "numba", "pandas", "pyarrow", "pydantic", "mininet", "matplotlib")
 
 
-def describe(timestamp_unit_ns: int, **more: Any) -> dict[str, Any]:
+def describe(timestamp_unit_ns: int, **more: object) -> dict[str, object]:
     """The environment of this process, ready for JSON.
 
     `timestamp_unit_ns` is the unit of timestamps inside the P4 program (1000 on a real clock, 1 in
@@ -147,7 +147,7 @@ def made_by_other_code(environment: Mapping[str, Any]) -> str:
     return f"commit {commit}" if commit else f"version {environment.get('testbed', 'not known')}"
 
 
-def checkout() -> dict[str, Any]:
+def checkout() -> dict[str, object]:
     """`commit` of this checkout, and whether it is `dirty`: files differ from it (untracked ones
     count); null where that can't be found out."""
     # Root reads a user's checkout (git calls that dubious) and must not leave root's index there.

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from math import inf
-from typing import Any
+
+from testbed.results.schema import Row
 
 DROPS_LIMIT = 0  # packets
 CPU_LIMIT = 0.8  # of a core, in any second
@@ -23,7 +24,7 @@ STILL_LIMIT = 0.1  # seconds that a process stood still at once; shorter times d
 RUNNER_STILL_LIMIT = 1.0  # of the process that starts, watches and samples the others
 
 
-def row(scope: str, name: str, measure: str, value: float | None, limit: float) -> dict[str, Any]:
+def row(scope: str, name: str, measure: str, value: float | None, limit: float) -> Row:
     """One row of table fidelity. A value that could not be measured (None) is not ok."""
     return {
         "scope": scope,
@@ -35,24 +36,24 @@ def row(scope: str, name: str, measure: str, value: float | None, limit: float) 
     }
 
 
-def missed_faults(count: int) -> dict[str, Any]:
+def missed_faults(count: int) -> Row:
     """Row with the number of planned faults that did not take place."""
     return row("run", "faults", "planned faults that did not take place", count, 0)
 
 
-def still_row(scope: str, name: str, still_ns: int, planned_ns: int = 0) -> dict[str, Any]:
+def still_row(scope: str, name: str, still_ns: int, planned_ns: int = 0) -> Row:
     """Row about a process of the run that stood still: for how long, beyond what was planned."""
     limit = RUNNER_STILL_LIMIT if scope == "run" else STILL_LIMIT
     return row(scope, name, "seconds of standstill", max(still_ns - planned_ns, 0) / 1e9, limit)
 
 
 def rows(
-    jobs: Iterable[Mapping[str, Any]],
-    hosts: Iterable[Mapping[str, Any]],
-    links: Iterable[Mapping[str, Any]],
+    jobs: Iterable[Row],
+    hosts: Iterable[Row],
+    links: Iterable[Row],
     switch_cpu: Mapping[str, float | None],
     switch_wait: Mapping[str, float | None] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """The rows of table fidelity for one repetition.
 
     jobs, hosts, links: rows as they go into those tables, without hosts and switches that a planned
@@ -85,10 +86,10 @@ def rows(
 
 
 def wait_rows(
-    hosts: Iterable[Mapping[str, Any]],
-    switches: Iterable[Mapping[str, Any]],
+    hosts: Iterable[Row],
+    switches: Iterable[Row],
     windows_ns: Mapping[int, float | None],
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """The rows about waiting for processors, one per worker of a job whose links have a rate.
 
     hosts, switches: rows as they go into those tables, without those that a planned fault kept from
@@ -114,12 +115,12 @@ def wait_rows(
     return found
 
 
-def broken(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+def broken(rows: Iterable[Row]) -> list[str]:
     """One sentence per measure that is not ok anywhere, naming the worst place; [] when all are.
 
     rows: rows of table fidelity, of any number of repetitions.
     """
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for entry in rows:
         if not entry["ok"]:
             groups.setdefault((entry["scope"], entry["measure"]), []).append(entry)

@@ -63,7 +63,7 @@ class Results:
     experiment: dict[str, Any] = field(repr=False)
     environment: dict[str, Any] = field(repr=False)
     _frames: dict[str, pd.DataFrame] = field(default_factory=dict, repr=False)
-    _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _derived: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def finished(self) -> bool:
@@ -226,14 +226,14 @@ def _yaml(path: Path) -> Any:
         raise ResultsError(str(error)) from None
 
 
-def _required(data: Any, kinds: Mapping[str, type | tuple[type, ...]], path: Path) -> None:
+def _required(data: object, kinds: Mapping[str, type | tuple[type, ...]], path: Path) -> None:
     try:
         require(data, kinds, path)
     except DataError as error:
         raise ResultsError(str(error)) from None
 
 
-def _mapping(data: Any) -> dict[str, Any]:
+def _mapping(data: object) -> dict[str, Any]:
     """`data` if it is a mapping, else {}: a report can do without."""
     return data if isinstance(data, dict) else {}
 

@@ -13,10 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from testbed.algorithms.registry import ALGORITHMS
 from testbed.results.counters import COUNTERS, DEPARTURES, EVENTS, LOSSES, RESENT
+
+# A row of a table: its columns' values by name. `schema_check.to_arrow` compares them with the
+# table's declaration when it is written.
+Row: TypeAlias = dict[str, Any]
 
 SWEEP_FILE = "sweep.json"  # in the folder of a sweep: what was varied
 FORMAT = 1  # of the folder; raised when a reader of the old format would misread the new one

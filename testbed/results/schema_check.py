@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from testbed.errors import did_you_mean, sentence
-from testbed.results.schema import FORMAT, Column, Table
+from testbed.results.schema import FORMAT, Column, Row, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,7 @@ def _columns(table: Table, data: Any) -> dict[str, Any]:
     if isinstance(data, Mapping):
         return dict(data)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):
-        rows: Sequence[Mapping[str, Any]] = list(data)
+        rows: Sequence[Row] = list(data)
         names = {name: None for row in rows for name in row}
         columns: dict[str, Any] = {}
         for name in names:

@@ -254,7 +254,7 @@ class Plan:
         """The job's part. Raises KeyError."""
         return next(job for job in self.jobs if job.name == name)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The plan as JSON types; see docs/plan.md."""
         return {
             "format": FORMAT,
@@ -331,7 +331,7 @@ def _fraction(value: int | float | str) -> Fraction:
     return Fraction(value)
 
 
-def _before_repair_json(made: BeforeRepair | None) -> dict[str, Any] | None:
+def _before_repair_json(made: BeforeRepair | None) -> dict[str, object] | None:
     if made is None:
         return None
     return {
@@ -363,7 +363,7 @@ def _before_repair(data: dict[str, Any] | None) -> BeforeRepair | None:
     )
 
 
-def _load_json(load: Load) -> dict[str, Any]:
+def _load_json(load: Load) -> dict[str, object]:
     return {"load_bps": _number(load.load_bps), "capacity_bps": load.capacity_bps}
 
 
@@ -380,7 +380,7 @@ def _range(data: list[str]) -> Range:
     return Range(Fraction(start), Fraction(end))
 
 
-def _job_json(job: JobPlan) -> dict[str, Any]:
+def _job_json(job: JobPlan) -> dict[str, object]:
     return {
         "name": job.name,
         "ps": job.ps,

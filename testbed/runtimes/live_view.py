@@ -34,10 +34,11 @@ from rich.text import Text
 from testbed import units
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.dataplane.memory_snapshot import Blocks
+from testbed.results.schema import Row
 from testbed.steps import live_area
 
 if TYPE_CHECKING:
-    from testbed.setup import JobSetup, Setup
+    from testbed.setup import Control, JobSetup, Setup
 
 _log = logging.getLogger(__name__)
 LIVE_STEP_NS = 250_000_000
@@ -130,17 +131,17 @@ class Sources:
 
     repetition: int
     snapshots: SnapshotHistory
-    hosts: Callable[[], list[dict[str, Any]]]
+    hosts: Callable[[], list[Row]]
     times: Callable[[], Iterable[WorkerTimes]]
-    links: Callable[[str, list[dict[str, Any]]], list[dict[str, Any]]]
-    faults: Callable[[int], list[dict[str, Any]]]
-    measures: Callable[[], list[dict[str, Any]]] = list
+    links: Callable[[str, list[Row]], list[Row]]
+    faults: Callable[[int], list[Row]]
+    measures: Callable[[], list[Row]] = list
 
 
 class Page(Protocol):
     """A page that shows a run while it goes on (testbed.web)."""
 
-    def begin(self, jobs: list[dict[str, Any]], sources: Sources) -> None:
+    def begin(self, jobs: list[Row], sources: Sources) -> None:
         """A repetition begins; jobs: rows of table jobs, as far as they are known."""
 
     def show(self, state: dict[str, Any]) -> None:
@@ -149,7 +150,7 @@ class Page(Protocol):
     def charts_due(self) -> bool:
         """True if it is time to update the charts."""
 
-    def draw(self, elapsed_ns: int, ports: Mapping[str, list[dict[str, Any]]]) -> None:
+    def draw(self, elapsed_ns: int, ports: Mapping[str, list[Row]]) -> None:
         """Ask the sources. ports: the last `port_stats` by switch."""
 
 
@@ -157,12 +158,12 @@ class Drops:
     """Packets that each switch has dropped so far, for any reason; read from time to time. `ports`
     has all that they have counted at their ports."""
 
-    def __init__(self, switches: Mapping[str, Any] | None) -> None:
+    def __init__(self, switches: Mapping[str, Control] | None) -> None:
         """switches: those whose `port_stats` can be read, by name; None: none is read."""
         self._switches = switches
         self._next_ns = 0
         self.latest: dict[str, int] = {}
-        self.ports: dict[str, list[dict[str, Any]]] = {}
+        self.ports: dict[str, list[Row]] = {}
 
     def tick(self, now: bool = False) -> None:
         """Read the counters, if it is time to, or `now`. A switch that does not answer keeps its
@@ -215,7 +216,7 @@ class Progress:
         work: Callable[[int], Work],
         title: str,
         console: Console,
-        switches: Mapping[str, Any] | None = None,
+        switches: Mapping[str, Control] | None = None,
         page: Page | None = None,
         called: Callable[[], list[Called]] = list,
     ) -> None:
@@ -347,7 +348,7 @@ class Progress:
         """The same for a page: {"headline", "elapsed_ns", "tables": [{"name", "columns", "rows",
         "ended" (rows of jobs that are over)}]}, all in the tables texts."""
         jobs = self._order()[:PAGE_ROWS]
-        tables: list[dict[str, Any]] = [
+        tables: list[Row] = [
             {
                 "name": "jobs",
                 "columns": JOB_COLUMNS,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from p4engine.frontend.diagnostics import P4Error
 
@@ -23,7 +23,7 @@ from testbed.errors import UserError
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
 
-    from testbed.setup import Setup
+    from testbed.setup import Control, Setup
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,13 @@ def _mistake(error: P4Error) -> UserError:
     return UserError(str(error).removeprefix("error: "))
 
 
-def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Any:
+def _embedded(compiled: Compiled, name: str, ports: Sequence[int]) -> Control:
     from p4engine.switch.library import Switch
 
     return Switch(compiled, ports=ports)
 
 
-def _dry_run(setup: Setup, path: Path, make: Callable[[str, Sequence[int]], Any]) -> None:
+def _dry_run(setup: Setup, path: Path, make: Callable[[str, Sequence[int]], Control]) -> None:
     """Configure each switch in this process, and read the registers that a run reads. Routes and
     registers are of one kind at all switches, so the first one tells.
 

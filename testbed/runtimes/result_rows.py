@@ -18,6 +18,7 @@ import numpy as np
 from testbed.dataplane import loss_notes
 from testbed.dataplane.loss_notes import Notes
 from testbed.results.counters import LOSS_COLUMNS
+from testbed.results.schema import Row
 
 if TYPE_CHECKING:
     from testbed.flow import Flow
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from testbed.setup import JobSetup, Platform
     from testbed.traffic.trace import Trace
 
-Row = dict[str, Any]
 Wait = tuple[float | None, int | None]  # see samples.Waits.of
 NO_WAIT: Wait = (None, None)
 Worker = tuple[int, int]  # the numbers of its job, and of its own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -42,7 +42,7 @@ class Runtime(Protocol):
     @property
     def run(self) -> Run: ...
 
-    def versions(self) -> dict[str, str]:
+    def versions(self) -> Mapping[str, str | None]:
         """Versions of the programs that it uses beside the testbed, for the results."""
         ...
 

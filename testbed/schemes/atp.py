@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
 from testbed.schemes.pool import PoolScheme
@@ -30,7 +30,7 @@ class Atp(PoolScheme):
         )
         return self.pool_options(setup, job, options.index, positions=positions)
 
-    def machine(self, spec: HostSpec) -> Any:
+    def machine(self, spec: HostSpec) -> tuple:
         from testbed.workload import fixed_point, servers, worker
 
         hosts = self.hosts()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from testbed.protocols.host_spec import HostSpec, PoolSpec
 from testbed.schemes.pool import PoolScheme
@@ -23,7 +23,7 @@ class Esa(PoolScheme):
         options = _options(setup.platform)
         return self.pool_options(setup, job, options.index, options.priority)
 
-    def machine(self, spec: HostSpec) -> Any:
+    def machine(self, spec: HostSpec) -> tuple:
         from testbed.protocols import esa
         from testbed.workload import gradients, servers, worker
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from testbed.dataplane.table_calls import TO_SERVER, addresses, copy_to, hop_to
 from testbed.errors import UserError
@@ -96,7 +96,7 @@ class Grid(PoolScheme):
             return options.memory == "atp"
         return super().may_hold(platform)
 
-    def machine(self, spec: HostSpec) -> Any:
+    def machine(self, spec: HostSpec) -> tuple:
         """Machines of the system whose memory it uses."""
         from testbed.protocols import grid
         from testbed.workload import fixed_point, gradients, servers, worker

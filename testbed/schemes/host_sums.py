@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from testbed.algorithms.bounds import cost
 from testbed.algorithms.chunk import NOBODY, Chunk, Group
 from testbed.algorithms.registry import ROOTED, SUMS, USES, chunks_of
 from testbed.dataplane.table_calls import forward_only
 from testbed.protocols.host_spec import ChunksPart, HostSpec, HostSumsSpec
-from testbed.setup.records import Communicator, JobSetup, Scheme, Setup
+from testbed.setup import Communicator, JobSetup, Scheme, Setup
 
 Paces = dict[tuple[int, int], int]  # by pair of ranks
 
@@ -36,7 +35,7 @@ class HostSums(Scheme):
         part = _parts(group.algorithm, group.ranks)[worker]
         return tuple(group.workers[partner] for partner in part.partners)
 
-    def machine(self, spec: HostSpec) -> Any:
+    def machine(self, spec: HostSpec) -> tuple:
         from testbed.protocols import host_sums
         from testbed.workload import gradients, worker
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from testbed.protocols.host_spec import (
 )
 from testbed.routing.tree import job_tree, next_hop
 from testbed.schemes.ps import ServerScheme
-from testbed.setup.records import JobSetup, NewPart, Platform, Setup
+from testbed.setup.records import Control, JobSetup, NewPart, Platform, Setup
 from testbed.systems.statistics import Statistics
 from testbed.topology import Topology, switch_ip
 
@@ -152,13 +152,13 @@ class PoolScheme(ServerScheme):
     def statistics(self, platform: Platform) -> Statistics:
         return STATISTICS
 
-    def release(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> None:
+    def release(self, platform: Platform, job: JobSetup, switch: str, client: Control) -> None:
         """Mark the job as gone. From then on its aggregators count as empty for any fragment that
         arrives (event `ghosts`). The control plane does not clear them itself, because another job
         may take an aggregator between its read and its write."""
         client.register_write("job_gone", job.group.number, 1)
 
-    def renew(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> bool:
+    def renew(self, platform: Platform, job: JobSetup, switch: str, client: Control) -> bool:
         """False while an aggregator has a sum of the job, which only its next owner clears."""
         number = job.group.number
         states, jobs = client.batch([("register_read", f"slot_{of}") for of in ("state", "job")])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from testbed.dataplane.table_calls import forward_only
 from testbed.protocols.host_spec import HostSpec, ServerSpec
 from testbed.setup.records import JobSetup, Scheme, Setup
@@ -27,7 +25,7 @@ class ServerScheme(Scheme):
 class Ps(ServerScheme):
     """One parameter server per job, or several."""
 
-    def machine(self, spec: HostSpec) -> Any:
+    def machine(self, spec: HostSpec) -> tuple:
         from testbed.protocols import ps
         from testbed.workload import gradients, servers, worker
 

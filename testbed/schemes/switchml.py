@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from testbed.dataplane.table_calls import addresses, copy_to, hop_to, send_up_tree
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
 from testbed.protocols.sizes import Part
 from testbed.routing.tree import JobTree, job_tree
-from testbed.setup.records import Communicator, JobSetup, NewPart, Platform, Scheme, Setup
+from testbed.setup import Communicator, Control, JobSetup, NewPart, Platform, Scheme, Setup
 from testbed.systems.statistics import ENDINGS_PER_JOB, FILLING, HELD, Statistics
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Switchml(Scheme):
         """The switch where a job's sums come together."""
         return (group.routed_tree.target,)
 
-    def machine(self, spec: HostSpec) -> Any:
+    def machine(self, spec: HostSpec) -> tuple:
         from testbed.protocols import switchml
         from testbed.workload import blocks, worker
 
@@ -88,7 +88,7 @@ class Switchml(Scheme):
     def statistics(self, platform: Platform) -> Statistics:
         return TWO_SETS if _options(platform).sets == 2 else ONE_SET
 
-    def release(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> None:
+    def release(self, platform: Platform, job: JobSetup, switch: str, client: Control) -> None:
         """Clear the job's part of the memory at once: no other job has it. If jobs or groups come
         and go, the part then goes to another one, whose chunks have other numbers, so the old
         numbers are cleared, too. A duplicate may have come after its sum had left."""
@@ -104,7 +104,9 @@ class Switchml(Scheme):
         assert job.group.slots is not None, "the system divides its memory"
         return (job.group.slots,)
 
-    def _clear(self, platform: Platform, number: int, part: Part, client: Any, again: bool) -> None:
+    def _clear(
+        self, platform: Platform, number: int, part: Part, client: Control, again: bool
+    ) -> None:
         """Clear a part of the memory, whose sums end with it: each counts for the communicator that
         owns its slot, which is `number` where slots have no owners."""
         kept = self.statistics(platform)
@@ -191,10 +193,11 @@ def add_on_tree(
         calls.append(("table_add", "worker_route", "to_worker", [number, worker], [port, mac, ip]))
 
 
-def _stop_aggregating(job: int, client: Any) -> None:
+def _stop_aggregating(job: int, client: Control) -> None:
     """Remove the job from the switch's table: packets that are still on their way must change no
     slot between the read and the write."""
-    entries = [entry for entry in client.table_dump("job") if entry["match"]]
+    (dumped,) = client.batch([("table_dump", "job")])
+    entries = [entry for entry in dumped if entry["match"]]
     mine = [entry["handle"] for entry in entries if entry["match"][0] == job]
     client.batch([("table_delete", "job", handle) for handle in mine])
 

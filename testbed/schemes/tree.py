@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from testbed.protocols.host_spec import SwitchmlSpec, TreesPart
 from testbed.protocols.sizes import Part
 from testbed.routing.forest import planned_again
 from testbed.schemes.switchml import TWO_SETS, Switchml, add_on_tree
+from testbed.setup import Communicator, Control, JobSetup, NewPart, Platform, Setup
 from testbed.setup.build import terms_of
-from testbed.setup.records import Communicator, JobSetup, NewPart, Platform, Setup
 from testbed.systems.statistics import Statistics
 
 STATISTICS = replace(TWO_SETS, owners="slot_job")
@@ -82,7 +81,7 @@ class Tree(Switchml):
         changed = replace(setup, platform=replace(platform, forest=forest))
         return changed.with_groups(groups), parts
 
-    def forget(self, before: JobSetup, after: JobSetup, switch: str, client: Any) -> None:
+    def forget(self, before: JobSetup, after: JobSetup, switch: str, client: Control) -> None:
         """Empty the slots of trees that are new at a switch: they may hold sums of other trees."""
         for tree in after.group.trees:
             part = tree.part(switch)

@@ -11,6 +11,6 @@ tables from a plan. rerouting.py makes a new Setup when links fail.
 """
 
 from testbed.setup.communicator import Communicator, Ports
-from testbed.setup.records import JobSetup, NewPart, Platform, Scheme, Setup
+from testbed.setup.records import Control, JobSetup, NewPart, Platform, Scheme, Setup
 
-__all__ = ["Communicator", "JobSetup", "NewPart", "Platform", "Ports", "Scheme", "Setup"]
+__all__ = ["Communicator", "Control", "JobSetup", "NewPart", "Platform", "Ports", "Scheme", "Setup"]

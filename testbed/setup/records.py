@@ -13,16 +13,17 @@ the facts in `ina.systems` (testbed/plugins.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart
 from testbed.protocols.sizes import frame_bits, frame_bytes
+from testbed.results.schema import Row
 from testbed.routing.forest import Forest
 from testbed.setup.communicator import Communicator
 from testbed.systems.registry import SYSTEMS
@@ -252,6 +253,23 @@ class NewPart:
     part: WorkerPart | ServerStripes
 
 
+class Control(Protocol):
+    """The control interface of a switch, as far as the control plane and systems use it: a client
+    of the embedded switch (p4engine.control.client), that switch itself in this process, or BMv2
+    (testbed/bmv2/control_client.py). Every call raises CallError if the switch refuses it."""
+
+    def batch(self, calls: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Carry out calls (name, *arguments), in order; returns their results."""
+
+    def register_write(self, name: str, index: int, values: int) -> None: ...
+
+    def port_stats(self) -> list[Row]: ...
+
+    def stats(self) -> dict[str, Any]: ...
+
+    def close(self) -> None: ...
+
+
 class Scheme:
     """The code of a system. The defaults are those of a system that uses no switch memory and has
     no parameter server. `calls` collects control calls (p4engine.control.client)."""
@@ -270,7 +288,7 @@ class Scheme:
         """The nodes that a worker sends to: by default the parameter servers."""
         return group.servers
 
-    def machine(self, spec: HostSpec) -> Any:
+    def machine(self, spec: HostSpec) -> tuple:
         """The state machine of a host (testbed/workload/machine.py)."""
         raise NotImplementedError
 
@@ -310,12 +328,12 @@ class Scheme:
         """True if a complete sum keeps its aggregator for a while."""
         return False
 
-    def release(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> None:
+    def release(self, platform: Platform, job: JobSetup, switch: str, client: Control) -> None:
         """Free what an ended or killed job holds of a switch's memory, through the switch's control
         interface. The job's processes are dead; with `arrivals` it has no entry left in the
         switch's tables."""
 
-    def renew(self, platform: Platform, job: JobSetup, switch: str, client: Any) -> bool:
+    def renew(self, platform: Platform, job: JobSetup, switch: str, client: Control) -> bool:
         """After `release`, when no packet of the job is on its way any more: True if another
         communicator can have its number, as nothing of it is left in the switch's memory."""
         return True
@@ -329,6 +347,6 @@ class Scheme:
         switches hold nothing. Called for systems whose facts say `reroutes`."""
         return setup, []
 
-    def forget(self, before: JobSetup, after: JobSetup, switch: str, client: Any) -> None:
+    def forget(self, before: JobSetup, after: JobSetup, switch: str, client: Control) -> None:
         """Clear what a switch must not keep of a job whose way is another one now. Its entries are
         there already, and its hosts do not know of them yet."""

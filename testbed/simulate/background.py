@@ -6,12 +6,13 @@ It is beside the host's role in a job, behind the same port, and told apart by i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.experiment.schema_network import NOMINAL_RATE_BPS
 from testbed.flow import Flow
 from testbed.protocols.records import new_table
 from testbed.protocols.sizes import FRAME_OVERHEAD
+from testbed.results.schema import Row
 from testbed.routing.tree import links_between
 from testbed.runtimes.result_rows import flow_row
 from testbed.setup.timing import uplink_rate
@@ -65,7 +66,7 @@ def machines(
 
 def rows(
     flows: Sequence[Flow[Background]], machines: dict[str, Generator], end_ns: int
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Rows of table flows, of a run that ended at `end_ns`."""
     found = []
     for flow in flows:

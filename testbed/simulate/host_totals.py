@@ -17,6 +17,7 @@ from testbed.workload import rank_program
 
 if TYPE_CHECKING:
     from testbed.simulate.world import Nodes
+    from testbed.workload.machine import Machine
 
 
 @dataclass
@@ -59,7 +60,7 @@ def report_of(nodes: Nodes, number: int) -> Report:
     return Report(node.spec, counted, times)
 
 
-def times_of(machine: Any) -> dict[str, np.ndarray]:
+def times_of(machine: Machine) -> dict[str, np.ndarray]:
     """A worker's times, by name; the arrays are the worker's own."""
     scoreboard, loop = machine.scoreboard, machine.source
     times = {name: getattr(loop, name) for name in ("start_ns", "compute_end_ns", "end_ns")}

@@ -13,9 +13,12 @@ large pages would take memory for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from testbed.workload.machine import Machine
 
 LINE_BYTES = 64  # of the cache
 SHORT_BYTES = 256  # at most: the scalars of a state, a configuration, counters
@@ -23,7 +26,7 @@ LARGEST_BYTES = 64 << 10
 PAGE_BYTES = 4 << 10
 
 
-def packed(machines: list[Any]) -> tuple[list[Any], list[np.ndarray], list[int]]:
+def packed(machines: list[Machine]) -> tuple[list[Machine], list[np.ndarray], list[int]]:
     """The same machines (named tuples of arrays and of such tuples) with their small arrays moved
     together; for each machine room for its words (placed.Placed), int64, in front of them; and the
     bytes from there to the end of its short arrays.
@@ -64,7 +67,7 @@ def _after(start: int, count: int) -> int:
     return start + -(-count // LINE_BYTES) * LINE_BYTES
 
 
-def _arrays(part: Any) -> Iterator[Any]:
+def _arrays(part: tuple) -> Iterator[np.ndarray]:
     for each in part:
         if isinstance(each, tuple):
             yield from _arrays(each)

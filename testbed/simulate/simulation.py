@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from p4engine.backend.build import Compiled
@@ -16,6 +15,7 @@ from p4engine.backend.build import Compiled
 from testbed import dataplane
 from testbed.errors import RunError
 from testbed.experiment.planned_faults import affected_nodes, title
+from testbed.results.schema import Row
 from testbed.setup import Setup
 from testbed.setup.late_trees import late_jobs
 from testbed.simulate import background, loop, world
@@ -238,9 +238,9 @@ class Simulation:
 
     # -- what has been counted
 
-    def faults(self) -> list[dict[str, Any]]:
+    def faults(self) -> list[Row]:
         """Rows of table faults. What a fault was for may have finished before it."""
-        rows: list[dict[str, Any]] = []
+        rows: list[Row] = []
         numbers = {job.name: number for number, job in enumerate(self.setup.listed)}
         for number, fault in enumerate(self.setup.faults):
             if fault.of_link:
@@ -273,7 +273,7 @@ class Simulation:
             rows.sort(key=operator.itemgetter("fault"))
         return rows
 
-    def flows(self) -> list[dict[str, Any]]:
+    def flows(self) -> list[Row]:
         """Rows of table flows."""
         machines = {host: placed.part for host, (placed, _) in self.nodes.background.items()}
         return background.rows(self.setup.flows, machines, self.now_ns)

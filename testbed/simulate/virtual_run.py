@@ -18,6 +18,7 @@ from rich.console import Console
 
 from testbed import dataplane, units
 from testbed.errors import RunError
+from testbed.results.schema import Row
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.run import Run
 from testbed.setup import Setup
@@ -112,10 +113,10 @@ def run_repetition(
 def _tables(simulation: Simulation) -> dict[str, Any]:
     setup = simulation.setup
     platform = setup.platform
-    counters: list[dict[str, Any]] = []
-    links: list[dict[str, Any]] = []
-    departures: list[dict[str, Any]] = []
-    losses: list[dict[str, Any]] = []
+    counters: list[Row] = []
+    links: list[Row] = []
+    departures: list[Row] = []
+    losses: list[Row] = []
     notes = []
     known = simulation.cluster.setups if simulation.cluster else setup.jobs
     setups = [*known.values(), *setup.groups.values()]

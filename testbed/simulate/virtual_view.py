@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from testbed.experiment.planned_faults import title
+from testbed.results.schema import Row
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.live_view import (
     Page,
@@ -118,7 +119,7 @@ def _sources(simulation: Simulation) -> Sources:
             if node.is_worker:
                 yield WorkerTimes(node.spec.job.number, node.spec.number, times_of(node.machine))
 
-    def faults(elapsed_ns: int) -> list[dict[str, Any]]:
+    def faults(elapsed_ns: int) -> list[Row]:
         rows = []
         numbers = {job.name: number for number, job in enumerate(simulation.setup.listed)}
         for number, fault in enumerate(simulation.setup.faults):

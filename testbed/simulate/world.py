@@ -36,7 +36,7 @@ from testbed.simulate.state import World, new_world
 from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload import rank_graph, worker
 from testbed.workload.generator import PORT as BACKGROUND_PORT
-from testbed.workload.machine import new_batch, on_new_way
+from testbed.workload.machine import Machine, new_batch, on_new_way
 from testbed.workload.machine_group import grouped
 from testbed.workload.placed_machine import Placed, Stepper
 
@@ -53,22 +53,22 @@ class Node:
     """One role on its host. `machine` is what steps; `placed` and `stepper` keep it where it is."""
 
     spec: HostSpec
-    machine: Any
+    machine: Machine
     placed: Placed
     stepper: Stepper
-    members: tuple[Any, ...] = ()  # the machines of its further roles, as of spec.members
-    kept: Any = None  # what must live as long
+    members: tuple[Machine, ...] = ()  # the machines of its further roles, as of spec.members
+    kept: object = None  # what must live as long
     hot_bytes: int = 0  # from the machine's words on, what every step reads
 
     @property
-    def roles(self) -> Iterator[tuple[HostSpec, Any]]:
+    def roles(self) -> Iterator[tuple[HostSpec, Machine]]:
         """All roles with their machines, the host's own first."""
         yield self.spec, self.machine
         yield from zip(self.spec.members, self.members, strict=True)
 
     @classmethod
     def grouped(
-        cls, spec: HostSpec, machines: Sequence[Any], batches: tuple[Placed, Placed]
+        cls, spec: HostSpec, machines: Sequence[Machine], batches: tuple[Placed, Placed]
     ) -> Node:
         """A host with several roles, whose machines are stepped as one."""
         arrived, out = (batch.part for batch in batches)
@@ -83,7 +83,7 @@ class Node:
     def of(
         cls,
         spec: HostSpec,
-        machine: Any,
+        machine: Machine,
         room: np.ndarray,
         batches: tuple[Placed, Placed],
         hot_bytes: int = 0,
@@ -287,8 +287,8 @@ def _place(spec: HostSpec) -> int:
 
 
 def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
-    machines: list[Any] = []
-    first_of: dict[int, Any] = {}  # by job: its first worker
+    machines: list[Machine] = []
+    first_of: dict[int, Machine] = {}  # by job: its first worker
     for spec in specs:
         own = len(machines)
         for role in (spec, *spec.members):
@@ -310,14 +310,14 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
     return nodes
 
 
-def _counting_with(machine: Any, first: Any) -> Any:
+def _counting_with(machine: Machine, first: Machine) -> Machine:
     """A machine of a host with the counters of its first one, and, of a rank, with its graph."""
     if isinstance(first, worker.WorkerMachine):
         machine = rank_graph.sharing(machine, first)
     return replaced(machine, {id(machine.counters): first.counters})
 
 
-def _sharing(machine: Any, first: Any) -> Any:
+def _sharing(machine: Machine, first: Machine) -> Machine:
     """A worker's machine with what never changes, and is the same for all workers of its job, taken
     from the first one: of a large model, hundreds of megabytes."""
     same = {name: getattr(first.scoreboard, name) for name in ("first", "size", "tensor")}

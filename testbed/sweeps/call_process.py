@@ -13,9 +13,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from p4engine.module_start import module_command
 from p4engine.process_end import exit_with
@@ -23,6 +23,9 @@ from p4engine.process_end import exit_with
 from testbed.linux.blas_threads import no_blas_threads
 from testbed.linux.kernel import die_with_parent
 from testbed.paths import module_environment
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class ProcessLost(Exception):
@@ -45,7 +48,7 @@ class CallProcess:
         with contextlib.suppress(OSError):  # a process that is gone is noticed by the first call
             self._connection.send([each for each in sys.path if each])
 
-    def __call__(self, call: Callable[..., Any], *given: Any, **options: Any) -> Any:
+    def __call__(self, call: Callable[P, T], /, *given: P.args, **options: P.kwargs) -> T:
         """The result of a call there; what the call raises is raised here. Raises ProcessLost."""
         try:
             self._connection.send((call, given, options))
@@ -81,7 +84,9 @@ def main(descriptor: int, parent: int) -> int:
         return 0
 
 
-def _outcome(call: Callable[..., Any], given: Any, options: Any) -> tuple[Any, Exception | None]:
+def _outcome(
+    call: Callable[..., T], given: Iterable[object], options: Mapping[str, object]
+) -> tuple[T | None, Exception | None]:
     try:
         return call(*given, **options), None
     except Exception as error:

@@ -13,12 +13,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from testbed.errors import RunError, UserError, shortage
 from testbed.linux import memory_limits
 from testbed.sweeps.call_process import CallProcess, ProcessLost
 from testbed.sweeps.point_process import run_point
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @contextlib.contextmanager
@@ -70,10 +73,10 @@ class _Processes(ThreadPoolExecutor):
         self._living: set[CallProcess] = set()
         self._abandoned = False
 
-    def submit(self, call: Callable[..., Any], /, *given: Any, **options: Any) -> Future[Any]:
-        return super().submit(self._carry_out, call, given, options)
+    def submit(self, call: Callable[P, T], /, *given: P.args, **options: P.kwargs) -> Future[T]:
+        return super().submit(self._carry_out, call, *given, **options)
 
-    def _carry_out(self, call: Callable[..., Any], given: Any, options: Any) -> Any:
+    def _carry_out(self, call: Callable[P, T], /, *given: P.args, **options: P.kwargs) -> T:
         process = getattr(self._mine, "process", None) or self._new()
         try:
             return process(call, *given, **options)

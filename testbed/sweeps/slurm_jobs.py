@@ -7,14 +7,21 @@ the next call of the sweep runs again.
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from testbed.errors import RunError, UserError, did_you_mean, sentence
+
+if TYPE_CHECKING:
+    import submitit
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 GATHER_S = 0.5  # for what is submitted together
 LOOK_S = 1.0  # between two looks at the jobs
@@ -32,17 +39,17 @@ class SlurmJobs(Executor):
         what the jobs write. Raises UserError where there is no SLURM, or a setting that it does not
         have."""
         self._executor = _executor(settings, logs)
-        self._new: list[tuple[Future[Any], Callable[..., Any], Any, Any]] = []
-        self._running: list[tuple[Future[Any], Any]] = []
+        self._new: list[tuple[Future, Callable[[], object]]] = []
+        self._running: list[tuple[Future, submitit.Job]] = []
         self._changing = threading.Lock()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
-    def submit(self, call: Callable[..., Any], /, *given: Any, **options: Any) -> Future[Any]:
-        future: Future[Any] = Future()
+    def submit(self, call: Callable[P, T], /, *given: P.args, **options: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
         with self._changing:
-            self._new.append((future, call, given, options))
+            self._new.append((future, functools.partial(call, *given, **options)))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -58,17 +65,14 @@ class SlurmJobs(Executor):
                 new, self._new = self._new, []
             if new:
                 with self._executor.batch():
-                    jobs = [
-                        self._executor.submit(call, *given, **options)
-                        for _, call, given, options in new
-                    ]
+                    jobs = [self._executor.submit(call) for _, call in new]
                 self._running += [(each[0], job) for each, job in zip(new, jobs, strict=True)]
             for future, job in [pair for pair in self._running if pair[1].done()]:
                 self._running.remove((future, job))
                 _settle(future, job)
 
 
-def _settle(future: Future[Any], job: Any) -> None:
+def _settle(future: Future[object], job: submitit.Job) -> None:
     """Hand on what a job has returned or raised, or that it was lost."""
     from submitit.core.utils import FailedJobError, UncompletedJobError
 
@@ -84,7 +88,7 @@ def _settle(future: Future[Any], job: Any) -> None:
         future.set_exception(error)
 
 
-def _executor(settings: str, logs: Path) -> Any:
+def _executor(settings: str, logs: Path) -> submitit.Executor:
     try:
         import submitit
     except ImportError:
@@ -101,14 +105,14 @@ def _executor(settings: str, logs: Path) -> Any:
     made = submitit.AutoExecutor(folder=logs, cluster=cluster)
     shared = submitit.AutoExecutor._typed_parameters()
     own = submitit.SlurmExecutor._valid_parameters()
-    parameters: dict[str, Any] = {"timeout_min": TIMEOUT_MIN, "name": "ina"}
+    parameters: dict[str, object] = {"timeout_min": TIMEOUT_MIN, "name": "ina"}
     for key, text in given.items():
         if key not in shared and key not in own:
             hint = did_you_mean(key, [*shared, *own])
             raise UserError(sentence(f"--slurm: there is no setting {key!r}", hint, FORM))
         kind = shared.get(key, str)
         try:
-            value: Any = kind(text) if kind in (int, float) else text
+            value: object = kind(text) if kind in (int, float) else text
         except ValueError:
             raise UserError(f"--slurm: {key}: found {text!r}; allowed: a number") from None
         parameters[key if key in shared else f"slurm_{key}"] = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from testbed import units
 from testbed.results.counters import EVENTS
@@ -106,7 +105,7 @@ def evicted_by(step: Step) -> Fragment | None:
     return taker if after.fragment == taker else None
 
 
-def data(setup: Setup, fragment: Fragment, path: Path) -> dict[str, Any]:
+def data(setup: Setup, fragment: Fragment, path: Path) -> dict[str, object]:
     """The same for JSON; times are ns since the start of the run."""
     place = place_of(setup, fragment)
     return {
@@ -119,8 +118,8 @@ def data(setup: Setup, fragment: Fragment, path: Path) -> dict[str, Any]:
     }
 
 
-def _step_data(setup: Setup, step: Step) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _step_data(setup: Setup, step: Step) -> dict[str, object]:
+    found: dict[str, object] = {
         "number": step.number,
         "time_ns": step.time_ns,
         "node": step.node,
@@ -145,14 +144,14 @@ def _step_data(setup: Setup, step: Step) -> dict[str, Any]:
     return found
 
 
-def _packet_data(setup: Setup, packet: Packet) -> dict[str, Any]:
+def _packet_data(setup: Setup, packet: Packet) -> dict[str, object]:
     of = Fragment(packet.job, packet.fragment)
     bits = [bit for bit in range(packet.workers.bit_length()) if packet.workers >> bit & 1]
     fields = packet._asdict() | {"workers": bits}
     return {"text": packet.text, "fragment_title": title_of(setup, of), **fields}
 
 
-def _slot_data(setup: Setup, slot: Slot | None) -> dict[str, Any] | None:
+def _slot_data(setup: Setup, slot: Slot | None) -> dict[str, object] | None:
     if slot is None:
         return None
     bits = [bit for bit in range(slot.workers.bit_length()) if slot.workers >> bit & 1]

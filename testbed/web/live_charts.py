@@ -23,6 +23,7 @@ from testbed.analysis.html.html_page import Chart
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.dataplane import SnapshotHistory
 from testbed.results import Results
+from testbed.results.schema import Row
 from testbed.runtimes.result_rows import time_tables
 
 # Sections of the page, by their names.
@@ -35,16 +36,16 @@ class LiveCharts:
     def __init__(self) -> None:
         self.begin([], 0)
 
-    def begin(self, jobs: list[dict[str, Any]], repetition: int) -> None:
+    def begin(self, jobs: list[Row], repetition: int) -> None:
         """A repetition begins, and nothing is known of it but its jobs."""
         self._jobs = jobs
         self._repetition = repetition
         self._history = SnapshotHistory()
         self._times: dict[tuple[int, int], dict[str, np.ndarray]] = {}
-        self._looked: list[tuple[int, list[dict[str, Any]]]] = []  # time, and links at that time
-        self._hosts: list[dict[str, Any]] = []
-        self._faults: list[dict[str, Any]] = []
-        self._measures: list[dict[str, Any]] = []
+        self._looked: list[tuple[int, list[Row]]] = []  # time, and links at that time
+        self._hosts: list[Row] = []
+        self._faults: list[Row] = []
+        self._measures: list[Row] = []
         self._elapsed_ns = 0
         self._digests: dict[str, str] = {}
 

@@ -24,6 +24,7 @@ from p4engine.module_start import module_command
 from testbed.errors import UserError
 from testbed.linux.ownership import user_behind
 from testbed.paths import module_environment
+from testbed.results.schema import Row
 from testbed.runtimes import interrupts
 from testbed.runtimes.live_view import Sources, WorkerTimes
 
@@ -66,7 +67,7 @@ class LivePage:
 
     # -- what a runtime's view calls (testbed.runtimes.live_view.Page)
 
-    def begin(self, jobs: list[dict[str, Any]], sources: Sources) -> None:
+    def begin(self, jobs: list[Row], sources: Sources) -> None:
         """A repetition begins."""
         self._sources = sources
         self._told = {}
@@ -81,7 +82,7 @@ class LivePage:
         """True if the charts are due for an update."""
         return time.monotonic_ns() >= self._next_ns
 
-    def draw(self, elapsed_ns: int, ports: Mapping[str, list[dict[str, Any]]]) -> None:
+    def draw(self, elapsed_ns: int, ports: Mapping[str, list[Row]]) -> None:
         """Say what charts show."""
         began_ns = time.monotonic_ns()
         sources = self._sources

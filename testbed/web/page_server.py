@@ -197,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(code, kind, {"Content-Length": str(len(body)), **(more or {})})
         self.wfile.write(body)
 
-    def log_message(self, format: str, *arguments: Any) -> None:
+    def log_message(self, format: str, *arguments: object) -> None:
         """The terminal is the run's."""
 
 

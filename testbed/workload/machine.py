@@ -13,7 +13,7 @@ A system's scheme makes its machines (testbed/schemes); a machine of a new type 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba.extending import overload
@@ -21,6 +21,8 @@ from numba.extending import overload
 from testbed.protocols import grid, sizes, switchml
 from testbed.protocols.host_spec import PlannedWorker, ServerStripes, TreesPart, WorkerPart
 from testbed.workload import generator, servers, worker
+
+Machine: TypeAlias = Any  # a named tuple whose type is in `STEPS`, to which plug-ins add their own
 
 
 class Batch(NamedTuple):
@@ -46,7 +48,7 @@ STEPS: dict[type, Callable] = {
 }
 
 
-def on_new_way(machine: Any, part: WorkerPart | ServerStripes) -> Any:
+def on_new_way(machine: Machine, part: WorkerPart | ServerStripes) -> Machine:
     """The machine of a host that continues with other stripes or trees, after a failure of a
     link."""
     if isinstance(part, TreesPart):
@@ -57,7 +59,7 @@ def on_new_way(machine: Any, part: WorkerPart | ServerStripes) -> Any:
     return machine._replace(protocol=grid.server_on_new_way(machine.protocol, part))
 
 
-def step(machine: Any, now: int, arrived: Batch, count: int, out: Batch) -> tuple[int, int]:
+def step(machine: Machine, now: int, arrived: Batch, count: int, out: Batch) -> tuple[int, int]:
     """Take `count` packets of `arrived` at `now` (ns since the run's start), fill `out`.
 
     Returns (packets filled, next deadline in ns)."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from testbed.protocols import records, wire
 from testbed.protocols.jit import njit
-from testbed.workload.machine import STEPS, Batch
+from testbed.workload.machine import STEPS, Batch, Machine
 from testbed.workload.native import copy, peek
 from testbed.workload.placed_machine import Placed, Stepper, call_step
 
@@ -44,7 +44,11 @@ class Group(NamedTuple):
 
 
 def grouped(
-    machines: Sequence[Any], jobs: Sequence[int], first: Sequence[int], arrived: Batch, out: Batch
+    machines: Sequence[Machine],
+    jobs: Sequence[int],
+    first: Sequence[int],
+    arrived: Batch,
+    out: Batch,
 ) -> tuple[Group, list[Any]]:
     """The group of these machines, whose counters must be the same array, and what must live as
     long as it does. arrived, out: batches like those that the group will be stepped with."""
@@ -76,7 +80,7 @@ def grouped(
     return group, [batches, placed, steppers, pacers]
 
 
-def pacer_of(machine: Any) -> np.ndarray | None:
+def pacer_of(machine: Machine) -> np.ndarray | None:
     """The time from which a machine may send next, int64[1] in its own memory; None if it does not
     pace itself."""
     part = machine.protocol

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from testbed.protocols.jit import njit
 
 # Whether what numba would compile runs as plain Python.
-INTERPRETED: bool = config.DISABLE_JIT  # type: ignore[attr-defined]
+INTERPRETED: bool = config.DISABLE_JIT
 
 _CTYPES: dict[types.Type, Any] = {
     types.void: None,
@@ -109,7 +109,7 @@ else:
     @njit(cache=True)
     def poke(address, value):
         """Set the int64 at an address."""
-        _poke(address, value)  # type: ignore[call-arg]  # numba gives the first
+        _poke(address, value)  # numba gives the first argument
 
     @intrinsic
     def _copy(typing_context, target, source, count):
@@ -124,7 +124,7 @@ else:
     @njit(cache=True)
     def copy(target, source, count):
         """Copy `count` bytes between addresses that do not overlap."""
-        _copy(target, source, count)  # type: ignore[call-arg]  # numba gives the first
+        _copy(target, source, count)  # numba gives the first argument
 
     def _prefetch(typing_context, address, to_write):
         def generate(context, builder, signature, args):

@@ -17,9 +17,9 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -40,11 +40,17 @@ from numba.np.numpy_support import as_dtype, from_dtype
 from testbed.workload.machine import STEPS, Batch, step
 from testbed.workload.native import INTERPRETED, foreign
 
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.ccallback import CFunc
+    from numba.core.datamodel import DataModelManager
+
 # (machine, arrived batch, batch to fill, now in ns, packets that have arrived, where the next
 # deadline goes) -> packets filled. The first three are addresses of what is placed.
 STEP = types.int64(*[types.int64] * 5, types.CPointer(types.int64))
 
 WORD = ir.IntType(64)
+T = TypeVar("T", bound=tuple)
 
 
 class PlacedArray(types.Array):
@@ -66,7 +72,9 @@ class PlacedArray(types.Array):
 register_model(PlacedArray)(models.ArrayModel)
 
 
-def _unsigned(context: Any, builder: Any, kind: Any, index: Any) -> tuple[Any, Any]:
+def _unsigned(
+    context: BaseContext, builder: ir.IRBuilder, kind: types.Type, index: ir.Value
+) -> tuple[types.Type, ir.Value]:
     """An index, or a tuple of them, as numbers that have no sign: type and value. What is no number
     stays as it is."""
     if isinstance(kind, types.Integer):
@@ -104,7 +112,7 @@ class PlacedTuple(types.NamedTuple):
     """The numba type of a placed named tuple of arrays, records and such tuples; `like` is the
     type of the tuple itself."""
 
-    def __init__(self, like: Any) -> None:
+    def __init__(self, like: types.BaseNamedTuple) -> None:
         parts = [_placed(part) for part in like.types]
         super().__init__(parts, like.instance_class)
         # Names of compiled functions contain those of their arguments' types, so it is kept short.
@@ -130,7 +138,7 @@ class PlacedTuple(types.NamedTuple):
         return sum(_words_of(part) for part in self.types[:index])
 
 
-def _whole_name(kind: Any) -> str:
+def _whole_name(kind: types.Type) -> str:
     """A type's name, in which each named tuple has its module."""
     if not isinstance(kind, types.BaseNamedTuple):
         return str(kind)
@@ -138,13 +146,13 @@ def _whole_name(kind: Any) -> str:
     return f"{own.__module__}.{own.__qualname__}({', '.join(map(_whole_name, kind.types))})"
 
 
-def _placed(kind: Any) -> Any:
+def _placed(kind: types.Type) -> types.Type:
     if isinstance(kind, types.Record):
         return kind
     return PlacedTuple(kind) if isinstance(kind, types.BaseNamedTuple) else PlacedArray(kind)
 
 
-def _parts_of(kind: Any) -> tuple:
+def _parts_of(kind: types.Type) -> tuple:
     """Parts of a member's type that `_from_parts` needs."""
     if isinstance(kind, PlacedTuple):
         return kind.instance_class, tuple(map(_parts_of, kind.types))
@@ -157,7 +165,7 @@ def _from_parts(instance_class: type, parts: tuple) -> PlacedTuple:
     return PlacedTuple(_plain(instance_class, parts))
 
 
-def _plain(instance_class: type, parts: tuple) -> Any:
+def _plain(instance_class: type, parts: tuple) -> types.BaseNamedTuple:
     """The numba type of the tuple itself."""
     kinds = []
     for part in parts:
@@ -171,7 +179,7 @@ def _plain(instance_class: type, parts: tuple) -> Any:
     return types.BaseTuple.from_types(kinds, instance_class)
 
 
-def _words_of(part: Any) -> int:
+def _words_of(part: types.Type) -> int:
     if isinstance(part, types.Record):
         return 1
     return part.words if isinstance(part, PlacedTuple) else 1 + 2 * part.ndim
@@ -179,11 +187,13 @@ def _words_of(part: Any) -> int:
 
 @register_model(PlacedTuple)
 class _PlacedModel(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: types.Type) -> None:
+    def __init__(self, manager: DataModelManager, kind: types.Type) -> None:
         super().__init__(manager, kind, WORD)
 
 
-def _part(context: Any, builder: Any, kind: PlacedTuple, address: Any, index: int) -> Any:
+def _part(
+    context: BaseContext, builder: ir.IRBuilder, kind: PlacedTuple, address: ir.Value, index: int
+) -> ir.Value:
     """Code for one part of a placed tuple."""
     begin = builder.add(address, ir.Constant(WORD, 8 * kind.offset(index)))
     part = kind.types[index]
@@ -191,7 +201,7 @@ def _part(context: Any, builder: Any, kind: PlacedTuple, address: Any, index: in
         return begin
     words = builder.inttoptr(begin, WORD.as_pointer())
 
-    def word(place: int) -> Any:
+    def word(place: int) -> ir.Value:
         load = builder.load(builder.gep(words, [ir.Constant(WORD, place)]))
         load.set_metadata("invariant.load", builder.module.add_metadata([]))
         return load
@@ -234,10 +244,10 @@ def _at(typing_context, address, kind):
     return placed(types.int64, kind), lambda context, builder, signature, args: args[0]
 
 
-at: Any = intrinsic(_at)
+at: Callable = intrinsic(_at)
 
 
-def _words(part: Any) -> Iterator[int]:
+def _words(part: tuple) -> Iterator[int]:
     for each in part:
         if type(each) is np.ndarray:
             yield each.__array_interface__["data"][0]
@@ -249,12 +259,12 @@ def _words(part: Any) -> Iterator[int]:
             yield from _words(each)
 
 
-class Placed:
+class Placed(Generic[T]):
     """A machine or a batch at an address. Keeps its arrays alive.
 
     `room` is where its words are to lie, int64[words], if that matters."""
 
-    def __init__(self, part: Any, room: np.ndarray | None = None) -> None:
+    def __init__(self, part: T, room: np.ndarray | None = None) -> None:
         self.part = part
         self.words = np.array(list(_words(part)), np.int64)
         if room is not None:
@@ -264,7 +274,7 @@ class Placed:
 
 
 @cache
-def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> Any:
+def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> CFunc:
     """The step of machines of a type, as a C function."""
 
     def call(machine, arrived, out, now, count, deadline):
@@ -285,10 +295,10 @@ def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> Any:
     return cfunc(STEP, cache=True)(call)
 
 
-_steps: dict[tuple, Any] = {}
+_steps: dict[tuple, CFunc] = {}
 
 
-def _step_of(machine: Any, batch: Any) -> Any:
+def _step_of(machine: tuple, batch: Batch) -> CFunc:
     """`_compiled` for a machine and its batches. To ask numba for the type of each of many machines
     takes longer than everything else about them."""
     kind = _kind(machine), _kind(batch)
@@ -297,7 +307,7 @@ def _step_of(machine: Any, batch: Any) -> Any:
     return _steps[kind]
 
 
-def _kind(part: Any) -> tuple:
+def _kind(part: tuple | np.ndarray | np.record) -> tuple:
     """Key of numba's type of an array or a record, or of a tuple of them."""
     if isinstance(part, tuple):
         return type(part), *map(_kind, part)
@@ -313,7 +323,7 @@ def _kind(part: Any) -> tuple:
 raised: list[BaseException] = []
 
 
-def _interpreted(machine: Any, arrived: Batch, out: Batch) -> Any:
+def _interpreted(machine: tuple, arrived: Batch, out: Batch) -> Any:
     """The same for one machine and its batches, in plain Python."""
     chosen = STEPS[type(machine)]
 
@@ -333,7 +343,7 @@ def _interpreted(machine: Any, arrived: Batch, out: Batch) -> Any:
 class Stepper:
     """Step function of a machine: `address` is that of a function of type STEP."""
 
-    def __init__(self, machine: Any, arrived: Batch, out: Batch) -> None:
+    def __init__(self, machine: tuple, arrived: Batch, out: Batch) -> None:
         if INTERPRETED:
             self._function = _interpreted(machine, arrived, out)
             self.address = ctypes.cast(self._function, ctypes.c_void_p).value

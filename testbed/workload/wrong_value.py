@@ -19,6 +19,7 @@ from testbed.errors import RunError
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
+    from testbed.workload.machine import Machine
 
 _BITWISE = {"or": np.bitwise_or, "xor": np.bitwise_xor, "and": np.bitwise_and}
 MOST_SETS = 4096  # of workers that are tried
@@ -69,7 +70,7 @@ class WrongValue:
         lines.append(f"  the number: {explained(self.found, self.expected, self.parts)}")
         return "\n".join(lines)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod
@@ -94,7 +95,7 @@ class WrongValueError(RunError):
         self.wrong, self.setup, self.events = wrong, setup, events
 
 
-def wrong_value(spec: HostSpec, machine: Any) -> WrongValue | None:
+def wrong_value(spec: HostSpec, machine: Machine) -> WrongValue | None:
     """The wrong value that a machine has found; None in what single ranks give to each other."""
     from testbed.protocols import flows
 
@@ -123,7 +124,7 @@ def wrong_value(spec: HostSpec, machine: Any) -> WrongValue | None:
     )
 
 
-def described(spec: HostSpec, machine: Any) -> tuple[str, dict[str, Any] | None]:
+def described(spec: HostSpec, machine: Machine) -> tuple[str, dict[str, object] | None]:
     """The error in a machine that has failed, and the same as data, if it is about a sum."""
     from testbed.workload import rank_program
 
@@ -209,7 +210,7 @@ def _values(chosen: tuple[int, ...], parts: Mapping[int, int]) -> str:
     return ", ".join(shown) + (", ..." if len(chosen) > 4 else "")
 
 
-def _number_in_packets(spec: HostSpec, machine: Any, whole: int, fragment: int) -> int | None:
+def _number_in_packets(spec: HostSpec, machine: Machine, whole: int, fragment: int) -> int | None:
     """Number of the fragment in packets: SwitchML's have the numbers of chunks, of which one has
     the fragment's values, and one perhaps its exponent. The wrong one is still in flight."""
     from testbed.protocols.host_spec import SwitchmlSpec
@@ -226,7 +227,7 @@ def _number_in_packets(spec: HostSpec, machine: Any, whole: int, fragment: int) 
 
 
 def _parts(
-    spec: HostSpec, machine: Any, whole: int, iteration: int, fragment: int, offset: int
+    spec: HostSpec, machine: Machine, whole: int, iteration: int, fragment: int, offset: int
 ) -> dict[int, int]:
     """The values of the workers, as far as this one knows them."""
     worker = getattr(machine.protocol, "worker", machine.protocol)

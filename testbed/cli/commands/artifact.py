@@ -183,7 +183,7 @@ def _verdicts(path: Path) -> list[Verdict]:
     return laws.of_run(run_at(path))
 
 
-def _law_data(verdict: Verdict) -> dict[str, Any]:
+def _law_data(verdict: Verdict) -> dict[str, object]:
     law = verdict.law
     return {
         "name": law.name,
@@ -228,7 +228,7 @@ def _print(checked: Checked, console: Console) -> None:
         console.print(printed(checked.measures))
 
 
-def _data(checked: Checked) -> dict[str, Any]:
+def _data(checked: Checked) -> dict[str, object]:
     from testbed.analysis.tables.report_tables import compared_data
 
     measures = checked.measures

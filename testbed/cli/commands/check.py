@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.cli.shared import (
     Parser,
@@ -172,7 +172,9 @@ def _check_sweep(
             except UserError as error:
                 raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
     if as_json:
-        listed: list[dict[str, Any]] = [{"warning": each} for each in other_workers(sweep.points)]
+        listed: list[dict[str, object]] = [
+            {"warning": each} for each in other_workers(sweep.points)
+        ]
         listed += [{"warning": each, "points": points} for each, points in labels.items()]
         points = [{"key": point.key, "label": point.label} for point in sweep.points]
         keys = list(sweep.keys)

@@ -89,7 +89,7 @@ def _of_file(path: Path) -> tuple[dict[str, Any], tuple[Input, ...]]:
     return read_yaml(experiment.resolved_yaml(), str(path)).data, experiment.inputs
 
 
-def _without_folders(data: Any, inputs: tuple[Input, ...] | None) -> Any:
+def _without_folders(data: object, inputs: tuple[Input, ...] | None) -> object:
     """An experiment's data without the folders of what it has read: that is compared by content."""
     from testbed.experiment.inputs import changed_texts
 
@@ -120,11 +120,11 @@ def _inputs(read: list[tuple[Input, ...] | None]) -> dict[str, list[str | None]]
     return found
 
 
-def _environment(run: Results) -> dict[str, Any]:
+def _environment(run: Results) -> dict[str, object]:
     return {key: value for key, value in run.environment.items() if key not in LEFT_OUT}
 
 
-def _numbers(runs: list[Results]) -> dict[str, Any]:
+def _numbers(runs: list[Results]) -> dict[str, object]:
     from testbed.analysis.data.run_summary import summary
     from testbed.analysis.style.plot_style import plot_styles
     from testbed.analysis.tables import report_tables

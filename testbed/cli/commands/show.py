@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.cli.shared import (
     Parser,
@@ -78,7 +78,7 @@ def show_command(path: str | Path, as_json: bool = False, changes: Sequence[str]
     return 0
 
 
-def _described(path: str | Path, changes: Sequence[str]) -> dict[str, Any]:
+def _described(path: str | Path, changes: Sequence[str]) -> dict[str, object]:
     """The same as data."""
     from testbed.config.yaml_document import read_yaml
     from testbed.experiment import load
@@ -116,7 +116,7 @@ def show_results(path: Path, as_json: bool = False) -> int:
     if as_json:
         points = []
         for point in sweep.points:
-            described: dict[str, Any] = {"key": point.key}
+            described: dict[str, object] = {"key": point.key}
             described["values"] = {key: value.text for key, value in point.values.items()}
             run = point.results
             described["state"] = None if run is None else run.state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.cli.shared import Parser, json_option, print_columns, print_json, run_option
 from testbed.errors import UserError
@@ -61,7 +61,7 @@ def call(options: Namespace) -> int:
     return 0
 
 
-def _read(what: str, words: Sequence[str], record: Record, client: Client) -> dict[str, Any]:
+def _read(what: str, words: Sequence[str], record: Record, client: Client) -> dict[str, object]:
     """Output of `switch ... --json`. Numbers of keys and parameters are numbers."""
     from p4engine.control.commands import Commands
 
@@ -154,5 +154,5 @@ def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]
     ]
 
 
-def _number(value: Any) -> str:
+def _number(value: object) -> str:
     return "-" if value is None else str(value)

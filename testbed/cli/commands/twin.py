@@ -111,7 +111,7 @@ def _timers(setup: Setup) -> dict[str, str]:
     }
 
 
-def _compare(original: Results, twin: Experiment, options: Namespace) -> dict[str, Any]:
+def _compare(original: Results, twin: Experiment, options: Namespace) -> dict[str, object]:
     """Run one twin and, unless `--json`, print the table; returns "run", "twin" (folders),
     "within" (all limits are kept) and "table"."""
     from rich.console import Console
