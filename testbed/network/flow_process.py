@@ -60,6 +60,7 @@ class Done(TypedDict, total=False):
 
     packets_sent: int
     packets_received: int
+    different: int
     bytes: int
     lost: int
     bursts: list[int]
