@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from testbed.dataplane.table_calls import addresses
 from testbed.paths import P4
-from testbed.protocols.sizes import FEWEST_JOBS, job_places, rounded_bits
+from testbed.protocols.sizes import FEWEST_JOBS, aggregator_places, job_places, rounded_bits
 from testbed.routing.tree import routes
 from testbed.topology import Topology
 
@@ -35,7 +35,10 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
     if platform.system.servers != "none":
         definitions["DEPARTURES"] = 1
     if platform.system.memory:
-        definitions["AGGREGATORS"] = platform.aggregators
+        # A program of another's may work out places of aggregators with it.
+        own = platform.program.is_relative_to(P4)
+        count = platform.aggregators
+        definitions["AGGREGATORS"] = aggregator_places(count) if own else count
         if platform.omits_zeros:
             definitions["ZEROS"] = 1
     definitions |= platform.scheme.definitions(platform)

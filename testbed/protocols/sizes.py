@@ -26,6 +26,7 @@ MAX_WORKERS = BITMAP_WIDTHS[-1]  # of a job
 MAX_VALUES = 2048  # of a packet: a jumbo frame holds them and the largest bitmap
 MAX_JOBS = (1 << 16) - 1  # of a run: numbers and multicast groups (from 1) have 16 bits
 FEWEST_JOBS = 256  # that a P4 program is compiled for
+FEWEST_AGGREGATORS = 256  # likewise
 
 
 def fragments(sizes: Iterable[int], values: int) -> int:
@@ -62,6 +63,12 @@ def bitmap_width(workers: int) -> int:
 def job_places(jobs: int) -> int:
     """Number of jobs for which a P4 program is compiled that is to serve `jobs`: a power of two."""
     return max(FEWEST_JOBS, 1 << (jobs - 1).bit_length())
+
+
+def aggregator_places(aggregators: int) -> int:
+    """Size of the registers of a P4 program that is to have this many aggregators: a power of two,
+    so that few programs are compiled. Their number is in the tables alone."""
+    return max(FEWEST_AGGREGATORS, 1 << (aggregators - 1).bit_length())
 
 
 def rounded_bits(workers: int) -> int:

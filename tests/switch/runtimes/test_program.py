@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from p4engine.backend.build import compile_program
 
+from testbed import dataplane
 from testbed.cli.main import main
+from testbed.dataplane import install_tables
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
@@ -103,6 +105,24 @@ def test_a_sweep_over_the_size_of_the_pool_tries_a_program_of_the_testbed_once(
     assert main(swept(tmp_path / "mine.yaml", P4 / "esa.p4")) == 0
     assert "valid: a sweep of 4 points" in capsys.readouterr().out
     assert sorted(tried) == [(16, "esa.p4")] * 2  # one for each seed
+
+
+@pytest.mark.parametrize("system", ["esa", "atp", "switchml"])
+def test_pools_of_similar_sizes_have_one_program_and_their_own_numbers(system, tmp_path) -> None:
+    """A user's program may make other use of the number, so it gets the true one."""
+    mine = tmp_path / "mine.p4"
+    mine.write_text((P4 / f"{system}.p4").read_text())
+
+    def made(count: int, program: Path) -> tuple[int, str]:
+        experiment = text(system, program).replace("aggregators: 16", f"aggregators: {count}")
+        setup = set_up(load_text(experiment))
+        tables = str([*install_tables.entries_of(setup, "s1", setup.jobs).values()])
+        return dataplane.program(setup.platform)[1]["AGGREGATORS"], tables
+
+    pools = {count: made(count, P4 / f"{system}.p4") for count in (2, 256, 258, 400, 512, 514)}
+    assert [places for places, _ in pools.values()] == [256, 256, 512, 512, 512, 1024]
+    assert len({tables for _, tables in pools.values()}) == len(pools)
+    assert made(400, mine) == (400, pools[400][1])
 
 
 def test_a_sweep_over_the_size_of_the_pool_tries_a_users_program_at_each_point(
