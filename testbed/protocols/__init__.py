@@ -13,9 +13,10 @@ workers send and how a sum is checked), `records`, `heap`, `send_scoreboard` (wh
 an iteration's fragments), `worker_state` and `payload` (what all workers share), `pool_worker` and
 `server_store` (what a system decides: their `Rules`), then a system, such as `esa`.
 
-Compiled functions take `njit` from `jit`, which says where numba keeps them. Functions that a
-system's type chooses (`by_type`) are there, too. The package itself
-does without numba, so that what only reads an experiment (`sizes`, the plan) need not wait for it.
+Compiled functions take `njit` from `jit`, which says where numba keeps them; `callees` says how
+they call each other. Functions that a system's type chooses (`by_type`) are in `jit`, too. The
+package itself does without numba, so that what only reads an experiment (`sizes`, the plan) need
+not wait for it.
 """
 
 from __future__ import annotations
@@ -70,6 +71,6 @@ def remove_unused(days: int = 30) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def has_compiled() -> bool:
-    """True if any compiled code of these sources is there; the first run makes it, in minutes."""
-    return any(cache_directory().rglob("*.nbc"))
+def compiled() -> list[Path]:
+    """Files with the code of a function of these sources; the first run makes them, in minutes."""
+    return [*cache_directory().rglob("*.nbc")]

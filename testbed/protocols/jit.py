@@ -45,18 +45,20 @@ def _without(*names: str) -> Iterator[None]:
 # when it first compiles or loads something, which imports scipy, and takes as long as all its other
 # imports. No function here multiplies matrices.
 with _without("coverage"):
-    from numba import config, njit
+    from numba import config
     from numba.core import caching
     from numba.core.caching import Cache, IndexDataCacheFile, UserProvidedCacheLocator
     from numba.core.runtime import rtsys
     from numba.extending import overload
+
+    from testbed.protocols.callees import CALLEE, njit
 
 if TYPE_CHECKING:
     from numba.core.compiler import CompileResult
     from numba.core.cpu import CPUContext
     from numba.core.typing import Signature
 
-__all__ = ["by_type", "njit", "of_module"]
+__all__ = ["CALLEE", "by_type", "njit", "of_module"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 LOCATORS = (  # asked in this order; those after the first are numba's own
@@ -164,7 +166,7 @@ def by_type(member: str, name: str) -> Callable:
     def call(owner: tuple, *arguments: object) -> object:
         return getattr(type(getattr(owner, member)), name)(owner, *arguments)
 
-    @overload(call)
+    @overload(call, jit_options=CALLEE)
     def compiled(owner, *arguments):
         chosen = getattr(owner.types[owner.fields.index(member)].instance_class, name)
 
@@ -186,7 +188,7 @@ def of_module(name: str, otherwise: Callable | None = None) -> Callable:
     def call(part: tuple, *arguments: object) -> object:
         return chosen(type(part))(part, *arguments)
 
-    @overload(call)
+    @overload(call, jit_options=CALLEE)
     def compiled(part, *arguments):
         function = chosen(part.instance_class)
 

@@ -20,6 +20,7 @@ from numba.extending import overload
 
 from testbed.protocols import grid, sizes, switchml
 from testbed.protocols.host_spec import PlannedWorker, ServerStripes, TreesPart, WorkerPart
+from testbed.protocols.jit import CALLEE
 from testbed.workload import generator, servers, worker
 
 Machine: TypeAlias = Any  # a named tuple whose type is in `STEPS`, to which plug-ins add their own
@@ -66,7 +67,7 @@ def step(machine: Machine, now: int, arrived: Batch, count: int, out: Batch) -> 
     return STEPS[type(machine)](machine, now, arrived, count, out)
 
 
-@overload(step)
+@overload(step, jit_options=CALLEE)
 def _compiled_step(machine, now, arrived, count, out):
     chosen = STEPS[machine.instance_class]
 
