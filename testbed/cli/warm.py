@@ -21,9 +21,11 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from p4engine.module_start import module_command
+from rich.console import Console
 
 from testbed.paths import EXPERIMENTS, PACKAGE
-from testbed.protocols import remove_unused
+from testbed.protocols import compiled, remove_unused
+from testbed.steps import step
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
@@ -103,11 +105,22 @@ def warm_figures() -> None:
     import matplotlib.font_manager  # noqa: F401
 
 
+def demo_hosts() -> list[str]:
+    """The kinds of hosts of the demo, workers first, as arguments of this program."""
+    from testbed.experiment.sweep import load_sweep
+    from testbed.schemes import set_up
+    from testbed.setup.host_specs import host_kinds
+
+    setups = [set_up(point.experiment) for point in load_sweep(DEMO).points]
+    kinds = {f"{spec.job.system}:{spec.role}" for setup in setups for spec in host_kinds(setup)}
+    return sorted(kinds, key=lambda kind: (kind.endswith(":ps"), kind))
+
+
 def parts(everything: bool) -> list[str]:
     """Parts to warm, as arguments of this program, the longest first."""
     hosts = [f"{system}:{role}" for system, role in product(MEMORY, (*ROLES, FED))]
     if not everything:
-        hosts = ["esa:worker", "switchml:worker", "atp:worker", "esa:ps"]  # those of the demo
+        hosts = demo_hosts()
     return [*hosts, *(["virtual-time"] if everything else []), "switches", "figures"]
 
 
@@ -135,17 +148,25 @@ def main() -> int:
         return 0
     chosen = parts(options.all)
     command = module_command("testbed.cli.warm", "--part")
+    done: list[int] = []
+    before = len(compiled())
 
-    def in_a_process(part: str) -> int:
-        return subprocess.run([*command, part], cwd=PACKAGE.parent).returncode
+    def in_a_process(part: str) -> None:
+        done.append(subprocess.run([*command, part], cwd=PACKAGE.parent).returncode)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        done = list(pool.map(in_a_process, chosen))
+    def progress() -> str:
+        functions = len(compiled()) - before
+        return f"compiled {functions} functions, {len(done)} of {len(chosen)} parts"
+
+    console = Console(stderr=True)
+    with step(console, progress), ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(in_a_process, chosen))
     if any(done):
         return 1
-    for part in chosen:
-        if part not in ("switches", "figures"):
-            warm(part)
+    with step(console, "loading what is compiled"):
+        for part in chosen:
+            if part not in ("switches", "figures"):
+                warm(part)
     remove_unused()
     return 0
 

@@ -32,7 +32,7 @@ from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
 from testbed.errors import RunError, UserError
 from testbed.machine import kernel_probe
-from testbed.protocols import has_compiled
+from testbed.protocols import compiled
 from testbed.results.schema import Row
 from testbed.routing.group_server import has_shared_servers
 from testbed.runtimes import result_rows as collect
@@ -92,7 +92,7 @@ class MininetRun:
         topology, console = run.setup.platform.topology, run.console
         size = f"{len(topology.hosts)} hosts, {len(topology.switches)} switches"
         starting = "starting switches and host processes"
-        if not has_compiled():
+        if not compiled():
             starting = "compiling the hosts' protocols, once (up to some minutes)"
         with contextlib.ExitStack() as stack:
             shared = self._shared or stack.enter_context(shared_session([run.setup]))
