@@ -12,7 +12,6 @@ optimised, runs in virtual time took a fifth longer.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
@@ -77,9 +76,8 @@ class Library:
     def finalized(library: Any) -> None:
         """Make machine code of what is called from outside, whose callees are linked. A callee
         stays as it is."""
-        names = [
-            each.name for each in library._final_module.functions
-        ]  # none: machine code is there
+        names = [each.name for each in library._final_module.functions]
+        # Without any, its machine code has come from the cache.
         library.is_callee = bool(names) and not any(name.startswith(WRAPPERS) for name in names)
         if library.is_callee:
             library._finalize_dynamic_globals()
@@ -87,16 +85,16 @@ class Library:
             library._finalized = True
             return
         Library.finish(library)
-        for environment in _environments(library):
-            library.codegen.set_env(environment.env_name, environment)
+        for each in library._final_module.global_variables:
+            if each.name.startswith(ENVIRONMENT) and (found := lookup_environment(each.name)):
+                library.codegen.set_env(each.name, found)
 
     @staticmethod
     def serialized(library: Any) -> Any:
         """What the cache keeps of a library."""
         if not library.is_callee:
             return Library.serialize(library)
-        kept = [each for each in _environments(library) if each.can_cache()]
-        return library.name, KIND, (library._get_module_for_linking().as_bitcode(), kept)
+        return library.name, KIND, library._get_module_for_linking().as_bitcode()
 
     @staticmethod
     def loaded(cls: Any, codegen: Any, state: Any) -> Any:
@@ -105,8 +103,7 @@ class Library:
         if kind != KIND:
             return Library.unserialize(cls, codegen, state)
         library = codegen.create_library(name)
-        bitcode, library.environments = data  # which live as long as it
-        library._final_module = library._shared_module = llvm.parse_bitcode(bitcode)
+        library._final_module = library._shared_module = llvm.parse_bitcode(data)
         library.is_callee = library._finalized = True
         return library
 
@@ -115,12 +112,6 @@ class Library:
         """A callee's is set by who has linked it."""
         if codegen._engine.is_symbol_defined(name):
             Library.set_env(codegen, name, environment)
-
-
-def _environments(library: Any) -> Iterator[Any]:
-    for each in library._final_module.global_variables:
-        if each.name.startswith(ENVIRONMENT) and (found := lookup_environment(each.name)):
-            yield found
 
 
 for _class, _name, _method in (
