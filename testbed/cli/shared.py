@@ -181,12 +181,27 @@ def import_schemas(path: Path | None = None) -> bool:
     pydantic panics in Rust, and an interrupted class of it is a RuntimeError."""
     with interrupts.postponed(), no_blas_threads():
         import testbed.experiment
-        from testbed.netfile.file_kind import is_network
 
         network = path is not None and is_network(path)
         if network or path is None:
             import testbed.netfile.load_network  # noqa: F401
     return network
+
+
+def is_network(path: str | Path) -> bool:
+    """True if a file is a network file: it has the key `network`. To see that needs no schema,
+    which takes long to import."""
+    from testbed.config.yaml_document import read_yaml
+    from testbed.experiment.load import read_file
+
+    path = Path(path)
+    if not path.is_file():
+        return False
+    try:
+        data = read_yaml(read_file(path), str(path)).data
+    except UserError:
+        return False  # the reader of experiments reports what is wrong
+    return isinstance(data, dict) and "network" in data
 
 
 def is_results(path: Path) -> bool:
@@ -197,8 +212,6 @@ def is_results(path: Path) -> bool:
 
 
 def refuse_network(path: Path) -> None:
-    from testbed.netfile.file_kind import is_network
-
     if is_network(path):
         raise UserError(f"{path} is a network file; `{command_line('check FILE')}` checks it")
 

@@ -10,7 +10,7 @@ is imported when a name of it is used: what only reads an experiment asks for ot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from testbed.collective.client import CollectiveError, Handle, Job, join
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["CollectiveError", "Handle", "Job", "join"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from testbed.collective import client

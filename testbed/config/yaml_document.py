@@ -74,8 +74,8 @@ def read_yaml(text: str, file: str) -> Document:
 
 @functools.lru_cache(maxsize=1)
 def _composed(text: str) -> yaml.Node | None:
-    """What PyYAML makes of a text, which several ask for: is it a network, a sweep? It takes a
-    tenth of a small file's check."""
+    """Nodes of a text, which several ask for: is it a network, a sweep? They take PyYAML a tenth
+    of a small file's check."""
     return yaml.compose(text, _Loader)
 
 

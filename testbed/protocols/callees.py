@@ -12,16 +12,17 @@ optimised, runs in virtual time took a fifth longer.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from types import FunctionType
-from typing import Any
 
 import llvmlite.binding as llvm
 from numba import config
 from numba.core.caching import NullCache
 from numba.core.codegen import CPUCodeLibrary, JITCPUCodegen
 from numba.core.dispatcher import Dispatcher
-from numba.core.environment import lookup_environment
+from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher
+from numba.core.typing import Signature
 
 CALLEE = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # of a callee
 WRAPPERS = ("cpython.", "cfunc.")  # prefixes of functions that are called from outside
@@ -34,7 +35,7 @@ class Twofold(CPUDispatcher):
 
     @functools.cached_property
     def callee(self) -> Dispatcher:
-        """What compiled code calls. It has a name of its own, in the cache and as a symbol."""
+        """The function that compiled code calls, with its own name in the cache and as a symbol."""
         own = self.py_func
         parts = own.__code__, own.__globals__, own.__name__, own.__defaults__, own.__closure__
         other = FunctionType(*parts)
@@ -44,14 +45,16 @@ class Twofold(CPUDispatcher):
             made.enable_caching()
         return made
 
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        return self.callee.get_call_template(args, kws)
+    def get_call_template(self, args: tuple, kws: dict) -> tuple:
+        return self.callee.get_call_template(args, kws)  # type: ignore[attr-defined]
 
-    def get_overload(self, sig: Any) -> Any:
-        return self.callee.get_overload(sig)
+    def get_overload(self, sig: Signature) -> object:
+        return self.callee.get_overload(sig)  # type: ignore[attr-defined]
 
 
-def njit(function: FunctionType | None = None, *, cache: bool = False, nogil: bool = False) -> Any:
+def njit(
+    function: FunctionType | None = None, *, cache: bool = False, nogil: bool = False
+) -> Callable:
     """numba's decorator, with those of its options that are used here, for twofold functions."""
     if function is None:
         return functools.partial(njit, cache=cache, nogil=nogil)
@@ -73,7 +76,7 @@ class Library:
     set_env = JITCPUCodegen.set_env
 
     @staticmethod
-    def finalized(library: Any) -> None:
+    def finalized(library: CPUCodeLibrary) -> None:
         """Make machine code of what is called from outside, whose callees are linked. A callee
         stays as it is."""
         names = [each.name for each in library._final_module.functions]
@@ -90,14 +93,14 @@ class Library:
                 library.codegen.set_env(each.name, found)
 
     @staticmethod
-    def serialized(library: Any) -> Any:
-        """What the cache keeps of a library."""
+    def serialized(library: CPUCodeLibrary) -> tuple:
+        """The content of a library that the cache keeps."""
         if not library.is_callee:
             return Library.serialize(library)
         return library.name, KIND, library._get_module_for_linking().as_bitcode()
 
     @staticmethod
-    def loaded(cls: Any, codegen: Any, state: Any) -> Any:
+    def loaded(cls: type, codegen: JITCPUCodegen, state: tuple) -> CPUCodeLibrary:
         """A library from the cache."""
         name, kind, data = state
         if kind != KIND:
@@ -108,7 +111,7 @@ class Library:
         return library
 
     @staticmethod
-    def set_environment(codegen: Any, name: str, environment: Any) -> None:
+    def set_environment(codegen: JITCPUCodegen, name: str, environment: Environment) -> None:
         """A callee's is set by who has linked it."""
         if codegen._engine.is_symbol_defined(name):
             Library.set_env(codegen, name, environment)

@@ -101,7 +101,7 @@ class Results:
             self._frames[name] = _load(TABLES[name], self.folder / "tables" / f"{name}.parquet")
         return self._frames[name]
 
-    def column(self, table: str, name: str) -> list[Any]:
+    def column(self, table: str, name: str) -> list[object]:
         """A column as Python's values, None where one is missing; for who needs no frame, and does
         not wait for pandas."""
         path = self.folder / "tables" / f"{table}.parquet"

@@ -149,7 +149,7 @@ def _started(run: Results) -> float:
 
 def _jct_s(run: Results) -> float | None:
     """The average over a run's jobs and repetitions; None if none has ended."""
-    known = [jct_ns for jct_ns in run.column("jobs", "jct_ns") if jct_ns is not None]
+    known = [each for each in run.column("jobs", "jct_ns") if isinstance(each, int)]  # not None
     return fmean(known) / 1e9 if known else None
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from testbed import paths, steps
 from testbed.cli import main as commands
+from testbed.cli import warm
 from testbed.errors import RunError, UserError
 from testbed.paths import command_line
 from testbed.runtimes import interrupts
@@ -260,3 +261,10 @@ def test_check_says_what_takes_long_beside_its_result(monkeypatch, capsys):
     said = capsys.readouterr()
     assert "compiling its P4 program (0 s)" in said.err
     assert said.out.startswith(f"{file}: valid: ") and "compiling" not in said.out
+
+
+def test_set_up_compiles_the_code_of_every_host_of_the_demo():
+    hosts = [part for part in warm.parts(everything=False) if ":" in part]
+    workers = ["atp:worker", "esa:worker", "switchml:worker"]
+    assert hosts == [*workers, "atp:ps", "esa:ps"]  # the longest first
+    assert set(hosts) <= set(warm.parts(everything=True))
