@@ -30,6 +30,7 @@ from testbed.analysis.data.run_summary import (
 )
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
+from testbed.analysis.tables import verdict_tables
 from testbed.errors import RunError, shortage
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read, whole, write_whole
@@ -171,7 +172,7 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
     in a table; all by default."""
     if most is not None:
         frames = {**frames, "jobs": longest_jobs(frames["jobs"], most)}
-    found: list[Table | None] = []
+    found: list[Table | None] = [verdict_tables.tuning(results)]
     if len(results.faults):
         found.append(tables.faults(results))
     if len(frames["jobs"]):

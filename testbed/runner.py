@@ -164,6 +164,7 @@ def execute(
     from testbed.results import Writer, describe
 
     experiment, runtime = run.experiment, _runtime(run, captured, on_mininet)
+    assert experiment.tuning is None, "testbed.sweeps.tuning comes first"
     if names := changes(experiment.inputs, experiment.noted().inputs):
         raise RunError(f"{have_changed(names)} the run was set up; run it again")
     environment = describe(
@@ -172,6 +173,7 @@ def execute(
         runtime=experiment.runtime,
         **record(experiment),
         **runtime.versions(),
+        **({"tuned": experiment.tuned.as_data()} if experiment.tuned else {}),
     )
     yaml = experiment.resolved_yaml()
     with contextlib.ExitStack() as stack:
@@ -180,6 +182,8 @@ def execute(
             stack.callback(_hold, writer, experiment.runtime == VIRTUAL)
         stack.enter_context(writer)
         run.console.print(f"results: {writer.folder}", highlight=False, soft_wrap=True)
+        if experiment.tuned is not None:
+            writer.write("tuning", [*experiment.tuned.rows()])
         try:
             runtime.repeat(writer)
         except WrongValueError as error:

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from testbed.analysis.data.run_summary import summary
+from testbed.analysis.data.tuned_data import tuned_words
 from testbed.analysis.style.key_words import words
 from testbed.config.data_files import DataError, read_json, require
 from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
@@ -226,7 +227,7 @@ def frame(sweep: Sweep) -> pd.DataFrame:
 
     Columns: `point` (number), one per varied key (text, "" where a point has none), `system`
     (name), `series` (text: all keys but `Sweep.placed`), `x` (float64 in base units, NaN where a
-    point has no value on the axis), `fidelity`, the columns of
+    point has no value on the axis), `fidelity`, `tuned` (text; where options were), the columns of
     `testbed.analysis.data.run_summary.run`,
     `jct_JOB_ns` of each job (unless there are many), and, where the file declares a figure,
     `jct_ratio` (see `_ratio`)."""
@@ -250,11 +251,14 @@ def frame(sweep: Sweep) -> pd.DataFrame:
                     "series": point.series(*sweep.placed),
                     "x": on_axis.number if on_axis else float("nan"),
                     "fidelity": results.fidelity,
+                    "tuned": tuned_words(results),
                     **row,
                     **_named(jobs),
                 }
             )
     found = pd.DataFrame(rows)
+    if len(found) and not found["tuned"].any():
+        found = found.drop(columns="tuned")
     if len(found) and sweep.figure is not None:
         found["jct_ratio"] = _ratio(found, sweep.series_called(sweep.figure.against))
     return found

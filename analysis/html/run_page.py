@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from testbed import units
-from testbed.analysis.data import explanations
+from testbed.analysis.data import explanations, tuned_data
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import (
     Frames,
@@ -32,6 +32,7 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style
 from testbed.analysis.tables import report_tables as tables
+from testbed.analysis.tables import verdict_tables
 from testbed.config.data_files import read_text
 from testbed.results import SWEEP_FILE
 from testbed.systems import SYSTEMS
@@ -106,10 +107,14 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         else:
             checked = units.number(run["values_checked"].sum())
             blocks.append(page.Paragraph(f"WRONG VALUES among {checked} checked.", "bad"))
+        for text, tone in zip(tuned_data.sentences(results), ("", "bad"), strict=False):
+            blocks.append(page.Paragraph(f"{text}.", tone))
         blocks += [page.Paragraph(f"{text}.") for text in tables.past_switches(results)]
         blocks += [page.Paragraph(f"{text}.", "bad") for text in tables.ties(results)]
         blocks += [page.Paragraph(text) for text in explanations.of_run(frames)]
         blocks.append(page.Figures(_figures(run)))
+    if tuning := verdict_tables.tuning(results):
+        blocks.append(page.TableView(tuning))
     for lost in (tables.lost_by_job(frames), tables.lost_by_link(frames)):
         if lost.rows:
             blocks.append(page.TableView(lost, filtered=len(lost.rows) > tables.FEW_JOBS))

@@ -17,7 +17,7 @@ import pandas as pd
 from rich.text import Text
 
 from testbed import units
-from testbed.analysis.data import departure_data, explanations, loss_data
+from testbed.analysis.data import departure_data, explanations, loss_data, tuned_data
 from testbed.analysis.data.run_summary import (
     LENGTHS,
     Frames,
@@ -206,6 +206,7 @@ FIDELITY = (
     Column("ok", "ok", _yes),
 )
 POINTS = (
+    _words("tuned", f"tuned\n({tuned_data.EDGE}: edge)"),
     PS_PACKETS,
     IN_SWITCH,
     _time("jct_mean_ns", "average\nJCT"),
@@ -218,7 +219,12 @@ POINTS = (
     Column("exact", "exact", _yes),
     _words("fidelity", "fidelity"),
 )
-_IF_ANY = ("fallbacks", "lost_packets")  # columns of points that are there if one of them has any
+TUNED = f"tuned ({tuned_data.EDGE}: edge)"
+_IF_ANY = (
+    "tuned",
+    "fallbacks",
+    "lost_packets",
+)  # columns of points that are there if one of them has any
 # Of the comparison, a row each.
 _MEASURES = (
     _ratio("ps_packets_per_fragment", "PS packets / fragment"),
@@ -294,7 +300,10 @@ def headline(results: Results, frames: Frames) -> Text:
         else:
             checked = units.number(run["values_checked"].sum())
             text.append(f"exactness: WRONG VALUES among {checked} checked", style="bold red")
-        for said in [*past_switches(results), *ties(results)]:
+        first, *edges = tuned_data.sentences(results) or [""]
+        if first:
+            text.append(f"\n{first}")
+        for said in [*edges, *past_switches(results), *ties(results)]:
             text.append(f"\n{said}", style="yellow")
         if len(run) > 1:
             text.append(f"\nrepetitions: {len(run)} (mean, and 95 % confidence interval)")
@@ -706,6 +715,8 @@ def comparison(
     notes = [fallback_notes(each["jobs"]) for each in frames]
     if any(notes):
         rows.append(Row(["carried by hosts", *(note or "none" for note in notes)]))
+    if any(tuned := [tuned_data.tuned_words(each) for each in runs]):
+        rows.append(Row([TUNED, *(each or "no" for each in tuned)]))
     rows += [
         Row(["repetitions", *map(len, over_all)]),
         Row(["exact", *exact]),
@@ -852,7 +863,8 @@ def sweep(points: Sequence[Point], keys: Sequence[str], frame: pd.DataFrame) -> 
         found = frame[frame["point"] == number] if len(frame) else frame
         if not len(found):
             state = point.results.state.upper() if point.results else "NOT RUN"
-            unknown = [math.nan] * (len(columns) - len(keys) - 2)
+            between = columns[len(keys) : -2]
+            unknown = [units.UNKNOWN if each.words else math.nan for each in between]
             rows.append(Row([*values, *unknown, units.UNKNOWN, state]))
             continue
         exact = bool(found["exact"].all())

@@ -36,11 +36,13 @@ def _outcome(asked: dict[str, Any]) -> dict[str, object]:
     from testbed.analysis.report import after_run
     from testbed.experiment.load import load_text
     from testbed.runner import carry_out
+    from testbed.sweeps.tuning import tuned
 
     quiet = quiet_console()
     try:
         experiment = load_text(asked["text"], asked["file"], asked["folder"], asked["stem"])
-        folder = carry_out(experiment, Path(asked["results"]), asked["pcap"], quiet)
+        results = Path(asked["results"])
+        folder = carry_out(tuned(experiment, results), results, asked["pcap"], quiet)
         after_run(folder, quiet, draw=asked["report"])
     except UserError as error:
         return {"error": "user", "message": str(error)}

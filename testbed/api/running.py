@@ -48,9 +48,11 @@ def run(
     be read."""
     from testbed.analysis.report import after_run
     from testbed.runner import carry_out
+    from testbed.sweeps.tuning import tuned
 
-    resolved = _loaded(experiment).resolved
-    folder = carry_out(resolved, Path(results), tuple(pcap), _console(progress))
+    console, parent = _console(progress), Path(results)
+    resolved = tuned(_loaded(experiment).resolved, parent, console, os.cpu_count() or 1)
+    folder = carry_out(resolved, parent, tuple(pcap), console)
     after_run(folder, quiet_console(), draw=report)
     return Result(folder)
 

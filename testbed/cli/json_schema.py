@@ -18,6 +18,7 @@ from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile
 from testbed.netfile.network_schema import NetworkFile
+from testbed.systems import tuning
 from testbed.topology import Topology
 from testbed.topos import KINDS
 
@@ -58,6 +59,12 @@ def experiment_schema(
         },
         "additionalProperties": _VALUES,
     }
+    properties[tuning.KEY] = {
+        "description": "Options of the system that are tuned before a run: values, by their keys.",
+        "type": "object",
+        "minProperties": 1,
+        "additionalProperties": {"anyOf": [*_VALUES["anyOf"], {"const": tuning.BEST}]},
+    }
     figure = _plain(Figure.model_json_schema(by_alias=True))
     definitions |= figure.pop("$defs", {})
     properties["figure"] = figure
@@ -84,6 +91,8 @@ def _system(known: Mapping[str, systems.System], definitions: dict[str, Any]) ->
         definitions |= own.pop("$defs", {})
         own["properties"]["name"] = {"const": name}
         own["required"] = ["name"]
+        if window := own["properties"].get(tuning.WINDOW):
+            window.setdefault("anyOf", []).append({"const": tuning.BEST})
         options.append({**own, "title": system.title})
     return {"anyOf": [{"enum": list(known)}, *options]}
 

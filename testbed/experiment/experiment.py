@@ -6,6 +6,8 @@ nothing changes. What follows from it for a run is worked out by testbed/setup, 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import bitmap_width
+from testbed.systems.tuning import KEY, Tuned, Tuning
 from testbed.topology import Topology
 
 
@@ -57,6 +60,8 @@ class Experiment(ExperimentFile):
     _source: Source | None = PrivateAttr(default=None)  # of jobs, where `arrivals` are drawn
     _inputs: tuple[Input, ...] | None = PrivateAttr(default=None)
     _identity: str = PrivateAttr(default="")
+    _tuning: Tuning | None = PrivateAttr(default=None)
+    _tuned: Tuned | None = PrivateAttr(default=None)
 
     def topology_object(self) -> Topology:
         """The network as data."""
@@ -103,9 +108,29 @@ class Experiment(ExperimentFile):
 
     @property
     def identity(self) -> str:
-        """SHA-256 of the experiment, without its name, and of its inputs."""
-        self._identity = self._identity or identity(self)
+        """SHA-256 of the experiment without its name, its inputs, and what is to be tuned."""
+        if not self._identity:
+            self._identity = identity(self)
+            if self._tuning is not None:
+                whole = [self._identity, self._tuning.as_data()]
+                self._identity = hashlib.sha256(json.dumps(whole).encode()).hexdigest()
         return self._identity
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """Options that the file leaves to be tuned, before a run; None: it names all."""
+        return self._tuning
+
+    @property
+    def tuned(self) -> Tuned | None:
+        """How options were found that have been tuned; None: none were."""
+        return self._tuned
+
+    def with_tuned(self, tuned: Tuned) -> Experiment:
+        """The same with a note that these options were tuned."""
+        made = self.model_copy()
+        made._tuned = tuned
+        return made
 
     def noted(self) -> Experiment:
         """The same with its inputs as they are now."""
@@ -140,7 +165,17 @@ class Experiment(ExperimentFile):
 
     def resolved_yaml(self) -> str:
         """The whole experiment with all defaults, as a file that loads to the same experiment."""
-        return write_yaml(as_data(self))
+        data = as_data(self)
+        if self._tuning is not None:
+            for key in self._tuning.options:
+                data["system"].pop(key, None)
+            data[KEY] = self._tuning.as_data()
+            if self.arrivals is None and self._tuning.servers_reserved:  # hosts depend on them
+                for job, given in zip(
+                    data["jobs"], self._tuning.document.data["jobs"], strict=True
+                ):
+                    job["placement"] = given.get("placement", "packed")
+        return write_yaml(data)
 
 
 # -- in one line

@@ -204,6 +204,29 @@ same time, except `kill`. Faults of links work in virtual time as on Mininet, an
 """
 
 
+TUNE = """\
+Options of the system that are numbers may be tuned before a run, in place of being named. `window:
+best` under `system` tries the powers of two from half the bandwidth-delay product to 1,024, or to
+eight times the product, as far as the switch memory has use for them. `tune` names values, each of
+which is tried with those of the other options:
+
+```yaml
+system: {name: ps, window: best}
+tune: {servers: [1, 2, 4]}       # lists, ranges as in a sweep, or `window: best`
+```
+
+A trial is a run with one repetition and a seed that is not among the reported ones. All values are
+tried of a key with up to six, else golden section chooses which. Values within 2 % of the best mean
+JCT are tried with two more seeds; of those within 0.5 % then the smallest is taken. Trials are kept
+in `results/trials/` and are not run again as long as nothing that they depend on has changed. The
+results of the run have table `tuning` with all trials; tables and pages name the values, with an
+asterisk where the best one is at the edge of its range. In a sweep, each point is tuned for itself,
+and options that only some of its systems have are tuned for those. On Mininet each trial takes as
+long as a repetition of the run.
+[verdicts.md](verdicts.md) says why.
+"""
+
+
 SWEEP = """\
 A file with the key `sweep` describes several experiments, its *points*: `ina sweep FILE` (or
 `ina FILE`) checks all of them, runs them and compares them. Each key of the file may be varied.
@@ -300,7 +323,7 @@ def reference() -> str:
     parts += [_table(ClusterTrace)]
     parts += ["## background[]\n", _text(Background), BACKGROUND, _table(Background)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
-    parts += ["## sweep\n", SWEEP]
+    parts += ["## tune\n", TUNE, "## sweep\n", SWEEP]
     parts += ["## figure\n", _text(Figure), _table(Figure), FIGURE.removeprefix("\n")]
     return "\n".join(parts)
 

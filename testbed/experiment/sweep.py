@@ -19,14 +19,15 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from testbed.config.problems import ExperimentError, Problem
 from testbed.config.problems import Path as KeyPath
-from testbed.config.units import DIMENSIONS, PERCENT, FieldError, describe, parse
+from testbed.config.units import FieldError, describe
+from testbed.config.value_lists import values_of
 from testbed.config.yaml_document import Document, read_yaml
 from testbed.errors import UserError
 from testbed.experiment.changes import (
@@ -40,6 +41,8 @@ from testbed.experiment.figure import Figure, Size, read_figure, resize
 from testbed.experiment.load import load_document, read_document, read_file
 from testbed.experiment.printing import as_data
 from testbed.paths import command_line
+from testbed.systems import tuning
+from testbed.systems.system import System
 
 MAX_POINTS = 10_000
 LABEL = 400  # characters of a point's label
@@ -111,8 +114,11 @@ def sweep_of(
     choices = _choices(document, file)
     figure = read_figure(document, file, tuple(choices[0]))
 
+    systems: list[System] = []  # of all points, where options are tuned
+
     def load(choice: dict[str, Any], servers_reserved: int = 0) -> Experiment:
         changed = _applied(document, choice, file)
+        tuning.for_systems(changed.data, systems)
         if size is not None:
             resize(changed.data, size)
         try:
@@ -122,16 +128,26 @@ def sweep_of(
 
     for key in size.ends if size is not None else ():
         choices = _ends(choices, key)
+    if tuning.KEY in document.data:
+        named = (tuning.of_system(_applied(document, each, file).data) for each in choices)
+        systems += dict.fromkeys(system for system in named if system)
     loaded = [load(choice) for choice in choices]
-    servers = [each.system_entry.servers_per_job(each.system) for each in loaded]
+    servers = [_servers(each) for each in loaded]
     points: dict[str, Point] = {}
     for choice, experiment, count in zip(choices, loaded, servers, strict=True):
         if count < max(servers) and experiment.arrivals is None:
             experiment = load(choice, max(servers))  # the same workers for all systems
-        same = json.dumps(as_data(_nameless(experiment)), default=str)
+        tuned = experiment.tuning.as_data() if experiment.tuning else None
+        same = json.dumps([as_data(_nameless(experiment)), tuned], default=str)
         points.setdefault(same, Point(_relevant(choice, experiment), experiment))
     found = tuple(points.values())
     return Sweep(found[0].experiment.name, found, figure)
+
+
+def _servers(experiment: Experiment) -> int:
+    """Parameter servers of each job, the most of them where their number is tuned."""
+    own = experiment.system_entry.servers_per_job(experiment.system)
+    return max(own, experiment.tuning.servers_reserved) if experiment.tuning else own
 
 
 def other_workers(points: Iterable[Point]) -> list[str]:
@@ -234,24 +250,6 @@ def system_titles(points: Iterable[Point]) -> dict[str, str]:
     return titles
 
 
-def number_of(value: Any) -> float | None:
-    """A varied value as a number in its base unit: 64, `1 %` (0.01), `10 Mbit/s`; of a list of
-    jobs, their number; None if it is none."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
-        return float(len(value))
-    if isinstance(value, int | float):
-        return float(value)
-    for dimension in DIMENSIONS if isinstance(value, str) else ():
-        try:
-            amount = parse(value, dimension, 0, 10**30)
-        except FieldError:
-            continue
-        return float(amount / 100 if dimension is PERCENT else amount)
-    return None
-
-
 def _relevant(choice: Choice, experiment: Experiment) -> Choice:
     if experiment.system_entry.memory:
         return choice
@@ -349,33 +347,11 @@ def _matches(choice: Choice, conditions: dict[str, Any]) -> bool:
 
 
 def _values(given: Any, path: KeyPath, add_problem: Any) -> list[Any]:
-    """The values of a list, or of a range `{from, to, step}` or `{from, to, times}`."""
-    if isinstance(given, list) and given:
-        return given
-    numbers = isinstance(given, dict) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in given.values()
-    )
-    if numbers and set(given) in ({"from", "to", "step"}, {"from", "to", "times"}):
-        first, last = given["from"], given["to"]
-        step, times = given.get("step", 0), given.get("times", 1)
-        grows = step > 0 or (times > 1 and first > 0)
-        if grows and first <= last:
-            return list(itertools.islice(_range(first, last, step, times), MAX_POINTS + 1))
-    allowed = (
-        "a list of values, or a growing range of numbers: "
-        "{from: 10, to: 50, step: 10} or {from: 16, to: 256, times: 2}"
-    )
-    add_problem(path, f"found {describe(given)}; allowed: {allowed}")
-    return []
-
-
-def _range(first: float, last: float, step: float, times: float) -> Iterator[float]:
-    # From the start each time, so that no rounding adds up.
-    for count in itertools.count():
-        value = first + count * step if step else first * times**count
-        if value > last:
-            return
-        yield value
+    try:
+        return values_of(given, MAX_POINTS)
+    except FieldError as error:
+        add_problem(path, f"found {error.found}; allowed: {error.allowed}")
+        return []
 
 
 # -- writing a point's values into the file

@@ -25,7 +25,7 @@ OPTIONAL = {
     *("faults.entries", "faults.rate_bps"),
 }
 LATER = {
-    *("departures", "queues", "losses", "resent", "steps"),
+    *("departures", "queues", "losses", "resent", "steps", "tuning"),
     *("links.marks", "jobs.marked_results"),
 }
 LATER_COUNTERS = {SUMS}  # rows of table switch_counters

@@ -714,6 +714,21 @@ _DECLARED = (
         ordered=(("at_ns", "begun_ns"), ("begun_ns", "ended_ns")),
     ),
     Table(
+        "tuning",
+        "Trials of options that were tuned before the run, with seeds that it does not have: one"
+        " row per trial, seed and option. A run that names its options has no such table.",
+        (
+            _number("trial", "combination of values, in the order of the trials, from 0"),
+            _number("seed", "seed of the run that tried it", dtype="int64"),
+            _name("option", "option of the system"),
+            Column("value", "float64", "", "its value, in base units"),
+            _time("jct_ns", "mean JCT of the run's jobs; null: the run failed", True),
+            Column("chosen", "bool", "", "the run has these values"),
+            _name("error", "why it failed; empty: it did not"),
+        ),
+        key=("trial", "seed", "option"),
+    ),
+    Table(
         "fidelity",
         "One row per invariant of a real-clock run. The run is `ok` if all rows are ok, otherwise"
         " `degraded`. An unmeasured invariant is not ok.",

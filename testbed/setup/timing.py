@@ -224,6 +224,15 @@ def window_of(platform: Platform, group: Communicator, program: bool) -> int:
     return min(max(options.usual_window, needed), MAX_WINDOW)
 
 
+def product_of(platform: Platform, group: Communicator) -> int:
+    """A worker's share of the bandwidth-delay product of its job's own empty path, in fragments:
+    what has to be in flight so that no link is idle."""
+    rate_bps = slowest_rate(platform, group)
+    if platform.virtual is None:
+        rate_bps = min(rate_bps, NOMINAL_RATE_BPS)
+    return -(-_product(platform, group, rate_bps * round_trip_ns(platform, group)) // PRODUCTS)
+
+
 def _product(platform: Platform, group: Communicator, bit_ns: int) -> int:
     """Fragments of a window, from a rate in bit/s times a round trip in ns."""
     return -(-_share(platform, group, PRODUCTS * bit_ns) // (platform.frame_bits * 10**9))

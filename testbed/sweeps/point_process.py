@@ -22,16 +22,18 @@ LOCK = Path("/run/ina-testbed-mininet.lock")  # root's alone, as are the workers
 
 
 def run_point(experiment: Experiment, parent: str) -> str:
-    """Run one experiment and write its report.txt; its results folder goes below `parent`. Returns
-    why it failed, or ""."""
+    """Run one experiment, after tuning what it leaves to be tuned, and write its report.txt; its
+    results folder goes below `parent`, RESULTS/SWEEP/KEY. Returns why it failed, or ""."""
     from testbed.analysis.report import after_run
     from testbed.runner import execute
     from testbed.runtimes.program import prepare
     from testbed.runtimes.run import Run
     from testbed.schemes import set_up
+    from testbed.sweeps.tuning import tuned
 
     quiet = quiet_console()
     try:
+        experiment = tuned(experiment, Path(parent).parents[1])
         setup = set_up(experiment)
         folder = execute(Run(experiment, setup, prepare(setup), quiet), Path(parent))
         after_run(folder, quiet, draw=False)

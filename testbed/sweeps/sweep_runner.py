@@ -39,6 +39,7 @@ from testbed.steps import quiet_console, step
 from testbed.sweeps import result_reuse
 from testbed.sweeps.point_pool import AnyPoint, executor, run_points
 from testbed.sweeps.slurm_jobs import LOGS, SlurmJobs
+from testbed.sweeps.tuning import tuned
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -219,7 +220,8 @@ def _open_folder(sweep: Sweep, results: Path) -> Path:
 def _described(point: Point, titles: dict[str, str]) -> dict:
     """A point for analysis: each value as text and, where it is one, as a number; the name of its
     system in a legend. Where all sums are gloo's, no system has a part in them."""
-    from testbed.experiment.sweep import number_of, shown
+    from testbed.config.value_lists import number_of
+    from testbed.experiment.sweep import shown
 
     values: dict[str, dict[str, Any]] = {
         key: {"text": shown(value), "number": number_of(value)}
@@ -276,11 +278,23 @@ def _run_points(
         from testbed.analysis.report import after_run
         from testbed.emulate.mininet_run import shared_session
 
+        ready: dict[str, Experiment] = {}
+        for point in emulated:  # trials have the machine for themselves, too
+            try:
+                ready[point.key] = tuned(point.experiment, folder.parent, console)
+            except RunError as raised:
+                teller.ended(point, str(raised))
+        emulated = [point for point in emulated if point.key in ready]
+        if not emulated:
+            return teller.failed
         with shared_session(setups[point.key] for point in emulated) as shared:
             for point in emulated:
                 teller.begins(point)
                 try:
-                    this = Run(point.experiment, setups[point.key], programs[point.key], console)
+                    experiment, setup = ready[point.key], setups[point.key]
+                    if experiment.tuned is not None:
+                        setup = set_up(experiment)
+                    this = Run(experiment, setup, programs[point.key], console)
                     made = execute(this, folder / point.key, shared=shared)
                     after_run(made, quiet_console(), draw=False)
                     error = ""

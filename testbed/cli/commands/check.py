@@ -50,18 +50,20 @@ def call(options: Namespace) -> int:
     from testbed.schemes import set_up
     from testbed.setup import placement_check, scale_check
     from testbed.steps import step
+    from testbed.sweeps.tuning import plan_of
 
     def inspect(experiment: Experiment, console: Console | None, tried: _Tried | None) -> Found:
         with step(console, f"checking what follows from {experiment.name}"):
             setup = set_up(experiment)
         with step(console, "compiling its P4 program"):
-            told = tried.warnings(experiment, setup) if tried else prepare(setup).warnings
-            warnings = [*told]
+            compiled = tried.warnings(experiment, setup) if tried else prepare(setup).warnings
+            warnings = [*compiled]
         with step(console, "looking at the models and the network"):
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
+            told = plan_of(experiment, setup)
             if tried:  # a sweep is told of what differs between its points
-                return tree_text.refusals(setup), warnings
-            return [*placement_check.places(setup), *tree_text.facts(setup)], warnings
+                return [*tree_text.refusals(setup), *told], warnings
+            return [*placement_check.places(setup), *tree_text.facts(setup), *told], warnings
 
     return check_command(options.file, inspect, options.json, options.changes)
 

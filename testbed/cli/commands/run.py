@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -74,10 +75,17 @@ def call(options: Namespace) -> int:
             report=not options.no_report,
             as_json=options.json,
         )
-    from testbed.runner import run
+    from rich.console import Console
 
+    from testbed.runner import run
+    from testbed.sweeps.tuning import tuned
+
+    experiment = load(options.file, options.changes)
+    if experiment.tuning is not None:
+        console = Console(stderr=options.json)
+        experiment = tuned(experiment, options.results, console, os.cpu_count() or 1)
     return run(
-        load(options.file, options.changes),
+        experiment,
         options.results,
         options.pcap,
         report=not options.no_report,

@@ -8,9 +8,10 @@ import pytest
 
 from testbed.cli.commands.check import check_command
 from testbed.cli.commands.show import show_command
+from testbed.config.value_lists import number_of
 from testbed.errors import UserError
 from testbed.experiment import load
-from testbed.experiment.sweep import is_sweep, load_sweep, number_of, shown, system_titles
+from testbed.experiment.sweep import is_sweep, load_sweep, shown, system_titles
 from testbed.systems import SYSTEMS
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT

@@ -1,0 +1,47 @@
+"""The search among values of which each costs a run."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.sweeps.search import FEW, best, search
+
+
+@st.composite
+def valleys(draw):
+    """(values of a key, costs by the value of the other one): costs fall, may stay, and rise."""
+    count = draw(st.integers(1, 24))
+    lines = draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=4))
+    floors = [draw(st.integers(0, 5)) for _ in lines]
+    ends = [min(count - 1, low + draw(st.integers(0, 8))) for low in lines]
+
+    def cost(place):
+        number, line = place
+        if not lines[line] - 8 <= number:
+            return math.inf  # such values fail
+        beyond = max(lines[line] - number, number - ends[line], 0)
+        return 10.0 * floors[line] + beyond
+
+    return count, len(lines), cost
+
+
+@given(valleys())
+def test_the_best_is_found_and_nothing_is_tried_twice(valley):
+    count, others, cost = valley
+    asked = []
+
+    def measure(places):
+        asked.extend(places)
+        return [cost(place) for place in places]
+
+    known = search((count, others), measure)
+    every = {(a, b): cost((a, b)) for a in range(count) for b in range(others)}
+    assert known[best(known)] == min(every.values())
+    assert len(asked) == len({*asked}) == len(known) and known.items() <= every.items()
+    if max(count, others) <= FEW:
+        assert known == every
+    elif count > 2 * FEW:
+        assert len(known) < 0.8 * len(every)
