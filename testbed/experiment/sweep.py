@@ -40,6 +40,7 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.figure import Figure, Size, read_figure, resize
 from testbed.experiment.load import load_document, read_document, read_file
 from testbed.experiment.printing import as_data
+from testbed.experiment.printing import shown as shown_attribute
 from testbed.paths import command_line
 from testbed.systems import tuning
 from testbed.systems.system import System
@@ -173,6 +174,29 @@ def other_workers(points: Iterable[Point]) -> list[str]:
                 f"at the point {point.label} jobs have other workers than at {same[0].label}"
             )
     return found
+
+
+def untuned(points: Iterable[Point]) -> list[str]:
+    """A warning about a comparison of systems whose best windows nobody knows: neither are they
+    tuned, nor does the sweep vary them."""
+    named: dict[str, set[str]] = {}
+    for point in points:
+        options, to_tune = point.experiment.system, point.experiment.tuning
+        known = to_tune is not None and tuning.WINDOW in to_tune.options
+        varied = any(key.endswith(tuning.WINDOW) for key in point.values)
+        if "system" in point.values and hasattr(options, tuning.WINDOW):
+            windows = named.setdefault(options.name, set())
+            if not known and not varied:
+                windows.add(str(shown_attribute(options, tuning.WINDOW)))
+    if len(named) < 2 or not any(named.values()):
+        return []
+    listed = ", ".join(
+        f"{name} ({' or '.join(sorted(windows))})" for name, windows in named.items() if windows
+    )
+    return [
+        f"the best window is not known of {listed}; how systems compare may depend on it."
+        f" `{tuning.WINDOW}: {tuning.BEST}`, or the key `{tuning.KEY}`, finds it (docs/verdicts.md)"
+    ]
 
 
 def _workers(point: Point) -> list[tuple[str, ...]]:

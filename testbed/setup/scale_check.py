@@ -23,10 +23,11 @@ def warnings(setup: Setup) -> list[str]:
     for job in setup.jobs.values():
         if text := _warning(setup, job):
             named.setdefault(text, []).append(job.name)
-    return [f"{_jobs(names)}: {text}" for text, names in named.items()]
+    return [f"{jobs_said(names)}: {text}" for text, names in named.items()]
 
 
-def _jobs(names: list[str]) -> str:
+def jobs_said(names: list[str]) -> str:
+    """`job a`, `jobs a, b`, or how many they are."""
     if len(names) == 1:
         return f"job {names[0]}"
     return (

@@ -48,9 +48,10 @@ def call(options: Namespace) -> int:
     from testbed.cli import tree_text
     from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
-    from testbed.setup import placement_check, scale_check
+    from testbed.setup import placement_check, regime_check, scale_check
     from testbed.steps import step
     from testbed.sweeps.tuning import plan_of
+    from testbed.systems.tuning import WINDOW
 
     def inspect(experiment: Experiment, console: Console | None, tried: _Tried | None) -> Found:
         with step(console, f"checking what follows from {experiment.name}"):
@@ -60,6 +61,8 @@ def call(options: Namespace) -> int:
             warnings = [*compiled]
         with step(console, "looking at the models and the network"):
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
+            tuned = experiment.tuning is not None and WINDOW in experiment.tuning.options
+            warnings += regime_check.warnings(setup, tuned)
             told = plan_of(experiment, setup)
             if tried:  # a sweep is told of what differs between its points
                 return [*tree_text.refusals(setup), *told], warnings
@@ -149,7 +152,7 @@ def _check_sweep(
 ) -> int:
     from rich.console import Console
 
-    from testbed.experiment.sweep import load_sweep, other_workers
+    from testbed.experiment.sweep import load_sweep, other_workers, untuned
     from testbed.steps import step
 
     sweep = load_sweep(path, changes=changes)
@@ -173,10 +176,9 @@ def _check_sweep(
                     labels.setdefault(warning, []).append(point.label)
             except UserError as error:
                 raise UserError(f"{error}\n  at the sweep's point {point.label}") from None
+    of_all = [*other_workers(sweep.points), *untuned(sweep.points)]
     if as_json:
-        listed: list[dict[str, object]] = [
-            {"warning": each} for each in other_workers(sweep.points)
-        ]
+        listed: list[dict[str, object]] = [{"warning": each} for each in of_all]
         listed += [{"warning": each, "points": points} for each, points in labels.items()]
         points = [{"key": point.key, "label": point.label} for point in sweep.points]
         keys = list(sweep.keys)
@@ -185,7 +187,7 @@ def _check_sweep(
         print_json({**whole, "warnings": listed})
         return 0
     print(f"{path}: valid: a sweep of {len(sweep.points)} points over {', '.join(sweep.keys)}")
-    for warning in other_workers(sweep.points):
+    for warning in of_all:
         print(f"warning: {warning}")
     warned = {f"warning: {warning}": points for warning, points in labels.items()}
     for line, (first, *others) in {**carried, **warned}.items():
