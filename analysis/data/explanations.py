@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from testbed import units
-from testbed.analysis.data.run_summary import carriers, fallbacks, ratio_interval, summary
+from testbed.analysis.data.run_summary import carriers, fallbacks, ratio_intervals, summary
 from testbed.results.counters import RESENT
 from testbed.systems import SYSTEMS
 
@@ -91,7 +91,12 @@ def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
         return []
     runs.sort(key=lambda each: _mean(each[1]["jct_ns"]))
     (first, best, best_frames), *others = runs
-    return [_compared(first, best, best_frames, *other) for other in others]
+    base = _means(best)
+    intervals = ratio_intervals([(_means(ended), base) for _, ended, _ in others])
+    return [
+        _compared(first, best, best_frames, *other, interval, len(others))
+        for other, interval in zip(others, intervals, strict=True)
+    ]
 
 
 def of_sweep(sweep: Sweep) -> list[str]:
@@ -110,6 +115,11 @@ def _ended(frames: Frames) -> pd.DataFrame:
 
 def _mean(values: pd.Series) -> float:
     return float(values.astype("float64").mean())
+
+
+def _means(ended: pd.DataFrame) -> pd.Series:
+    """The mean JCT of each repetition."""
+    return ended.groupby("repetition")["jct_ns"].mean()
 
 
 def _bounds(ended: pd.DataFrame) -> tuple[float, float]:
@@ -226,20 +236,24 @@ def _compared(
     title: str,
     ended: pd.DataFrame,
     frames: Frames,
+    interval: tuple[float, float],
+    comparisons: int,
 ) -> str:
-    """The fastest run against another one."""
-    means = [each.groupby("repetition")["jct_ns"].mean() for each in (best, ended)]
+    """The fastest run against another one. interval: of the ratio of their JCTs, corrected for so
+    many comparisons."""
+    means = [_means(each) for each in (best, ended)]
     times = _mean(best["jct_ns"]), _mean(ended["jct_ns"])
     shown = f"mean JCT {units.time(times[0])}, {title} {units.time(times[1])}"
-    low, high = ratio_interval(means[1], means[0])
+    low, high = interval
+    together = f" in all {comparisons} comparisons (Holm)" if comparisons > 1 else ""
     if low <= 1:  # False where there are too few repetitions
         return (
             f"{first} and {title} cannot be told apart: {title} takes {low:.2f} to {high:.2f} times"
-            f" as long ({shown}; 95 % interval over {_repetitions(means)})."
+            f" as long ({shown}; 95 % interval{together} over {_repetitions(means)})."
         )
     if low != low and times[1] < ALIKE * times[0]:
         return f"{first} and {title} are about equally fast ({shown}; {_repetitions(means)})."
-    certain = f"{low:.2f}x to {high:.2f}x with 95 % confidence, " if low == low else ""
+    certain = f"{low:.2f}x to {high:.2f}x with 95 % confidence{together}, " if low == low else ""
     said = (
         f"{first} is {times[1] / times[0]:.2f}x faster than {title} ({certain}"
         f"{_repetitions(means)}: {shown})"

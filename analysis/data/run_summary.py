@@ -15,8 +15,8 @@ milliseconds. So what there is one of per job, host, link or switch is looked up
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -469,27 +469,59 @@ def estimate(values: pd.Series) -> Estimate:
     return Estimate(*interval(values), int(values.count()))
 
 
-def ratio_interval(
-    values: pd.Series, base: pd.Series, confidence: float = 0.95
-) -> tuple[float, float]:
-    """(low, high): the confidence interval of how many times as large the mean of `values` is as
-    that of `base`; NaN where one of them has fewer than TRUSTED values. By Welch's t of the
-    logarithms: the two may vary differently."""
-    logs = [np.log(each.astype("float64").dropna()) for each in (values, base)]
-    if min(map(len, logs)) < TRUSTED:
-        return float("nan"), float("nan")
-    from scipy.special import stdtrit
+class _Welch(NamedTuple):
+    """How far the means of two samples' logarithms are apart, the standard error of that, and the
+    degrees of freedom of Student's t, by Welch: the samples may vary differently."""
 
-    parts = [float(each.var(ddof=1)) / len(each) for each in logs]
-    variance = sum(parts)
-    middle = float(logs[0].mean() - logs[1].mean())
-    if variance == 0:
-        return float(np.exp(middle)), float(np.exp(middle))
-    freedom = variance**2 / sum(
-        part**2 / (len(each) - 1) for part, each in zip(parts, logs, strict=True)
-    )
-    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * variance**0.5
-    return float(np.exp(middle - half)), float(np.exp(middle + half))
+    middle: float
+    error: float
+    freedom: float
+
+    @classmethod
+    def of(cls, values: pd.Series, base: pd.Series) -> _Welch | None:
+        """None where one of them has fewer than TRUSTED values."""
+        logs = [np.log(each.astype("float64").dropna()) for each in (values, base)]
+        if min(map(len, logs)) < TRUSTED:
+            return None
+        parts = [float(each.var(ddof=1)) / len(each) for each in logs]
+        middle = float(logs[0].mean() - logs[1].mean())
+        if not (variance := sum(parts)):
+            return cls(middle, 0.0, 1.0)
+        squares = (part**2 / (len(each) - 1) for part, each in zip(parts, logs, strict=True))
+        return cls(middle, variance**0.5, variance**2 / sum(squares))
+
+    @property
+    def p(self) -> float:
+        """The probability of means so far apart, or further, of samples that are alike."""
+        from scipy.special import stdtr
+
+        if not self.error:
+            return float(not self.middle)
+        return 2 * float(stdtr(self.freedom, -abs(self.middle / self.error)))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(self.freedom, 0.5 + confidence / 2)) * self.error
+        return float(np.exp(self.middle - half)), float(np.exp(self.middle + half))
+
+
+def ratio_intervals(
+    pairs: Sequence[tuple[pd.Series, pd.Series]], confidence: float = 0.95
+) -> list[tuple[float, float]]:
+    """(low, high) of comparisons that a reader sees together, (values, base) each: the confidence
+    interval of how many times as large the mean of `values` is as that of `base`; NaN where one of
+    them has fewer than TRUSTED values. By Holm's method: of k, the one with the smallest p has an
+    interval with a k-th of the probability of error, the next one with a (k - 1)-th, and so on. So
+    all that exclude 1 are right together with this confidence."""
+    tests = [_Welch.of(*pair) for pair in pairs]
+    known = sorted((test.p, place) for place, test in enumerate(tests) if test)
+    found = [(float("nan"), float("nan"))] * len(tests)
+    for rank, (_, place) in enumerate(known):
+        test = tests[place]
+        assert test is not None
+        found[place] = test.interval(1 - (1 - confidence) / (len(known) - rank))
+    return found
 
 
 NAMED = 2  # jobs carried by hosts that a cell names

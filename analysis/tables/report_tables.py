@@ -26,6 +26,7 @@ from testbed.analysis.data.run_summary import (
     estimate,
     fallback_notes,
     job_names,
+    ratio_intervals,
 )
 from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
@@ -693,6 +694,7 @@ def comparison(
     over_all = [each["run"] for each in frames]
     means = [estimate(run["jct_mean_ns"]).mean if len(run) else math.nan for run in over_all]
     base = next((mean for mean in means if not math.isnan(mean)), math.nan)
+    relative, corrected = _relatives(over_all, means, base)
     rows: list[Row] = []
     for measure in _MEASURES:
         column = measure.key
@@ -704,8 +706,7 @@ def comparison(
         if not never and any(measure.show(_mean(value)) != units.UNKNOWN for value in values):
             rows.append(row)
         if column == "jct_mean_ns":
-            ratios = [mean / base for mean in means]
-            rows.append(Row(["relative", *ratios], _relative))
+            rows.append(Row(["relative", *relative], _relative))
             for name in dict.fromkeys(name for each in frames for name in each["jobs"]["name"]):
                 of_job = [each["jobs"][each["jobs"]["name"] == name]["jct_ns"] for each in frames]
                 rows.append(Row([f"  JCT of {name}", *map(estimate, of_job)], units.time))
@@ -723,7 +724,31 @@ def comparison(
         Row(["fidelity", *marks]),
     ]
     columns = [_words("measure", ""), *(Column(style.title, style.title) for style in styles)]
-    return Table("comparison", "Comparison", columns, rows)
+    return Table("comparison", f"Comparison{corrected}", columns, rows)
+
+
+def _relatives(
+    runs: Sequence[pd.DataFrame], means: Sequence[float], base: float
+) -> tuple[list[Value], str]:
+    """The ratios of these average JCTs to `base`, with 95 % intervals where there are enough
+    repetitions; and what the caption says of these."""
+    first = next((place for place, mean in enumerate(means) if mean == base), 0)
+    found: list[Value] = [mean / base for mean in means]
+    others = [place for place, mean in enumerate(means) if place != first and mean == mean]
+    pairs = [(runs[place]["jct_mean_ns"], runs[first]["jct_mean_ns"]) for place in others]
+    intervals = {
+        place: interval
+        for place, interval in zip(others, ratio_intervals(pairs), strict=True)
+        if interval[0] == interval[0]
+    }
+    for place, (low, high) in intervals.items():
+        ratio = means[place] / base
+        found[place] = Labelled(f"{_relative(ratio)} ({low:.3f} to {high:.3f})", ratio)
+    caption = " (relative: 95 % interval)" if intervals else ""
+    if len(intervals) > 1:
+        count = len(intervals)
+        caption = f" (relative: 95 % intervals, corrected for {count} comparisons by Holm's method)"
+    return found, caption
 
 
 def _mean(value: Estimate | float) -> float:

@@ -138,6 +138,17 @@ def test_a_comparison_says_how_certain_it_is(first, second, said):
     assert said in text
 
 
+def test_several_comparisons_are_right_together():
+    """Holm: t(4) is 3.96, 3.50 and 2.78 at thirds, halves and the whole of 5 %, for the comparison
+    that is the surest, the next one, and the last. Logarithms as above."""
+    spread = [math.exp(0.02 * 3**0.5 * each) for each in (-1, 0, 1)]
+    runs = [frames(jct_ns=[S * mean * each for each in spread]) for mean in (10, 12, 14, 13)]
+    texts = of_comparison(runs, ["ESA", "ATP", "PS", "Ring"])
+    wanted = {"ATP": "1.11x to 1.30x", "Ring": "1.18x to 1.44x", "PS": "1.25x to 1.57x"}
+    for text, (name, interval) in zip(texts, wanted.items(), strict=True):
+        assert f"faster than {name} ({interval} with 95 % confidence in all 3 comparisons" in text
+
+
 def test_who_has_no_server_needs_less_of_the_links():
     unknown = {"ps_packets_per_fragment": math.nan, "communication_bound_at_packets_ns": math.nan}
     other = frames(

@@ -3,6 +3,7 @@
 import io
 import itertools
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,8 +13,11 @@ import pytest
 from rich.console import Console
 
 from testbed import units
+from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures import run_figures as figures
 from testbed.analysis.report import after_run, render, report_command
+from testbed.analysis.style.plot_style import plot_styles
+from testbed.analysis.tables import report_tables
 from testbed.errors import UserError
 from testbed.results import Writer, read
 from testbed.text_table import Estimate, text_of
@@ -152,6 +156,27 @@ def test_figures_of_the_same_tables_are_the_same_files(tmp_path):
     first = figures.draw([results], tmp_path / "first")
     second = figures.draw([results], tmp_path / "second")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_ratios_of_several_runs_have_intervals_that_the_caption_explains(tmp_path):
+    """With two others each interval is wider than with one, and each run's own are as before."""
+    slow = {name: (mean, 1.02 * mean, 0.98 * mean) for name, mean in (("a", 1), ("b", 1.3))}
+    runs = [read(write_run(tmp_path, name, stretches=each)) for name, each in slow.items()]
+    runs.append(read(write_run(tmp_path, "c", stretches=(1.2, 1.25, 1.16))))
+    found = []
+    for several in (runs[:2], runs):
+        frames, styles = map(summary, several), plot_styles(several)
+        table = report_tables.comparison(several, [*frames], styles)
+        (line,) = (row for row in table.rows if row.values[0] == "relative")
+        found.append((table.title, table.cells(line)[1:]))
+    (one, pair), (two, three) = found
+    assert one == "Comparison (relative: 95 % interval)" and pair[0] == three[0] == "1.000x"
+    assert two.endswith("(relative: 95 % intervals, corrected for 2 comparisons by Holm's method)")
+    for text in (pair[1], three[1], three[2]):
+        assert re.fullmatch(r"1\.\d{3}x \(1\.\d{3} to 1\.\d{3}\)", text)
+    assert pair[1].startswith("1.300x") and float(three[1].split("(")[1][:5]) <= float(
+        pair[1].split("(")[1][:5]
+    )
 
 
 def test_two_runs_are_compared(tmp_path, console, monkeypatch):
