@@ -60,6 +60,8 @@ def _made_from(sweep: Sweep, frame: pd.DataFrame) -> str:
     code."""
     content = [_code(), repr(plot_style.width_of(0.0)), sweep.name, repr(sweep.keys)]
     content += [repr(sweep.figure), repr(sweep.axis), frame.to_csv(index=False)]
+    for varied in sweep.robust.runs if sweep.robust else ():
+        content.append(f"{varied.key} {varied.results.folder.name if varied.results else ''}")
     for point in sweep.points:
         content += [point.key, point.system, repr(point.values)]
         if (results := point.results) is not None:

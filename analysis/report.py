@@ -21,6 +21,7 @@ from testbed.analysis import drawn
 from testbed.analysis.data import explanations
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data.map_data import maps
+from testbed.analysis.data.robust_data import verdicts
 from testbed.analysis.data.run_summary import (
     MOST_JOBS,
     Frames,
@@ -125,10 +126,12 @@ def sweep_report(
 def render_sweep(sweep: sweeps.Sweep, frame: pd.DataFrame | None = None) -> RenderableType:
     """The table of a sweep's points. `frame`: that of the sweep, if it is at hand."""
     frame = sweeps.frame(sweep) if frame is None else frame
-    points = printed(tables.sweep(sweep.points, sweep.keys, frame))
-    if sweep.figure is None or not sweep.figure.rows or frame.empty:
-        return points
-    return Group(points, "", printed(tables.map_cells(maps(sweep, frame))))
+    parts: list[RenderableType] = [printed(tables.sweep(sweep.points, sweep.keys, frame))]
+    if sweep.figure is not None and sweep.figure.rows and not frame.empty:
+        parts += ["", printed(tables.map_cells(maps(sweep, frame)))]
+    if robust := verdict_tables.robust(sweep):
+        parts += ["", *(verdict.sentence for verdict in verdicts(sweep)), "", printed(robust)]
+    return Group(*parts)
 
 
 def render(results: Results, zeros: bool = False) -> RenderableType:
@@ -225,6 +228,9 @@ def report_json(paths: Sequence[str | Path]) -> int:
             found = {"points": [point.key for point in sweep.points]}
             described.append({"sweep": sweep.name, "folder": str(sweep.folder), **found})
             described[-1]["tables"] = {points.name: table_data(points)}
+            if robust := verdict_tables.robust(sweep):
+                described[-1]["tables"][robust.name] = table_data(robust)
+                described[-1]["verdicts"] = [verdict.sentence for verdict in verdicts(sweep)]
             continue
         results = sweeps.run_at(path)
         of_run = {table.name: table_data(table) for table in run_tables(results, summary(results))}

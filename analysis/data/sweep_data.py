@@ -90,6 +90,32 @@ class Point:
 
 
 @dataclass(frozen=True)
+class VariedRun:
+    """A further run of point `of` with a change of one factor: its value as text and, where it is
+    one, number, and the point's own. `results`: as those of a point."""
+
+    of: str
+    key: str
+    factor: str
+    text: str
+    number: float | None
+    base_text: str
+    base_number: float | None
+    results: Results | None
+
+
+@dataclass(frozen=True)
+class Robust:
+    """Further runs of a sweep that show what its verdicts depend on. left_out: (factor, reason);
+    compared: keys of the points of each comparison that was varied, of `comparisons`."""
+
+    runs: tuple[VariedRun, ...]
+    left_out: tuple[tuple[str, str], ...]
+    compared: tuple[tuple[str, ...], ...]
+    comparisons: int
+
+
+@dataclass(frozen=True)
 class Sweep:
     """`axis`: the varied key that becomes the x axis; None: the points are compared as they are.
     `figure`: what the file declares; None: nothing. `named_axis`: whether the axis has names, such
@@ -101,6 +127,7 @@ class Sweep:
     points: tuple[Point, ...]
     figure: DeclaredFigure | None = None
     named_axis: bool = False
+    robust: Robust | None = None
 
     @property
     def axis(self) -> str | None:
@@ -156,7 +183,9 @@ def read_sweep(folder: str | Path) -> Sweep:
             raise DataError(f"{file} can't be read: two points have the same key")
         declared = described.get("figure")
         figure = None if declared is None else DeclaredFigure.from_json(declared)
-        sweep = Sweep(folder, described["name"], tuple(described["keys"]), points, figure)
+        robust = _robust(described["robust"], folder) if "robust" in described else None
+        keys = tuple(described["keys"])
+        sweep = Sweep(folder, described["name"], keys, points, figure, robust=robust)
         return _with_ranks(sweep)
     except DataError as error:
         raise ResultsError(str(error)) from None
@@ -177,6 +206,25 @@ def _point(described: Any, folder: Path) -> Point:
         in_legend = value.get("in_legend", True) is not False
         values[name] = Value(value["text"], value["number"], title, in_legend)
     return Point(found["key"], found["system"], values, _newest(folder / found["key"]))
+
+
+def _robust(described: object, folder: Path) -> Robust:
+    """Further runs as SWEEP_FILE has them. Raises DataError."""
+    file = folder / SWEEP_FILE
+    kinds: dict[str, type] = {"runs": list, "left_out": list, "compared": list, "comparisons": int}
+    whole = require(described, kinds, file)
+    text = dict.fromkeys(("of", "key", "factor", "text", "base_text"), str)
+    number = (int, float, type(None))
+    runs = []
+    for each in whole["runs"]:
+        found = require(each, {**text, "number": number, "base_number": number}, file)
+        if not _KEY.fullmatch(found["key"]):
+            raise DataError(f"{file} can't be read: key: found {found['key'][:50]!r}")
+        said = {key: found[key] for key in (*text, "number", "base_number")}
+        runs.append(VariedRun(**said, results=_newest(folder / found["key"])))
+    left_out = tuple((str(factor), str(reason)) for factor, reason in whole["left_out"])
+    compared = tuple(tuple(map(str, keys)) for keys in whole["compared"])
+    return Robust(tuple(runs), left_out, compared, whole["comparisons"])
 
 
 def _with_ranks(sweep: Sweep) -> Sweep:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from testbed.results import Results
@@ -60,7 +58,7 @@ def curve(results: Results) -> pd.DataFrame:
 
 def _noted(results: Results | None) -> tuple[dict[str, str], list[str]]:
     """(values as text by option, options at an edge) of environment.json."""
-    noted: Any = results.environment.get("tuned") if results is not None else None
+    noted = results.environment.get("tuned") if results is not None else None
     if not isinstance(noted, dict) or not isinstance(noted.get("values"), dict):
         return {}, []
     edges = noted.get("edges")

@@ -12,6 +12,7 @@ import pandas as pd
 
 from testbed.analysis.data import explanations
 from testbed.analysis.data.map_data import maps
+from testbed.analysis.data.robust_data import Verdict, verdicts
 from testbed.analysis.data.sweep_chart_data import Axis, Line, SweepPanel, panels
 from testbed.analysis.data.sweep_data import Point, Sweep
 from testbed.analysis.html import html_page as page
@@ -21,10 +22,13 @@ from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE
 from testbed.analysis.style.key_words import words
 from testbed.analysis.tables import report_tables as tables
+from testbed.analysis.tables import verdict_tables
 from testbed.paths import command_line
 from testbed.results import ResultsError
 from testbed.text_table import Column, Table
 from testbed.units import significant
+
+HOLDS, FLIPS = "#0072B2", "#D55E00"  # colours of ratios
 
 
 def write_sweep(sweep: Sweep, frame: pd.DataFrame) -> Path:
@@ -44,6 +48,10 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
         charts = [_chart(sweep, panel) for panel in panels(sweep, frame)]
         figures = [page.Multiples("measures", charts, width=480)]
         sections.append(page.Section("measures", "Figures", figures))
+    if robust := verdict_tables.robust(sweep):
+        ranges = [_ranges(n, each) for n, each in enumerate(verdicts(sweep))]
+        blocks = [page.Multiples("ranges", ranges, width=480), page.TableView(robust)]
+        sections.append(page.Section("robust", robust.title, blocks))
     sections.append(page.Section("points", "Points", [_points(sweep, frame)]))
     finished = [
         (point, point.title(), _page_of(sweep, point)) for point in sweep.points if point.finished
@@ -61,6 +69,7 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
 def _summary(sweep: Sweep, frame: pd.DataFrame) -> page.Section:
     done = sum(point.finished for point in sweep.points)
     blocks: list[page.Block] = [page.Paragraph(text) for text in explanations.of_sweep(sweep)]
+    blocks += [page.Paragraph(verdict.sentence) for verdict in verdicts(sweep)]
     missing = len(sweep.points) - done
     if missing:
         blocks.append(
@@ -155,6 +164,45 @@ def _line(rank: int, line: Line, axis: Axis, unit: str) -> parts.Trace:
     if np.isfinite(halves).any():
         trace["error_y"] = {"type": "data", "array": parts.numbers(halves), "thickness": 1.2}
     return trace
+
+
+def _ranges(number: int, verdict: Verdict) -> page.Chart:
+    """What a verdict depends on: a row for each factor, the ratios that its values give, the range
+    between them, and a line at 1. number: of the chart on the page."""
+    traces: list[parts.Trace] = []
+    for factor, found in verdict.ratios.items():
+        ratios = [each.ratio for each in found]
+        ends = [min(*ratios, verdict.base), max(*ratios, verdict.base)]
+        line = {"color": "#888", "width": 6}
+        own = {"type": "scatter", "name": factor, "y": [factor] * 2, "x": parts.numbers(ends)}
+        traces.append({**own, "mode": "lines", "line": line, "hoverinfo": "skip"})
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": factor,
+                "y": [factor] * len(found),
+                "x": parts.numbers(ratios),
+                "marker": {"size": 9, "color": [FLIPS if e.flips else HOLDS for e in found]},
+                "hovertext": [f"{factor} {e.run.text}: {e.ratio:.2f}x" for e in found],
+                "hovertemplate": "%{hovertext}<extra></extra>",
+            }
+        )
+    factors = [*verdict.ratios]
+    for at, dash, name in ((1.0, "solid", "1"), (verdict.base, "dash", "nothing changed")):
+        ends = [factors[0], factors[-1]] if factors else []
+        line = {"color": "#444", "dash": dash, "width": 1.5}
+        own = {"type": "scatter", "mode": "lines", "name": name, "line": line}
+        traces.append({**own, "x": [at] * len(ends), "y": ends, "hoverinfo": "name"})
+    layout = parts.layout(
+        showlegend=False,
+        xaxis={"text": f"JCT of {verdict.slower} / JCT of {verdict.faster}"},
+        yaxis={"categoryorder": "array", "categoryarray": factors, "autorange": "reversed"},
+    )
+    text = f"A row per factor: the range of the ratio of JCTs, with a line at 1. {verdict.sentence}"
+    height = 150 + 30 * len(factors)
+    spec = {"data": traces, "layout": layout}
+    return page.Chart(f"robust-{number}", verdict.title, spec, text, verdict.sentence, height)
 
 
 def _page_of(sweep: Sweep, point: Point) -> str:

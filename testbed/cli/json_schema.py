@@ -65,6 +65,13 @@ def experiment_schema(
         "minProperties": 1,
         "additionalProperties": {"anyOf": [*_VALUES["anyOf"], {"const": tuning.BEST}]},
     }
+    properties["robust"] = {
+        "description": "Further runs that show what the verdicts of a sweep depend on.",
+        "type": "object",
+        "properties": {"runs": {"type": "integer", "minimum": 1}},
+        "required": ["runs"],
+        "additionalProperties": False,
+    }
     figure = _plain(Figure.model_json_schema(by_alias=True))
     definitions |= figure.pop("$defs", {})
     properties["figure"] = figure

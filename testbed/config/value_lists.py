@@ -14,7 +14,7 @@ ALLOWED = (
 )
 
 
-def values_of(given: Any, most: int) -> list[Any]:
+def values_of(given: object, most: int) -> list[Any]:
     """The values of a list, or of a range `{from, to, step}` or `{from, to, times}`, of which one
     more than `most` are made at the most. Raises FieldError."""
     if isinstance(given, list) and given:
@@ -40,7 +40,7 @@ def _range(first: float, last: float, step: float, times: float) -> Iterator[flo
         yield value
 
 
-def number_of(value: Any) -> float | None:
+def number_of(value: object) -> float | None:
     """A value as a number in its base unit: 64, `1 %` (0.01), `10 Mbit/s`; of a list of mappings,
     such as jobs, how many there are; None if it is none."""
     if isinstance(value, bool):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,7 +87,7 @@ def load_document(
     return experiment
 
 
-def load_tried(to_tune: tuning.Tuning, values: Mapping[str, Any], **keys: Any) -> Experiment:
+def load_tried(to_tune: tuning.Tuning, values: tuning.Values, **keys: object) -> Experiment:
     """The experiment with values of options to be tuned, and with other keys of the file. Raises
     UserError that names the values."""
     document = tuning.with_values(to_tune.document, values)

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from testbed.config.fields import Whole
 from testbed.config.problems import ExperimentError, Problem
 from testbed.config.problems import Path as KeyPath
 from testbed.config.units import FieldError, describe
@@ -48,6 +49,9 @@ from testbed.systems.system import System
 MAX_POINTS = 10_000
 LABEL = 400  # characters of a point's label
 RESERVED = ("together", "skip")
+ROBUST = "robust"
+ROBUST_RUNS = 32  # of `ina sweep FILE --robust`
+OF_SWEEP = ("sweep", "figure", ROBUST)
 Choice = dict[str, Any]  # varied key as written -> its value
 
 
@@ -73,11 +77,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All points of a file, in the order of the file: the first key varies slowest."""
+    """All points of a file, in the order of the file: the first key varies slowest. robust: how
+    many further runs may show what its verdicts depend on (testbed/sweeps/robustness.py)."""
 
     name: str
     points: tuple[Point, ...]
     figure: Figure | None = None
+    robust: int = 0
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -142,7 +148,21 @@ def sweep_of(
         same = json.dumps([as_data(_nameless(experiment)), tuned], default=str)
         points.setdefault(same, Point(_relevant(choice, experiment), experiment))
     found = tuple(points.values())
-    return Sweep(found[0].experiment.name, found, figure)
+    return Sweep(found[0].experiment.name, found, figure, _robust(document, file))
+
+
+def _robust(document: Document, file: str) -> int:
+    """The key `robust` of a file; 0: there is none. Raises ExperimentError."""
+    given = document.data.get(ROBUST, {"runs": 0})
+    runs = given.get("runs") if isinstance(given, dict) and {*given} <= {"runs"} else None
+    try:
+        if runs is None:
+            raise FieldError(describe(given), f"a mapping such as {{runs: {ROBUST_RUNS}}}")
+        return Whole(1, MAX_POINTS).parse(runs) or 0 if ROBUST in document.data else 0
+    except FieldError as error:
+        path = (ROBUST,) if runs is None else (ROBUST, "runs")
+        problem = replace(Problem.of(path, error), line=document.line(path))
+        raise ExperimentError(file, [problem]) from None
 
 
 def _servers(experiment: Experiment) -> int:
@@ -383,7 +403,7 @@ def _values(given: Any, path: KeyPath, add_problem: Any) -> list[Any]:
 
 def _applied(document: Document, choice: Choice, file: str) -> Document:
     """The document of one point, without the keys that belong to the sweep."""
-    data = {key: part for key, part in document.data.items() if key not in ("sweep", "figure")}
+    data = {key: part for key, part in document.data.items() if key not in OF_SWEEP}
     data = copy.deepcopy(data)
     lines = dict(document.lines)
     for name, value in choice.items():

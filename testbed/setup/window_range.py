@@ -20,12 +20,13 @@ from testbed.systems.tuning import WINDOW, Tuning
 
 PRODUCTS_AT_MOST = 8
 USUAL_MOST = 1024
+Tried = dict[str, tuple[Any, ...]]  # values of each option
 
 
-def tried_values(setup: Setup, tuning: Tuning) -> dict[str, tuple[Any, ...]]:
+def tried_values(setup: Setup, tuning: Tuning) -> Tried:
     """The values of each option, from small to large. `setup`: of the experiment without them.
     Raises UserError if none is left of the windows."""
-    found: dict[str, tuple[Any, ...]] = {}
+    found: Tried = {}
     slots = _slots(setup)
     for key, named in tuning.options.items():
         values = _best(setup, slots) if named is None else named

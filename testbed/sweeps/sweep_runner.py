@@ -20,6 +20,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -36,7 +37,7 @@ from testbed.runtimes.run import Run
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.steps import quiet_console, step
-from testbed.sweeps import result_reuse
+from testbed.sweeps import result_reuse, robustness
 from testbed.sweeps.point_pool import AnyPoint, executor, run_points
 from testbed.sweeps.slurm_jobs import LOGS, SlurmJobs
 from testbed.sweeps.tuning import tuned
@@ -112,6 +113,8 @@ def carry_out(
     """Run all points that have not finished yet, as `run_sweep` does; returns the sweep's folder,
     and the points that failed with the reasons. Shows the progress on `console`."""
     number, parts = part
+    if sweep.robust and part != WHOLE:
+        raise UserError("--points runs a part of the points, and robust compares all of them")
     if parts > len(sweep.points):
         raise UserError(f"{parts} parts of a sweep of {len(sweep.points)} points: take fewer")
     own = sweep.points[number - 1 :: parts]
@@ -159,7 +162,11 @@ def carry_out(
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results, own)
     try:
-        return folder, _run_points(todo, setups, programs, folder, console, processes, dask, slurm)
+        where = (folder, console, processes, dask, slurm)
+        failed = _run_points(todo, setups, programs, *where)
+        if sweep.robust and not failed:
+            failed = _vary(sweep, *where)
+        return folder, failed
     except KeyboardInterrupt:
         kept = len(sweep.points) - len(_unfinished(sweep, results))
         print(
@@ -168,6 +175,36 @@ def carry_out(
             file=sys.stderr,
         )
         raise
+
+
+def _vary(
+    sweep: Sweep,
+    folder: Path,
+    console: Console,
+    processes: int | None,
+    dask: str | None,
+    slurm: str | None,
+) -> list[tuple[Point, str]]:
+    """Run what shows how far the verdicts of a sweep hold, and note it in the sweep's file; returns
+    the runs that failed."""
+    with step(console, "working out what is varied"):
+        plan = robustness.plan_of(sweep, folder, sweep.robust)
+    file = folder / SWEEP_FILE
+    described = {**json.loads(file.read_text()), "robust": plan.as_data()}
+    write_whole(file, json.dumps(described, indent=1) + "\n")
+    hand_over(file)
+    points = {each.point.key: each.point for each in plan.runs}
+    varied = replace(sweep, points=tuple(points.values()))
+    todo = _unfinished(varied, folder.parent)
+    console.print(
+        f"robust: {len(todo)} further runs of {len(plan.runs)} ({len(plan.compared)} of"
+        f" {plan.comparisons} comparisons)",
+        **AS_IT_IS,
+    )
+    setups = {point.key: set_up(point.experiment) for point in todo}
+    once = functools.partial(prepare, known={})
+    programs = {key: once(setup) for key, setup in setups.items()}
+    return _run_points(todo, setups, programs, folder, console, processes, dask, slurm)
 
 
 def _again() -> str:

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.errors import RunError, UserError
 from testbed.linux.whole_files import write_whole
@@ -29,7 +29,7 @@ from testbed.runner import VIRTUAL, carry_out, execute, get_ready
 from testbed.runtimes.program import prepare
 from testbed.runtimes.run import Run
 from testbed.schemes import set_up
-from testbed.setup.window_range import tried_values
+from testbed.setup.window_range import Tried, tried_values
 from testbed.steps import quiet_console, step
 from testbed.sweeps import search
 from testbed.systems.tuning import Trial, Tuned, Tuning, Values
@@ -95,7 +95,7 @@ class _Trials:
         self,
         experiment: Experiment,
         tuning: Tuning,
-        values: dict[str, tuple[Any, ...]],
+        values: Tried,
         folder: str,
         pool: Executor | None,
     ) -> None:

@@ -12,7 +12,7 @@ the values, and testbed/setup/window_range.py knows the range of `best`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ BEST = "best"
 WINDOW = "window"  # the option that has a range of its own
 MAX_TRIED = 256  # combinations of values
 Values = dict[str, Any]  # an option's key -> a value, as a file writes it
+Options = dict[str, tuple[Any, ...] | None]  # and several, from small to large; None: those of BEST
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,14 @@ class Tuning:
     the range of `best`. `document`: the experiment without them; `file`, `folder`, `stem` and
     `servers_reserved` belong to it (load_document in testbed/experiment/load.py)."""
 
-    options: Mapping[str, tuple[Any, ...] | None]
+    options: Options
     document: Document = field(repr=False)
     file: str = ""
     folder: str = ""
     stem: str = ""
     servers_reserved: int = 0
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Values:
         """The key `tune` of a file."""
         return {key: BEST if each is None else list(each) for key, each in self.options.items()}
 
@@ -77,12 +78,12 @@ class Tuned:
     edges: tuple[str, ...]
     trials: tuple[Trial, ...]
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> Values:
         """For environment.json; the table `tuning` has the trials."""
         seeds = list(dict.fromkeys(trial.seed for trial in self.trials))
         return {"values": self.values, "edges": list(self.edges), "seeds": seeds}
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[Values]:
         """Rows of the table `tuning`, one per trial and option."""
         numbers: dict[str, int] = {}
         for trial in self.trials:
@@ -94,7 +95,7 @@ class Tuned:
                 yield {**row, "value": number_of(value), "chosen": chosen, "error": trial.error}
 
 
-def with_values(document: Document, values: Mapping[str, Any]) -> Document:
+def with_values(document: Document, values: Values) -> Document:
     """The document with values of its system's options."""
     data = dict(document.data)
     system = data["system"]
@@ -102,12 +103,12 @@ def with_values(document: Document, values: Mapping[str, Any]) -> Document:
     return Document(data, document.lines, document.problems)
 
 
-def said(values: Mapping[str, Any]) -> str:
+def said(values: Values) -> str:
     """`window 512, servers 4`"""
     return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
-def of_system(data: Any) -> System | None:
+def of_system(data: object) -> System | None:
     """The system that a file's data name, if there is such a one."""
     named = data.get("system") if isinstance(data, dict) else None
     name = named.get("name") if isinstance(named, dict) else named
@@ -119,7 +120,7 @@ def options_of(system: System) -> dict[str, FieldInfo]:
     return {info.alias or name: info for name, info in system.option_model.model_fields.items()}
 
 
-def asks(data: Any) -> bool:
+def asks(data: object) -> bool:
     """True if a file's data leave something to be tuned."""
     if not isinstance(data, dict):
         return False
@@ -127,12 +128,12 @@ def asks(data: Any) -> bool:
     return KEY in data or isinstance(system, dict) and BEST in system.values()
 
 
-def taken_out(document: Document) -> tuple[Document, dict[str, tuple[Any, ...] | None]]:
+def taken_out(document: Document) -> tuple[Document, Options]:
     """The document without what it leaves to be tuned, which comes beside it: each option's values,
     None: those of `best`. What is wrong with it is among the document's problems."""
     data, system = dict(document.data), of_system(document.data)
     problems = list(document.problems)
-    asked: dict[str, tuple[Path, Any]] = {}
+    asked: dict[str, tuple[Path, object]] = {}
     options = data.get("system")
     if isinstance(options, dict) and BEST in options.values():
         asked = {key: (("system", key), BEST) for key, each in options.items() if each == BEST}
@@ -142,7 +143,7 @@ def taken_out(document: Document) -> tuple[Document, dict[str, tuple[Any, ...] |
         allowed = "options of the system with values, such as {window: [64, 128, 256]}"
         problems.append(Problem.of((KEY,), FieldError(describe(listed), allowed)))
         listed = {}
-    found: dict[str, tuple[Any, ...] | None] = {}
+    found: Options = {}
     for key, given in listed.items():
         path = (KEY, key)
         if isinstance(options, dict) and key in options:
@@ -161,7 +162,7 @@ def taken_out(document: Document) -> tuple[Document, dict[str, tuple[Any, ...] |
     return Document(data, document.lines, problems), found
 
 
-def _values(system: System, key: str, given: Any) -> tuple[Any, ...] | None:
+def _values(system: System, key: str, given: object) -> tuple[Any, ...] | None:
     """Values of an option, from small to large; None: those of `best`. Raises FieldError."""
     options = options_of(system)
     tunable = [name for name, info in options.items() if isinstance(kind_of(info), _NUMERIC)]
@@ -189,7 +190,7 @@ def _values(system: System, key: str, given: Any) -> tuple[Any, ...] | None:
 _NUMERIC = (Whole, Quantity, Number)
 
 
-def for_systems(data: dict[str, Any], systems: Sequence[System]) -> None:
+def for_systems(data: Values, systems: Sequence[System]) -> None:
     """Leave out of the key `tune` of a sweep's point, in place, what its system does not have, but
     another one of the sweep."""
     listed, own = data.get(KEY), of_system(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError, Namespace
+from dataclasses import replace
 from pathlib import Path
 
 from testbed.cli.shared import (
@@ -12,6 +13,7 @@ from testbed.cli.shared import (
     json_option,
     no_report_option,
     parallel_options,
+    positive,
     results_option,
 )
 
@@ -31,6 +33,15 @@ def arguments(parser: Parser) -> None:
         help="run the K-th of N parts of the points alone, as in a job array; several parts may run"
         " at one time, into the same folder",
     )
+    parser.add_argument(
+        "--robust",
+        type=positive,
+        nargs="?",
+        const=-1,
+        metavar="RUNS",
+        help="further runs that show what verdicts depend on, at most RUNS (default: the file's, or"
+        " 32)",
+    )
 
 
 def _part(text: str) -> tuple[int, int]:
@@ -42,11 +53,15 @@ def _part(text: str) -> tuple[int, int]:
 
 def call(options: Namespace) -> int:
     import_schemas()
-    from testbed.experiment.sweep import load_sweep
+    from testbed.experiment.sweep import ROBUST_RUNS, load_sweep
     from testbed.sweeps.sweep_runner import run_sweep
 
+    sweep = load_sweep(options.file, changes=options.changes)
+    if options.robust is not None:
+        runs = options.robust if options.robust > 0 else sweep.robust or ROBUST_RUNS
+        sweep = replace(sweep, robust=runs)
     return run_sweep(
-        load_sweep(options.file, changes=options.changes),
+        sweep,
         options.results,
         options.processes,
         options.dask,

@@ -1,0 +1,203 @@
+"""What a comparison is not about, varied: further runs, what they change, and what is said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.analysis.data import robust_data
+from testbed.analysis.data.robust_data import verdicts
+from testbed.analysis.data.sweep_data import Point, Robust, Sweep, Value, VariedRun, read_sweep
+from testbed.cli.main import main
+from testbed.config.yaml_document import read_yaml
+from testbed.errors import UserError
+from testbed.experiment import load_text
+from testbed.experiment.sweep import load_sweep
+from testbed.schemes import set_up
+from testbed.sweeps import robustness
+from testbed.sweeps.robustness import FACTORS, Level, NotHere
+
+TEXT = """
+name: swept
+runtime: virtual
+topology: {kind: star, hosts: 6}
+links: {bandwidth: 100 Gbit/s, delay: 1 us, queue: 400 packets, ecn_threshold: 300 packets}
+system: {name: esa, window: 32}
+memory: {aggregators: 64}
+jobs:
+  - {model: resnet18, workers: 2, iterations: 1, scale: 0.0005, compute_scale: 0}
+"""
+SWEPT = TEXT + "robust: {runs: %s}\nsweep:\n  system: [esa, {name: atp, window: 64}]\n"
+
+
+def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys):
+    """Two systems in 12 runs: six changes, of which one is left out for want of another job."""
+    file = tmp_path / "swept.yaml"
+    file.write_text(SWEPT % 12)
+    command = ["sweep", str(file), "--results", str(tmp_path), "--processes", "1"]
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    sweep = read_sweep(tmp_path / "swept")
+    (verdict,) = verdicts(sweep)
+    assert verdict.sentence in " ".join(printed.split())
+    runs = sweep.robust.runs
+    assert len(runs) == 12 and len(sweep.points) == 2 and not verdict.missing
+    assert {run.of for run in runs} == {point.key for point in sweep.points}
+    assert {run.factor for run in runs} == {*FACTORS} - {
+        *("phase of jobs", "names and order of jobs", "hash salt")
+    }
+    left_out = dict(sweep.robust.left_out)
+    assert left_out["phase of jobs"] == "there is one job" and "the seed draws it" in printed
+    delays = {run.results.experiment["virtual"]["worker_delay"] for run in runs}
+    assert delays == {"1.75 us", "437 ns"}
+    page = (tmp_path / "swept" / "report.html").read_text()
+    assert verdict.sentence in page and "robust-0" in page
+    capsys.readouterr()
+    assert main(["report", str(tmp_path / "swept"), "--json"]) == 0
+    (said,) = json.loads(capsys.readouterr().out)
+    assert said["verdicts"] == [verdict.sentence]
+    rows = said["tables"]["robust"]["rows"]
+    assert [row["factor"] for row in rows][:2] == ["nothing changed", "host delay"]
+    file.write_text((SWEPT % 12).replace("robust: {runs: 12}\n", ""))
+    assert main([*command, "--no-report", "--robust", "12"]) == 0
+    assert "robust: 0 further runs of 12 (1 of 1 comparisons)" in capsys.readouterr().err
+    with pytest.raises(UserError, match="1 runs; allowed: at least 2, one for each system"):
+        robustness.plan_of(load_sweep(file), tmp_path / "swept", 1)
+
+
+@pytest.mark.parametrize(
+    ("robust", "said"),
+    [
+        ("yes", "robust: found 'yes'; allowed: a mapping such as {runs: 32}"),
+        ("{runs: 0}", "robust.runs: found 0; allowed: a whole number from 1"),
+        ("{run: 5}", "allowed: a mapping such as {runs: 32}"),
+    ],
+)
+def test_a_wrong_key_is_one_error(robust, said, tmp_path):
+    file = tmp_path / "swept.yaml"
+    file.write_text((SWEPT % 0).replace("{runs: 0}", robust))
+    with pytest.raises(UserError) as caught:
+        load_sweep(file)
+    assert said in str(caught.value) and "1 error " in str(caught.value)
+
+
+def test_what_compares_no_systems_cannot_be_robust(tmp_path):
+    file = tmp_path / "swept.yaml"
+    file.write_text(TEXT + "sweep: {seed: [1, 2]}\n")
+    with pytest.raises(UserError, match="no finished points that differ in nothing but"):
+        robustness.plan_of(load_sweep(file), tmp_path, 32)
+
+
+ALLOWED = {  # keys that a factor may change
+    "host delay": {"virtual"},
+    "host jitter": {"virtual"},
+    "window": {"system"},
+    "queue length": {"links"},
+    "scale": {"jobs"},
+    "seed": {"seed"},
+    "phase of jobs": {"jobs"},
+    "names and order of jobs": {"jobs"},
+}
+
+
+def test_each_factor_changes_itself_alone():
+    """In a resolved experiment of two jobs, and the place of no job."""
+    job = TEXT.splitlines()[-1]
+    base = load_text(TEXT + job.replace("workers: 2", "workers: 1") + "\n")
+    data = read_yaml(base.resolved_yaml(), "").data
+    places = {tuple(each.fixed_placement.workers) for each in base.jobs}
+    for name, factor in FACTORS.items():
+        if name == "hash salt":
+            with pytest.raises(NotHere):
+                next(factor(data, set_up(base)))
+            continue
+        levels = [*factor(data, set_up(base))]
+        assert levels and len({level.text for level in levels}) == len(levels)
+        for level in levels:
+            made = robustness._changed(data, [level])
+            assert made.identity != base.identity
+            after = read_yaml(made.resolved_yaml(), "").data
+            differing = {key for key in data if data[key] != after[key]}
+            assert differing <= ALLOWED[name] | {"name"} and differing & ALLOWED[name]
+            assert {tuple(each.fixed_placement.workers) for each in made.jobs} == places
+            if level.number is not None:
+                text, number = level.base
+                assert text and (level.number < number) == (level is levels[0])
+
+
+@given(st.lists(st.integers(1, 3), min_size=2, max_size=9), st.integers(0, 12))
+def test_a_hypercube_spreads_the_values_of_each_factor(counts, runs):
+    def level(factor, value):
+        return Level(factor, f"{value}", lambda data: data.append((factor, value)))
+
+    factors = [[level(f"f{n}", value) for value in range(c)] for n, c in enumerate(counts)]
+    drawn = [*robustness._hypercube(factors, runs, 1)]
+    assert len(drawn) == runs
+    assert [each.text for each in drawn] == [
+        each.text for each in robustness._hypercube(factors, runs, 1)
+    ]
+    changes: list[list] = []
+    for each in drawn:
+        changes.append([])
+        each.change(changes[-1])
+    for n, count in enumerate(counts):
+        seen = [dict(row).get(f"f{n}") for row in changes]
+        times = [seen.count(value) for value in (None, *range(count))]
+        assert max(times) - min(times) <= 1
+
+
+def _sweep(ratios: dict[tuple, float], base: float) -> tuple[Sweep, dict[str, float]]:
+    """A sweep of ESA and ATP with further runs, and the JCT of each run's key. ratios: ATP's over
+    ESA's by (factor, text, number, base text, base number)."""
+    jct = {"e": 100.0, "a": 100.0 * base}
+    runs = []
+    for place, (level, ratio) in enumerate(ratios.items()):
+        for of in "ea":
+            key = f"{of}{place}"
+            jct[key] = 50.0 * (ratio if of == "a" else 1)
+            runs.append(VariedRun(of, key, *level, results=key))
+    points = [
+        Point(key, name, {"system": Value(name, None)}, key)
+        for key, name in (("e", "esa"), ("a", "atp"))
+    ]
+    robust = Robust(tuple(runs), (), (("e", "a"),), 1)
+    return Sweep(None, "s", ("system",), tuple(points), robust=robust), jct
+
+
+DELAY = [("host delay", f"{each} us", each, "2 us", 2.0) for each in (0.5, 1.0, 4.0)]
+WINDOW = [("window", each, None, "", None) for each in ("half", "twice")]
+
+
+@pytest.mark.parametrize(
+    ("base", "ratios", "said"),
+    [
+        (
+            1.2,
+            {DELAY[0]: 1.31, DELAY[2]: 1.18, WINDOW[0]: 1.25},
+            "ESA 1.18 to 1.31x faster than ATP; holds in all of 3 varied settings.",
+        ),
+        (
+            1.2,
+            {DELAY[0]: 0.81, DELAY[1]: 1.18, DELAY[2]: 1.31},
+            "ESA 1.18 to 1.31x faster than ATP; depends on host delay below 1.0 us (0.81x at"
+            " 0.5 us).",
+        ),
+        (
+            1.2,
+            {DELAY[2]: 0.9, WINDOW[1]: 0.95, WINDOW[0]: 1.2},
+            "ESA 1.20x faster than ATP; depends on host delay above 2 us (0.90x at 4.0 us) and"
+            " window (0.95x with twice).",
+        ),
+        (0.5, {DELAY[0]: 0.4}, "ATP 2.00 to 2.50x faster than ESA; holds in all of 1 varied"),
+        (1.01, {DELAY[0]: 1.0}, "ESA and ATP about equally fast (1.01x); holds"),
+    ],
+)
+def test_a_verdict_names_its_range_and_what_it_depends_on(base, ratios, said, monkeypatch):
+    sweep, jct = _sweep(ratios, base)
+    monkeypatch.setattr(robust_data, "_jct", lambda key: jct[key])
+    monkeypatch.setattr(Point, "finished", True)
+    (verdict,) = verdicts(sweep)
+    assert verdict.sentence.startswith(said)
