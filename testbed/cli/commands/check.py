@@ -50,7 +50,6 @@ def call(options: Namespace) -> int:
     from testbed.schemes import set_up
     from testbed.setup import placement_check, regime_check, scale_check
     from testbed.steps import step
-    from testbed.sweeps.tuning import plan_of
     from testbed.systems.tuning import WINDOW
 
     def inspect(experiment: Experiment, console: Console | None, tried: _Tried | None) -> Found:
@@ -63,7 +62,11 @@ def call(options: Namespace) -> int:
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
             tuned = experiment.tuning is not None and WINDOW in experiment.tuning.options
             warnings += regime_check.warnings(setup, tuned)
-            told = plan_of(experiment, setup)
+            told: list[str] = []
+            if experiment.tuning is not None:
+                from testbed.sweeps.tuning import plan_of
+
+                told = plan_of(experiment, setup)
             if tried:  # a sweep is told of what differs between its points
                 return [*tree_text.refusals(setup), *told], warnings
             return [*placement_check.places(setup), *tree_text.facts(setup), *told], warnings

@@ -87,6 +87,9 @@ def call(options: Namespace) -> int:
         refuse_network(file)
         with working(f"reading {file}"):
             found = _with_trees(file)
+            tried = _tuned(file)
+        for line in tried:
+            print(line, file=sys.stderr)  # a plan is for the options as they are before
         if found:
             return _print_trees(found, options)
     from testbed.routing.planners import make_plan
@@ -140,6 +143,21 @@ def _with_trees(file: Path) -> dict[str, Setup]:
     if named is None:
         named = {point.label: point.experiment for point in load_sweep(file).points}
     return {label: set_up(each) for label, each in named.items() if each.system_entry.managed}
+
+
+def _tuned(file: Path) -> list[str]:
+    """What will be tried of options that an experiment, or a sweep's points, leave to be tuned."""
+    from testbed.experiment import load
+    from testbed.experiment.sweep import is_sweep, load_sweep
+
+    found = [p.experiment for p in load_sweep(file).points] if is_sweep(file) else [load(file)]
+    tuned = [each for each in found if each.tuning]
+    if not tuned:
+        return []
+    from testbed.schemes import set_up
+    from testbed.sweeps.tuning import plan_of
+
+    return list(dict.fromkeys(line for each in tuned for line in plan_of(each, set_up(each))))
 
 
 def _print_trees(setups: Mapping[str, Setup], options: Namespace) -> int:

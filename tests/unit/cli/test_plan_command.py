@@ -55,6 +55,9 @@ def test_an_experiment_is_planned_for_as_it_says(tmp_path, capsys) -> None:
     assert network.link["h9", "s3"].capacity_bps == 9 * 10**6
     assert main(["plan", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["planner"] == "nearest"
+    path.write_text(EXPERIMENT + "tune: {window: [16, 32]}\n")
+    assert main(["plan", str(path)]) == 0
+    assert "tunes window 16, 32: all of 2 combinations" in capsys.readouterr().err
 
 
 def test_a_sweep_of_planners_is_planned_for_by_each(tmp_path, capsys) -> None:
