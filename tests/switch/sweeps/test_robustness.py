@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -10,14 +11,23 @@ from hypothesis import strategies as st
 
 from testbed.analysis.data import robust_data
 from testbed.analysis.data.robust_data import verdicts
-from testbed.analysis.data.sweep_data import Point, Robust, Sweep, Value, VariedRun, read_sweep
+from testbed.analysis.data.sweep_data import (
+    Point,
+    Robust,
+    Sweep,
+    Value,
+    VariedRun,
+    frame,
+    read_sweep,
+)
+from testbed.analysis.html.sweep_page import sweep_page
 from testbed.cli.main import main
 from testbed.config.yaml_document import read_yaml
 from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.experiment.sweep import load_sweep
 from testbed.schemes import set_up
-from testbed.sweeps import robustness
+from testbed.sweeps import robustness, sweep_runner
 from testbed.sweeps.robustness import FACTORS, Level, NotHere
 
 TEXT = """
@@ -33,11 +43,12 @@ jobs:
 SWEPT = TEXT + "robust: {runs: %s}\nsweep:\n  system: [esa, {name: atp, window: 64}]\n"
 
 
-def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys):
-    """Two systems in 12 runs: six changes, of which one is left out for want of another job."""
+def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys, monkeypatch):
+    """Two systems in 12 runs: six changes; some factors need another job."""
+    monkeypatch.setattr(sweep_runner, "executor", lambda *_, **__: ThreadPoolExecutor(1))
     file = tmp_path / "swept.yaml"
     file.write_text(SWEPT % 12)
-    command = ["sweep", str(file), "--results", str(tmp_path), "--processes", "1"]
+    command = ["sweep", str(file), "--results", str(tmp_path), "--no-report"]
     assert main(command) == 0
     printed = capsys.readouterr().out
     sweep = read_sweep(tmp_path / "swept")
@@ -53,17 +64,19 @@ def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys):
     assert left_out["phase of jobs"] == "there is one job" and "the seed draws it" in printed
     delays = {run.results.experiment["virtual"]["worker_delay"] for run in runs}
     assert delays == {"1.75 us", "437 ns"}
-    page = (tmp_path / "swept" / "report.html").read_text()
-    assert verdict.sentence in page and "robust-0" in page
-    capsys.readouterr()
+    sections = {each.name: each.blocks for each in sweep_page(sweep, frame(sweep)).sections}
+    (chart,) = sections["robust"][0].charts
+    assert verdict.sentence in {getattr(each, "text", "") for each in sections["summary"]}
+    rows = {trace["name"] for trace in chart.spec["data"]}
+    assert rows == {run.factor for run in runs} | {"1", "nothing changed"}
     assert main(["report", str(tmp_path / "swept"), "--json"]) == 0
     (said,) = json.loads(capsys.readouterr().out)
     assert said["verdicts"] == [verdict.sentence]
     rows = said["tables"]["robust"]["rows"]
     assert [row["factor"] for row in rows][:2] == ["nothing changed", "host delay"]
     file.write_text((SWEPT % 12).replace("robust: {runs: 12}\n", ""))
-    assert main([*command, "--no-report", "--robust", "12"]) == 0
-    assert "robust: 0 further runs of 12 (1 of 1 comparisons)" in capsys.readouterr().err
+    assert main([*command, "--robust", "12"]) == 0
+    assert "robust: 0 further runs of 12 (1 of 1 comparisons)" in capsys.readouterr().out
     with pytest.raises(UserError, match="1 runs; allowed: at least 2, one for each system"):
         robustness.plan_of(load_sweep(file), tmp_path / "swept", 1)
 
