@@ -44,10 +44,10 @@ SWEPT = TEXT + "robust: {runs: %s}\nsweep:\n  system: [esa, {name: atp, window: 
 
 
 def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys, monkeypatch):
-    """Two systems in 12 runs: six changes; some factors need another job."""
+    """Two systems in 6 runs: three changes. Some factors get none, and some need another job."""
     monkeypatch.setattr(sweep_runner, "executor", lambda *_, **__: ThreadPoolExecutor(1))
     file = tmp_path / "swept.yaml"
-    file.write_text(SWEPT % 12)
+    file.write_text(SWEPT % 6)
     command = ["sweep", str(file), "--results", str(tmp_path), "--no-report"]
     assert main(command) == 0
     printed = capsys.readouterr().out
@@ -55,12 +55,11 @@ def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys, mon
     (verdict,) = verdicts(sweep)
     assert verdict.sentence in " ".join(printed.split())
     runs = sweep.robust.runs
-    assert len(runs) == 12 and len(sweep.points) == 2 and not verdict.missing
+    assert len(runs) == 6 and len(sweep.points) == 2 and not verdict.missing
     assert {run.of for run in runs} == {point.key for point in sweep.points}
-    assert {run.factor for run in runs} == {*FACTORS} - {
-        *("phase of jobs", "names and order of jobs", "hash salt")
-    }
+    assert {run.factor for run in runs} == {"host delay", "host jitter", "window"}
     left_out = dict(sweep.robust.left_out)
+    assert left_out["scale"] == "there are too few runs (`runs`)"
     assert left_out["phase of jobs"] == "there is one job" and "the seed draws it" in printed
     delays = {run.results.experiment["virtual"]["worker_delay"] for run in runs}
     assert delays == {"1.75 us", "437 ns"}
@@ -74,9 +73,9 @@ def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys, mon
     assert said["verdicts"] == [verdict.sentence]
     rows = said["tables"]["robust"]["rows"]
     assert [row["factor"] for row in rows][:2] == ["nothing changed", "host delay"]
-    file.write_text((SWEPT % 12).replace("robust: {runs: 12}\n", ""))
-    assert main([*command, "--robust", "12"]) == 0
-    assert "robust: 0 further runs of 12 (1 of 1 comparisons)" in capsys.readouterr().out
+    file.write_text((SWEPT % 6).replace("robust: {runs: 6}\n", ""))
+    assert main([*command, "--robust", "6"]) == 0
+    assert "robust: 0 further runs of 6 (1 of 1 comparisons)" in capsys.readouterr().out
     with pytest.raises(UserError, match="1 runs; allowed: at least 2, one for each system"):
         robustness.plan_of(load_sweep(file), tmp_path / "swept", 1)
 
