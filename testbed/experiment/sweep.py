@@ -19,7 +19,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ ROBUST = "robust"
 ROBUST_RUNS = 32  # of `ina sweep FILE --robust`
 OF_SWEEP = ("sweep", "figure", ROBUST)
 Choice = dict[str, Any]  # varied key as written -> its value
+AddProblem = Callable[[KeyPath, str], None]
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def sweep_of(
 
     systems: list[System] = []  # of all points, where options are tuned
 
-    def load(choice: dict[str, Any], servers_reserved: int = 0) -> Experiment:
+    def load(choice: Choice, servers_reserved: int = 0) -> Experiment:
         changed = _applied(document, choice, file)
         tuning.for_systems(changed.data, systems)
         if size is not None:
@@ -373,7 +374,7 @@ def _ends(choices: list[Choice], key: str) -> list[Choice]:
     return [each for each in choices if key not in each or each[key] in (values[0], values[-1])]
 
 
-def _listed(data: dict, key: str, add_problem: Any) -> list[dict]:
+def _listed(data: dict, key: str, add_problem: AddProblem) -> list[dict]:
     value = data.get(key, [])
     if isinstance(value, list) and all(isinstance(each, dict) and each for each in value):
         return value
@@ -383,14 +384,14 @@ def _listed(data: dict, key: str, add_problem: Any) -> list[dict]:
     return []
 
 
-def _matches(choice: Choice, conditions: dict[str, Any]) -> bool:
+def _matches(choice: Choice, conditions: Choice) -> bool:
     return all(
         choice[name] in (values if isinstance(values, list) else [values])
         for name, values in conditions.items()
     )
 
 
-def _values(given: Any, path: KeyPath, add_problem: Any) -> list[Any]:
+def _values(given: object, path: KeyPath, add_problem: AddProblem) -> list[Any]:
     try:
         return values_of(given, MAX_POINTS)
     except FieldError as error:

@@ -11,16 +11,13 @@ at the pool's aggregators, or at twice the largest product if that is more.
 
 from __future__ import annotations
 
-from typing import Any
-
 from testbed.errors import UserError
 from testbed.setup.records import Setup
 from testbed.setup.timing import MAX_WINDOW, PRODUCTS, product_of
-from testbed.systems.tuning import WINDOW, Tuning
+from testbed.systems.tuning import WINDOW, Tried, Tuning
 
 PRODUCTS_AT_MOST = 8
 USUAL_MOST = 1024
-Tried = dict[str, tuple[Any, ...]]  # values of each option
 
 
 def tried_values(setup: Setup, tuning: Tuning) -> Tried:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.config.units import PACKETS, TIME, FieldError, parse, show
 from testbed.config.yaml_document import Document
@@ -32,6 +32,7 @@ from testbed.experiment.sweep import Point, Sweep, shown
 from testbed.results import find, read
 from testbed.schemes import set_up
 from testbed.sweeps.tuning import seeds_of
+from testbed.systems.tuning import Values as Data  # a resolved experiment as a file has it
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment
@@ -42,7 +43,6 @@ MOST_REPETITIONS = 3  # of a further run
 AT_ONCE = 2  # the fewest runs of each system with several changes
 TOGETHER = "several at once"
 LONGEST_NS = 10**9
-Data = dict[str, Any]  # a resolved experiment as a file has it
 
 
 class NotHere(Exception):

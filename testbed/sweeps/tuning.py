@@ -29,10 +29,10 @@ from testbed.runner import VIRTUAL, carry_out, execute, get_ready
 from testbed.runtimes.program import prepare
 from testbed.runtimes.run import Run
 from testbed.schemes import set_up
-from testbed.setup.window_range import Tried, tried_values
+from testbed.setup.window_range import tried_values
 from testbed.steps import quiet_console, step
 from testbed.sweeps import search
-from testbed.systems.tuning import Trial, Tuned, Tuning, Values
+from testbed.systems.tuning import Trial, Tried, Tuned, Tuning, Values
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -31,7 +31,9 @@ BEST = "best"
 WINDOW = "window"  # the option that has a range of its own
 MAX_TRIED = 256  # combinations of values
 Values = dict[str, Any]  # an option's key -> a value, as a file writes it
-Options = dict[str, tuple[Any, ...] | None]  # and several, from small to large; None: those of BEST
+Several = tuple[Any, ...]  # values, from small to large
+Options = dict[str, Several | None]  # None: those of BEST
+Tried = dict[str, Several]
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def taken_out(document: Document) -> tuple[Document, Options]:
     return Document(data, document.lines, problems), found
 
 
-def _values(system: System, key: str, given: object) -> tuple[Any, ...] | None:
+def _values(system: System, key: str, given: object) -> Several | None:
     """Values of an option, from small to large; None: those of `best`. Raises FieldError."""
     options = options_of(system)
     tunable = [name for name, info in options.items() if isinstance(kind_of(info), _NUMERIC)]
