@@ -44,8 +44,12 @@ def search(counts: Sequence[int], measure: Measure) -> dict[Place, float]:
         ask(at(line, each) for line, pair in inner.items() for each in pair)
         for line, (left, right) in inner.items():
             low, high = ends[line]
-            better = known[at(line, left)] <= known[at(line, right)]
-            ends[line] = (low, right) if better else (left, high)
+            costs = known[at(line, left)], known[at(line, right)]
+            if math.isinf(min(costs)):  # nothing says where runs succeed
+                ask(at(line, each) for each in range(low, high + 1))
+                ends[line] = (left, left)
+            else:
+                ends[line] = (low, right) if costs[0] <= costs[1] else (left, high)
     ask(at(line, each) for line, (low, high) in ends.items() for each in range(low, high + 1))
     while True:
         before = len(known)

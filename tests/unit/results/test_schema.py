@@ -153,7 +153,7 @@ def test_every_declaration_is_sound():
     for table in TABLES.values():
         names = [column.name for column in table.columns]
         assert len(set(names)) == len(names)
-        assert names[0] == "repetition"
+        assert names[0] == "repetition" or table.name == "tuning"  # which comes before all of them
         assert set(table.key) <= set(names)
         for first, second in table.ordered:
             assert {first, second} <= set(names)
