@@ -1,4 +1,4 @@
-"""What the verdicts of a sweep depend on: ratios of JCTs over further runs, and a sentence each.
+"""The dependence of a sweep's verdicts: ratios of JCTs over further runs, and a sentence each.
 
 A verdict compares two systems at one place of a sweep: how many times as long the slower one takes.
 Its range is that of all runs in which the faster one stays the faster. A factor with a run in which
@@ -19,7 +19,7 @@ ALIKE = 1.02  # a ratio below it says little
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long the slower system takes with a change. text: the factor's value."""
+    """The slower system's JCT over that of the faster one, with a change."""
 
     run: VariedRun
     ratio: float

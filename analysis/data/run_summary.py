@@ -470,8 +470,8 @@ def estimate(values: pd.Series) -> Estimate:
 
 
 class _Welch(NamedTuple):
-    """How far the means of two samples' logarithms are apart, the standard error of that, and the
-    degrees of freedom of Student's t, by Welch: the samples may vary differently."""
+    """The distance of the means of two samples' logarithms, its standard error, and the degrees of
+    freedom of Student's t, by Welch: the samples may vary differently."""
 
     middle: float
     error: float

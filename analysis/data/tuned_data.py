@@ -16,7 +16,7 @@ def tuned_words(results: Results | None) -> str:
 
 
 def sentences(results: Results) -> list[str]:
-    """What was tuned, and a warning where the best value is at the edge of the range."""
+    """The values that were found, and a warning where one is at the edge of its range."""
     values, edges = _noted(results)
     if not values:
         return []

@@ -50,8 +50,8 @@ def sweep_page(sweep: Sweep, frame: pd.DataFrame) -> page.Page:
         sections.append(page.Section("measures", "Figures", figures))
     if robust := verdict_tables.robust(sweep):
         ranges = [_ranges(n, each) for n, each in enumerate(verdicts(sweep))]
-        blocks = [page.Multiples("ranges", ranges, width=480), page.TableView(robust)]
-        sections.append(page.Section("robust", robust.title, blocks))
+        blocks: list[page.Block] = [page.Multiples("ranges", ranges, width=480)]
+        sections.append(page.Section("robust", robust.title, [*blocks, page.TableView(robust)]))
     sections.append(page.Section("points", "Points", [_points(sweep, frame)]))
     finished = [
         (point, point.title(), _page_of(sweep, point)) for point in sweep.points if point.finished
@@ -167,20 +167,20 @@ def _line(rank: int, line: Line, axis: Axis, unit: str) -> parts.Trace:
 
 
 def _ranges(number: int, verdict: Verdict) -> page.Chart:
-    """What a verdict depends on: a row for each factor, the ratios that its values give, the range
-    between them, and a line at 1. number: of the chart on the page."""
+    """The dependence of a verdict: a row for each factor with the ratios that its values give, the
+    range between them, and a line at 1. number: of the chart on the page."""
     traces: list[parts.Trace] = []
     for factor, found in verdict.ratios.items():
         ratios = [each.ratio for each in found]
         ends = [min(*ratios, verdict.base), max(*ratios, verdict.base)]
+        own: parts.Trace = {"type": "scatter", "name": factor}
+        where = {"y": [factor] * 2, "x": parts.numbers(ends), "hoverinfo": "skip"}
         line = {"color": "#888", "width": 6}
-        own = {"type": "scatter", "name": factor, "y": [factor] * 2, "x": parts.numbers(ends)}
-        traces.append({**own, "mode": "lines", "line": line, "hoverinfo": "skip"})
+        traces.append({**own, "mode": "lines", "line": line, **where})
         traces.append(
             {
-                "type": "scatter",
+                **own,
                 "mode": "markers",
-                "name": factor,
                 "y": [factor] * len(found),
                 "x": parts.numbers(ratios),
                 "marker": {"size": 9, "color": [FLIPS if e.flips else HOLDS for e in found]},
@@ -190,10 +190,10 @@ def _ranges(number: int, verdict: Verdict) -> page.Chart:
         )
     factors = [*verdict.ratios]
     for at, dash, name in ((1.0, "solid", "1"), (verdict.base, "dash", "nothing changed")):
-        ends = [factors[0], factors[-1]] if factors else []
-        line = {"color": "#444", "dash": dash, "width": 1.5}
-        own = {"type": "scatter", "mode": "lines", "name": name, "line": line}
-        traces.append({**own, "x": [at] * len(ends), "y": ends, "hoverinfo": "name"})
+        rows = [factors[0], factors[-1]] if factors else []
+        across: parts.Trace = {"type": "scatter", "mode": "lines", "name": name, "y": rows}
+        style = {"color": "#444", "dash": dash, "width": 1.5}
+        traces.append({**across, "x": [at] * len(rows), "line": style, "hoverinfo": "name"})
     layout = parts.layout(
         showlegend=False,
         xaxis={"text": f"JCT of {verdict.slower} / JCT of {verdict.faster}"},

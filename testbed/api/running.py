@@ -48,10 +48,10 @@ def run(
     be read."""
     from testbed.analysis.report import after_run
     from testbed.runner import carry_out
-    from testbed.sweeps.tuning import tuned
+    from testbed.sweeps.sweep_runner import tune_here
 
     console, parent = _console(progress), Path(results)
-    resolved = tuned(_loaded(experiment).resolved, parent, console, os.cpu_count() or 1)
+    resolved = tune_here(_loaded(experiment).resolved, parent, console)
     folder = carry_out(resolved, parent, tuple(pcap), console)
     after_run(folder, quiet_console(), draw=report)
     return Result(folder)

@@ -19,10 +19,14 @@ def values_of(given: object, most: int) -> list[Any]:
     more than `most` are made at the most. Raises FieldError."""
     if isinstance(given, list) and given:
         return given
-    numbers = isinstance(given, dict) and all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in given.values()
-    )
-    if numbers and set(given) in ({"from", "to", "step"}, {"from", "to", "times"}):
+    if (
+        isinstance(given, dict)
+        and all(
+            isinstance(value, int | float) and not isinstance(value, bool)
+            for value in given.values()
+        )
+        and set(given) in ({"from", "to", "step"}, {"from", "to", "times"})
+    ):
         first, last = given["from"], given["to"]
         step, times = given.get("step", 0), given.get("times", 1)
         grows = step > 0 or (times > 1 and first > 0)

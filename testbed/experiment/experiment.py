@@ -123,7 +123,7 @@ class Experiment(ExperimentFile):
 
     @property
     def tuned(self) -> Tuned | None:
-        """How options were found that have been tuned; None: none were."""
+        """The trials of options that have been tuned; None: none were."""
         return self._tuned
 
     def with_tuned(self, tuned: Tuned) -> Experiment:

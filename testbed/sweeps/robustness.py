@@ -1,4 +1,4 @@
-"""What a comparison of systems is not about, varied: does its verdict hold?
+"""Further runs that show whether a verdict holds: its settings are varied, but not its question.
 
     robust: {runs: 32}      # in a file with a sweep; or `ina sweep FILE --robust`
 

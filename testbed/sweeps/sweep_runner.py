@@ -57,6 +57,16 @@ FORMAT = 1
 GLOO = "gloo"  # a job's key `backend`
 
 
+def tune_here(experiment: Experiment, results: Path, console: Console) -> Experiment:
+    """The experiment with the best of what it leaves to be tuned, tried on all processors; itself,
+    if that is nothing. Raises UserError and RunError."""
+    processes = os.cpu_count() or 1
+    if experiment.tuning is None or experiment.runtime != VIRTUAL or processes == 1:
+        return tuned(experiment, results, console)
+    with executor(processes) as pool:
+        return tuned(experiment, results, console, pool)
+
+
 def run_sweep(
     sweep: Sweep,
     results: Path,

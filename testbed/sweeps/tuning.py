@@ -62,10 +62,13 @@ def seeds_of(first: int, repetitions: int) -> list[int]:
 
 
 def tuned(
-    experiment: Experiment, results: Path, console: Console | None = None, processes: int = 1
+    experiment: Experiment,
+    results: Path,
+    console: Console | None = None,
+    pool: Executor | None = None,
 ) -> Experiment:
     """The experiment with the best values of what it leaves to be tuned; itself, if that is
-    nothing. Trials are kept below `results`; `processes` of them run at a time in virtual time.
+    nothing. Trials are kept below `results`, and run side by side in a `pool`, if there is one.
     Raises UserError, and RunError if no trial succeeds."""
     if experiment.tuning is None:
         return experiment
@@ -75,14 +78,8 @@ def tuned(
     tuning, quiet = experiment.tuning, console or quiet_console()
     values = tried_values(set_up(experiment), tuning)
     folder = str(results / TRIALS)
-    with contextlib.ExitStack() as stack:
-        pool = None
-        if processes > 1 and experiment.runtime == VIRTUAL:
-            from testbed.sweeps.point_pool import executor
-
-            pool = stack.enter_context(executor(processes))
-        found = _Trials(experiment, tuning, values, folder, pool)
-        stack.enter_context(step(quiet, found.state))
+    found = _Trials(experiment, tuning, values, folder, pool)
+    with step(quiet, found.state):
         chosen = found.best()
     made = load_tried(tuning, chosen)
     return made.with_tuned(Tuned(chosen, found.edges(chosen), tuple(found.trials)))
@@ -153,8 +150,8 @@ class _Trials:
             keys = {"seed": seed, "repetitions": 1, "name": self._name}
             try:
                 sound.append(load_tried(self._tuning, values, **keys))
-            except UserError as error:
-                sound.append(str(error))
+            except UserError as wrong:
+                sound.append(str(wrong))
         tried = [each for each in sound if not isinstance(each, str)]
         run = self._pool.map if self._pool else map
         outcomes = iter(run(try_one, tried, [self._folder] * len(tried)))
@@ -201,7 +198,7 @@ def _mean_jct(experiment: Experiment) -> float:
 
 
 def plan_of(experiment: Experiment, setup: Setup) -> list[str]:
-    """What will be tried, in a sentence; [] if nothing is tuned. setup: of the experiment. Raises
+    """A sentence on the trials; [] if nothing is tuned. setup: of the experiment. Raises
     UserError."""
     if experiment.tuning is None:
         return []

@@ -1,4 +1,4 @@
-"""What a file leaves to be tuned: the options of its system, and the values that are tried.
+"""Options that a file leaves to be tuned: those of its system, and the values that are tried.
 
     system: {name: ps, window: best}                    # the range that suits the network
     tune: {window: [64, 128, 256], servers: [1, 2, 4]}  # each value of one with those of the other
@@ -147,17 +147,17 @@ def taken_out(document: Document) -> tuple[Document, Options]:
         listed = {}
     found: Options = {}
     for key, given in listed.items():
-        path = (KEY, key)
         if isinstance(options, dict) and key in options:
             how = f"is {options[key]!r} in system, too; keep one of the two"
-            problems.append(Problem(path, f"{key} {how}"))
+            problems.append(Problem((KEY, key), f"{key} {how}"))
         else:
-            asked[key] = (path, given)
-    for key, (path, given) in asked.items() if system else ():
+            asked[key] = ((KEY, key), given)
+    for key, (place, given) in asked.items():
         try:
-            found[key] = _values(system, key, given)
+            if system is not None:  # else that is the error
+                found[key] = _values(system, key, given)
         except FieldError as error:
-            problems.append(Problem.of(path, error))
+            problems.append(Problem.of(place, error))
     count = math.prod(len(each) for each in found.values() if each)
     if count > MAX_TRIED:
         problems.append(Problem((KEY,), f"found {count} combinations; allowed: {MAX_TRIED}"))

@@ -146,7 +146,7 @@ def _with_trees(file: Path) -> dict[str, Setup]:
 
 
 def _tuned(file: Path) -> list[str]:
-    """What will be tried of options that an experiment, or a sweep's points, leave to be tuned."""
+    """Sentences on the trials of options that an experiment, or a sweep, leaves to be tuned."""
     from testbed.experiment import load
     from testbed.experiment.sweep import is_sweep, load_sweep
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
 from pathlib import Path
 
@@ -78,12 +77,12 @@ def call(options: Namespace) -> int:
     from rich.console import Console
 
     from testbed.runner import run
-    from testbed.sweeps.tuning import tuned
 
     experiment = load(options.file, options.changes)
     if experiment.tuning is not None:
-        console = Console(stderr=options.json)
-        experiment = tuned(experiment, options.results, console, os.cpu_count() or 1)
+        from testbed.sweeps.sweep_runner import tune_here
+
+        experiment = tune_here(experiment, options.results, Console(stderr=options.json))
     return run(
         experiment,
         options.results,
