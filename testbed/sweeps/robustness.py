@@ -327,7 +327,7 @@ def _window(data: Data, setup: Setup) -> Iterator[Level]:
         raise NotHere(f"{data[SYSTEM]['name']} has no window")
     if not setup.jobs:
         raise NotHere("jobs come and go, and their windows are not known before")
-    for text, times in (("half", Fraction(1, 2)), ("twice", Fraction(2))):
+    for text, times in (("twice", Fraction(2)), ("half", Fraction(1, 2))):
 
         def change(data: Data, times: Fraction = times) -> None:
             windows = [job.window for job in set_up(_loaded(data, Path("/"))).jobs.values()]
@@ -355,9 +355,9 @@ def _salt(data: Data, setup: Setup) -> Iterator[Level]:
 
 
 FACTORS: dict[str, Callable[[Data, Setup], Iterator[Level]]] = {
+    "window": _window,
     "host delay": _delay,
     "host jitter": _jitter,
-    "window": _window,
     "queue length": _queue,
     "scale": _scale,
     "seed": _seed,
