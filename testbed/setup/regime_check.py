@@ -93,13 +93,13 @@ def _scale(bounds: _Bounds, job: JobSetup) -> Iterator[str]:
     full_ns = bounds.bytes_ns / scale
     if job.platform.full_size is None and bounds.bytes_ns < bounds.trips_ns <= full_ns:
         what = "calls" if job.job.has_ranks else "tensors"
+        remedy = ", or scale_windows: yes" if job.platform.virtual is not None else ""
         trips = f"a round trip for each of {number(bounds.calls)} {what} {time(bounds.trips_ns)}"
         yield (
             f"scale {scale:g} changes what decides: the bytes take at least"
             f" {time(bounds.bytes_ns)}, and {trips}; at full size bytes decide, with"
             f" {time(full_ns)}. Take a scale of at least"
-            f" {scale * bounds.trips_ns / bounds.bytes_ns:.2g}, or scale_windows: yes"
-            " (docs/verdicts.md)"
+            f" {scale * bounds.trips_ns / bounds.bytes_ns:.2g}{remedy} (docs/verdicts.md)"
         )
 
 

@@ -355,9 +355,9 @@ def _salt(data: Data, setup: Setup) -> Iterator[Level]:
 
 
 FACTORS: dict[str, Callable[[Data, Setup], Iterator[Level]]] = {
-    "window": _window,
     "host delay": _delay,
     "host jitter": _jitter,
+    "window": _window,
     "queue length": _queue,
     "scale": _scale,
     "seed": _seed,

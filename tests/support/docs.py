@@ -466,6 +466,13 @@ COMMANDS: tuple[tuple[str, How], ...] = (
             "::test_parts_of_a_sweep_run_apart_into_one_folder"
         ),
     ),
+    (
+        r"RUN sweep experiments/best\.yaml --robust \d+",
+        Elsewhere(
+            "tests/switch/sweeps/test_robustness.py"
+            "::test_further_runs_are_found_again_and_shown_everywhere"
+        ),
+    ),
     (r"cd p4engine && python -m pytest", _BY_ITSELF),
     (r"MODULE p4engine compile PROGRAM\.p4", _WHEEL),
     (

@@ -72,7 +72,7 @@ def test_further_runs_are_found_again_and_shown_everywhere(tmp_path, capsys, mon
     (said,) = json.loads(capsys.readouterr().out)
     assert said["verdicts"] == [verdict.sentence]
     rows = said["tables"]["robust"]["rows"]
-    assert [row["factor"] for row in rows][:2] == ["nothing changed", "window"]
+    assert [row["factor"] for row in rows][:2] == ["nothing changed", "host delay"]
     file.write_text((SWEPT % 6).replace("robust: {runs: 6}\n", ""))
     assert main([*command, "--robust", "6"]) == 0
     assert "robust: 0 further runs of 6 (1 of 1 comparisons)" in capsys.readouterr().out
