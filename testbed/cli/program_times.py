@@ -56,8 +56,8 @@ def takes_ns(setup: Setup, number: int) -> Callable[[int, Node], int]:
     @cache
     def of_call(route: GroupRoute, key: tuple) -> int:
         if route not in groups:  # of a job without groups of ranks
-            return call_ns(platform, job.group, Sizes(key[1] // 4))
-        return call_ns(platform, groups[route].group, sizes[(route, *key)])
+            return call_ns(job.platform, job.group, Sizes(key[1] // 4))
+        return call_ns(groups[route].platform, groups[route].group, sizes[(route, *key)])
 
     @cache
     def of_transfer(source: int, target: int, size: int) -> int:

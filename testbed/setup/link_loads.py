@@ -1,6 +1,7 @@
 """Least bytes of an iteration on each link, and the time that they take.
 
-Bytes are those of whole frames. In a call of F packets among n ranks, of which each owns a part:
+A call's frames are whole; of a transfer the last one is as short as its values. In a call of F
+packets among n ranks, of which each owns a part:
 
     sums in switches       each rank gives F and gets what it needs: F, or its part of a
                            reduce_scatter. A switch passes on one sum; a server gets F, gives F
@@ -8,10 +9,12 @@ Bytes are those of whole frames. In a call of F packets among n ranks, of which 
     parameter servers      the same, from and to each rank
     ring and the others    as the algorithm says (testbed/algorithms/bounds.py)
 
-Sends and the parts of an all_to_all, scatter and gather take the shortest path. With a plan (GRID)
-only the links of hosts count, because the plan decides about the others. Retransmissions,
-acknowledgements, requests and fragments that no switch adds up come on top. Where packets of zeros
-are only headers (`zeros: header_only`), they count with their values all the same.
+Fragments take turns among servers, or among an algorithm's chunks, by their numbers; which of
+several trees has one depends on the order of slots, so each tree has its share. Sends and the parts
+of an all_to_all, scatter and gather take the shortest path. With a plan (GRID) only the links of
+hosts count, because the plan decides about the others. Retransmissions, acknowledgements, requests
+and fragments that no switch adds up come on top. Where packets of zeros are only headers
+(`zeros: header_only`), they count with their values all the same.
 """
 
 from __future__ import annotations
@@ -20,9 +23,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from math import lcm
 from typing import NamedTuple
 
-from testbed.algorithms.bounds import cost
+import numpy as np
+
+from testbed.algorithms.chunk import NOBODY, Chunk, Group, Ranks
+from testbed.algorithms.registry import USE_OF, USES, chunks_of
+from testbed.collective_kinds import COLLECTIVES
 from testbed.routing.tree import JobTree, links_between, switch_of
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import JobSetup, Platform, Setup
@@ -87,21 +97,22 @@ def loads_of(setup: Setup, number: int) -> Loads:
     """The bytes of an iteration of a job, which has hosts."""
     loads, job = Loads(setup.platform), setup.jobs[number]
     if not job.job.has_ranks:
-        _add_call(loads, job.group, Sizes(job.fragments * setup.platform.values), "dp")
+        calls = Counter([Sizes(job.fragments * job.platform.values)])
+        _add_calls(loads, job.platform, job.group, calls, "dp")
         return loads
     for group in setup.groups.values():
         if group.ranks is not None and group.ranks.job == number:
             kind = kind_of_group(group.ranks.calls.route)
-            for sizes, times in Counter(map(sizes_of, group.ranks.calls.calls)).items():
-                _add_call(loads, group.group, sizes, kind, times)
+            _add_calls(loads, group.platform, group.group, Counter(_calls_of(group)), kind)
     _add_transfers(loads, job)
     return loads
 
 
 def call_ns(platform: Platform, group: Communicator, sizes: Sizes) -> int:
-    """The least time of one call whose links are its own."""
+    """The least time of one call whose links are its own. platform: with the system that adds up
+    for the group."""
     loads = Loads(platform)
-    _add_call(loads, group, sizes, "")
+    _add_calls(loads, platform, group, Counter([sizes]), "")
     times = (loads.least_ns(way, size) for (way, _), size in loads.bytes.items())
     return max((each for each in times if each is not None), default=0)
 
@@ -109,33 +120,69 @@ def call_ns(platform: Platform, group: Communicator, sizes: Sizes) -> int:
 def transfer_ns(platform: Platform, source: str, target: str, size: int) -> int:
     """The least time of a transfer of so many bytes without frames, whose links are its own."""
     loads = Loads(platform)
-    wire = -(-size // (4 * platform.values)) * platform.longest_frame_bytes
+    wire = _transfer_bytes(platform, max(1, -(-size // 4)))
     times = (loads.least_ns(way, wire) for way in links_between(platform.topology, source, target))
     return max((each for each in times if each is not None), default=0)
 
 
 class Sizes(NamedTuple):
-    """Fields of a call that decide its bytes (rank_calls.Call)."""
+    """Fields of a call that decide its bytes (rank_calls.Call). first: the number of its first
+    fragment in an iteration, as far as it decides whose turn that is."""
 
     values: int
     share: int = 0
     share_at: int = 0
     from_one: bool = False
     collective: str = "all_reduce"
+    first: int = 0
 
 
 def sizes_of(call: Call) -> Sizes:
     return Sizes(call.values, call.share, call.share_at, call.from_one, call.node.kind)
 
 
+def _calls_of(group: JobSetup) -> Iterator[Sizes]:
+    """The calls of an iteration of a group of ranks. The first call is the last tensor of the
+    group's workers, so the last one has fragment 0."""
+    assert group.ranks is not None
+    communicator, turns, first = group.group, len(group.group.servers) or 1, 0
+    if communicator.algorithm:
+        turns = lcm(*(len(_chunks(communicator, use)) for use in USES))
+    for call in reversed(group.ranks.calls.calls):
+        yield sizes_of(call)._replace(first=first % turns)
+        first += -(-call.values // group.platform.values)
+
+
+def _chunks(group: Communicator, use: str) -> Sequence[Chunk]:
+    return chunks_of(group.algorithm, use, group.ranks)
+
+
+def _turns(first: int, count: int, among: int) -> list[int]:
+    """Of fragments from `first` on, those that each of so many has whose turns come."""
+    return [len(range((turn - first) % among, count, among)) for turn in range(among)]
+
+
 @dataclass(frozen=True)
 class _Packets:
-    """Packets of a call: all of them, and those that each rank owns. from_one: the owner gives them
-    to all; otherwise all give, and the owner gets them, or all do (`own` is empty)."""
+    """Packets of a call: all of them, and those that each rank owns, one rank's after the other's.
+    from_one: the owner gives them to all; otherwise all give, and the owner gets them, or all do
+    (`own` is empty). first: number of the first fragment."""
 
     all: int
     own: tuple[int, ...]
     from_one: bool
+    first: int
+
+    def turns(self, rank: int, among: int) -> tuple[list[int], list[int]]:
+        """(up, down) of one rank, by whose turn the packets are."""
+        everything = _turns(self.first, self.all, among)
+        if not self.own:
+            return everything, everything
+        begin = self.first + sum(self.own[:rank])
+        own = _turns(begin, self.own[rank], among)
+        if not self.from_one:
+            return everything, own
+        return own, [a - b for a, b in zip(everything, own, strict=True)]
 
     def up(self, ranks: Sequence[int]) -> int:
         """Those that leave these ranks, added up."""
@@ -151,14 +198,14 @@ class _Packets:
 def _packets(platform: Platform, sizes: Sizes, ranks: int) -> _Packets:
     count = -(-sizes.values // platform.values)
     if not sizes.share:
-        return _Packets(count, (), sizes.from_one)
+        return _Packets(count, (), sizes.from_one, sizes.first)
     first, last = sizes.share_at, sizes.share_at + sizes.values
     held = (
         min((rank + 1) * sizes.share, last) - max(rank * sizes.share, first)
         for rank in range(ranks)
     )
     own = tuple(-(-max(0, each) // platform.values) for each in held)
-    return _Packets(count, own, sizes.from_one)
+    return _Packets(count, own, sizes.from_one, sizes.first)
 
 
 def _own(platform: Platform, host: str) -> Way:
@@ -171,24 +218,29 @@ def _back(way: Way) -> Way:
     return way[0], 1 - way[1]
 
 
-def _add_call(loads: Loads, group: Communicator, sizes: Sizes, kind: str, times: int = 1) -> None:
-    platform = loads.platform
-    size = times * platform.frame_bits // 8
-    packets = _packets(platform, sizes, len(group.workers))
-    if group.plan is not None:
-        counted = _with_plan(platform, group, packets)
-    elif group.shapes:
-        counted = (
-            (way, count * share)
-            for tree, share in group.shares
-            for way, count in _on_tree(platform, group, tree, packets)
-        )
-    elif group.servers:
-        counted = _with_servers(platform, group, packets)
-    else:
-        counted = _by_algorithm(platform, group, packets, sizes.collective)
-    for way, count in counted:
-        loads.bytes[way, kind] += int(count * size)
+def _add_calls(
+    loads: Loads, platform: Platform, group: Communicator, calls: Counter[Sizes], kind: str
+) -> None:
+    """Add so many calls of each kind. platform: with the system that adds up for the group."""
+    frame_bytes = platform.frame_bits // 8
+    if group.algorithm and group.plan is None:
+        for way, count in _by_algorithm(platform, group, calls):
+            loads.bytes[way, kind] += count * frame_bytes
+        return
+    for sizes, times in calls.items():
+        packets = _packets(platform, sizes, len(group.workers))
+        if group.plan is not None:
+            counted = _with_plan(platform, group, packets)
+        elif group.shapes:
+            counted = (
+                (way, count * share)
+                for tree, share in group.shares
+                for way, count in _on_tree(platform, group, tree, packets)
+            )
+        else:
+            counted = _with_servers(platform, group, packets)
+        for way, count in counted:
+            loads.bytes[way, kind] += int(count * times * frame_bytes)
 
 
 Counted = Iterator[tuple[Way, int | Fraction]]  # packets of a call
@@ -237,30 +289,73 @@ def _with_plan(platform: Platform, group: Communicator, packets: _Packets) -> Co
 
 
 def _with_servers(platform: Platform, group: Communicator, packets: _Packets) -> Counted:
-    servers = group.servers
     for rank, worker in enumerate(group.workers):
-        for server in servers:
-            up = Fraction(packets.up((rank,)), len(servers))
-            down = Fraction(packets.down((rank,)), len(servers))
+        shares = packets.turns(rank, len(group.servers))
+        for server, up, down in zip(group.servers, *shares, strict=True):
             yield from ((way, up) for way in links_between(platform.topology, worker, server))
             yield from ((way, down) for way in links_between(platform.topology, server, worker))
 
 
 def _by_algorithm(
-    platform: Platform, group: Communicator, packets: _Packets, collective: str
-) -> Counted:
-    root = packets.own.index(packets.all) if packets.all in packets.own else 0
-    shares = cost(group.algorithm, collective, group.ranks, root).shares
-    for (source, target), share in shares.items():
-        for way in links_between(platform.topology, group.workers[source], group.workers[target]):
-            yield way, packets.all * share
+    platform: Platform, group: Communicator, calls: Counter[Sizes]
+) -> Iterator[tuple[Way, int]]:
+    """Packets of all calls together: of each chunk, and so from rank to rank."""
+    found: dict[str, np.ndarray] = {}
+    for sizes, times in calls.items():
+        packets = _packets(platform, sizes, len(group.workers))
+        chunks = len(_chunks(group, USE_OF[sizes.collective]))
+        of_chunk = found.setdefault(sizes.collective, np.zeros(chunks, np.int64))
+        owned = packets.own or (packets.all,)
+        among = chunks // len(owned)
+        firsts = accumulate(owned, initial=packets.first)
+        for owner, (first, count) in enumerate(zip(firsts, owned, strict=False)):
+            if count:
+                turns = np.array(_turns(first, count, among), np.int64)
+                of_chunk[owner * among : (owner + 1) * among] += times * turns
+    size = len(group.workers)
+    for collective, of_chunk in found.items():
+        chunk, source, target = _edges(group.algorithm, collective, group.ranks)
+        sums = np.bincount(source * size + target, of_chunk[chunk], size * size)
+        for pair in np.flatnonzero(sums).tolist():
+            hosts = group.workers[pair // size], group.workers[pair % size]
+            yield from ((way, int(sums[pair])) for way in links_between(platform.topology, *hosts))
+
+
+@lru_cache(maxsize=32)
+def _edges(
+    algorithm: str, collective: str, group: Group
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(chunk, source, target) of each packet of a fragment, int64, of all chunks."""
+    kind, chunks = COLLECTIVES[collective], chunks_of(algorithm, USE_OF[collective], group)
+    found = []
+    if kind.sums:
+        number, rank, other = _parents([each.up for each in chunks])
+        found.append((number, rank, other))
+    if kind.to_all:
+        number, rank, other = _parents([each.down for each in chunks])
+        found.append((number, other, rank))
+    number, source, target = (np.concatenate(each) for each in zip(*found, strict=True))
+    return number, source, target
+
+
+def _parents(ranks: Sequence[Ranks]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(chunk, rank, the other one) of ranks that are not the root."""
+    others = np.array(ranks, np.int64)
+    number, rank = np.nonzero(others != NOBODY)
+    return number, rank, others[number, rank]
+
+
+def _transfer_bytes(platform: Platform, words: int) -> int:
+    """Bytes of the frames of a transfer, of which the last one has the values that are left."""
+    headers = platform.longest_frame_bytes - 4 * platform.values
+    return -(-words // platform.values) * headers + 4 * words
 
 
 def _add_transfers(loads: Loads, job: JobSetup) -> None:
     """Sends, and the parts of collectives that travel as transfers."""
     platform, hosts = loads.platform, job.job.fixed_placement.workers
     moved, program = load_transfers(job.trace.ranks), load_program(job.trace.ranks)
-    packets: Counter[tuple[int, int, str]] = Counter()
+    sizes: Counter[tuple[int, int, str]] = Counter()
     for source, target, place, values in zip(
         *(each.tolist() for each in (moved.source, moved.target, moved.sends, moved.values)),
         strict=True,
@@ -268,7 +363,7 @@ def _add_transfers(loads: Loads, job: JobSetup) -> None:
         if source != target:
             node = program.ranks[source][place]
             kind = kind_of_group(node.route) if node.group else PAIRS
-            packets[source, target, kind] += -(-values // platform.values)
-    for (source, target, kind), count in packets.items():
+            sizes[source, target, kind] += _transfer_bytes(platform, values)
+    for (source, target, kind), size in sizes.items():
         for way in links_between(platform.topology, hosts[source], hosts[target]):
-            loads.bytes[way, kind] += count * platform.longest_frame_bytes
+            loads.bytes[way, kind] += size
