@@ -264,8 +264,9 @@ def _link(
             got[step.node] = step
             if step.packet.is_gradient:
                 summed[step.node] = step
-    # What neither ended nor came out was on its way when the trace ended.
-    followed = {step.cause.number for step in steps if step.cause is not None}
+    # What neither ended nor came out was on its way when the trace ended. A host that sends again
+    # says nothing about what it has sent before.
+    followed = {step.cause.number for step in steps if step.cause and step.kind != SENT}
     for step in steps:
         if step.ends or step.number in followed:
             continue

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import operator
 from collections import Counter, defaultdict
+from itertools import groupby
 
 import numpy as np
 import pytest
 
 from testbed import dataplane
+from testbed.protocols import wire
 from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.program import prepare
@@ -32,6 +35,9 @@ SYSTEMS = ("esa", "atp", "switchml", "ps", "{name: grid, memory: esa}", "ring", 
 STAR = "{kind: star, hosts: 8}"
 RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 2}"
 VALUES, QUEUE = 16, 5
+FAILING = """faults:
+  - {at: 6550 us, fault: link_down, between: [h2, s1], failover: 20 us, for: 10 ms}
+"""
 NS_PER_BYTE = 8  # of a link
 IDENTIFICATION, CHECKSUM = slice(18, 20), slice(24, 26)
 
@@ -66,6 +72,7 @@ links: {{bandwidth: 1 Gbit/s, delay: {draw.choice([2, 5])} us, loss: {loss} %,
 system: {system}
 {memory_line(system, 24)}
 values_per_packet: {VALUES}
+{FAILING if seed % 4 == 3 else ""}
 jobs:
   - {{name: a, model: resnet18, workers: 3, iterations: 1, scale: 0.0002, compute_scale: 0.01}}
   - {{name: b, model: vgg16, workers: 3, iterations: 1, scale: 0.00001, compute_scale: 0.01}}
@@ -111,13 +118,16 @@ def test_traces_say_what_happened_to_each_packet(seed, monkeypatch):
     assert not error
     steps = [step for each in found.values() for step in each.steps]
     causes(found)
+    hosts(found)
+    sums(found)
     if not summed_by_hosts(setup):  # acknowledgements are in no trace
         ends(steps, runs[0])
         queues(setup, steps)
     if setup.platform.system.memory and not setup.platform.scheme.statistics(setup.platform).sets:
         aggregators(steps)
-    late_paths(found, survey)
+    late_paths(setup, found, survey)
     pictures(setup, found)
+    stopped(setup, compiled, found)
 
 
 def causes(found) -> None:
@@ -143,6 +153,10 @@ def causes(found) -> None:
             copies = 2 if "duplicated" in ends else 0 if ends else 1
             if step.kind == path.GONE:
                 assert followed[step.number] == copies, step
+            elif step.kind == path.HANDLED and not step.copies:
+                leaves = step.leaves
+                goes = leaves is not None and (leaves.job, leaves.fragment) == fragment
+                assert followed[step.number] == (1 if goes and not ends else 0), step
             elif step.kind == path.SENT:
                 assert entered[step.packet.number, step.node, step.peer] == copies, step
 
@@ -168,6 +182,7 @@ def ends(steps, simulation) -> None:
             assert marks["lost", node, peer] == row["losses"], (node, peer)
             assert marks["duplicated", node, peer] == row["duplicates"], (node, peer)
             assert marks["queue drop", node, peer] == row["queue_drops"], (node, peer)
+            assert marks["down", node, peer] == (row.get("down_drops") or 0), (node, peer)
 
 
 def queues(setup, steps) -> None:
@@ -215,15 +230,119 @@ def aggregators(steps) -> None:
                 assert now[step.event] == ("filling", fragment, held | step.packet.workers), step
 
 
-def late_paths(found, survey) -> None:
-    """The waits of a fragment follow each other from its first packet to its last result."""
+def hosts(found) -> None:
+    """What a host sends follows from the last packet that it got, else from what it sent before;
+    its first gradient from nothing. A result has the values of the last gradient that came."""
+    for each in found.values():
+        for step in each.steps:
+            if step.kind != path.SENT:
+                continue
+            before = [other for other in each.steps[: step.number] if other.node == step.node]
+            got = [other for other in before if other.kind == path.ARRIVED]
+            kind = step.packet.is_gradient
+            own = [o for o in before if o.kind == path.SENT and o.packet.is_gradient == kind]
+            assert step.cause == (None if kind and not own else [None, *own[-1:], *got][-1]), step
+            parts = [other for other in got if other.packet.is_gradient]
+            assert step.content == ([None, *parts][-1] if step.packet.is_result else None), step
+
+
+def sums(found) -> None:
+    """Where a sum leaves for another reason than its own gradients, its values are those of the
+    last one that was added there."""
+    for fragment, each in found.items():
+        added: dict[str, path.Step] = {}
+        for step in each.steps:
+            if step.kind != path.HANDLED:
+                continue
+            mine = step.packet.is_gradient and (step.packet.job, step.packet.fragment) == fragment
+            left = step.leaves
+            goes = left and left.is_gradient and (left.job, left.fragment) == fragment
+            assert step.content == (added.get(step.node) if goes and not mine else None), step
+            if mine and step.after is not None:
+                added[step.node] = step
+
+
+def late_paths(setup, found, survey) -> None:
+    """The waits of a fragment go from its first packet to its last worker's first result, back from
+    step to step, along the values."""
     late = {each.fragment: each.time_ns for each in survey.late}
+    workers = rerun.workers_of(setup)
     for fragment, each in found.items():
         if fragment not in late:
+            assert not each.waits
             continue
         assert each.late_ns == late[fragment]
-        starts = [wait.begin_ns for wait in each.waits]
-        assert starts[1:] == [wait.end_ns for wait in each.waits][:-1]
+        whole = "is_whole_of_hosts" if fragment.job in summed_by_hosts(setup) else "is_result"
+        part = "is_part_of_hosts" if fragment.job in summed_by_hosts(setup) else "is_gradient"
+        members = [step for step in each.steps if step.node in workers[fragment.job]]
+        ends = [s for s in members if s.kind == path.ARRIVED and getattr(s.packet, whole)]
+        at = max(
+            (
+                min(filter(lambda s: s.node == w, ends), key=lambda s: s.number)
+                for w in {s.node for s in ends}
+            ),
+            key=lambda s: s.number,
+        )
+        waits = []
+        while (before := at.content or at.cause) is not None:
+            waits.append((*worded(before, at), before.time_ns, at.time_ns))
+            at = before
+        begin = next(s for s in members if s.kind == path.SENT and getattr(s.packet, part))
+        if begin.time_ns < at.time_ns:
+            text = f"{at.node} sent its part so much later than {begin.node}"
+            waits.append((text, at.node, begin.time_ns, at.time_ns))
+        waits = [wait for wait in reversed(waits) if wait[2] < wait[3]]
+        groups = [[*group] for _, group in groupby(waits, lambda wait: wait[0])]
+        wanted = [(*group[0][:3], group[-1][3]) for group in groups]
+        assert [tuple(wait) for wait in each.waits] == wanted
+
+
+def worded(before, step) -> tuple[str, str]:
+    """What a part of a late path is called, and where it is."""
+    node, kind = step.node, step.packet.kind
+    if step.kind == path.ARRIVED:
+        return f"on the link {step.peer} to {node}", f"{step.peer}-{node}"
+    if step.kind == path.GONE:
+        return f"in the queue of {node} to {step.peer}", node
+    if step.kind == path.HANDLED and before.kind != path.HANDLED:
+        return f"on the link {before.node} to {node}", f"{before.node}-{node}"
+    if step.kind == path.HANDLED:
+        until = "a reminder pulled it" if kind == wire.REMINDER else "it was evicted"
+        return f"in an aggregator of {node}, until {until}", node
+    rests = {wire.REMINDER: "sent a reminder", wire.ASK: "asked a worker"}
+    if before.kind == path.ARRIVED:
+        asks = kind in rests
+        return f"{node} waited for the rest, then {rests[kind]}" if asks else f"in {node}", node
+    if step.packet.flags & wire.RESEND:
+        return f"{node} had no result, until it sent it again", node
+    reminds = kind == wire.REMINDER
+    return f"{node} waited for an answer, then reminded again" if reminds else f"in {node}", node
+
+
+def stopped(setup, compiled, found) -> None:
+    """A trace that ends earlier has the same steps until then; what was on its way then, and that
+    alone, went on or ended later."""
+    times = sorted(step.time_ns for each in found.values() for step in each.steps)
+    early, _ = rerun.paths(setup, compiled, [*found], until_ns=times[len(times) // 3])
+    last_ns = max(step.time_ns for each in early.values() for step in each.steps)
+    for fragment, each in early.items():
+        # What a host sends is seen when its switch has it, and switches take turns.
+        whole = [step for step in found[fragment].steps if step.time_ns < last_ns - 50_000]
+        now = [step for step in each.steps if step.time_ns < last_ns - 50_000]
+        place = operator.attrgetter("time_ns", "node", "kind", "peer", "packet", "port")
+        assert [place(step) for step in now] == [place(step) for step in whole]
+        steps = found[fragment].steps
+        then = {
+            s.cause.number: s.time_ns for s in reversed(steps) if s.cause and s.kind != path.SENT
+        }
+        for step, later in zip(now, whole, strict=True):
+            open_ = [end for end in step.ends if end[0] in ("waiting", "under way")]
+            if open_:
+                assert later.ends or then[later.number] >= last_ns, step
+                assert step.kind != path.GONE or open_[0][0] == "under way"
+                assert step.kind != path.HANDLED or open_[0][0] == "waiting"
+            elif step.kind != path.HANDLED or not step.copies:
+                assert step.ends == later.ends, step
 
 
 def pictures(setup, found) -> None:
