@@ -6,6 +6,8 @@ They are counted here from the nodes, beside what the product counts.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +16,8 @@ from testbed.traffic import chakra
 from testbed.traffic.rank_calls import load_groups
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Node, Program, check
 from testbed.traffic.transfers import PARTS, transfers_of
-from testbed.traffic.transformer import Transformer
+from testbed.traffic.transformer import GPUS, Transformer
+from testbed.traffic.transformer_times import UPDATE_BYTES
 
 VALUES = 64  # of a packet
 WIDTHS = {"bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1}  # bytes; others have 4
@@ -160,3 +163,153 @@ def hold_parameters(made: Transformer) -> None:
     copy = words * hidden if shape.gpt and made.pp > 1 else 0
     twice = more * (norms + routers + biases + positions)
     assert found == shape.parameters + twice + padding + copy
+
+
+def hold_bytes(made: Transformer) -> None:
+    """Each rank of a stage gives the bytes of the formulas, by kind of group or tag, and computes
+    what the whole model computes, divided; all that it does comes before the update, but the
+    gathers of new weights."""
+    program, layout = made.load(), made.layout
+    for stage in range(made.pp):
+        rank = stage * layout.ranks // made.pp
+        assert layout.place(rank, "pp") == stage
+        found: Counter = Counter()
+        for node in program.ranks[rank]:
+            if node.kind not in (COMPUTE, RECV):
+                group = node.tag if node.kind == SEND else node.group.partition(".")[0]
+                found[group, node.kind] += node.bytes
+        assert found == _formulas(made, stage), (stage, found)
+        for tag, kinds in {1: (SEND, RECV), 2: (SEND, RECV), 3: (SEND, RECV)}.items():
+            sends, receives = (
+                [n for n in program.ranks[rank] if n.kind == kind and n.tag == tag]
+                for kind in kinds
+            )
+            own = layout.place(rank, "cp")
+            assert all(layout.place(n.peer, "cp") == (own + 1) % made.cp for n in sends)
+            assert all(layout.place(n.peer, "cp") == (own - 1) % made.cp for n in receives)
+        _hold_update(made, stage, program.ranks[rank])
+    _hold_operations(made, program)
+
+
+def _units(made: Transformer, stage: int) -> list[dict[str, int]]:
+    """Parameters of a stage's units on a rank, by kind of group."""
+    shape, first, final = made.shape, stage == 0, stage == made.pp - 1
+    dense, experts = shape.layer(made.tp, made.ep)
+    units = [{"dp": dense, "dp_ep": experts} for _ in range(shape.layers // made.pp)]
+    if first:
+        units.insert(0, {"dp": shape.embedding(made.tp), "dp_ep": 0})
+    if final:
+        copy = shape.words(made.tp) if shape.gpt and not first else 0
+        units.append({"dp": shape.head(made.tp) + copy, "dp_ep": 0})
+    return units
+
+
+def _formulas(made: Transformer, stage: int) -> Counter:
+    shape, tp, cp, times = made.shape, made.tp, made.cp, made.microbatches
+    first, final, layers = stage == 0, stage == made.pp - 1, shape.layers // made.pp
+    tokens = made.micro_batch * made.sequence // cp
+    whole = 2 * tokens * shape.hidden  # of activations
+    gathered = made.sequence_parallel and tp > 1
+    resting = whole // tp if gathered else whole
+    found: Counter = Counter()
+    if tp > 1:
+        passes = times * (4 * layers + first + final)
+        loss = final * times * 3 * 4 * tokens
+        if gathered:
+            sizes = passes * whole
+            if shape.experts:
+                sizes = times * (2 * layers * (1 + shape.top_k) + first + final) * whole
+            found["tp", "all_gather"] = sizes // tp
+            found["tp", "reduce_scatter"] = sizes
+            found["tp", "all_reduce"] = loss + 4 * (2 * layers + final) * shape.norm
+        else:
+            found["tp", "all_reduce"] = passes * whole + loss
+    if made.ep > 1:
+        found["ep", "all_to_all"] = times * 4 * layers * shape.top_k * resting
+    if cp > 1:
+        keys = times * layers * 2 * 2 * tokens * shape.kv_width // tp
+        for tag, rounds in ((1, cp - 1), (2, cp - 1), (3, cp)):
+            found[tag, SEND] = rounds * keys
+    if not final:
+        found[4, SEND] = times * resting
+    if not first:
+        found[5, SEND] = times * resting
+    if shape.gpt and made.pp > 1 and (first or final):
+        found["ends", "all_reduce"] = 4 * shape.words(tp)
+    for group in ("dp", "dp_ep"):
+        size = made.layout.group_size(group)
+        values = [unit[group] for unit in _units(made, stage)]
+        if size == 1 or not sum(values):
+            continue
+        if made.sharding == "none":
+            found[group, "all_reduce"] = 4 * sum(values)
+        else:
+            scatters = times if made.sharding == "fsdp" else 1
+            found[group, "reduce_scatter"] = scatters * 4 * sum(values)
+            parts = values if made.sharding == "fsdp" else _buckets(made, stage, group, size)
+            gathers = 2 * times if made.sharding == "fsdp" else 1
+            found[group, "all_gather"] = gathers * sum(-(-2 * each // size) for each in parts)
+    return Counter({key: count for key, count in found.items() if count})
+
+
+def _buckets(made: Transformer, stage: int, group: str, size: int) -> list[int]:
+    """Units from the last to the first, until there are as many values as Megatron-LM has."""
+    found, held = [], 0
+    units = _units(made, stage)
+    for place in reversed(range(len(units))):
+        held += units[place][group]
+        if held and (held >= max(40_000_000, 1_000_000 * size) or place == 0):
+            found.append(held)
+            held = 0
+    return found
+
+
+def _hold_update(made: Transformer, stage: int, nodes: tuple[Node, ...]) -> None:
+    before: list[set[int]] = []
+    for node in nodes:
+        before.append({*node.after}.union(*(before[each] for each in node.after)))
+    last = max(place for place, node in enumerate(nodes) if node.kind == COMPUTE)
+    followed = {each for node in nodes for each in node.after}
+    # Sends hold nothing up, nor does what goes on with them at once; nothing follows gradients of
+    # weights that are not summed up.
+    alone = {
+        place
+        for place, node in enumerate(nodes)
+        if node.kind == SEND
+        or (node.kind == RECV and node.tag == 3)
+        or (node.kind == COMPUTE and place not in followed)
+    }
+    assert {*range(last)} - alone <= before[last]
+    assert all(last in before[place] for place in range(last + 1, len(nodes)))
+    new = [node for node in nodes[last + 1 :] if node.kind != "all_gather"]
+    assert not new and (made.sharding == "zero1" or last == len(nodes) - 1)
+    held = 0
+    for unit in _units(made, stage):
+        for group, values in unit.items():
+            among = 1 if made.sharding == "none" else made.layout.group_size(group)
+            held += -(-values // among)
+    assert nodes[last].duration_ns == round(held * UPDATE_BYTES / GPUS[made.gpu].bandwidth * 1e9)
+    ends = [place for place, node in enumerate(nodes) if node.group.startswith("ends")]
+    sums = ("dp", "dp_ep", "tp")
+    for place in ends:  # what both stages hold is summed up when each has its own sums
+        others = {
+            at
+            for at, node in enumerate(nodes)
+            if node.group.partition(".")[0] in sums and node.dtype == "float32" and at < last
+        }
+        assert others - {place} <= before[place]
+
+
+def _hold_operations(made: Transformer, program: Program) -> None:
+    """All ranks together compute what one would alone, but that each tensor parallel rank has all
+    of nothing."""
+    whole = replace(made, tp=1, cp=1, ep=1, dp=1, pp=1, sharding="none").load()
+
+    def spent(ranks: Iterable[tuple[Node, ...]]) -> int:
+        found = 0
+        for nodes in ranks:
+            *times, _ = (node.duration_ns for node in nodes if node.kind == COMPUTE)
+            found += sum(times)
+        return found
+
+    assert abs(spent(program.ranks) / spent(whole.ranks) - 1) < 1e-3

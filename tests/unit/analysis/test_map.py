@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from statistics import mean
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.report import report_command
 from testbed.config.problems import ExperimentError
 from testbed.experiment.sweep import load_sweep
+from testbed.systems import SYSTEMS
 from tests.support.synthetic_results import write_map
 
 
@@ -46,6 +48,51 @@ def test_a_cell_has_the_fastest_and_what_aggregation_gains(found):
     assert first.gain.count == 3 and first.gain.half_width == pytest.approx(0, abs=1e-9)
     assert last.within is None and math.isnan(last.gain.mean) and last.gain.count == 0
     assert sweep.points[0].series(*sweep.placed) == "ESA"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cells_are_those_of_any_times(found, seed):
+    """Times are drawn, some of them alike, and some series have not finished."""
+    sweep, _ = found
+    draw = np.random.default_rng(seed)
+    frame = sweeps.frame(sweep)
+    times = draw.choice([100.0, 100.5, 101.0, 102.0, 300.0], len(frame))
+    frame["jct_mean_ns"] = np.where(draw.random(len(frame)) < 0.3, np.nan, times)
+    cells: dict[tuple, dict[str, dict[int, float]]] = {}
+    memory = {}
+    for row in frame.itertuples():
+        values = sweep.points[row.point].values
+        figure = sweep.figure
+        keys = [(figure.each,), figure.rows, (figure.x,)]
+        place = tuple(", ".join(values[k].short for k in each if k in values) for each in keys)
+        title = sweep.titles()[row.series]
+        memory[title] = SYSTEMS[row.system].memory
+        if row.jct_mean_ns == row.jct_mean_ns:
+            cells.setdefault(place, {}).setdefault(title, {})[row.repetition] = row.jct_mean_ns
+    seen = 0
+    for made in maps(sweep, frame):
+        for cell in made.cells:
+            series = cells.pop((made.title, cell.row, cell.column))
+            means = {title: mean(each.values()) for title, each in series.items()}
+            best = {}
+            for uses, told in ((True, cell.within), (False, cell.without)):
+                here = [value for title, value in means.items() if memory[title] == uses]
+                assert (told is None) == (not here)
+                if told is not None:
+                    best[uses] = series[told.title]
+                    assert told.jct_ns == pytest.approx(min(here)) == means[told.title]
+            assert cell.fastest.jct_ns == pytest.approx(min(means.values()))
+            near = [value for value in means.values() if value <= 1.01 * min(means.values())]
+            assert (cell.series, cell.alike) == (len(means), len(near))
+            common = best[True].keys() & best[False].keys() if len(best) == 2 else ()
+            gains = [best[False][each] / best[True][each] for each in common]
+            assert cell.gain.count == len(gains)
+            assert cell.gain.mean == pytest.approx(mean(gains) if gains else math.nan, nan_ok=True)
+            place = made.rows.index(cell.row), made.columns.index(cell.column)
+            assert made.gains[place] == pytest.approx(cell.gain.mean, nan_ok=True)
+            seen += 1
+        assert np.isnan(made.gains).sum() >= made.gains.size - len(made.cells)
+    assert seen and not cells
 
 
 def test_series_that_are_as_fast_share_a_cell():
