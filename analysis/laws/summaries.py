@@ -12,7 +12,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.data import loss_data
-from testbed.analysis.data.departure_data import departures
+from testbed.analysis.data.departure_data import (
+    ANSWERS,
+    departures,
+    link_packets,
+    per_fragment,
+)
 from testbed.analysis.data.memory_chart_data import event_increments, pool_map
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.laws.law import Held, Place, law
@@ -245,7 +250,50 @@ def of_packets(results: Results, held: Held) -> None:
     for job, cause in told.keys() | found.keys():
         place = f"job {job}, {cause}"
         held.equal(place, "departures told", found[job, cause], "rows", told[job, cause])
+    _servers(results, held)
     _losses(results, lost, jobs, held)
+
+
+def _servers(results: Results, held: Held) -> None:
+    """What the links of PSs carried, and what left the switches at them."""
+    sums: defaultdict[tuple, int | None] = defaultdict(lambda: None)
+    fragments: Counter[int] = Counter()
+    left: Counter[tuple] = Counter()
+
+    def add(job: int, name: str, count: int | None) -> None:
+        if count is not None:
+            sums[job, name] = (sums[job, name] or 0) + count
+
+    for run in of_results(results):
+        roles = Counter(host for (host,) in run.rows("hosts", "host"))
+        at: defaultdict[str, set[int]] = defaultdict(set)  # jobs, by the host of a PS
+        for host, role, job in run.rows("hosts", "host role job"):
+            if role == "ps" and roles[host] == 1:
+                at[host].add(job)
+        ends = set()
+        for node, host, direction, *counts in run.rows(
+            "links", "node neighbour direction packets losses duplicates"
+        ):
+            for job in at[host] if direction == "egress" else ():
+                ends.add((job, node))
+                for name, count in zip(("carried", "lost", "doubled"), counts, strict=True):
+                    add(job, name, count)
+        for job, count, each, arrived in run.rows("jobs", "job fragments iterations ps_packets"):
+            fragments[job] += count * each
+            add(job, "reached", arrived)
+        for switch, job, at_ps, cause, packets in run.rows(
+            "departures", "switch job at_ps cause packets"
+        ):
+            if (job, switch) in ends and at_ps is not False and cause != ANSWERS:
+                left[job, cause] += packets
+    for job, row in link_packets(results).iterrows():
+        for name, value in row.items():
+            _agree(held, f"job {job}", f"{name} at its PSs", value, sums[job, name])
+    shares = per_fragment(results)
+    for (job, cause), count in left.items():
+        if fragments[job]:
+            exact = _ratio(count, fragments[job])
+            _agree(held, f"job {job}", f"{cause} per fragment", shares[cause].get(job, 0.0), exact)
 
 
 def _losses(results: Results, lost: Counter, jobs: Counter, held: Held) -> None:
