@@ -9,7 +9,6 @@ from testbed.analysis.laws import broken, of_tables
 from testbed.analysis.laws.tables import of_rows
 from testbed.setup import Setup
 from testbed.setup.link_loads import loads_of
-from testbed.systems import SYSTEMS
 
 MOST_RANKS = 64  # of all jobs, whose loads are counted
 
@@ -22,10 +21,9 @@ def hold(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def hold_loads(setup: Setup, tables: dict[str, Any]) -> None:
-    """Links carry no less than was counted before the run, of jobs whose frames are whole (the last
-    one of a call of ranks need not be, nor one of zeros) and alike at all hosts (hosts that add up,
-    and several servers, share fragments with a remainder); a worker that sends nothing but its
-    gradients, none of them twice, sends just that."""
+    """Links carry no less than was counted before the run, but for calls whose fragments several
+    trees share; a worker that sends nothing but its gradients, none of them twice, sends just
+    that."""
     platform, jobs = setup.platform, tables["jobs"]
     ranks = sum(row["workers"] for row in jobs)
     if platform.arrivals or platform.links_fail or ranks > MOST_RANKS or platform.omits_zeros:
@@ -33,9 +31,9 @@ def hold_loads(setup: Setup, tables: dict[str, Any]) -> None:
     least: Counter[tuple[str, str]] = Counter()
     for number, job in setup.jobs.items():
         row = jobs[number]
-        of_hosts = SYSTEMS[row["fallback"] or row["system"]].algorithm
-        uneven = of_hosts or len(job.group.servers) > 1
-        if row["outcome"] == "finished" and not job.job.has_ranks and not uneven:
+        own = [each for each in setup.groups.values() if each.ranks and each.ranks.job == number]
+        by_share = any(len(each.group.trees) > 1 for each in own)
+        if row["outcome"] == "finished" and not by_share:
             for (way, _), size in loads_of(setup, number).bytes.items():
                 here, there = platform.topology.links[way[0]]
                 least[(there, here) if way[1] else (here, there)] += size * job.job.iterations
