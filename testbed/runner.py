@@ -219,7 +219,9 @@ def _with_reasons(error: WrongValueError, run: Run, folder: Path) -> RunError:
     again = error.events is not None and error.events <= MOST_EVENTS
     with step(run.console, "running again, to find what has made the value wrong"):
         compiled = run.program.compiled if again else None
-        lines = blame.reasons(error.setup or run.setup, compiled, error.wrong, folder)
+        now = error.setup or run.setup
+        begun = next(each for each in run.setups() if each.repetition == now.repetition)
+        lines = blame.reasons(begun, compiled, error.wrong, folder, now)
         text = "\n".join([error.wrong.text, *lines])
     return RunError(text, error.log_tail, error.log)
 

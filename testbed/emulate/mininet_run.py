@@ -43,6 +43,7 @@ from testbed.setup import JobSetup, Setup
 from testbed.setup.host_specs import host_kinds, host_specs
 from testbed.setup.late_trees import asked_again, late_jobs, with_job
 from testbed.steps import quiet_console, step
+from testbed.workload.wrong_value import WrongValueError
 
 if TYPE_CHECKING:
     from testbed.dataplane.failover import Failover
@@ -209,7 +210,11 @@ class Repetition:
         session.note_processes()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, *rest: object
+    ) -> None:
+        if isinstance(error, WrongValueError):
+            error.setup = self._failover.setup if self._failover is not None else self.setup
         # After an error the session takes everything away, faster and in any case.
         if kind is None:
             if self._programs is not None:

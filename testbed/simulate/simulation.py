@@ -99,7 +99,8 @@ class Simulation:
                 failed = next(role for role in node.roles if role[1].status[0].failed)
                 wrong = wrong_value(*failed)
                 if wrong is not None:
-                    raise WrongValueError(wrong, setup=self.setup, events=self.events)
+                    now = self.control.setup if self.control else self.setup
+                    raise WrongValueError(wrong, setup=now, events=self.events)
                 raise RunError(described(*failed)[0])
             if reason == loop.WORKER_FINISHED and self.cluster:
                 self.cluster.worker_finished()

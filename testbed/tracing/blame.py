@@ -7,6 +7,7 @@ workers has to be that of their values, wherever it is. On Mininet the way is kn
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
@@ -25,10 +26,15 @@ if TYPE_CHECKING:
 
 
 def reasons(
-    setup: Setup, compiled: Compiled | None, wrong: WrongValue, folder: FilePath
+    setup: Setup,
+    compiled: Compiled | None,
+    wrong: WrongValue,
+    folder: FilePath,
+    now: Setup | None = None,
 ) -> Iterator[str]:
-    """Lines about a wrong value, for the error. compiled: of a run in virtual time, which is made
-    again; None: it is not."""
+    """Lines about a wrong value, for the error. setup: of the repetition, as it began. compiled: of
+    a run in virtual time, which is made again; None: it is not. now: with the routes and trees of
+    the moment, if they have changed."""
     from testbed.tracing import rerun
 
     name = None
@@ -42,13 +48,13 @@ def reasons(
         yield f"  switches on its way: {met(path)}"
         yield f"  went wrong: {first_wrong(path, wrong)}"
     else:
-        yield f"  switches on its way: {way(setup, wrong)}"
+        yield f"  switches on its way: {way(now or setup, wrong)}"
     if name is None:
         return
     if setup.platform.virtual is not None:
         yield f"  next: {command_line(f'trace {folder} --fragment {name}')}"
         return
-    ports = " ".join(f"--pcap {each}" for each in _ports(setup, wrong))
+    ports = " ".join(f"--pcap {each}" for each in _ports(now or setup, wrong))
     yield f"  next: {command_line(f'{folder}/experiment.yaml {ports}', root=True)}, then"
     yield f"        {command_line(f'trace RESULTS --fragment {name}')}"
 
@@ -64,17 +70,20 @@ def met(path: Path) -> str:
 
 
 def way(setup: Setup, wrong: WrongValue) -> str:
-    """The switches between a job's workers and its PS, or those of its tree."""
+    """The switches from a job's workers to its PS, to the roots of its trees, or, where hosts add
+    up, to the first one."""
     job = setup.jobs.get(wrong.number) or setup.groups.get(wrong.number)
     if job is None:
         return "not known"
     topology, group = setup.platform.topology, job.group
+    targets = group.servers or tuple(tree.target for tree in group.shapes) or group.workers[:1]
+    if group.servers and wrong.fragment is not None:
+        targets = (group.servers[wrong.fragment % job.fragments % len(group.servers)],)
     ways = []
-    for worker in group.workers:
+    for worker, target in itertools.product(group.workers, targets):
         at: str | None = switch_of(topology, worker)
         passed: list[str] = []
-        target = group.servers[0] if group.servers else group.workers[0]
-        while at is not None and not topology.is_host(at) and at not in passed:
+        while at is not None and at not in (*passed, target):
             passed.append(at)
             hop = next_hop(topology, at, target)
             at = hop[1] if hop else None

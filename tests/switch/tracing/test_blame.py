@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import re
 import shlex
 import shutil
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from testbed.cli import main as commands
+from testbed.emulate.mininet_run import Repetition
+from testbed.protocols.sizes import frame_bytes
 from testbed.results import find, read
-from testbed.workload.wrong_value import explained
+from testbed.routing.tree import links_between, switch_of
+from testbed.runtimes.program import prepare
+from testbed.setup import Setup
+from testbed.simulate import taps
+from testbed.simulate.simulation import Simulation
+from testbed.tracing import blame
+from testbed.tracing.fragments import Fragment
+from testbed.tracing.packets import packet_in, value_in
+from testbed.tracing.path import HANDLED
+from testbed.tracing.rerun import paths
+from testbed.workload.wrong_value import WrongValueError, explained
+from tests.support.experiments import memory_line, setup_of
+from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 
 TEXT = """
@@ -93,6 +111,155 @@ def test_the_first_of_several_switches_is_named(tmp_path, capsys):
     assert re.search(r"went wrong: at s[12], completions by gradient", error)
     assert "it differs by 1" in error
     assert "s3 (" in error.split("switches on its way: ")[1].splitlines()[0]
+
+
+SYSTEMS = ("esa", "switchml", "ps", "atp", "{name: ps, servers: 2}", "{name: grid, memory: esa}")
+NETWORKS = ("{kind: star, hosts: 6}", "{kind: leaf_spine, leaves: 2, spines: 2, hosts: 4}")
+FAILURE = """faults:
+  - {at: 20 us, fault: link_down, between: [s1, s3], failover: 20 us}
+"""
+BIT = 1 << 7
+
+
+def drawn(seed: int, fails: bool = False) -> Setup:
+    system = SYSTEMS[seed % (3 if fails else len(SYSTEMS))]
+    return setup_of(f"""
+name: drawn
+seed: {seed + 1}
+runtime: virtual
+topology: {NETWORKS[1 if fails else seed // len(SYSTEMS) % 2]}
+links: {{bandwidth: 1 Gbit/s, delay: {2 + seed % 3} us}}
+system: {system}
+{memory_line(system, 24)}
+values_per_packet: 16
+{FAILURE if fails else ""}
+jobs:
+  - {{name: a, model: resnet18, workers: 3, iterations: 2, scale: 0.0001, compute_scale: 0.01,
+     placement: spread}}
+""")
+
+
+class Flipped:
+    """A bit of one value that is wrong when a packet of a host enters its switch, of a worker or of
+    the PS. After so many ns: the first packet then, else one that is drawn."""
+
+    def __init__(self, setup: Setup, seed: int, after_ns: int = 0) -> None:
+        draw = np.random.default_rng(seed)
+        job, platform = setup.jobs[0], setup.platform
+        self.bits, self.offset, self.after_ns = (
+            platform.bitmap_bits,
+            int(draw.integers(16)),
+            after_ns,
+        )
+        self.first = 0 if after_ns else int(draw.integers(job.fragments))
+        self.of_result = bool(job.group.servers) and seed % 3 == 2
+        self.host = str(draw.choice(job.group.servers if self.of_result else job.group.workers))
+        self.switch = switch_of(platform.topology, self.host)
+        self.port = platform.topology.port_to(self.switch, self.host)
+        self.came = 0  # the value that is wrong
+        self.chosen = None
+
+    def entering(self, name, ports, receive, seen):
+        """In place of taps._entering. The same packet is wrong in each run, and where two taps see
+        it."""
+
+        def flipped(manager, port, data, length, time_ns):
+            if (name, port) == (self.switch, self.port) and time_ns >= self.after_ns:
+                frame = ctypes.string_at(data, length)
+                packet = packet_in(frame, self.bits)
+                if self.chosen is None and packet is not None and self.is_chosen(packet, frame):
+                    self.chosen = time_ns, packet
+                    self.came = (value_in(frame, packet, self.bits, self.offset) or 0) ^ BIT
+                if self.chosen == (time_ns, packet):
+                    start = frame_bytes(0, self.bits) + 4 * self.offset
+                    value = (self.came % 2**32).to_bytes(4, "big")
+                    ctypes.memmove(data, frame[:start] + value + frame[start + 4 :], length)
+            return inner(manager, port, data, length, time_ns)
+
+        inner = REAL(name, ports, receive, seen)
+        return taps._RECEIVE(flipped)
+
+    def is_chosen(self, packet, frame) -> bool:
+        right = packet.is_result if self.of_result else packet.is_gradient
+        right = right and not packet.bare and packet.fragment >= self.first
+        return right and bool(value_in(frame, packet, self.bits, self.offset))  # 0: there is none
+
+
+REAL = taps._entering
+
+
+def failed(setup: Setup, compiled, flipped: Flipped, patch) -> WrongValueError:
+    patch.setattr(taps, "_entering", flipped.entering)
+    simulation = Simulation(setup, compiled)
+    with contextlib.closing(simulation.parts), pytest.raises(WrongValueError) as caught:
+        ports = {flipped.switch: [flipped.port]}
+        kept = taps.listen(simulation.nodes, ports, lambda *seen: None)
+        simulation.run()
+        del kept
+    return caught.value
+
+
+@pytest.mark.parametrize("seed", first_of(range(36), 9))
+def test_a_packet_that_was_wrong_is_named(seed, monkeypatch, tmp_path):
+    setup = drawn(seed)
+    compiled = prepare(setup).compiled
+    flipped = Flipped(setup, seed)
+    error = failed(setup, compiled, flipped, monkeypatch)
+    assert error.setup is setup and error.wrong.offset == flipped.offset
+    met, step, *_ = blame.reasons(setup, compiled, error.wrong, tmp_path)
+    what = "the result" if flipped.of_result else "the gradient"
+    said = rf"{what} .*that came in there from {flipped.host} had {flipped.came}"
+    wanted = rf"  went wrong: before {flipped.switch}: {said}, not {flipped.came ^ BIT}"
+    assert re.fullmatch(wanted, step), step
+    found, _ = paths(setup, compiled, [Fragment(0, error.wrong.fragment)])
+    (path,) = found.values()
+    steps = [s for s in path.steps if s.kind == HANDLED and not s.packet.is_result]
+    words = dict(re.findall(r"(\w+) \(([^)]*)\)", met))
+    assert [*words] == [*dict.fromkeys(s.node for s in steps)]
+    for node, events in words.items():
+        own = [s.event.replace("_", " ") or "forwarded" for s in steps if s.node == node]
+        assert events.split(", ") == own
+    if setup.platform.system.name != "grid":  # whose plan has other ways
+        told = {*re.findall(r"\bs\d\b", blame.way(setup, error.wrong))}
+        assert told == {s.node for s in steps if s.packet.is_gradient}
+
+
+@pytest.mark.parametrize("seed", first_of(range(12), 3))
+def test_switches_are_those_after_links_have_failed(seed, monkeypatch):
+    setup = drawn(seed, fails=True)
+    compiled = prepare(setup).compiled
+    error = failed(setup, compiled, Flipped(setup, seed, after_ns=60_000), monkeypatch)
+    before, now = (blame.way(each, error.wrong) for each in (setup, error.setup))
+    assert "s1 -> s3" in before and "s1 -> s3" not in now and "s1 -> s4" in now
+    # A run on a real clock says it as well.
+    session = SimpleNamespace(network=SimpleNamespace(topology=setup.platform.topology))
+    repetition = Repetition(setup, None, session)
+    told = WrongValueError(error.wrong)
+    repetition.__exit__(WrongValueError, told, None)
+    assert told.setup is setup
+    repetition._failover = SimpleNamespace(setup=error.setup)
+    repetition.__exit__(WrongValueError, told, None)
+    assert told.setup is error.setup
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ways_and_ports_are_those_of_the_hosts(seed):
+    setup = drawn(seed)
+    job, topology = setup.jobs[0], setup.platform.topology
+    workers, servers = job.group.workers, job.group.servers
+    for number in (3, job.fragments + 4):
+        wrong = SimpleNamespace(number=0, fragment=number)
+        targets = servers or (job.group.shapes[0].target,)
+        target = targets[number % job.fragments % len(targets)]
+        ways = []
+        for worker in workers:
+            links = links_between(topology, worker, target)
+            ways.append(" -> ".join(topology.links[link][1 - end] for link, end in links))
+        assert blame.way(setup, wrong) == "; ".join(dict.fromkeys(ways))
+        ports = [f"{switch_of(topology, host)}:{host}" for host in (*workers, *servers)]
+        assert blame._ports(setup, wrong) == ports
+    nobody = SimpleNamespace(number=99, fragment=0)
+    assert (blame.way(setup, nobody), blame._ports(setup, nobody)) == ("not known", [])
 
 
 PARTS = {0: 100, 1: -7, 2: 3000}
