@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from testbed.algorithms.chunk import NOBODY, Chunk, Group, Ranks
+from testbed.algorithms.chunk import NOBODY, Group
 from testbed.algorithms.registry import USE_OF, USES, chunks_of
 from testbed.collective_kinds import COLLECTIVES
 from testbed.routing.tree import JobTree, links_between, switch_of
@@ -97,8 +97,8 @@ def loads_of(setup: Setup, number: int) -> Loads:
     """The bytes of an iteration of a job, which has hosts."""
     loads, job = Loads(setup.platform), setup.jobs[number]
     if not job.job.has_ranks:
-        calls = Counter([Sizes(job.fragments * job.platform.values)])
-        _add_calls(loads, job.platform, job.group, calls, "dp")
+        whole = Sizes(job.fragments * job.platform.values)
+        _add_calls(loads, job.platform, job.group, Counter([whole]), "dp")
         return loads
     for group in setup.groups.values():
         if group.ranks is not None and group.ranks.job == number:
@@ -147,14 +147,16 @@ def _calls_of(group: JobSetup) -> Iterator[Sizes]:
     assert group.ranks is not None
     communicator, turns, first = group.group, len(group.group.servers) or 1, 0
     if communicator.algorithm:
-        turns = lcm(*(len(_chunks(communicator, use)) for use in USES))
+        turns = lcm(*(_chunks(communicator.algorithm, use, communicator.ranks) for use in USES))
     for call in reversed(group.ranks.calls.calls):
         yield sizes_of(call)._replace(first=first % turns)
         first += -(-call.values // group.platform.values)
 
 
-def _chunks(group: Communicator, use: str) -> Sequence[Chunk]:
-    return chunks_of(group.algorithm, use, group.ranks)
+@lru_cache(maxsize=256)
+def _chunks(algorithm: str, use: str, group: Group) -> int:
+    """How many chunks carry calls of a use."""
+    return len(chunks_of(algorithm, use, group))
 
 
 def _turns(first: int, count: int, among: int) -> list[int]:
@@ -224,8 +226,8 @@ def _add_calls(
     """Add so many calls of each kind. platform: with the system that adds up for the group."""
     frame_bytes = platform.frame_bits // 8
     if group.algorithm and group.plan is None:
-        for way, count in _by_algorithm(platform, group, calls):
-            loads.bytes[way, kind] += count * frame_bytes
+        for way, frames in _by_algorithm(platform, group, calls):
+            loads.bytes[way, kind] += frames * frame_bytes
         return
     for sizes, times in calls.items():
         packets = _packets(platform, sizes, len(group.workers))
@@ -303,7 +305,7 @@ def _by_algorithm(
     found: dict[str, np.ndarray] = {}
     for sizes, times in calls.items():
         packets = _packets(platform, sizes, len(group.workers))
-        chunks = len(_chunks(group, USE_OF[sizes.collective]))
+        chunks = _chunks(group.algorithm, USE_OF[sizes.collective], group.ranks)
         of_chunk = found.setdefault(sizes.collective, np.zeros(chunks, np.int64))
         owned = packets.own or (packets.all,)
         among = chunks // len(owned)
@@ -328,21 +330,14 @@ def _edges(
     """(chunk, source, target) of each packet of a fragment, int64, of all chunks."""
     kind, chunks = COLLECTIVES[collective], chunks_of(algorithm, USE_OF[collective], group)
     found = []
-    if kind.sums:
-        number, rank, other = _parents([each.up for each in chunks])
-        found.append((number, rank, other))
-    if kind.to_all:
-        number, rank, other = _parents([each.down for each in chunks])
-        found.append((number, other, rank))
+    for goes, down in ((kind.sums, False), (kind.to_all, True)):
+        if goes:
+            others = np.array([each.down if down else each.up for each in chunks], np.int64)
+            number, rank = np.nonzero(others != NOBODY)
+            ends = rank, others[number, rank]
+            found.append((number, *(ends[::-1] if down else ends)))
     number, source, target = (np.concatenate(each) for each in zip(*found, strict=True))
     return number, source, target
-
-
-def _parents(ranks: Sequence[Ranks]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(chunk, rank, the other one) of ranks that are not the root."""
-    others = np.array(ranks, np.int64)
-    number, rank = np.nonzero(others != NOBODY)
-    return number, rank, others[number, rank]
 
 
 def _transfer_bytes(platform: Platform, words: int) -> int:
