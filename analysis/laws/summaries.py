@@ -11,13 +11,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from testbed.analysis.data import loss_data
-from testbed.analysis.data.departure_data import (
-    ANSWERS,
-    departures,
-    link_packets,
-    per_fragment,
-)
+from testbed.analysis.data import departure_data, loss_data
 from testbed.analysis.data.memory_chart_data import event_increments, pool_map
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.laws.law import Held, Place, law
@@ -225,7 +219,7 @@ def _maps(results: Results, run: Tables, held: Held) -> None:
 @law(
     "summaries of packets",
     "Summaries of departures and losses add up to the rows that they are made from.",
-    "sum over departure_data.departures = sum of departures.packets; losses and resent alike",
+    "sum over departure_data.departures = sum of departures.packets; PSs, losses, resent alike",
     "the run has no departures and has lost nothing",
 )
 def of_packets(results: Results, held: Held) -> None:
@@ -245,7 +239,7 @@ def of_packets(results: Results, held: Held) -> None:
         for job, cause, packets in run.rows("resent", "job cause packets"):
             jobs[job, f"after_{cause}"] += packets
     found: Counter[tuple] = Counter()
-    for row in departures(results).to_dict("records"):
+    for row in departure_data.departures(results).to_dict("records"):
         found[row["job"], row["cause"]] += row["packets"]
     for job, cause in told.keys() | found.keys():
         place = f"job {job}, {cause}"
@@ -284,12 +278,12 @@ def _servers(results: Results, held: Held) -> None:
         for switch, job, at_ps, cause, packets in run.rows(
             "departures", "switch job at_ps cause packets"
         ):
-            if (job, switch) in ends and at_ps is not False and cause != ANSWERS:
+            if (job, switch) in ends and at_ps is not False and cause != departure_data.ANSWERS:
                 left[job, cause] += packets
-    for job, row in link_packets(results).iterrows():
+    for job, row in departure_data.link_packets(results).iterrows():
         for name, value in row.items():
             _agree(held, f"job {job}", f"{name} at its PSs", value, sums[job, name])
-    shares = per_fragment(results)
+    shares = departure_data.per_fragment(results)
     for (job, cause), count in left.items():
         if fragments[job]:
             exact = _ratio(count, fragments[job])
