@@ -249,7 +249,7 @@ def of_packets(results: Results, held: Held) -> None:
 
 
 def _servers(results: Results, held: Held) -> None:
-    """What the links of PSs carried, and what left the switches at them."""
+    """Counts of the links of PSs, and of departures from the switches at them."""
     sums: defaultdict[tuple, int | None] = defaultdict(lambda: None)
     fragments: Counter[int] = Counter()
     left: Counter[tuple] = Counter()

@@ -155,7 +155,7 @@ def _calls_of(group: JobSetup) -> Iterator[Sizes]:
 
 @lru_cache(maxsize=256)
 def _chunks(algorithm: str, use: str, group: Group) -> int:
-    """How many chunks carry calls of a use."""
+    """The number of chunks that carry calls of a use."""
     return len(chunks_of(algorithm, use, group))
 
 
