@@ -82,7 +82,7 @@ OF_FOLDERS = {
     "testbed/emulate": ("tests/unit/emulate", "tests/network/emulate"),
     "testbed/config": ("tests/unit/config", "tests/unit/experiment"),
     "testbed/experiment": ("tests/unit/experiment", "tests/unit/config"),
-    "analysis/data": ("tests/unit/analysis", "tests/switch/api"),
+    "analysis/data": ("tests/unit/analysis", "tests/switch/analysis", "tests/switch/api"),
     "testbed/tracing": ("tests/switch/tracing",),
     "testbed/netfile": (*("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),),
     "traffic": ("tests/unit/traffic", "tests/unit/cli", "tests/switch/simulate"),

@@ -29,7 +29,7 @@ TEXT = """
 name: drawn
 runtime: virtual
 topology: {topology}
-links: {{bandwidth: {rate} Gbit/s, delay: 1 us}}
+links: {{bandwidth: {rate} Gbit/s, delay: 1 us, each: [{slow}]}}
 {switches}
 {more}
 system: {{name: {system}}}
@@ -77,6 +77,7 @@ def drawn_setup(seed: int, folder: Path) -> Setup:
             TEXT.format(
                 topology=NETWORKS[0 if forwards else draw.integers(3)],
                 rate=draw.choice([1, 10]),
+                slow="{between: [h1, s1], bandwidth: 300 Mbit/s}" if seed % 4 > 1 else "",
                 switches=FORWARDING if forwards else grid,
                 system=system,
                 memory=memory_line(system.partition(",")[0], 4096),
