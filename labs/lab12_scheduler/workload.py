@@ -77,6 +77,8 @@ def draw(seed: int) -> Workload:
     ports = rng.sample(range(1, 13), 12)
     groups = rng.sample(range(1, 100), JOBS)
     numbers = rng.sample(range(256), JOBS)
+    if 0 not in numbers:
+        numbers[0] = 0  # a number like any other
     slow = rng.randrange(JOBS)
     loads = []
     for n in range(JOBS):

@@ -146,7 +146,7 @@ def drawn(t: Bench, fewest: int, most: int) -> Job:
     count = t.random.randrange(fewest, most + 1)
     ports = t.random.sample(range(1, PORTS + 1), count)
     workers = draw_bits(t, count)
-    number, other = t.random.sample(range(256), 2)
+    number, other = t.random.sample([0, t.random.randrange(1, 256)], 2)
     at, shards = 0, [(0, 0)] * count
     for who in t.random.sample(range(count), count):
         size = t.random.randrange(SLOTS, 3 * SLOTS)

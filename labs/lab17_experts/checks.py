@@ -139,7 +139,7 @@ def start(t: Bench, fewest: int = 3) -> Job:
     have the same numbers at other ports."""
     count = t.random.randrange(fewest, 8)
     ports, workers = t.random.sample(range(1, PORTS + 1), count), draw_bits(t, count)
-    number, other = t.random.sample(range(256), 2)
+    number, other = t.random.sample([0, t.random.randrange(1, 256)], 2)
     job = Job(t, t.switch(), number, workers, ports, other)
     groups = t.random.sample(range(1, 100), 2)
     addresses = [as_number(SWITCH_MAC), as_number(SWITCH_IP)]

@@ -197,7 +197,7 @@ def start(
     made = Tier(
         t,
         beside.switch if beside else t.switch(),
-        t.random.choice([n for n in range(256) if beside is None or n != beside.job]),
+        0 if beside is not None and beside.job else t.random.randrange(1, 256),
         draw_bits(t, count),
         ports[:count],
         parent,

@@ -85,7 +85,7 @@ def start(t: Bench, fewest: int = 2, first: int | None = None, beside: Job | Non
     count = t.random.randrange(fewest, 7)
     workers = draw_bits(t, count)
     ports = t.random.sample(range(1, 9), count)
-    group, number = t.random.randrange(1, 100), t.random.randrange(256)
+    group, number = t.random.randrange(1, 100), t.random.randrange(256) if first != 0 else 0
     first = first_number(t, SLOTS) if first is None else first
     switch = beside.switch if beside else t.switch()
     if beside:
