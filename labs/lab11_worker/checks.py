@@ -91,7 +91,8 @@ def fast(t: Bench) -> None:
     for t.case, one_way in lines.items():
         size = t.random.randrange(8, 20)
         fragments = size * t.random.randrange(20, 30)
-        made = run(t, p, fragments, size, Line(one_way, loss=t.random.uniform(0.02, 0.04)))
+        line = Line(one_way, loss=t.random.uniform(0.02, 0.04), copies=0.3)
+        made = run(t, p, fragments, size, line)
         waits = [
             ((times[1] - times[0]) / made.timeouts[n], n)
             for n in range(fragments)
@@ -164,6 +165,10 @@ def karn(t: Bench) -> None:
         return trip // 2
 
     made = run(t, p, t.random.randrange(8, 16) * size, size, Line(one_way))
+    waits = [times[1] - times[0] for n in range(size) if len(times := made.times(n)) > 1]
+    if len(waits) < size or not 0.95 * FIRST_NS <= min(waits) <= max(waits) <= 1.05 * FIRST_NS:
+        text = "before anything is measured, a fragment is not sent again after 1 ms"
+        raise Failure(text, case=text)
     later = made.again - sum(len(made.times(n)) - 1 for n in range(size))
     if later > size:
         text = "after late results, fragments are sent again that were not lost"

@@ -11,7 +11,7 @@ import struct
 
 from testbed.labs.grader.bench import Bench, Switch, first_number, numbers
 from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import SWITCH_MAC, as_number, host_mac
+from testbed.labs.grader.packets import PORT_AGG, RESULT, SWITCH_MAC, as_number, host_mac
 from testbed.labs.lab14_interoperation.network import (
     US,
     AnyHost,
@@ -23,6 +23,7 @@ from testbed.labs.lab14_interoperation.network import (
 from testbed.labs.lab14_interoperation.wire import (
     AT_AGG,
     AT_UDP,
+    CARRYING,
     SLOTS,
     SWITCH_IP,
     VALUES,
@@ -41,14 +42,16 @@ LAB = Lab(
 )
 
 
-def draw(t: Bench, fewest: int, most: int, rounds: int) -> Setting:
+def draw(t: Bench, fewest: int, most: int, rounds: int, job: int | None = None) -> Setting:
     """A job with so many hosts at any ports, with any bits, and about so many fragments for each
     slot."""
     count = t.random.randrange(fewest, most + 1)
+    ports = t.random.sample(range(3, 9), count - 1) + [t.random.choice(CARRYING)]
+    t.random.shuffle(ports)
     return Setting(
-        job=t.random.randrange(256),
+        job=t.random.randrange(256) if job is None else job,
         workers=tuple(t.random.sample(range(32), count)),
-        ports=tuple(t.random.sample(range(1, 9), count)),
+        ports=tuple(ports),
         first=first_number(t, SLOTS),
         fragments=rounds * SLOTS - t.random.randrange(SLOTS),
     )
@@ -100,7 +103,7 @@ def play(t: Bench, met: Network) -> None:
 
 @LAB.check(10, "Your switch serves our hosts", virtual=True, side="switch")
 def switch_plain(t: Bench) -> None:
-    setting = draw(t, 2, 6, 4)
+    setting = draw(t, 2, 6, 4, job=0)
     play(t, network(t, setting, line(t, False), switch=True))
 
 
@@ -117,7 +120,7 @@ def switch_lossy(t: Bench) -> None:
 
 @LAB.check(10, "Your hosts are served by our switch", virtual=True, side="hosts")
 def hosts_plain(t: Bench) -> None:
-    setting = draw(t, 2, 3, 3)
+    setting = draw(t, 2, 3, 3, job=0)
     play(t, network(t, setting, line(t, False), hosts=True))
 
 
@@ -146,8 +149,6 @@ def foreign(t: Bench, setting: Setting, frame: bytes) -> list[tuple[str, bytes]]
     """Packets like a result that are none for this job, and what they are; some of them in any
     order."""
     wrong = [t.random.randrange(1 << 32) for _ in range(VALUES)]
-
-    job = (setting.job + t.random.randrange(1, 256)) % 256
     behind = setting.first + setting.fragments + t.random.randrange(9)
 
     def changed(at: int, form: str, value: int) -> bytes:
@@ -156,19 +157,26 @@ def foreign(t: Bench, setting: Setting, frame: bytes) -> list[tuple[str, bytes]]
         struct.pack_into(form, made, at, value)
         return bytes(made)
 
+    (number,) = struct.unpack_from("!I", frame, AT_AGG + 4)
+    others = [number ^ 1 << bit for bit in range(32)]
+    others = [n for n in others if not 0 <= n - setting.first < setting.fragments]
+    kind, near = RESULT ^ 1 << t.random.randrange(8), setting.job ^ 1 << t.random.randrange(8)
+    bit, far = t.random.randrange(8), t.random.choice(others)
     made = [
         ("a gradient", changed(AT_AGG, "!B", 1)),
+        ("a packet of another kind", changed(AT_AGG, "!B", kind)),
+        ("a result of another job", changed(AT_AGG + 2, "!B", near)),
+        ("a result of another fragment", changed(AT_AGG + 4, "!I", far)),
+        ("a packet for another UDP port", changed(AT_UDP + 2, "!H", PORT_AGG ^ 1 << bit + 8)),
+        ("a packet of another ethertype", changed(12, "!H", 0x0800 ^ 1 << bit + 8)),
+        ("a packet of another protocol", changed(23, "!B", 17 ^ 1 << bit)),
         ("a packet of kind NOTHING", changed(AT_AGG, "!B", 4)),
-        ("a result of another job", changed(AT_AGG + 2, "!B", job)),
         ("a result of a fragment behind the last", changed(AT_AGG + 4, "!I", behind)),
         ("a result of a fragment before the first", changed(AT_AGG + 4, "!I", setting.first - 1)),
-        ("a packet for another UDP port", changed(AT_UDP + 2, "!H", 18768)),
-        ("a packet of another ethertype", changed(12, "!H", 0x86DD)),
-        ("a packet of TCP", changed(23, "!B", 6)),
         ("a result that is cut off", frame[: t.random.randrange(1, len(frame))]),
         ("an empty packet", b""),
     ]
-    return t.random.sample(made, 3)
+    return t.random.sample(made, 5)
 
 
 @LAB.check(20, "Your switch serves your hosts", virtual=True, side="both")

@@ -38,8 +38,10 @@ AT_VALUES = AT_AGG + AGG.size
 SIZE = AT_VALUES + ROW.size
 IPV4, PROTOCOL_UDP, NO_OPTIONS = 0x0800, 17, 0x45
 FRAGMENT = 0x3FFF  # more fragments, and the offset
-# Addresses so large that the sum of a header's words has carries, which a checksum must not forget.
-NETWORK = "250.251.252"
+# With these addresses the sum of a header's words has carries, and for hosts 1 and 2 adding the
+# carries has another one (TTL 64, identification and flags 0). A checksum must not forget them.
+NETWORK = "64.209.252"
+CARRYING = (1, 2)
 SWITCH_IP = f"{NETWORK}.254"
 
 

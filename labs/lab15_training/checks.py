@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.labs.grader.bench import Bench, Failure
+from testbed.labs.grader.bench import Bench, Failure, Python
 from testbed.labs.grader.lab import Lab
 from testbed.labs.lab15_training.model import BLOCK, WORKERS, Task
 from testbed.labs.lab15_training.switch import Summing
@@ -135,6 +135,36 @@ def packed(t: Bench) -> None:
     for bits in (16, 8):
         t.case = f"{bits} bits"
         right(t, fleet, gradients(t, workers, 6), bits)
+        for count in (t.random.choice((1, 2, 4)), t.random.choice((3, 5, 6, MOST_WORKERS))):
+            as_written(t, fleet.receiver, count, bits)
+
+
+def as_written(t: Bench, p: Python, workers: int, bits: int) -> None:
+    """Exponents and words of a worker's first gradient are those of the hand-out, to the bit."""
+    lanes, room = 32 // bits, (2 ** (bits - 1) - 1) // workers
+    steps = [t.random.randrange(-room + 1, room) for _ in range(3 * BLOCK)]
+    steps[0::BLOCK] = [room, -room, room]  # so that a block's exponent is known
+    near = [t.random.uniform(-0.3, 0.3) if abs(n) < room else 0.0 for n in steps]
+    exponents = [t.random.randrange(-60, 60) for _ in range(3)]
+    values = [(n + d) / room for n, d in zip(steps, near, strict=True)]
+    parts = np.ldexp(np.reshape(values, (3, BLOCK)), np.reshape(exponents, (3, 1)))
+    parts = np.concatenate([parts.ravel(), np.zeros(BLOCK), np.full(BLOCK, 2.0**-140)])
+    given = parts.astype(np.float32)
+    number = p.make("Quantiser", len(given), workers, bits)
+    got = array(p.method(number, "exponents", given), "exponents", "int8", len(given) // BLOCK)
+    want = [*exponents, NO_VALUE, NO_VALUE]
+    if got.tolist() != want:
+        text = "exponents are not the smallest that cover their blocks"
+        raise Failure(f"{text}: {got.tolist()}, not {want}", case=text)
+    sent = p.method(number, "encode", given, got)
+    words = array(sent, "encode", "int32", len(given) // lanes)[: 3 * BLOCK // lanes]
+    fields = np.reshape(steps, (-1, lanes)).astype(np.int64) << (bits * np.arange(lanes))
+    right_words = fields.sum(axis=1).astype(np.int32)
+    if (words != right_words).any():
+        n = int(np.flatnonzero(words != right_words)[0])
+        text = f"with {bits} bits a word is not that of the hand-out"
+        told = f"{workers} workers, word {n}: {words[n]:#x}, not {right_words[n]:#x}"
+        raise Failure(f"{text}: {told}", case=text)
 
 
 @LAB.check(10, "Rounding errors are not lost: the next gradients make up for them")
@@ -144,6 +174,16 @@ def feedback(t: Bench) -> None:
     because of what is added to them."""
     workers = t.random.randrange(2, 5)
     fleet = Fleet(t, workers)
+    p, size = fleet.receiver, t.random.randrange(-20, 20)
+    number, left = p.make("Quantiser", BLOCK, 2, 8), t.random.randrange(1, BLOCK)
+    first, then = np.zeros(BLOCK, np.float32), np.zeros(BLOCK, np.float32)
+    first[0], first[left], then[left] = 2.0**size, 2.0**size * 0.4 / 63, 2.0**size
+    for values, want in ((first, size), (then, size + 1)):
+        (got,) = array(p.method(number, "exponents", values), "exponents", "int8", 1).tolist()
+        if got != want:
+            text = "an exponent does not cover a value with the error that is added to it"
+            raise Failure(text, case=text)
+        p.method(number, "encode", values, np.array([got], np.int8))
     for bits in (8, 16):
         t.case = f"{bits} bits"
         parts, times = gradients(t, workers, 3), t.random.randrange(30, 50)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
-from scapy.packet import Packet
+from scapy.packet import Packet, Raw
 
 from testbed.labs.grader.bench import Bench, Failure, Switch
 from testbed.labs.grader.lab import Lab
@@ -46,19 +46,21 @@ class Router:
 
     def packet(self, destination: str, ttl: int = 0, size: int = 30) -> Packet:
         """Packet from a host behind port `origin`, as its router hands it to the switch."""
-        ttl = ttl or self.t.random.randrange(2, 256)
-        body = UDP(sport=self.t.random.randrange(1024, 65536), dport=9)
-        body = body / self.t.random.randbytes(size)
+        draw = self.t.random.randrange
+        fields = {"tos": draw(256), "id": draw(1 << 16), "ttl": ttl or draw(2, 256)}
+        fields |= {"flags": draw(8), "frag": draw(1 << 13), "proto": draw(256)}
         frame = Ether(src=host_mac(self.origin), dst=SWITCH_MAC)
-        return frame / IP(src="192.0.2.4", dst=destination, ttl=ttl) / body
+        source = f"192.0.{draw(256)}.{draw(1, 255)}"
+        body = Raw(self.t.random.randbytes(size))
+        return frame / IP(src=source, dst=destination, **fields) / body
 
     def to(self, network: str, ttl: int = 0, size: int = 30) -> Packet:
         return self.packet(self.address(network), ttl, size)
 
     def forwarded(self, frame: Packet, hop: int) -> Packet:
         """A packet as it must leave."""
-        made = Ether(bytes(frame))
-        made.src, made.dst = SWITCH_MAC, host_mac(hop)
+        made = frame.copy()
+        made.src, made.dst = SWITCH_MAC, hop_mac(hop)
         made[IP].ttl -= 1
         del made[IP].chksum
         return made
@@ -80,8 +82,13 @@ def start(t: Bench) -> Router:
     return Router(t, switch, ways, origin)
 
 
+def hop_mac(hop: int) -> str:
+    """The address of the router that is a next hop."""
+    return f"{hop & 0xFE:02x}:{hop ^ 0x55:02x}:{hop:02x}:00:ff:{hop ^ 0xFF:02x}"
+
+
 def route(switch: Switch, network: str, length: int, port: int, hop: int) -> None:
-    mac = as_number(host_mac(hop))
+    mac = as_number(hop_mac(hop))
     switch.table_add("route", "forward", [(as_number(network), length)], [port, mac])
 
 
@@ -93,6 +100,9 @@ def ports(t: Bench) -> None:
         why = f"the route to {network}.0.0/16 leads to port {port}, from the switch's address"
         leaving = {port: r.onward(frame, network)}
         r.switch.expect(r.origin, frame, leaving, why, only=["Ether"])
+        t.case = "a route back to the port at which the packet comes"
+        r.switch.expect(port, frame, leaving, why, only=["Ether"])
+        t.case = ""
 
 
 @LAB.check(10, "The most specific route wins")
@@ -146,9 +156,13 @@ def expired(t: Bench) -> None:
 @LAB.check(10, "The checksum of the IPv4 header is right")
 def checksum(t: Bench) -> None:
     r = start(t)
-    for _ in range(5):
+    for carry in (False, False, True, True, True):
         network = r.network()
         frame = r.to(network)
+        if carry:  # the TTL's byte of the sum is full, so that it carries when the TTL changes
+            frame[IP].id, frame[IP].chksum = 0, None
+            sum_ = 0xFFFF - IP(bytes(frame[IP])).chksum
+            frame[IP].id = (t.random.randrange(0x100) - sum_) % 0xFFFF
         why = "the checksum is that of the header with the smaller TTL"
         want = r.onward(frame, network)
         r.switch.expect_one(r.origin, frame, want, why, only=["IP.chksum"])
@@ -159,9 +173,10 @@ def dropped(t: Bench) -> None:
     r = start(t)
     stranger = f"172.{t.random.randrange(256)}.0.1"
     r.switch.expect(r.origin, r.packet(stranger), {}, f"there is no route to {stranger}")
-    kind = t.random.choice((0x88B5, 0x0806, 0x86DD, t.random.randrange(0x9000, 0xF000)))
-    other = Ether(src=host_mac(r.origin), dst=SWITCH_MAC, type=kind) / t.random.randbytes(40)
-    r.switch.expect(r.origin, other, {}, f"ethertype 0x{kind:04X} is not IPv4")
+    for kind in (0x88B5, 0x0806, 0x86DD, *(0x0800 ^ 1 << bit for bit in range(16))):
+        other = r.to(r.network())
+        other.type = kind
+        r.switch.expect(r.origin, other, {}, f"ethertype 0x{kind:04X} is not IPv4")
 
 
 @LAB.check(5, "Nothing else of the packet changes")

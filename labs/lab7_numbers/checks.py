@@ -92,7 +92,7 @@ def rounding(t: Bench) -> None:
     ties = np.array([0.5, 1.5, -0.5, -1.5, 0.49, -0.51, *(n + 0.5 for n in whole)], np.float32)
     beside = [np.nextafter(ties, np.float32(end)) for end in (-1e9, 1e9)]
     values = np.concatenate([ties, *beside, floats(t, 200, 100)])
-    for scale in (1.0, 2.0 ** t.random.randrange(6, 14)):
+    for scale in (1.0, 2.0 ** t.random.randrange(6, 14), t.random.uniform(1e5, 1e6)):
         want = np.rint(values.astype(np.float64) * scale).astype(np.int32)
         got = quantised(p, values, scale)
         compare("quantise", {"value": values}, got, want, f"values times {scale:g}, rounded")
@@ -151,6 +151,9 @@ def scales(t: Bench) -> None:
     p = t.python()
     cases = [(1.0, 1), (1.0, 2), (1.0, 3), (0.7, 8), (1000.0, 5), (2.0**-20, 64)]
     cases.append((LARGEST / 2.0**31, 1))  # as large as int32 allows, and no larger
+    for workers in (1, 2, *(t.random.randrange(3, 257) for _ in range(6))):  # at the corners
+        most, step = LARGEST // workers, 2.0 ** t.random.randrange(-40, 40)
+        cases += [((most + part) * step, workers) for part in (-0.5, 0.4, 0.5, 0.6)]
     cases += [(10 ** t.random.uniform(-6, 6), t.random.randrange(1, 257)) for _ in range(40)]
     for largest, workers in cases:
         scale = float(p.function("safe_scale", largest, workers))
@@ -175,7 +178,13 @@ def exponents(t: Bench) -> None:
     values = blocks(t, 20)
     special = np.zeros((4, BLOCK), np.float32)
     special[0, 3], special[1, 60], special[2, :] = 8.0, -8.000001, 1.0
-    values = np.concatenate([values, special.ravel()])
+    powers = np.zeros((10, BLOCK), np.float32)
+    for row, end in zip(powers[:-1], (np.inf, np.inf, 0) * 3, strict=True):
+        power = np.float32(2.0 ** t.random.randrange(-40, 40))
+        beside = np.nextafter(power, np.float32(end))
+        row[t.random.randrange(BLOCK)] = t.random.choice((-beside, beside))
+    powers[-1, 5] = 2.0**-140
+    values = np.concatenate([values, special.ravel(), powers.ravel()])
     count = len(values) // BLOCK
     got = array(p.function("block_exponents", values), "block_exponents", "int8", count)
     for i, (e, block) in enumerate(zip(got.tolist(), values.reshape(-1, BLOCK), strict=True)):
@@ -185,7 +194,7 @@ def exponents(t: Bench) -> None:
             raise Failure(f"block {i} is all zeros: exponent {e}, not NO_VALUE ({NO_VALUE})")
         if top > 2.0**e:
             raise Failure(f"{where}, but 2^{e} is smaller")
-        if top and top <= 2.0 ** (e - 1):
+        if top and e != NO_VALUE and top <= 2.0 ** (e - 1):
             raise Failure(f"{where}, but {e - 1} would do")
 
 
@@ -194,6 +203,9 @@ def block_sums(t: Bench) -> None:
     fleet = Fleet(t, 5)
     for workers in (2, t.random.randrange(3, 5), 5):
         same = blocks(t, 2)  # all workers at their largest: what overflows first
+        power = 2.0 ** t.random.randrange(-20, 20)  # what fills its range to the end
+        full = [t.random.choice((-power, power)) for _ in range(BLOCK)]
+        same = np.concatenate([same, np.array(full, np.float32)])
         parts = [np.concatenate([blocks(t, 4), same]) for _ in range(workers)]
         exact = np.sum(np.array(parts, np.float64), axis=0)
         got = fleet.blocks(parts)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from scapy.layers.inet import IP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
+from scapy.packet import Packet
 
 from testbed.labs.grader.bench import Bench, Failure, Python, Switch
 from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import Agg, as_number, host_ip, rows
+from testbed.labs.grader.packets import (
+    GRADIENT,
+    PORT_AGG,
+    REMINDER,
+    RESULT,
+    Agg,
+    as_number,
+    host_ip,
+    rows,
+)
 from testbed.labs.lab8_congestion.bottleneck import MARK, QUEUE, SERVER_PORT, VALUES, fragment, run
 
 LAB = Lab(
@@ -42,24 +52,27 @@ def start(t: Bench, threshold: int, port: int = SERVER_PORT) -> Switch:
 
 
 def pile_up(
-    switch: Switch, count: int, port: int = SERVER_PORT, flags: int = 0, tos: int = 2
+    t: Bench, switch: Switch, count: int, port: int = SERVER_PORT, frames: Sequence[Packet] = ()
 ) -> list[bytes]:
-    """Send `count` packets at once to a slow port; what leaves, in order. Packet k (from 0) finds
-    k - 1 packets waiting and one on the wire."""
+    """Send `count` fragments, or these packets, at once to a slow port; what leaves, in order.
+    Packet k (from 0) finds k - 1 packets waiting and one on the wire."""
     switch.port_shape(port, "egress", rate_bps=SLOW_BPS, queue_packets=1000)
-    frames = []
-    for number in range(count):
-        frame = Ether(fragment(0, number))
-        frame[IP].dst, frame[IP].tos, frame[Agg].flags = host_ip(port), tos, flags
-        del frame[IP].chksum
-        frames.append((switch.now_ns + 1000, 1, bytes(frame)))
-    out = switch.burst(frames)
+    sent = frames or [unmarked(t, Ether(fragment(0, number)), port) for number in range(count)]
+    out = switch.burst([(switch.now_ns + 1000, 1, bytes(frame)) for frame in sent])
     switch.nothing_astray()
     leaving = [data for _, found, data in out if found == port]
     if len(leaving) != count or len(out) != count:
         text = f"{len(leaving)} packets left port {port}, not {count}"
         raise Failure(f"{text}; {len(out) - len(leaving)} left others", case="a packet is missing")
     return leaving
+
+
+def unmarked(t: Bench, frame: Packet, port: int) -> Packet:
+    """Address a packet, and give it bits of ECN that are no mark."""
+    ecn = t.random.randrange(3)
+    frame[IP].dst, frame[IP].tos = host_ip(port), t.random.randrange(64) << 2 | ecn
+    del frame[IP].chksum
+    return frame
 
 
 def compare(leaving: list[bytes], threshold: int, what: str) -> None:
@@ -79,14 +92,14 @@ def marked_flags(t: Bench) -> None:
     for threshold in (draw_threshold(t), 1):
         t.case = "a threshold of 1" if threshold == 1 else "a threshold above 1"
         port = t.random.choice(HOSTS)
-        compare(pile_up(start(t, threshold, port), 30, port), threshold, "the flags of agg")
+        compare(pile_up(t, start(t, threshold, port), 30, port), threshold, "the flags of agg")
 
 
 @LAB.check(10, "They are marked in the IPv4 header, too, and its checksum is right")
 def marked_ip(t: Bench) -> None:
     leaving = []
     for threshold in draw_thresholds(t):
-        leaving += (found := pile_up(start(t, threshold), 30))
+        leaving += (found := pile_up(t, start(t, threshold), 30))
         compare(found, threshold, "the IPv4 header")
     for data in leaving:
         right = Ether(data)
@@ -102,12 +115,12 @@ def per_port(t: Bench) -> None:
     port, other = t.random.sample(HOSTS, 2)
     threshold, another = draw_thresholds(t)
     t.case = "a port that has no threshold"
-    compare(pile_up(start(t, threshold, port), 30, other), 0, "the flags of agg")
+    compare(pile_up(t, start(t, threshold, port), 30, other), 0, "the flags of agg")
     t.case = "a port with a threshold"
-    for each in (threshold, another):
-        compare(pile_up(start(t, each, port), 30, port), each, "the flags of agg")
+    for each in (threshold, another, 256 + threshold):
+        compare(pile_up(t, start(t, each, port), each + 10, port), each, "the flags of agg")
     t.case = "a threshold of 0"
-    compare(pile_up(start(t, 0, port), 30, port), 0, "the flags of agg")
+    compare(pile_up(t, start(t, 0, port), 30, port), 0, "the flags of agg")
 
 
 @LAB.check(5, "Marks that a packet brings stay, and nothing else of it changes")
@@ -123,17 +136,36 @@ def others(t: Bench) -> None:
     lost[IP].dst, other.type = f"10.0.{t.random.randrange(1, 256)}.{SERVER_PORT}", 0x86DD
     switch.expect(3, lost, {}, "there is no route to this address")
     switch.expect(3, other, {}, "this is no IPv4 packet")
-    t.case = "a packet that gets its mark here"
-    brings, tos = t.random.choice((1, 2, 4, 7)), t.random.randrange(64) << 2 | 2
+    t.case = "packets of many kinds, of which some get their marks here"
     threshold = draw_threshold(t)
-    number = threshold + 4  # finds more waiting than that
-    data = pile_up(start(t, threshold), number + 1, flags=brings, tos=tos)[number]
-    want = Ether(fragment(0, number))
-    want[Agg].flags, want[IP].tos = brings | MARK, tos | 3
-    del want[IP].chksum
-    if data != bytes(want):
-        got, expected = [(SERVER_PORT, data)], [(SERVER_PORT, bytes(want))]
-        raise Failure("a mark changes nothing else", got=got, expected=expected)
+    frames = [unmarked(t, each, SERVER_PORT) for each in of_many_kinds(t)]
+    t.random.shuffle(frames)
+    leaving = pile_up(t, start(t, threshold), len(frames), SERVER_PORT, frames)
+    for number, (frame, data) in enumerate(zip(frames, leaving, strict=True)):
+        want = frame.copy()
+        if number > threshold:
+            want[IP].tos |= 3
+            if Agg in want:
+                want[Agg].flags = int(want[Agg].flags) | MARK
+        if data != bytes(want):
+            why = "a mark changes nothing else" if number > threshold else "nothing changes"
+            got, expected = [(SERVER_PORT, data)], [(SERVER_PORT, bytes(want))]
+            raise Failure(why, got=got, expected=expected)
+
+
+def of_many_kinds(t: Bench) -> list[Packet]:
+    """IPv4 packets with and without agg, each several times."""
+    made = []
+    for number in range(12):
+        for kind in (GRADIENT, RESULT, REMINDER, t.random.randrange(7, 256)):
+            frame = Ether(fragment(2, number))
+            frame[Agg].kind, frame[Agg].flags = kind, t.random.randrange(8)
+            made.append(frame)
+        frame = Ether(fragment(2, number))
+        frame[UDP].dport = t.random.randrange(1, PORT_AGG)
+        head = Ether(src=frame.src, dst=frame.dst) / IP(src=frame[IP].src)
+        made += [Ether(bytes(frame)), head / TCP() / t.random.randbytes(9)]
+    return made
 
 
 class Flow:
@@ -186,19 +218,24 @@ def increase(t: Bench) -> None:
 def decrease(t: Bench) -> None:
     p = t.python()
     for first in t.random.sample(range(10, 70), 3):
-        got = Flow(p, first, 100).results(1, marked=[0])
+        flow = Flow(p, first, 100)
+        got = flow.results(1, marked=[0])
         if got not in (first // 2, first // 2 + first % 2):
             raise Failure(f"a window of {first} is {got} after a mark, not {first // 2}")
+        grown = flow.results(first - 1)
+        if grown < got + 1:
+            text = "results without a mark count, also of fragments sent before the last halving"
+            raise Failure(f"{text}: after {first - 1} of them, the window is {grown}")
 
 
 @LAB.check(10, "All marks of one window halve it once")
 def once(t: Bench) -> None:
     p = t.python()
     first = 2 * t.random.randrange(12, 30)
-    flow, some = Flow(p, first, 100), t.random.randrange(first // 2, first)
+    flow, some = Flow(p, first, 100), t.random.randrange(3 * first // 4 + 1, first)
     t.case = "marks on fragments that were on their way"
     got = flow.results(some, marked=range(some))
-    if not first // 2 <= got <= first // 2 + 1:
+    if got != first // 2:
         text = f"{first} fragments were on their way when the queue was long; their first {some}"
         raise Failure(f"{text} results have a mark, and the window is {got}, not {first // 2}")
     t.case = "a mark on the newest of the fragments that were on their way"
