@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from testbed.labs.grader.packets import (
     RESULT,
     SWITCH_IP,
     SWITCH_MAC,
+    Agg,
     agg,
     as_number,
     host_ip,
@@ -41,12 +43,14 @@ class Pool:
         number: of the job, in packets.
         ports: of the workers, by their numbers from 0 on.
         first: number of the job's first fragment, of which the switch makes nothing.
+        workers: how many there are.
     """
 
     switch: Switch
     number: int
     ports: list[int]
     first: int
+    workers: int
 
     def gradient(
         self, worker: int, values: Sequence[int], slot: int = 0, number: int = 0
@@ -80,17 +84,21 @@ class Pool:
         self.switch.expect_one(self.ports[worker], packet, want, why, only)
 
 
-def start(t: Bench, workers: int = 3) -> Pool:
-    """A switch with one job, whose workers are at any ports."""
+def start(t: Bench, workers: int = 3, beside: Pool | None = None) -> Pool:
+    """A switch with one job, whose workers are at any ports; more than there are ports share
+    these. `beside`: a job that the switch has already."""
     switch, number, group = t.switch(), t.random.randrange(256), t.random.randrange(1, 1000)
+    if beside:
+        number, group = 0 if beside.number else 1, group + 1000
+        switch = beside.switch
     mac, ip = as_number(SWITCH_MAC), as_number(SWITCH_IP)
-    ports = t.random.sample(range(1, 9), workers)
+    ports = t.random.sample(range(1, 9), min(workers, 8))
     switch.table_add("job", "aggregate", [number], [workers, group, mac, ip])
-    for port in ports:
+    for port in [] if beside else range(1, 9):
         owner = [as_number(host_mac(port)), as_number(host_ip(port))]
         switch.table_add("receiver", "address", [port], owner)
     switch.multicast_group(group, [(port, port) for port in ports])
-    return Pool(switch, number, ports, t.random.randrange(1 << 31))
+    return Pool(switch, number, ports, t.random.randrange(1 << 31), workers)
 
 
 def fan_in(t: Bench) -> int:
@@ -120,7 +128,7 @@ def absorbed(t: Bench) -> None:
         pool.expect(worker, packet, {}, "the gradients so far are no complete sum")
 
 
-@LAB.check(15, "The result has the sums of all 64 values")
+@LAB.check(10, "The result has the sums of all 64 values")
 def sums(t: Bench) -> None:
     workers = fan_in(t)
     pool, sent = start(t, workers), [numbers(t, VALUES) for _ in range(workers)]
@@ -132,7 +140,7 @@ def sums(t: Bench) -> None:
     pool.expect_one(last, packet, want, why, only=["Agg.values", "Agg.kind"])
 
 
-@LAB.check(15, "Slots do not mix")
+@LAB.check(10, "Slots do not mix")
 def slots(t: Bench) -> None:
     workers = fan_in(t)
     pool = start(t, workers)
@@ -221,3 +229,42 @@ def others(t: Bench) -> None:
     want = pool.result(1, 1, total(sent), 2)
     why = "what was not aggregated was neither counted nor added"
     pool.expect_one(1, pool.gradient(1, sent[1], 2), want, why, only=["Agg.values"])
+
+
+@LAB.check(10, "In long histories every field of every packet that leaves is right")
+def histories(t: Bench) -> None:
+    """Two jobs with slots of their own, one of many workers, and strangers between their
+    gradients."""
+    rng, few = t.random, start(t, fan_in(t))
+    many = start(t, rng.randrange(17, 40), beside=few)
+    outside = itertools.cycle(rng.sample(range(4, 16), 12))
+
+    def far(packet: Packet) -> None:
+        packet[Agg].slot |= 1 << next(outside)
+
+    kinds = [0, RESULT, *(GRADIENT ^ 1 << bit for bit in range(2, 8))]
+    more = {"outside of the pool": far}
+    strange = Strangers(rng, kinds, [few.number, many.number], more=more)
+    slots = dict(zip(rng.sample(range(SLOTS), 3), (few, few, many), strict=True))
+    left = {slot: (2 if pool is few else 1) * pool.workers for slot, pool in slots.items()}
+    inside: dict[int, list[list[int]]] = {slot: [] for slot in slots}
+    while some := [slot for slot, count in left.items() if count]:
+        slot = rng.choice(some)
+        pool, port = slots[slot], rng.choice(slots[slot].ports)
+        values = numbers(t, VALUES)
+        fields = {"job": pool.number, "slot": slot, "values": values}
+        fields |= {"number": rng.getrandbits(32), "bitmap": rng.getrandbits(32)}
+        packet = agg(port, "switch", kind=GRADIENT, worker=rng.randrange(1 << 16), **fields)
+        packet[UDP].chksum = rng.randrange(1 << 16)
+        dress(rng, packet)
+        for t.case, data in strange.before(packet, matters=True):
+            pool.switch.expect(port, data, {}, f"{t.case} is not to be aggregated")
+        left[slot] -= 1
+        inside[slot].append(values)
+        want, count = {}, len(inside[slot])
+        if count == pool.workers:
+            sums = {"kind": RESULT, "values": total(inside[slot])}
+            want = {each: leaving(packet, each, True, **sums) for each in pool.ports}
+            inside[slot] = []
+        t.case = "the last gradient of a sum" if want else "a gradient that is not the last"
+        pool.switch.expect(port, packet, want, f"{count} of {pool.workers} gradients are in")

@@ -14,19 +14,19 @@ MISTAKES = [
                 "                if (inside == 1) {\n                    meta.state",
             ),
         ),
-        frozenset({"owner"}),
+        frozenset({"owner", "histories"}),
     ),
     Mistake(
         "owner without the job",
         "compares fragment numbers only, so the jobs' fragments mix",
         (("meta.state != EMPTY && meta.job == hdr.agg.job &&\n", "meta.state != EMPTY &&\n"),),
-        frozenset({"collision", "held", "owner", "resend"}),
+        frozenset({"collision", "held", "owner", "resend", "histories"}),
     ),
     Mistake(
         "free when complete",
         "does not keep a sum until its result has passed",
         (("                    meta.state = HELD;", "                    meta.state = EMPTY;"),),
-        frozenset({"held", "duplicate"}),
+        frozenset({"held", "duplicate", "histories"}),
     ),
     Mistake(
         "never freed",
@@ -37,7 +37,7 @@ MISTAKES = [
                 "                    write_slot();\n                }\n            } else if ((hdr",
             ),
         ),
-        frozenset({"released"}),
+        frozenset({"released", "histories"}),
     ),
     Mistake(
         "double counting",
@@ -48,7 +48,7 @@ MISTAKES = [
                 "                    add_values();\n                    drop();\n                }\n            } else {\n                add_values();",
             ),
         ),
-        frozenset({"duplicate"}),
+        frozenset({"duplicate", "histories"}),
     ),
     Mistake(
         "own bitmap",
@@ -59,7 +59,7 @@ MISTAKES = [
                 "                    to_server();\n                } else {\n                    drop();",
             ),
         ),
-        frozenset({"complete", "collision", "owner", "duplicate", "partition"}),
+        frozenset({"complete", "collision", "owner", "duplicate", "partition", "histories"}),
     ),
     Mistake(
         "no collision flag",
@@ -70,19 +70,19 @@ MISTAKES = [
                 "            } else if (mine == 0) {\n",
             ),
         ),
-        frozenset({"collision", "held"}),
+        frozenset({"collision", "held", "histories"}),
     ),
     Mistake(
         "partition ignored",
         "maps slots into the whole pool",
         (("(bit<32>) (meta.base + hdr.agg.slot)", "(bit<32>) hdr.agg.slot"),),
-        frozenset({"partition"}),
+        frozenset({"partition", "histories"}),
     ),
     Mistake(
         "one slot more",
         "takes the first slot behind its part for its own",
         (("hdr.agg.slot < meta.size", "hdr.agg.slot <= meta.size"),),
-        frozenset({"partition"}),
+        frozenset({"partition", "histories"}),
     ),
     Mistake(
         "short numbers",
@@ -93,6 +93,6 @@ MISTAKES = [
             ("meta.number == hdr.agg.number", "meta.number == (bit<16>) hdr.agg.number"),
             ("meta.number = hdr.agg.number;", "meta.number = (bit<16>) hdr.agg.number;"),
         ),
-        frozenset({"collision", "owner"}),
+        frozenset({"collision", "owner", "histories"}),
     ),
 ]
