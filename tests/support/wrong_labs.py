@@ -1,5 +1,5 @@
-"""Wrong solutions of labs 16 to 18 that look right in short tests: each must cost points, with
-every seed. Each is the teacher's solution with a piece replaced."""
+"""Wrong solutions that look right in short tests: each must cost points, with every seed. Each is
+the teacher's solution with a piece replaced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,163 @@ def _tree(name: str, *edits: str) -> Mistake:
     return _wrong("tree.p4", name, *edits)
 
 
+def _window(name: str, *edits: str) -> Mistake:
+    return _wrong("window.py", name, *edits)
+
+
+_TTL = "        hdr.ip.ttl = hdr.ip.ttl - 1;\n"
+_UPDATE = """        update_checksum(hdr.ip.isValid(),
+            { hdr.ip.version, hdr.ip.ihl, hdr.ip.tos, hdr.ip.length, hdr.ip.identification,
+              hdr.ip.flags, hdr.ip.offset, hdr.ip.ttl, hdr.ip.protocol, hdr.ip.source,
+              hdr.ip.destination },
+            hdr.ip.checksum, HashAlgorithm.csum16);
+"""
+_VALID = "hdr.ip.isValid() && hdr.ip.ttl > 1"
+_MULTICAST = "                standard.mcast_grp = meta.group;\n                if (mine == 1) {"
+_GROUP = "                standard.mcast_grp = meta.group;\n"
+_TAKEN_ALONG = (
+    "                    hdr.agg.bitmap = meta.merged;\n                    meta.state = EMPTY;\n"
+)
+_MARK = "            hdr.ip.ecn = ECN_MARK;\n            if (hdr.agg.isValid()) {\n"
 WRONG = {
+    "lab1_forwarding": [
+        _wrong(
+            "forward.p4",
+            "the checksum does not carry",
+            *(_UPDATE, "", _TTL, f"{_TTL}        hdr.ip.checksum = hdr.ip.checksum + 0x0100;\n"),
+        ),
+        _wrong("forward.p4", "the checksum leaves the flags out", "hdr.ip.flags, hdr", "3w0, hdr"),
+        _wrong("forward.p4", "DF is lost", _TTL, f"{_TTL}        hdr.ip.flags = 0;\n"),
+        _wrong("forward.p4", "UDP alone", _VALID, f"{_VALID} && hdr.ip.protocol == 17"),
+        _wrong(
+            "forward.p4",
+            "other ethertypes are IPv4, too",
+            *("ETHERTYPE_IPV4: parse_ip;", "ETHERTYPE_IPV4 &&& 0xff7f: parse_ip;"),
+        ),
+    ],
+    "lab2_aggregation": [
+        _wrong("aggregation.p4", "a kind of 7 bits", "hdr.sum.kind ==", "(hdr.sum.kind & 127) =="),
+        _wrong("aggregation.p4", "a count of 7 bits", "n = n + 1;", "n = (n + 1) & 127;"),
+        _wrong(
+            "aggregation.p4",
+            "rounds of 15 bits",
+            *("hdr.sum.worker = 255;", "hdr.sum.worker = 255; hdr.sum.round[15:15] = 0;"),
+        ),
+        _wrong(
+            "aggregation.p4",
+            "a value saturates",
+            "hdr.sum.v2 = hdr.sum.v2 + old;",
+            "hdr.sum.v2 = (bit<32>) ((int<32>) hdr.sum.v2 |+| (int<32>) old);",
+        ),
+    ],
+    "lab3_pool": [
+        _wrong("pool.p4", "a count of four bits", "n = n + 1;", "n = (n + 1) & 0xf;"),
+        _wrong(
+            "pool.p4",
+            "job 0 is none",
+            "hdr.agg.slot < SLOTS &&",
+            "hdr.agg.slot < SLOTS && hdr.agg.job != 0 &&",
+        ),
+    ],
+    "lab5_sharing": [
+        _wrong(
+            "sharing.p4",
+            "a result frees the job's slot, whatever is in it",
+            *(
+                _MULTICAST,
+                _MULTICAST.replace("mine == 1", "inside == 1 && meta.job == hdr.agg.job"),
+            ),
+        ),
+        _wrong(
+            "sharing.p4",
+            "a result frees a complete sum alone",
+            *(_MULTICAST, _MULTICAST.replace("mine == 1", "mine == 1 && meta.state == HELD")),
+        ),
+        _wrong(
+            "sharing.p4",
+            "results lose their flags",
+            *(
+                _MULTICAST,
+                _MULTICAST.replace(_GROUP, f"{_GROUP}                hdr.agg.flags = 0;\n"),
+            ),
+        ),
+        _wrong(
+            "sharing.p4",
+            "a sum that is taken along stays",
+            _TAKEN_ALONG,
+            "                    hdr.agg.bitmap = meta.merged;\n"
+            "                    meta.bitmap = meta.merged;\n",
+        ),
+        _wrong(
+            "sharing.p4",
+            "outside of the pool, COLLISION replaces other flags",
+            "            } else if (inside == 0) {\n"
+            "                hdr.agg.flags = hdr.agg.flags | COLLISION;",
+            "            } else if (inside == 0) {\n                hdr.agg.flags = COLLISION;",
+        ),
+    ],
+    "lab6_preemption": [
+        _wrong(
+            "preemption.p4",
+            "a job never evicts its own fragments",
+            "hdr.agg.priority > meta.priority",
+            "meta.job != hdr.agg.job && hdr.agg.priority > meta.priority",
+        ),
+        _wrong(
+            "preemption.p4",
+            "a gradient that is added raises the priority",
+            "                meta.bitmap = meta.merged;\n",
+            "                meta.bitmap = meta.merged;\n"
+            "                if (hdr.agg.priority > meta.priority) {\n"
+            "                    meta.priority = hdr.agg.priority;\n                }\n",
+        ),
+        _wrong(
+            "preemption.p4",
+            "NOTHING loses its flags",
+            *("hdr.agg.kind = NOTHING;", "hdr.agg.kind = NOTHING; hdr.agg.flags = 0;"),
+        ),
+        _wrong(
+            "preemption.p4",
+            "255 evicts 255",
+            "hdr.agg.priority > meta.priority)",
+            "(hdr.agg.priority > meta.priority || hdr.agg.priority == 255))",
+        ),
+    ],
+    "lab8_congestion": [
+        _wrong(
+            "congestion.p4",
+            "queues of eight bits",
+            "standard.enq_qdepth >= threshold",
+            "(bit<8>) standard.enq_qdepth >= (bit<8>) threshold",
+        ),
+        _wrong(
+            "congestion.p4",
+            "only packets with agg are marked",
+            *(
+                _MARK,
+                "            if (hdr.agg.isValid()) {\n                hdr.ip.ecn = ECN_MARK;\n",
+            ),
+        ),
+        _wrong(
+            "congestion.p4",
+            "only ECN-capable packets are marked",
+            *("enq_qdepth >= threshold)", "enq_qdepth >= threshold && hdr.ip.ecn != 0)"),
+        ),
+        _window(
+            "within a halved window nothing grows",
+            *(
+                "        else:\n            self.size",
+                "        elif fragment > self.until:\n            self.size",
+            ),
+        ),
+        _window(
+            "a mark within a halved window is a result like any other",
+            *(
+                "        if ecn:\n            if fragment > self.until:",
+                "        if ecn and fragment > self.until:\n            if True:",
+            ),
+        ),
+    ],
     "lab16_sharding": [
         _shard(
             "a copy's answer has the sender's bitmap and addresses",

@@ -3,6 +3,8 @@ does each single change of a solution that is drawn here."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from testbed.labs._teacher import Mistake, solution, write_mistake
@@ -16,15 +18,22 @@ from tests.support.mutants.score import SURVIVED, equal_mutants
 from tests.support.wrong_labs import WRONG
 
 pytestmark = NO_SANDBOX
-# The checks that play histories: what is wrong in long runs alone, they notice.
-HISTORIES = {
-    "lab16_sharding": ("lossy", "receiver", "owner"),
-    "lab17_experts": ("histories",),
-    "lab18_trees": ("histories",),
+# By lab and kind of file, the checks that notice: histories, most of them.
+NOTICE: dict[str, dict[str, tuple[str, ...]]] = {
+    "lab1_forwarding": {".p4": ("checksum", "dropped", "payload")},
+    "lab2_aggregation": {".p4": ("histories",)},
+    "lab3_pool": {".p4": ("histories",)},
+    "lab5_sharing": {".p4": ("histories",)},
+    "lab6_preemption": {".p4": ("histories",)},
+    "lab8_congestion": {".p4": ("marked_flags", "per_port", "others"), ".py": ("decrease", "once")},
+    "lab16_sharding": {".p4": ("lossy",), ".py": ("receiver", "owner")},
+    "lab17_experts": {".p4": ("histories",)},
+    "lab18_trees": {".p4": ("histories",)},
 }
 SEEDS = range(20, 30)
-PLAYED = ("lab4_loss", *HISTORIES)
+PLAYED = ("lab4_loss", *NOTICE)
 QUICK = {"numbers in a gap count as the shard before", "tokens without a slot from anybody"}
+QUICK |= {"a result frees a complete sum alone"}
 CASES = [
     pytest.param(lab, wrong, id=f"{lab}-{wrong.name}", marks=marks)
     for lab, all_wrong in WRONG.items()
@@ -46,8 +55,7 @@ def _stop(outcome: Outcome) -> None:
 @pytest.mark.parametrize("lab, wrong", CASES)
 def test_a_wrong_solution_loses_points_with_every_seed(lab, wrong: Mistake, tmp_path, monkeypatch):
     found = find_lab(lab)
-    sides = ("lossy", "histories") if wrong.file.endswith(".p4") else ("receiver", "owner")
-    names = [name for name in HISTORIES[lab] if name in sides]
+    names = NOTICE[lab][Path(wrong.file).suffix]
     monkeypatch.setattr(found, "checks", [c for c in found.checks if c.name in names])
     write_mistake(lab, wrong, tmp_path / "wrong")
     for seed in SEEDS if wrong.file.endswith(".py") else SEEDS[:2]:
