@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from testbed.labs._teacher import Mistake
 
+_ALL = frozenset(
+    ["multicast", "sums", "negative", "header", "rounds", "any_number", "others", "histories"]
+)
 MISTAKES = [
     Mistake(
         "off-by-one fan-in",
@@ -12,18 +15,7 @@ MISTAKES = [
             ("            n = n + 1;\n            if (n == ", "            if (n == "),
             ("            count.write(0, n);", "            count.write(0, n + 1);"),
         ),
-        frozenset(
-            {
-                "multicast",
-                "sums",
-                "negative",
-                "header",
-                "rounds",
-                "any_number",
-                "others",
-                "histories",
-            }
-        ),
+        _ALL,
     ),
     Mistake(
         "count never reset",
@@ -70,17 +62,6 @@ MISTAKES = [
         "hard-coded fan-in",
         "ignores the control plane's number of workers",
         (("if (n == meta.workers)", "if (n == 9)"),),
-        frozenset(
-            {
-                "multicast",
-                "sums",
-                "negative",
-                "header",
-                "rounds",
-                "any_number",
-                "others",
-                "histories",
-            }
-        ),
+        _ALL,
     ),
 ]

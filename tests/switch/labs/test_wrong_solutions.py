@@ -26,6 +26,10 @@ NOTICE: dict[str, dict[str, tuple[str, ...]]] = {
     "lab5_sharing": {".p4": ("histories",)},
     "lab6_preemption": {".p4": ("histories",)},
     "lab8_congestion": {".p4": ("marked_flags", "per_port", "others"), ".py": ("decrease", "once")},
+    "lab7_numbers": {".py": ("rounding",)},
+    "lab11_worker": {".py": ("karn",)},
+    "lab14_interoperation": {".py": ("hosts_plain",)},
+    "lab15_training": {".py": ("packed",)},
     "lab16_sharding": {".p4": ("lossy",), ".py": ("receiver", "owner")},
     "lab17_experts": {".p4": ("histories",)},
     "lab18_trees": {".p4": ("histories",)},
@@ -75,6 +79,6 @@ def test_the_solution_keeps_its_points_with_every_seed(lab, seed):
 @pytest.mark.parametrize("lab", PLAYED)
 def test_single_changes_of_a_solution_lose_points(lab):
     equal = equal_mutants()
-    for change in sample(labs.changes(lab), 6, seed=3):
+    for change in sample(labs.changes(lab), 3, seed=3):
         if (change.file, change.name) not in equal:
             assert labs.judge(lab, change)[0] != SURVIVED, change.name
