@@ -25,7 +25,7 @@ KINDS = {GRADIENT: "a gradient", RESULT: "a result", REMINDER: "a reminder"}
 
 @dataclass
 class Content:
-    """What a slot holds. `held`: the sum is complete, and waits for its result."""
+    """The content of a slot. `held`: the sum is complete, and waits for its result."""
 
     job: Job
     number: int
@@ -42,7 +42,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Answer:
-    """What has to leave for a packet, by port; `ignore`: fields that the hand-out leaves open."""
+    """Packets that have to leave for one, by port; `ignore`: fields that the hand-out leaves open."""
 
     leaving: dict[int, Packet] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
@@ -72,7 +72,9 @@ class Fragment:
 class History:
     """A history of `steps` packets. `other`: RESEND (some gradients have that flag) or REMINDER."""
 
-    def __init__(self, t: Bench, switch: Switch, jobs: Sequence[Job], model: Model, other: int):
+    def __init__(
+        self, t: Bench, switch: Switch, jobs: Sequence[Job], model: Model, other: int
+    ) -> None:
         self.t, self.rng, self.switch, self.jobs = t, t.random, switch, jobs
         self.model, self.other = model, other
         self._bits: list[int] = []

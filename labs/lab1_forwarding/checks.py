@@ -47,12 +47,11 @@ class Router:
     def packet(self, destination: str, ttl: int = 0, size: int = 30) -> Packet:
         """Packet from a host behind port `origin`, as its router hands it to the switch."""
         draw = self.t.random.randrange
-        fields = {"tos": draw(256), "id": draw(1 << 16), "ttl": ttl or draw(2, 256)}
-        fields |= {"flags": draw(8), "frag": draw(1 << 13), "proto": draw(256)}
+        ip = IP(dst=destination, ttl=ttl or draw(2, 256), src=f"192.0.{draw(256)}.{draw(1, 255)}")
+        ip.tos, ip.id, ip.flags = draw(256), draw(1 << 16), draw(8)
+        ip.frag, ip.proto = draw(1 << 13), draw(256)
         frame = Ether(src=host_mac(self.origin), dst=SWITCH_MAC)
-        source = f"192.0.{draw(256)}.{draw(1, 255)}"
-        body = Raw(self.t.random.randbytes(size))
-        return frame / IP(src=source, dst=destination, **fields) / body
+        return frame / ip / Raw(self.t.random.randbytes(size))
 
     def to(self, network: str, ttl: int = 0, size: int = 30) -> Packet:
         return self.packet(self.address(network), ttl, size)

@@ -252,9 +252,9 @@ def histories(t: Bench) -> None:
         slot = rng.choice(some)
         pool, port = slots[slot], rng.choice(slots[slot].ports)
         values = numbers(t, VALUES)
-        fields = {"job": pool.number, "slot": slot, "values": values}
+        fields = {"job": pool.number, "slot": slot, "worker": rng.randrange(1 << 16)}
         fields |= {"number": rng.getrandbits(32), "bitmap": rng.getrandbits(32)}
-        packet = agg(port, "switch", kind=GRADIENT, worker=rng.randrange(1 << 16), **fields)
+        packet = agg(port, "switch", kind=GRADIENT, values=values, **fields)
         packet[UDP].chksum = rng.randrange(1 << 16)
         dress(rng, packet)
         for t.case, data in strange.before(packet, matters=True):

@@ -141,8 +141,8 @@ def others(t: Bench) -> None:
     frames = [unmarked(t, each, SERVER_PORT) for each in of_many_kinds(t)]
     t.random.shuffle(frames)
     leaving = pile_up(t, start(t, threshold), len(frames), SERVER_PORT, frames)
-    for number, (frame, data) in enumerate(zip(frames, leaving, strict=True)):
-        want = frame.copy()
+    for number, (each, data) in enumerate(zip(frames, leaving, strict=True)):
+        want = each.copy()
         if number > threshold:
             want[IP].tos |= 3
             if Agg in want:
@@ -155,7 +155,7 @@ def others(t: Bench) -> None:
 
 def of_many_kinds(t: Bench) -> list[Packet]:
     """IPv4 packets with and without agg, each several times."""
-    made = []
+    made: list[Packet] = []
     for number in range(12):
         for kind in (GRADIENT, RESULT, REMINDER, t.random.randrange(7, 256)):
             frame = Ether(fragment(2, number))
