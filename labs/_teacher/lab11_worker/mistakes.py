@@ -37,7 +37,7 @@ MISTAKES = [
         "never again",
         "has no timer",
         (("        return min(self.due.values(), default=None)", "        return None"),),
-        frozenset({"fast", "silence"}),
+        frozenset({"fast", "karn", "silence"}),
     ),
     Mistake(
         "a fixed timeout",

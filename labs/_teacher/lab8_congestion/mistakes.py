@@ -17,7 +17,7 @@ MISTAKES = [
         "off-by-one threshold",
         "marks only from one packet above the threshold on",
         (("standard.enq_qdepth >= threshold", "standard.enq_qdepth > threshold"),),
-        frozenset({"marked_flags", "marked_ip", "per_port"}),
+        frozenset({"marked_flags", "marked_ip", "others", "per_port"}),
         P4,
     ),
     Mistake(
