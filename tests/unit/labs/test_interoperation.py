@@ -171,7 +171,7 @@ def _taking(form: str, at: int, right: int) -> Callable[[Any, bytes, int], None]
         ("!B", wire.AT_AGG, 2, "takes a gradient for one of its results"),
         ("!B", wire.AT_AGG + 2, SETTING.job, "takes a result of another job for one"),
         ("!H", wire.AT_UDP + 2, 18767, "takes a packet for another UDP port for one"),
-        ("!B", 23, 17, "takes a packet of TCP for one"),
+        ("!B", 23, 17, "takes a packet of another protocol for one"),
     ],
 )
 def test_the_packet_that_got_in_is_named(form, at, right, told, theirs):
