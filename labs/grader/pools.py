@@ -42,7 +42,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Answer:
-    """Packets that have to leave for one, by port; `ignore`: fields that the hand-out leaves open."""
+    """Packets that have to leave, by port; `ignore`: fields that the hand-out leaves open."""
 
     leaving: dict[int, Packet] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
