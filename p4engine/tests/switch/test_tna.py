@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from p4engine.control.commands import Commands
 from p4engine.switch.library import Switch
 from p4engine.trace.tracer import Tracer
 from p4engine.values.numbers import ControlError
@@ -280,6 +286,75 @@ def test_what_egress_knows_of_the_queue(tmp_path):
         (2 * 10**6 - 1024) % 2**18,
         (3 * 10**6 - 2048) % 2**18,
     ]
+
+
+WISHES = "a b rid node_exclusion exclusion port cpu drop"
+
+
+@settings(max_examples=200, derandomize=True, deadline=None)
+@given(st.data())
+def test_what_leaves_is_what_nothing_excludes(data):
+    """Two groups, a port, the CPU's port and drops, in any combination of a packet's wishes."""
+    switch = copying_switch()
+    few = st.sampled_from((0, 1, 2, 3))
+    groups = {
+        number: data.draw(st.lists(st.tuples(st.sampled_from((1, 2, 3)), few), max_size=5))
+        for number in (1, 2)
+    }
+    for number, members in groups.items():
+        switch.multicast_group(number, members)
+    before = switch.stats()
+    for _ in range(4):
+        wish = {name: data.draw(few) for name in WISHES.split()}
+        wish["port"] = data.draw(st.sampled_from((511, 511, 1, 4)))
+        wish["cpu"] &= 1
+        expected, copies = [], 0
+        for group in (wish["a"], wish["b"]):
+            first = 1
+            for port, rid in groups.get(group, ()):
+                pruned = (rid, port) == (wish["rid"], wish["exclusion"]) != (0, 0)
+                if wish["drop"] & 1 or pruned or rid == wish["node_exclusion"] != 0:
+                    continue
+                expected.append((port, rid, first))
+                first, copies = 0, copies + 1
+        if wish["cpu"] and not wish["drop"] & 2:
+            expected.append((5, 0, 0))
+        if wish["port"] != 511 and not wish["drop"] & 1:
+            expected.append((wish["port"], 0, 0))
+        packet = b"".join(value.to_bytes(2, "big") for value in wish.values())
+        switch.receive(0, packet + bytes(8), switch.now_ns() + 1)
+        left = [(port, frame[2] << 8 | frame[3], frame[1]) for _, port, frame in switch.run()]
+        assert sorted(left) == sorted(expected), wish
+        after = switch.stats()
+        assert after["copies"] - before["copies"] == copies
+        assert after["ingress_drops"] - before["ingress_drops"] == (not expected)
+        before = after
+
+
+@functools.cache
+def copying_switch() -> Switch:
+    """Its packets say in eight words of 16 bits what is to become of them. Egress writes down which
+    copy a packet is."""
+    fields = "".join(f"bit<16> {name}; " for name in WISHES.split())
+    with tempfile.TemporaryDirectory() as folder:
+        switch = build(
+            Path(folder),
+            top=f"header wish_t {{ {fields} }}",
+            headers="wish_t wish;",
+            parser="state parse { packet.extract(hdr.wish); transition wished; }"
+            " state wished { packet.extract(hdr.h); transition accept; }",
+            apply="""
+                ig_tm.mcast_grp_a = hdr.wish.a; ig_tm.mcast_grp_b = hdr.wish.b;
+                ig_tm.rid = hdr.wish.rid; ig_tm.level1_exclusion_id = hdr.wish.node_exclusion;
+                ig_tm.level2_exclusion_id = hdr.wish.exclusion[8:0];
+                ig_tm.ucast_egress_port = hdr.wish.port[8:0];
+                ig_tm.copy_to_cpu = hdr.wish.cpu[0:0]; ig_dprsr.drop_ctl = hdr.wish.drop[2:0];
+                hdr.wish.setInvalid();
+            """,
+            egress="hdr.h.b = eg_intr.egress_rid; hdr.h.a = 7w0 ++ eg_intr.egress_rid_first;",
+        )
+    switch.cpu_copies(5)
+    return switch
 
 
 def test_drops_are_counted(tmp_path):
