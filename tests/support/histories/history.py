@@ -13,13 +13,14 @@ are left out. A fault on a frame that is not sent does nothing.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from hypothesis import strategies as st
 
 from testbed.dissect import Ina
-from testbed.protocols import send_scoreboard, sizes
+from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.setup import Setup
 from tests.support.fabric import MS, NEVER, US, Fabric, Host, check_values
 
@@ -153,6 +154,7 @@ class Network(Fabric):
         super().__init__(setup, switches)
         self.history = history
         self.passages: list[Passage] = []
+        self.arrived: Counter[tuple[str, int]] = Counter()  # frames by host and kind
         self._numbers: dict[tuple[str, str], int] = {}
         self._faults = {
             (event.node, event.neighbour, event.number): event.extra_ns
@@ -173,15 +175,38 @@ class Network(Fabric):
 
     def play(self, limit_ns: int = LIMIT_NS) -> str:
         """What goes wrong, "" if nothing: the run must end within `limit_ns`, with every value
-        exact, and no host may get packets that are not for it."""
+        exact, no host may get packets that are not for it, and each must have counted what was on
+        its wire."""
         try:
             self.run(limit_ns)
             check_values(self)
             for name, host in self.hosts.items():
                 assert host.counters()["foreign"] == 0, f"{name}: foreign packets"
+                self._check_counters(name)
         except AssertionError as error:
             return (str(error).splitlines() or ["an assertion failed"])[0]
         return ""
+
+    def _check_counters(self, name: str) -> None:
+        """What a host says that it has sent and got is what was on its wire."""
+        host, counted = self.hosts[name], self.hosts[name].counters()
+        sent, data = Counter[int](), []
+        for passage in self.passages:
+            if passage.node == name:
+                ina = passage.frame[sizes.FRAME_OVERHEAD :]
+                kind = ina[0] & (7 if ina[0] & 15 > wire.COLLIDED else 15)
+                sent[kind] += 1
+                if kind == wire.GRADIENT or kind == wire.CONTROL and any(ina[16:20]):
+                    to = passage.frame[30:34] + (ina[16:20] if kind == wire.CONTROL else b"")
+                    data.append(to + ina[8:12])
+        found = {"reminders": sent[wire.REMINDER], "asks": sent[wire.ASK]}
+        if host.is_worker:  # each packet goes for the first time once
+            found = {"gradient_packets": len(data), "retransmissions": len(data) - len({*data})}
+        elif self.forger is None:
+            found["ps_packets"] = self.arrived[name, wire.GRADIENT]
+            found["reminders_empty"] = self.arrived[name, wire.REMINDER_EMPTY]
+        for counter, count in found.items():
+            assert counted[counter] == count, f"{name}: {counter} {counted[counter]}, not {count}"
 
     def _delays(self, node: str, neighbour: str, frame: bytes) -> tuple[int, ...]:
         wire = node, neighbour
@@ -197,6 +222,9 @@ class Network(Fabric):
                 if pause.end_ns < NEVER:
                     self._call(pause.end_ns, name, arrival)
                 return
+        if arrival is not None:
+            kind = arrival[1][sizes.FRAME_OVERHEAD] & 15
+            self.arrived[name, kind & 7 if kind > wire.COLLIDED else kind] += 1
         super()._at_host(name, arrival)
 
 
