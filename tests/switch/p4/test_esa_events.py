@@ -39,24 +39,6 @@ def test_equal_priority_collides_and_downgrades():
     assert esa.counters(1)["downgrades"] == 1
 
 
-def test_priority_of_a_contested_owner_falls_to_zero():
-    esa = OneSwitch()
-    esa.gradient(0, 0, priority=255)
-    for _ in range(8):
-        assert only(esa.gradient(1, 0, priority=1)).job in (0, 1)
-    assert esa.counters(1) == {"downgrades": 8} | {
-        k: v for k, v in esa.counters(1).items() if k != "downgrades"
-    }
-    assert only(esa.gradient(1, 0, priority=1)).flags == wire.PARTIAL
-
-
-def test_additions_do_not_change_the_priority():
-    esa = OneSwitch()
-    esa.gradient(0, 0, priority=10)
-    esa.gradient(0, 1, priority=200)
-    assert only(esa.gradient(1, 0, priority=11)).flags == wire.PARTIAL
-
-
 def test_without_downgrading_the_owner_keeps_its_priority():
     esa = OneSwitch(downgrading="false")
     esa.gradient(0, 0, priority=100)

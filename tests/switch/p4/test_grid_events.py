@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from p4engine.switch.library import Switch as Library
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -108,37 +107,6 @@ def test_a_switch_adds_what_names_it_and_forwards_the_rest():
     }
 
 
-def test_what_goes_nowhere_does_not_leave_by_port_0():
-    """To which v1model sends a packet that no table has sent anywhere."""
-    one = star()
-    one.switch = Library(one.switch.compiled, ports=range(5), seed=1)
-    dataplane.install(one.setup, "s1", one.switch)
-    assert one.gradient(0) == one.gradient(0) == []
-    assert one.counters()["duplicates"] == 1
-
-
-def test_a_packet_of_another_version_is_forwarded_by_its_address():
-    one = star()
-    packet = Ina(kind=wire.GRADIENT, version=2, bitmap=1, values=[1] * 64, node=1)
-    for _ in range(2):
-        sent = only(one.send("h1", "10.0.0.2", packet))  # its job's server is h4
-        assert (sent.port, sent.bitmap, sent.version) == (2, 1, 2)
-    assert one.counters() == {}
-
-
-def test_events_are_counted_for_the_job_of_their_packet():
-    jobs = "  - {model: alexnet, workers: 3, iterations: 1, scale: 0.0001}\n"
-    two = STAR.replace("hosts: 4", "hosts: 8") + jobs
-    one = Switch(two % {"memory": "plain", "collision": "server", "burst": 1000}, "s1")
-    for job, count in (1, 3), (0, 1):
-        one.job = one.setup.jobs[job].group.routed_plan
-        for _ in range(count):
-            assert one.gradient(0, fragment=job, job=job) == []
-    found = dataplane.counters(one.setup.platform, one.switch)
-    counted = {(job, name): value for job, name, value in found if value and "_" not in name}
-    assert counted == {(0, "allocations"): 1, (1, "allocations"): 1, (1, "duplicates"): 2}
-
-
 def test_a_raw_gradient_and_a_sum_leave_on_different_links_for_the_same_server():
     """Two raw ones, too: that is what tags are for."""
     one = Switch(text_of(planner="none"), "s1")
@@ -158,20 +126,6 @@ def test_packets_beyond_the_capacity_pass_unchanged():
     assert flushed.bitmap == 0b111 and flushed.values == [111] * 64
     counted = one.counters()
     assert counted["over_rate"] == 1 and counted["flush_additions"] == 1
-
-
-@pytest.mark.parametrize("flag", [wire.PARTIAL, wire.COLLISION, wire.RESEND, wire.FLOAT])
-def test_what_is_not_to_be_added_takes_no_capacity(flag):
-    one = star(burst=2)
-    assert [only(one.gradient(2, flags=flag)).flags for _ in range(3)] == [flag] * 3
-    assert one.gradient(0) == one.gradient(1) == []
-    assert only(one.gradient(2, fragment=1, flags=flag)).flags == flag
-
-
-def test_who_says_that_capacity_was_used_up_takes_capacity_all_the_same():
-    one = star(burst=2)
-    assert one.gradient(0, flags=wire.OVER_RATE) == one.gradient(1, flags=wire.OVER_RATE) == []
-    assert only(one.gradient(2, fragment=1)).flags == wire.OVER_RATE
 
 
 @pytest.mark.parametrize("pace_ns, marked", [(1000, False), (990, True)])
@@ -199,18 +153,6 @@ def test_a_tag_that_means_nothing_here_is_not_added():
         for sent in one.gradient(worker, extra=999):
             assert (sent.bitmap, sent.extra) == (1 << worker, 999)
     assert one.counters() == {}
-
-
-@pytest.mark.parametrize("memory", ["plain", "esa", "atp"])
-def test_what_is_no_gradient_keeps_what_it_says(memory):
-    """A result names the one before it, or another index, where gradients have their tag."""
-    one = star(memory)
-    for kind in (wire.RESULT, wire.RESULT_ONE, wire.ASK):
-        packet = Ina(kind=kind, fragment_number=3, extra=77, sender=0x4000, values=[1] * 64)
-        to = "10.255.0.1" if kind == wire.RESULT else "10.0.0.1"
-        copies = one.send("h4", to, packet)
-        assert len(copies) == (3 if kind == wire.RESULT else 1)
-        assert {copy.extra for copy in copies} == {77}
 
 
 def test_a_collision_goes_to_the_server_or_back():
@@ -327,15 +269,3 @@ def test_a_complete_sum_names_the_switch_that_adds_it_to_others():
         pulled = only(one.gradient(others[0], fragment=1, flags=wire.RESEND))
         assert pulled.node != there and pulled.extra == below.tag
         assert pulled.bitmap == 1 << others[0]
-
-
-@pytest.mark.parametrize("kind", [wire.GRADIENT, wire.RESULT])
-def test_a_job_s_packet_from_another_host_s_port_leaves_nowhere(kind):
-    grid = Switch(
-        (STAR % {"memory": "plain", "collision": "server", "burst": 9}).replace("4}", "5}", 1), "s1"
-    )
-    topology = grid.setup.platform.topology
-    claimed = Ina(kind=kind, fragment_number=0, sender=0, bitmap=1, values=[1] * 64)
-    assert grid.send("h5", host_ip(topology.number(grid.job.ps)), claimed) == []
-    refused = dataplane.refusals(grid.setup.platform, grid.switch, range(1, 6))
-    assert refused == {1: 0, 2: 0, 3: 0, 4: 0, 5: 1}

@@ -4,11 +4,9 @@ fails if a single condition or assignment is left out of a program with a shared
 from __future__ import annotations
 
 import pytest
-from p4engine.switch.library import Switch
 
 from testbed import dataplane
 from testbed.protocols import wire
-from testbed.protocols.sizes import FEWEST_JOBS
 from testbed.topology import host_ip
 from tests.support.switches import OneSwitch, only
 
@@ -71,12 +69,6 @@ def test_a_sum_of_several_workers_is_added_if_disjoint_and_else_left_to_the_serv
     assert (sent.port, sent.bitmap, sent.values) == (SERVER, 0b011, [5] * 4)
     assert switch.counters(0)["overlaps"] == 1
     assert only(switch.gradient(0, 1, bitmap=0b110, values=[5] * 4)).values == [6] * 4
-
-
-def test_a_whole_sum_does_not_claim(system):
-    switch = OneSwitch(system=system)
-    assert only(switch.gradient(0, 0, bitmap=0b111)).flags == 0
-    assert switch.occupancy()[0] == (0, 0, 0)
 
 
 def test_what_is_held_waits_for_the_result_of_its_owner(system):
@@ -176,20 +168,6 @@ def test_unknown_job_and_other_traffic_are_forwarded_by_address(system):
     assert only(switch.send(4, to="10.0.0.2", kind=wire.ASK, job=0, bitmap=2)).port == 2
 
 
-def test_a_packet_of_another_length_does_not_touch_an_aggregator(system):
-    switch = OneSwitch(system=system)
-    switch.send(1, kind=wire.GRADIENT, job=0, bitmap=1, values=[1])
-    assert switch.occupancy()[0] == (0, 0, 0)
-
-
-def test_open_occupations_are_added_by_the_reader(system):
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0)
-    switch.gradient(0, 1, fragment=1, index=1)
-    counted = switch.counters(0)
-    assert counted["ended_open"] == 2 and counted["filling_open_ns"] == 1000
-
-
 # ---- small print ----
 
 
@@ -204,102 +182,6 @@ def test_an_overflow_of_the_last_addition_alone_is_flagged(system):
     assert only(sent).flags == 0
 
 
-def test_an_overflow_of_a_resend_is_flagged(system):
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0, values=[0, -(2**31), 0, 0])
-    sent = only(switch.gradient(0, 1, values=[0, -1, 0, 0], flags=wire.RESEND))
-    assert sent.flags == wire.OVERFLOW | wire.RESEND
-
-
-def test_a_flushed_sum_is_flagged_as_a_resend(system):
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0, flags=wire.ECN)
-    sent = only(switch.gradient(0, 0, flags=wire.RESEND))  # its values are in the sum already
-    flags = wire.ECN | wire.RESEND | wire.REMINDED  # it was not lost
-    assert (sent.flags, sent.bitmap, sent.values) == (flags, 1, [1] * 4)
-    assert sent.port == SERVER
-
-
-@pytest.mark.parametrize("known", [False, True], ids=["was not lost", "may be lost"])
-def test_what_a_resend_adds_to_is_flagged_as_the_resend(system, known):
-    """It says whether it is known that nothing was lost."""
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0)
-    flags = wire.RESEND | (wire.REMINDED if known else 0)
-    sent = only(switch.gradient(0, 1, flags=flags))
-    assert (sent.flags, sent.bitmap, sent.values) == (flags, 3, [11] * 4)
-
-
-@pytest.mark.parametrize("kind", [wire.REMINDER, wire.RESULT])
-def test_an_index_outside_the_pool_finds_no_owner(system, kind):
-    """Its packets meet the first aggregator of the job's part, which has their fragment."""
-    switch = OneSwitch(aggregators=8, system=system)
-    assert only(switch.gradient(0, 0, fragment=3, index=8)).flags == wire.COLLISION
-    assert switch.counters(0)["outside"] == 1
-    assert switch.gradient(0, 0, fragment=3, index=0) == []
-    sent = switch.from_server(0, kind, fragment=3, index=8, node=1)
-    assert switch.occupancy()[0] == (0, 1, 0)
-    if kind == wire.REMINDER:
-        assert only(sent).kind == wire.REMINDER_EMPTY
-    else:
-        assert switch.counters(0)["results_passed"] == 1
-    sent = switch.from_server(0, kind, fragment=3, index=0, node=1)
-    assert switch.occupancy()[0] == (0, 0, 0)
-
-
-@pytest.mark.parametrize("workers", [0, 1 << 3, 1 << 31, 1 << 31 | 1])
-def test_workers_that_the_job_does_not_have_are_left_to_the_server(system, workers):
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0)
-    assert only(switch.gradient(0, 1, bitmap=workers)).flags == wire.COLLISION
-    counted = switch.counters(0)
-    assert (counted["allocations"], counted["outside"]) == (1, 1)
-    switch.gradient(0, 1)
-    assert only(switch.gradient(0, 2)).values == [111] * 4
-
-
-def test_an_addition_keeps_an_aggregator_from_ageing(system):
-    switch = OneSwitch(system=system, max_age="5 us", **KEEPS[system])
-    switch.gradient(0, 0, priority=255)
-    switch.now += 3000
-    switch.gradient(0, 1, priority=255)  # 4 us after the claim
-    switch.now += 2000
-    assert only(switch.gradient(1, 0, priority=1)).flags == wire.COLLISION  # 7 us after it
-    switch.now += 3000
-    assert switch.gradient(1, 0, priority=1) == []  # 7 us after the addition
-
-
-@pytest.mark.parametrize("flags", [wire.RESEND, wire.PARTIAL, wire.COLLISION])
-def test_what_passes_is_counted(system, flags):
-    switch = OneSwitch(system=system)
-    assert only(switch.gradient(0, 0, flags=flags)).bitmap == 1
-    assert switch.counters(0) == {"passes": 1}
-
-
-def test_a_resend_that_shares_workers_with_a_sum_goes_on_as_it_is(system):
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0)
-    sent = only(switch.gradient(0, 1, bitmap=0b011, values=[5] * 4, flags=wire.RESEND))
-    assert (sent.bitmap, sent.values, sent.flags) == (0b011, [5] * 4, wire.RESEND)
-    assert switch.counters(0)["overlaps"] == 1 and switch.occupancy()[0] == (0, 1, 0)
-
-
-def test_an_overflow_stays_with_the_sum(system):
-    """Whatever is added later, and where the sum leaves again."""
-    switch = OneSwitch(system=system, release="on_result")
-    switch.gradient(0, 0, values=[2**31 - 1, 0, 0, 0])
-    switch.gradient(0, 1, values=[1, 0, 0, 0])
-    for _ in range(2):
-        assert only(switch.gradient(0, 2, values=[0, 0, 0, 0])).flags == wire.OVERFLOW
-
-
-def test_a_gradient_goes_to_its_jobs_server_wherever_it_is_addressed(system):
-    switch = OneSwitch(system=system)
-    fields = {"kind": wire.GRADIENT, "bitmap": 1, "values": [1] * 4, "flags": wire.COLLISION}
-    sent = only(switch.send(1, to="10.0.0.2", **fields))
-    assert (sent.port, sent.packet["IP"].dst) == (SERVER, "10.0.0.4")
-
-
 def test_an_aggregator_ages_after_its_time_and_not_before(system):
     switch = OneSwitch(system=system, max_age="10 us", **KEEPS[system])
     switch.gradient(0, 0, priority=100)
@@ -307,24 +189,6 @@ def test_an_aggregator_ages_after_its_time_and_not_before(system):
     assert only(switch.gradient(1, 0, priority=1)).flags == wire.COLLISION
     assert switch.gradient(1, 0, priority=1) == []  # 11 us later
     assert switch.counters(1)["ghosts"] == switch.counters(0)["ended_discarded"] == 1
-
-
-def test_a_fragment_that_the_job_does_not_have_is_left_to_the_server(system):
-    switch = OneSwitch(system=system)
-    last = switch.setup.jobs[0].last_fragment
-    assert only(switch.gradient(0, 0, fragment=last + 1)).bitmap == 1
-    assert switch.occupancy()[0] == (0, 0, 0) and switch.counters(0)["outside"] == 1
-    assert only(switch.gradient(0, 0, fragment=2**32 - 1)).bitmap == 1
-    assert switch.gradient(0, 0, fragment=last) == []
-
-
-@pytest.mark.parametrize("flag", [wire.PARTIAL, wire.COLLISION])
-def test_what_is_not_added_leaves_the_sum_where_it_is(system, flag):
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0)
-    sent = only(switch.gradient(0, 1, flags=flag))
-    assert (sent.bitmap, sent.flags) == (0b010, flag)
-    assert switch.occupancy()[0] == (0, 1, 0)
 
 
 def test_statistics_add_up(system):
@@ -344,35 +208,6 @@ def test_statistics_add_up(system):
         assert counted["releases"] == counted["ended_completed"] == sums
 
 
-def test_a_result_ends_an_incomplete_sum_as_discarded(system):
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0)
-    assert len(switch.from_server(0, wire.RESULT)) == 3
-    assert switch.occupancy()[0] == (0, 0, 0)
-    counted = switch.counters(0)
-    assert counted["ended_discarded"] == 1 and "ended_completed" not in counted
-
-
-def test_a_reminder_for_another_switch_goes_on(system):
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0, fragment=3)
-    sent = switch.from_server(0, wire.REMINDER, fragment=3, node=2)
-    assert [s.kind for s in sent] in ([], [wire.REMINDER])
-    assert switch.occupancy()[0] == (0, 1, 0)
-    counted = switch.counters(0)
-    assert "reminders" not in counted and "reminders_empty" not in counted
-
-
-def test_a_packet_of_another_version_is_forwarded_by_its_address(system):
-    switch = OneSwitch(system=system)
-    sent = only(switch.gradient(0, 0, version=2))
-    assert sent.packet["IP"].dst == "10.0.0.4" and sent.port == SERVER
-    assert (sent.bitmap, sent.flags) == (1, 0)
-    assert switch.occupancy()[0] == (0, 0, 0) and switch.counters(0) == {}
-    # No copies for the workers: it is addressed to the switch, where no route leads.
-    assert switch.from_server(0, wire.RESULT, version=2) == []
-
-
 def test_a_table_entry_maps_indices_into_a_part_of_the_pool(system):
     """Indices 1 and 9 are both at place 4 + 1. What leaves has its own fragment's index."""
     switch = OneSwitch(aggregators=8, system=system)
@@ -384,35 +219,3 @@ def test_a_table_entry_maps_indices_into_a_part_of_the_pool(system):
     assert list(switch.switch.register_read("slot_state")) == [0, 0, 0, 0, 0, 1, 0, 0]
     sent = only(switch.from_server(0, wire.REMINDER, fragment=3, index=9, node=1))
     assert (sent.bitmap, sent.index) == (1, 1)
-
-
-def test_statistics_have_room_for_every_job(system):
-    registers = OneSwitch(system=system).switch.compiled.info.registers
-    sizes = {r.name.rpartition(".")[2]: r.size for r in registers}
-    jobs = sizes["job_gone"]
-    assert jobs == FEWEST_JOBS
-    assert (sizes["events"], sizes["endings"], sizes["filling_time"]) == (
-        32 * jobs,
-        *[4 * jobs] * 2,
-    )
-    assert sizes["releases"] == sizes["held_time"] == jobs
-
-
-@pytest.mark.parametrize("flag", [wire.ECN, wire.OVERFLOW, wire.ROUND, wire.REMINDED])
-@pytest.mark.parametrize("late", [False, True], ids=["claims", "joins"])
-def test_a_sum_keeps_some_flags_of_its_contributions(system, flag, late):
-    """Marks of congestion and overflow, and that the sum is to be rounded."""
-    switch = OneSwitch(system=system)
-    switch.gradient(0, 0, flags=0 if late else flag)
-    switch.gradient(0, 1, flags=flag if late else 0)
-    kept = flag in (wire.ECN, wire.OVERFLOW, wire.ROUND)
-    assert only(switch.gradient(0, 2)).flags == (flag if kept else 0)
-
-
-def test_what_goes_nowhere_does_not_leave_by_port_0(system):
-    """To which v1model sends a packet that no table has sent anywhere."""
-    switch = OneSwitch(system=system)
-    switch.switch = Switch(switch.switch.compiled, ports=range(9), seed=1)
-    dataplane.install(switch.setup, "s1", switch.switch)
-    assert switch.gradient(0, 0) == [] and switch.gradient(0, 0) == []
-    assert switch.counters(0)["duplicates"] == 1

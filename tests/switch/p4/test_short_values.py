@@ -75,41 +75,6 @@ def test_a_swap_carries_the_evicted_sum_to_its_own_server_unrounded():
     assert collided.flags == wire.COLLISION | wire.ROUND | wire.SHORT
 
 
-def test_what_is_held_is_served_again_with_the_same_rounding():
-    switch = pool(release="on_result")
-    for worker in range(3):
-        first = switch.gradient(0, worker, values=[32767, 6, -2, 2], **SHORT)
-    again = only(switch.gradient(0, 1, values=[32767, 6, -2, 2], **SHORT))
-    assert again.values == only(first).values == [24575, 4, -2, 2]
-    sent = switch.from_server(0, wire.RESULT, values=again.values, flags=wire.SHORT)
-    assert [s.port for s in sent] == [1, 2, 3]
-    assert all(only([s]).values == again.values for s in sent)
-
-
-def test_floating_point_numbers_stay_as_they_are():
-    switch = pool("atp")
-    sent = only(switch.gradient(0, 0, values=[1, 2, 3, 4], flags=wire.FLOAT))
-    assert sent.values == [1, 2, 3, 4] and sent.flags == wire.FLOAT
-
-
-def test_a_short_packet_with_something_behind_it_is_not_added():
-    switch = pool()
-    switch.gradient(0, 0, values=[1, 2, 3, 4, 5, 6], **SHORT)
-    assert "allocations" not in switch.counters(0)
-
-
-def test_zeros_and_short_values_together():
-    switch = pool(zeros="header_only")
-    switch.gradient(0, 0, kind=wire.GRADIENT_ZEROS, values=[], flags=wire.ROUND)
-    switch.gradient(0, 1, values=[1, 0, 0, 0], **SHORT)
-    sent = only(switch.gradient(0, 2, kind=wire.GRADIENT_ZEROS, values=[], flags=wire.ROUND))
-    assert sent.kind == wire.GRADIENT_ZEROS and sent.flags == 0  # 1 / 4 is rounded to 0
-    switch.gradient(0, 0, fragment=8, kind=wire.GRADIENT_ZEROS, values=[], flags=wire.ROUND)
-    switch.gradient(0, 1, fragment=8, values=[2, 0, 0, -7], **SHORT)
-    sent = only(switch.gradient(0, 2, fragment=8, values=[0, 0, 0, 3], **SHORT))
-    assert sent.values == [0, 0, 0, -1] and sent.flags == wire.SHORT
-
-
 def test_switchml_rounds_at_the_root_what_it_returns():
     switch = SlotSwitch(keys="value_bits: 16")
     for worker in range(3):
@@ -129,16 +94,6 @@ def test_every_value_of_16_bits_is_sent_as_such(value, fits):
     sent = only(pool().gradient(0, 0, flags=wire.PARTIAL, values=[0, value, 0, 0]))
     assert sent.values == [0, value, 0, 0]
     assert sent.flags == wire.PARTIAL | (wire.SHORT if fits else 0)
-
-
-def test_what_is_only_forwarded_is_shortened_too_and_not_rounded():
-    switch = pool(admission="off")
-    values = {"values": [4, 5, 6, 7], "flags": wire.ROUND}
-    sent = only(switch.send(4, to="10.0.0.2", kind=wire.RESULT_ONE, job=0, bitmap=2, **values))
-    assert (sent.port, sent.flags) == (2, wire.ROUND | wire.SHORT)
-    # A job of which the switch knows nothing has no workers; nor has this packet.
-    sent = only(switch.send(1, to="10.0.0.7", kind=wire.GRADIENT, job=99, bitmap=0, **values))
-    assert (sent.port, sent.flags) == (7, wire.ROUND | wire.SHORT)
 
 
 def test_what_leaves_unshortened_does_not_say_that_it_is_short():

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-from p4engine.switch.library import Switch
-
 from testbed import dataplane
 from testbed.protocols import wire
-from testbed.protocols.sizes import FEWEST_JOBS
-from testbed.topology import switch_mac
 from tests.support.experiments import setup_of
 from tests.support.switches import only, start_switches
-from tests.support.switchml import SECOND_SET, SlotSwitch
+from tests.support.switchml import SlotSwitch
 
 
 def test_the_last_worker_makes_the_result_go_to_all():
@@ -30,14 +25,6 @@ def test_the_last_worker_makes_the_result_go_to_all():
     assert counted["ended_completed"] == 1 and counted["filling_completed_ns"] == 2000
 
 
-def test_job_zero_chunk_zero_is_not_an_empty_set():
-    switch = SlotSwitch()
-    assert switch.chunk(0, 0) == []
-    assert switch.counters(0) == {"allocations": 1, "ended_open": 1} | {
-        k: v for k, v in switch.counters(0).items() if k == "filling_open_ns"
-    }
-
-
 def test_known_worker_is_not_added_twice():
     switch = SlotSwitch()
     switch.chunk(0, 0)
@@ -46,17 +33,6 @@ def test_known_worker_is_not_added_twice():
     (result, *_) = switch.chunk(0, 2)
     assert (result.values, result.flags) == ([111] * 4, 0)
     assert switch.counters(0)["duplicates"] == 1
-
-
-@pytest.mark.parametrize("resent", range(3))
-def test_a_result_says_that_a_chunk_of_its_sum_was_lost(resent):
-    """And the next chunk of its slot and set says nothing of it."""
-    switch = SlotSwitch()
-    for worker in range(3):
-        sent = switch.chunk(0, worker, flags=wire.RESEND if worker == resent else 0)
-    assert [each.flags for each in sent] == [wire.RESEND] * 3
-    switch.whole_chunk(0, 2)
-    assert [each.flags for each in switch.whole_chunk(0, 4)] == [0] * 3
 
 
 def test_lost_result_is_served_from_the_shadow_copy_to_the_asker_alone():
@@ -85,20 +61,6 @@ def test_sets_alternate_and_the_shadow_copy_lasts_until_all_have_moved_on():
     assert [s.fragment for s in switch.whole_chunk(0, 4)] == [4] * 3
 
 
-def test_chunks_of_neighbouring_slots_and_jobs_do_not_touch():
-    switch = SlotSwitch()
-    for job in (0, 1):
-        for number in (0, 1):
-            for worker in (0, 1):
-                switch.chunk(job, worker, number, values=[100 * job + 10 * number + 1] * 4)
-    assert switch.occupancy() == [(0, 2, 0), (1, 2, 0)]
-    for job in (0, 1):
-        for number in (0, 1):
-            sent = switch.chunk(job, 2, number, values=[0] * 4)
-            assert sent[0].values == [2 * (100 * job + 10 * number + 1)] * 4
-            assert [s.port for s in sent] == [1 + 3 * job, 2 + 3 * job, 3 + 3 * job]
-
-
 def test_a_chunk_further_ahead_than_a_worker_can_be_is_dropped():
     """Chunks of a set are four apart: two slots with two sets each."""
     switch = SlotSwitch()
@@ -111,27 +73,6 @@ def test_a_chunk_further_ahead_than_a_worker_can_be_is_dropped():
     switch.whole_chunk(0, 2)
     assert len(switch.whole_chunk(0, 4)) == 3
     assert switch.counters(0)["outside"] == 3
-
-
-def test_index_outside_the_part_is_dropped():
-    switch = SlotSwitch()
-    assert switch.chunk(0, 0, index=2) == []
-    assert switch.chunk(0, 0, index=SECOND_SET | 0x7FFFFFFF) == []
-    assert switch.counters(0) == {"outside": 2}
-    assert switch.counters(1) == {}
-
-
-@pytest.mark.parametrize("workers", [0, 1 << 3, 1 << 31, 1 << 31 | 1])
-def test_a_chunk_of_workers_that_the_job_does_not_have_is_dropped(workers):
-    """Stored, it would never be complete, and everything that follows would be late."""
-    switch = SlotSwitch()
-    switch.chunk(0, 0)
-    assert switch.chunk(0, 1, 2**32 - 2, bitmap=workers) == []
-    assert switch.chunk(0, 1, bitmap=workers) == []
-    counted = switch.counters(0)
-    assert (counted["allocations"], counted["outside"]) == (1, 2)
-    switch.chunk(0, 1)
-    assert switch.chunk(0, 2)[0].values == [111] * 4
 
 
 def test_late_copy_after_its_worker_has_moved_on_changes_nothing():
@@ -170,14 +111,6 @@ def test_newer_chunk_overwrites_what_has_not_been_released():
     assert switch.occupancy()[0] == (0, 0, 1)  # one overwritten, one released
 
 
-def test_partly_known_set_is_dropped():
-    switch = SlotSwitch()
-    switch.chunk(0, 0)
-    assert switch.chunk(0, 1, bitmap=0b011, values=[5] * 4) == []
-    assert switch.counters(0)["overlaps"] == 1
-    assert switch.chunk(0, 1, bitmap=0b110, values=[5] * 4)[0].values == [6] * 4
-
-
 def test_largest_exponent_wins_signed():
     switch = SlotSwitch()
     for worker, exponent in enumerate((-7 & 0xFF, 3, -128 & 0xFF)):
@@ -187,14 +120,6 @@ def test_largest_exponent_wins_signed():
     for worker, exponent in enumerate((-20 & 0xFF, -9 & 0xFF, -128 & 0xFF)):
         sent = switch.chunk(0, worker, 1, next_exponent=exponent)
     assert sent[0].next_exponent == -9 & 0xFF
-
-
-def test_overflow_is_flagged_and_stays_so():
-    switch = SlotSwitch()
-    for worker in range(3):
-        sent = switch.chunk(0, worker, values=[1, 2**31 - 1, 0, 0])
-    assert all(s.flags == wire.OVERFLOW for s in sent)
-    assert only(switch.chunk(0, 1, flags=wire.RESEND)).flags & wire.OVERFLOW
 
 
 def test_a_job_with_one_worker_gets_its_own_values_back():
@@ -246,46 +171,6 @@ def test_a_job_is_refused_at_ports_where_it_has_no_host():
     assert refused == {port: {4: 2}.get(port, 0) for port in range(1, 7)}
     switch.chunk(0, 0)
     assert switch.counters(0)["allocations"] == 1
-
-
-def test_statistics_have_room_for_every_job():
-    registers = SlotSwitch().switch.compiled.info.registers
-    sizes = {register.name.rpartition(".")[2]: register.size for register in registers}
-    jobs = sizes["releases"]
-    assert sizes["held_time"] == jobs == FEWEST_JOBS
-    assert (sizes["events"], sizes["endings"], sizes["filling_time"]) == (
-        32 * jobs,
-        *[4 * jobs] * 2,
-    )
-
-
-@pytest.mark.parametrize("flag", [wire.ECN, wire.OVERFLOW, wire.ROUND, wire.REMINDED])
-@pytest.mark.parametrize("late", [False, True], ids=["claims", "joins"])
-def test_a_sum_keeps_some_flags_of_its_contributions(flag, late):
-    """Marks of congestion and overflow, and that the sum is to be rounded."""
-    switch = SlotSwitch()
-    switch.chunk(0, 0, flags=0 if late else flag)
-    switch.chunk(0, 1, flags=flag if late else 0)
-    kept = flag in (wire.ECN, wire.OVERFLOW, wire.ROUND)
-    sent = switch.chunk(0, 2)
-    assert [int(packet.flags) for packet in sent] == [flag if kept else 0] * 3
-
-
-def test_a_packet_of_another_version_is_forwarded_by_its_address():
-    switch = SlotSwitch()
-    fields = {"kind": wire.GRADIENT, "bitmap": 1, "values": [1] * 4, "version": 2}
-    (sent,) = switch.send(1, to="10.0.0.2", **fields)
-    assert (sent.port, sent.bitmap, sent.flags) == (2, 1, 0)
-    assert sent.packet["Ethernet"].src == switch_mac(1) and switch.counters(0) == {}
-
-
-def test_what_goes_nowhere_does_not_leave_by_port_0():
-    """To which v1model sends a packet that no table has sent anywhere."""
-    switch = SlotSwitch()
-    switch.switch = Switch(switch.switch.compiled, ports=range(7), seed=1)
-    dataplane.install(switch.setup, "s1", switch.switch)
-    assert switch.chunk(0, 0) == [] and switch.chunk(0, 0) == []
-    assert switch.counters(0)["duplicates"] == 1
 
 
 def test_a_sum_that_is_held_to_the_end_counts_in_ns():

@@ -65,29 +65,6 @@ def test_one_worker_with_values_is_enough_for_a_sum_with_values(system, place):
     assert sent.values == [5, 0, -6, 0]
 
 
-def test_zeros_that_complete_a_sum_leave_with_it():
-    switch = pool()
-    switch.gradient(0, 0, values=[1, 0, 0, 0])
-    switch.gradient(0, 1, values=[0, 2, 0, 0])
-    assert only(switch.gradient(0, 2, **ZEROS)).values == [1, 2, 0, 0]
-
-
-def test_values_that_cancel_are_zeros_too():
-    switch = pool()
-    switch.gradient(0, 0, values=[1, 2, 3, 4])
-    switch.gradient(0, 1, **ZEROS)
-    assert is_zeros(only(switch.gradient(0, 2, values=[-1, -2, -3, -4])))
-
-
-def test_known_zeros_are_a_duplicate_and_partly_known_ones_pass():
-    switch = pool()
-    switch.gradient(0, 0, **ZEROS)
-    assert switch.gradient(0, 0, **ZEROS) == []
-    assert switch.counters(0)["duplicates"] == 1
-    sent = only(switch.gradient(0, 1, bitmap=0b011, **ZEROS))
-    assert sent.bitmap == 0b011 and is_zeros(sent) and switch.counters(0)["overlaps"] == 1
-
-
 def test_a_swap_sends_the_evicted_zeros_or_values():
     switch = pool()
     switch.gradient(0, 0, priority=10, **ZEROS)
@@ -114,27 +91,6 @@ def test_a_reminder_pulls_zeros_and_values(system):
     assert pulled.values == [3] * 4 and pulled.bitmap == 0b011
 
 
-@pytest.mark.parametrize("system", ["esa", "atp"])
-def test_a_resend_of_zeros_takes_the_sum_along(system):
-    switch = pool(system)
-    switch.gradient(0, 1, values=[3] * 4)
-    sent = only(switch.gradient(0, 0, flags=wire.RESEND, **ZEROS))
-    assert sent.values == [3] * 4 and sent.bitmap == 0b011 and sent.flags == wire.RESEND
-    switch.gradient(0, 1, values=[4] * 4)
-    sent = only(switch.gradient(0, 1, flags=wire.RESEND, **ZEROS))
-    assert sent.values == [4] * 4 and sent.bitmap == 0b010
-    sent = only(switch.gradient(0, 2, flags=wire.RESEND, **ZEROS))
-    assert is_zeros(sent) and sent.bitmap == 0b100
-
-
-@pytest.mark.parametrize("system", ["esa", "atp"])
-def test_a_collision_passes_as_it_is(system):
-    switch = pool(system)
-    switch.gradient(0, 0, values=[1] * 4)
-    sent = only(switch.gradient(1, 0, priority=1, **ZEROS))
-    assert sent.port == 8 and sent.flags == wire.COLLISION and is_zeros(sent)
-
-
 def test_a_result_without_values_releases_and_goes_to_all_workers():
     switch = pool(release="on_result")
     for worker in range(3):
@@ -159,12 +115,6 @@ def test_what_is_only_forwarded_leaves_without_its_zeros():
     assert sent.port == 2 and sent.flags == 0 and is_zeros(sent)
 
 
-def test_what_is_longer_than_its_header_is_no_packet_of_zeros():
-    switch = pool()
-    assert switch.gradient(0, 0, kind=wire.GRADIENT_ZEROS, values=[1] * 4)[0].port == 4
-    assert "allocations" not in switch.counters(0)
-
-
 def test_without_the_option_a_packet_of_zeros_has_its_values_and_others_mean_nothing():
     switch = OneSwitch()
     switch.gradient(0, 0, **ZEROS)
@@ -185,18 +135,6 @@ def test_switchml_returns_zeros_as_a_header_alone_and_serves_them_again():
         assert each.next_exponent == 2  # the largest, as of packets with values
     again = only(switch.chunk(0, 1, **ZEROS))
     assert again.port == 2 and again.kind == wire.RESULT_ONE_ZEROS and is_zeros(again)
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_switchml_adds_values_to_zeros(place):
-    switch = SlotSwitch(zeros="header_only")
-    switch.whole_chunk(0, 0, values=[9] * 4)
-    switch.whole_chunk(0, 2, values=[9] * 4)
-    for worker in range(3):
-        fields = {"values": [5, 0, -6, 0]} if worker == place else ZEROS
-        sent = switch.chunk(0, worker, 4, **fields)
-    assert [s.values for s in sent] == [[5, 0, -6, 0]] * 3
-    assert only(switch.chunk(0, 0, 4, **ZEROS)).values == [5, 0, -6, 0]
 
 
 @pytest.mark.parametrize("system", ["esa", "atp"])

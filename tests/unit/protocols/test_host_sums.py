@@ -15,7 +15,6 @@ from tests.support.one_host import BASE, OneWorker, Packet
 
 MS = 1_000_000
 PREVIOUS, NEXT = 0, 0  # the neighbour's number; places of the neighbours' addresses
-BEFORE = 1
 UP, DOWN = 0, 1
 FIRST, MIDDLE, LAST = (0, 3, 6), (2, 5, 8), (1, 4, 7)
 
@@ -170,64 +169,6 @@ def test_a_flagged_sum_counts_as_saturated_and_stays_flagged():
 # ---- what it takes ----
 
 
-@pytest.mark.parametrize(
-    "of, fields",
-    [
-        (partial, {"sender": 2}),
-        (partial, {"extra": kind(1, UP)}),
-        (partial, {"extra": kind(3, UP)}),
-        (whole, {"fragment": 2}),  # without its own part
-        (whole, {"sender": 2}),
-        (whole, {"extra": kind(2, DOWN)}),
-        (whole, {"fragment": 1}),  # it completes this one itself
-        (partial, {"fragment": 0, "numbers": [1] * 4}),  # it begins this one
-        (partial, {"iteration": 4}),
-        (whole, {"kind": wire.RESULT}),
-        (whole, {"job": 1}),
-    ],
-)
-def test_what_cannot_be_is_foreign(of, fields):
-    ring = new()
-    ring.step(0)
-    fields = {"fragment": 5 if of is partial else 0, **fields}
-    sent = ring.step(1, of(ring, **fields))
-    assert sent == [] and ring.counters["foreign"] == 1 and "results" not in ring.counters
-
-
-def test_packets_without_all_values_are_foreign():
-    ring = new()
-    ring.step(0)
-    short = partial(ring, 5)
-    short.length = 4 * BASE + 8
-    assert ring.step(1, short) == [] and ring.counters["foreign"] == 1
-
-
-def test_beyond_the_last_iteration_nothing_can_come():
-    ring = new()
-    ring.step(0)
-    for iteration in range(3):
-        numbers = [p.index for p in data(finish(ring, iteration, 10 * iteration + 1))]
-        sent = ring.step(10 * iteration + 2, *[ack(ring, n) for n in numbers])
-    assert ring.iteration == 3 and sent is not None
-    before = ring.counters.get("foreign", 0)
-    ring.step(100, partial(ring, 5, 4))
-    assert ring.counters["foreign"] == before + 1
-    finish(ring, 3, 200)
-    assert ring.counters["results"] == 4 * 9
-
-
-def test_a_sum_of_all_that_it_has_completed_itself_is_foreign():
-    ring = new()
-    ring.step(0, partial(ring, 1))
-    assert ring.step(1, whole(ring, 1)) == [] and ring.counters["foreign"] == 1
-
-
-def test_what_comes_twice_before_it_is_ready_counts_once():
-    ring = new(compute=1)
-    ring.step(0, partial(ring, 5), partial(ring, 5))
-    assert ring.counters["duplicate_results"] == 1
-
-
 def test_a_fragment_that_is_not_used_here_ends_nothing():
     """As the ranks of a program may give arrays of several sizes; the others need the sum."""
     ring = new()
@@ -272,19 +213,6 @@ def test_when_tensors_were_first_sent_is_noted():
     assert ring.scoreboard.first_sent_ns[1].tolist() == [201, 201, 201]
 
 
-def test_a_sum_of_zeros_goes_without_values():
-    ring = new(zeros="header_only")
-    ring.step(0)
-    opposite = (-ring.values_of(1, 5)).tolist()
-    (sent,) = data(ring.step(1, partial(ring, 5, numbers=opposite)))
-    assert (sent.kind, sent.length) == (wire.CONTROL, 4 * BASE)
-    came = partial(ring, 2, numbers=[0] * 4)
-    came.length = 4 * BASE
-    came.row[BASE:] = 7  # left in the memory by another packet
-    (sent,) = data(ring.step(2, came))
-    assert sent.values == ring.values_of(1, 2).tolist()
-
-
 def test_a_ring_of_one_sends_nothing():
     ring = OneWorker("ring", workers=1, window=40)
     for now in range(1, 10):
@@ -301,16 +229,6 @@ def test_a_tensor_that_is_done_is_not_noted_as_sent():
     (sent,) = data(ring.step(100, came))
     assert (sent.fragment, way(sent)) == (3, DOWN)
     assert ring.scoreboard.done_ns[0][1] == 100 and ring.scoreboard.first_sent_ns[0][1] == -1
-
-
-def test_what_comes_twice_counts_once():
-    ring = new()
-    ring.step(0)
-    for packet in (partial(ring, 5), partial(ring, 4), whole(ring, 0)):
-        assert len(data(ring.step(1, packet))) == 1
-        assert data(ring.step(2, packet)) == [] and len(acks(ring.step(2, packet))) in (0, 1)
-        assert ring.status.iterations == 0
-    assert ring.counters["duplicate_results"] == 6 and ring.counters["results"] == 2
 
 
 def test_a_wrong_sum_is_found():
@@ -385,18 +303,6 @@ def test_an_acknowledgement_spans_32_numbers(number, together):
     assert sorted(acknowledged(now) + acknowledged(later)) == sorted([70, number])
 
 
-def test_a_mark_comes_back_with_the_acknowledgement():
-    ring = new(keys="timers: {ack_delay: 30 us}")
-    ring.step(0)
-    came = [partial(ring, 5, index=70, flags=wire.ECN), partial(ring, 2, index=71)]
-    ring.step(1000, *came)
-    (sent,) = acks(ring.step(31_000))
-    assert sent.flags == wire.ECN
-    ring.step(32_000, partial(ring, 8, index=72, flags=wire.RESEND))
-    (sent,) = acks(ring.step(62_000))
-    assert sent.flags == 0
-
-
 # ---- what is in flight ----
 
 
@@ -409,6 +315,16 @@ def test_a_window_is_full_until_something_is_acknowledged():
     assert ring.step(3, ack(ring, 1)) == []  # known
     assert ring.step(4, ack(ring, 5)) == []  # never sent
     assert [p.fragment for p in data(ring.step(5, ack(ring, 0, 2), partial(ring, 5)))] == [5]
+
+
+def test_a_window_keeps_one_packet_whatever_is_marked():
+    ring = new(window=1)
+    sent = ring.step(0)
+    for count in (1, 2):
+        (packet,) = data(sent)
+        sent = ring.step(1000 * count, ack(ring, packet.index, flags=wire.ECN))
+        assert ring.counters["marked_results"] == count
+    assert len(data(sent)) == 1
 
 
 def test_packets_are_paced_at_the_links_rate():

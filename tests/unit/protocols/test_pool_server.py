@@ -99,16 +99,6 @@ def test_a_sum_that_overlaps_is_dropped_and_who_is_missing_is_asked():
     assert server.counters["ps_overlaps"] == 1 and server.counters["asks"] == 1
 
 
-def test_flags_of_contributions_are_kept_as_far_as_they_concern_the_sum():
-    server = new()
-    for flag in (wire.ECN, wire.PARTIAL | wire.COLLISION | wire.REMINDED | wire.OVER_RATE):
-        server.step(1, server.gradient(0, 0 if flag == wire.ECN else 1, flags=flag))
-    (result,) = server.step(2, server.gradient(0, 2, flags=wire.OVERFLOW | wire.RESEND))
-    assert result.flags == wire.ECN | wire.OVERFLOW | wire.RESEND
-    counters = server.counters
-    assert (counters["ps_partials"], counters["ps_collisions"], counters["ps_resends"]) == (1, 1, 1)
-
-
 @pytest.mark.parametrize(
     "first, second, total, flag",
     [
@@ -181,25 +171,6 @@ def test_rows_are_used_again_two_iterations_later():
     assert server.counters["stale"] == 1
     (again,) = server.step(102, server.gradient(5, 2, iteration=2, flags=wire.RESEND))
     check_result(server, again, 5, 2)
-
-
-def test_a_row_that_is_used_again_has_no_flags():
-    server = new()
-    server.step(1, server.gradient(0, *EVERYBODY, flags=wire.OVERFLOW | wire.ECN | wire.RESEND))
-    server.step(2, server.gradient(1, 0, iteration=1))
-    (result,) = server.step(3, server.gradient(0, *EVERYBODY, iteration=2))
-    assert result.flags == 0
-
-
-def test_a_late_packet_of_an_unfinished_row_is_stale():
-    server = new()
-    server.step(1, server.gradient(0, 0))
-    server.step(2, server.gradient(1, 0, iteration=1))
-    server.step(3, server.gradient(0, 0, iteration=2))
-    assert server.step(4, server.gradient(0, 1, 2)) == []
-    assert server.counters["stale"] == 1
-    (result,) = server.step(5, server.gradient(0, 1, 2, iteration=2))
-    check_result(server, result, 0, 2)
 
 
 def test_a_result_is_served_again_to_who_asks():
@@ -284,53 +255,10 @@ def test_a_result_says_whether_it_waited_for_what_was_lost(flags, workers, shown
     assert (result.kind, result.flags) == (wire.RESULT, shown)
 
 
-def test_it_says_so_whoever_comes_last():
-    server = new()
-    server.step(1000, server.gradient(0, 1, flags=wire.RESEND))
-    (result,) = server.step(2000, server.gradient(0, 0, 2))
-    assert result.flags == wire.RESEND
-
-
-def test_who_is_in_the_sum_has_lost_nothing():
-    """Its resend takes along what the switch had of others."""
-    server = new()
-    server.step(1000, server.gradient(0, 0))
-    (result,) = server.step(2000, server.gradient(0, 0, 1, 2, flags=wire.RESEND, sender=0))
-    assert result.flags == 0
-
-
-def test_what_the_server_dropped_was_not_lost_on_the_way():
-    server = new()
-    server.step(1000, server.gradient(0, 0))
-    # It shares a worker with the sum, which is dropped, and 1 and 2 are asked.
-    server.step(1000 + DELAY, server.gradient(0, 1))
-    server.step(2000 + DELAY, server.gradient(0, 1, 2, flags=wire.RESEND, sender=1))
-    assert server.counters["ps_overlaps"] == 1
-    (result,) = server.step(3000 + DELAY, server.gradient(0, 2, flags=wire.RESEND))
-    assert result.flags == wire.RESEND | wire.REMINDED
-
-
 def test_without_reminders_nothing_is_pulled():
     server = new(reminder="false")
     server.step(1000, server.gradient(0, 1))
     assert server.step(10_000 * MS) == [] and server.deadline > 10**18
-
-
-def test_a_complete_fragment_is_not_pulled():
-    server = new()
-    server.step(1000, server.gradient(0, 1), server.gradient(1, 1))
-    server.step(2000, server.gradient(0, 0, 2))
-    sent = server.step(1000 + DELAY)
-    assert [p.fragment for p in sent] == [1]
-    server.step(server.deadline - 1, server.gradient(1, 0, 2))
-    assert server.deadline > 10**18
-
-
-def test_a_fragment_that_becomes_complete_in_time_is_not_pulled():
-    server = new()
-    server.step(1000, server.gradient(0, 1))
-    sent = server.step(1000 + DELAY, server.gradient(0, 0, 2))
-    assert kinds(sent) == [wire.RESULT]
 
 
 @pytest.mark.parametrize("iteration", [0, 1])
@@ -347,35 +275,6 @@ def test_what_all_workers_have_passed_is_pulled_at_once(iteration):
     for packet, fragment in zip(sent, (4, 6), strict=True):  # of 5 nothing is here
         check_reminder(packet, 9 * iteration + fragment)
     assert server.step(4000, gradient(7, 1)) == []  # 0 has sent no more than 6
-
-
-def test_each_kind_of_arrival_is_counted():
-    server = new()
-    flags = (wire.PARTIAL, wire.COLLISION, wire.COLLISION, *[wire.RESEND] * 3)
-    for fragment, flag in enumerate(flags):
-        server.step(1, server.gradient(fragment, 0, flags=flag))
-    counted = server.counters
-    assert (counted["ps_partials"], counted["ps_collisions"], counted["ps_resends"]) == (1, 2, 3)
-
-
-def test_a_pulled_fragment_waits_for_the_answer_before_it_is_pulled_again():
-    server = new()
-    server.step(1000, server.gradient(4, 0))
-    now = 1000 + DELAY - 10
-    pulled = server.step(now, server.gradient(5, 0), server.gradient(5, 1), server.gradient(5, 2))
-    assert 4 in [p.fragment for p in pulled if p.kind == wire.REMINDER]
-    assert server.step(1000 + DELAY) == []
-    sent = server.step(now + DELAY)
-    assert [p.fragment for p in sent if p.kind == wire.REMINDER] == [4]
-
-
-def test_resends_say_nothing_of_progress():
-    server = new()
-    server.step(1000, server.gradient(4, 0))
-    sent = []
-    for worker in EVERYBODY:
-        sent += server.step(2000, server.gradient(7, worker, flags=wire.RESEND))
-    assert kinds(sent) == [wire.RESULT]
 
 
 def test_round_trips_to_the_switch_and_the_spread_of_arrivals_are_measured():
@@ -409,16 +308,6 @@ def test_round_trips_to_the_switch_and_the_spread_of_arrivals_are_measured():
     assert server.state.spread_ns == before and server.counters["results"] == 4
 
 
-def test_the_answer_to_a_reminder_measures_the_round_trip():
-    server = OneServer("esa")
-    server.step(1000, server.gradient(3, 0))
-    now = server.deadline
-    assert now == 1000 + 2 * MS  # the least delay
-    server.step(now)
-    server.step(now + 7000, server.gradient(3, 1, flags=wire.REMINDED | wire.PARTIAL))
-    assert server.state.round_trip_ns == 7000
-
-
 @pytest.mark.parametrize(
     "spread_ms, round_trip_ms, delay_ms", [(0, 1, 2), (3, 1, 7), (50, 20, 120), (90, 40, 200)]
 )
@@ -443,21 +332,6 @@ def test_requests_are_paced_on_a_slow_link():
     for _ in range(2):
         seen += server.step(server.deadline)
     assert sorted(p.fragment for p in seen) == [0, 3, 4] and set(kinds(seen)) == {wire.REMINDER}
-
-
-def test_a_row_that_is_used_again_has_not_been_reminded_of():
-    server = new()
-    server.step(1000, server.gradient(0, 0))
-    for _ in range(4):
-        sent = server.step(server.deadline)
-    assert asked(sent) == [1, 2]
-    now = 10 * MS
-    server.step(now, server.gradient(1, 0, iteration=1))
-    server.step(now, server.gradient(0, 0, iteration=2))
-    due = server.deadline
-    sent = server.step(due)
-    assert sorted(p.fragment for p in sent) == [10, 18] and asked(sent) == []
-    assert due == now + DELAY
 
 
 # ---- shorter packets ----
@@ -495,39 +369,6 @@ def test_workers_beyond_one_word_are_told_apart():
     assert result.bitmap == (1 << 40) - 1 and result.values == server.sum_of(everybody, 0)
     (again,) = server.step(6, server.gradient(0, 39, flags=wire.RESEND))
     assert again.destination == FIRST + 39
-
-
-def test_requests_at_once_wait_for_the_link_too():
-    """An overlap is asked about at once, unless the link is set aside for other requests."""
-    server = new(reminder="false", keys="links: {bandwidth: 10 Mbit/s}")
-    server.state.next_request_ps = 1000 * MS * 1000
-    for now, asks in ((1000 * MS, [2]), (1000 * MS, []), (1001 * MS, [2])):
-        fragment = server.counters.get("ps_overlaps", 0)
-        flags = {"flags": wire.RESEND}
-        server.step(now, server.gradient(fragment, 0, 1, **flags))
-        assert asked(server.step(now, server.gradient(fragment, 1, 2, **flags))) == asks
-
-
-def test_the_packet_that_shows_that_all_have_passed_is_pulled_for():
-    server = new()
-    server.step(1000, server.gradient(8, 0), server.gradient(8, 1))
-    (reminder,) = server.step(2000, server.gradient(6, 2))
-    check_reminder(reminder, 6)
-
-
-def test_pulls_are_paced_from_the_first_one_on():
-    now = 100 * MS  # the link has been free for long
-    server = new(keys="links: {bandwidth: 10 Mbit/s}")
-    server.step(now, *[server.gradient(f, 0, flags=wire.RESEND) for f in (4, 5, 6)])
-    passed = [server.gradient(7, worker) for worker in EVERYBODY]
-    sent = [p for p in server.step(now, *passed) if p.kind == wire.REMINDER]
-    assert [p.fragment for p in sent] == [4]
-    request_ns = -(-server.config.request_ps // 1000)
-    for count, fragment in ((1, 5), (2, 6)):
-        due = server.deadline
-        assert now + count * request_ns - count <= due <= now + count * request_ns
-        assert server.step(due - 1) == []
-        assert [p.fragment for p in server.step(due)] == [fragment]
 
 
 @pytest.mark.parametrize("results, sends", [(0, True), (1, True), (2, False)])
@@ -593,34 +434,6 @@ def test_a_position_that_collided_gets_another_index():
     assert following.index == following.extra == result.extra
     other = server.step(3, server.gradient(5, *EVERYBODY))[0]
     assert other.extra == other.index == first[5]
-
-
-def test_indices_that_positions_have_left_are_free_for_others():
-    server = new("atp", window=9)
-    pool = server.spec.options.aggregators
-    for number in range(36):
-        iteration, fragment = divmod(number, 9)
-        server.step(number, server.gradient(fragment, 0, iteration=iteration, flags=wire.COLLISION))
-        server.step(number, server.gradient(fragment, 1, 2, iteration=iteration))
-        counted = np.bincount(server.server.rules.positions.index, minlength=pool)
-        np.testing.assert_array_equal(server.server.rules.taken, counted)
-    assert server.counters["rehashes"] == 36
-
-
-def test_a_collision_counts_though_another_sum_has_taken_its_place():
-    server = new("atp", window=6)
-    server.step(1, server.gradient(4, 0, flags=wire.COLLISION))
-    server.step(2, server.gradient(4, 0, 1))
-    (result,) = server.step(3, server.gradient(4, 2))
-    assert server.counters["ps_replaced"] == 1
-    assert server.counters["rehashes"] == 1 and result.extra != result.index
-
-
-def test_without_rehash_an_index_stays():
-    server = new("atp", rehash="false")
-    server.step(1, server.gradient(4, 0, flags=wire.COLLISION))
-    (result,) = server.step(2, server.gradient(4, 1, 2))
-    assert result.extra == result.index and "rehashes" not in server.counters
 
 
 # ---- results that are no longer kept ----

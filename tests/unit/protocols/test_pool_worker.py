@@ -72,15 +72,6 @@ def test_a_batch_that_is_full_goes_on_at_once(tmp_path):
     assert len(worker.step(2 * MS)) == 176 and worker.deadline > 2 * MS
 
 
-def test_wanted_fragments_wait_for_room_in_the_batch():
-    worker = new(room=2)
-    for _ in range(4):
-        worker.step(0)
-    asks = [ask(worker, fragment) for fragment in (4, 5, 6)]
-    assert len(worker.step(1000, *asks)) == 2 and worker.deadline == 0
-    assert len(worker.step(1000)) == 1 and worker.deadline > 1000
-
-
 # ---- what it takes ----
 
 
@@ -128,16 +119,6 @@ def test_a_wrong_value_is_named():
         assert status.expected == worker.sum_of(range(3), 5)[place] != status.found
 
 
-def test_a_wrong_value_of_a_later_iteration_is_named():
-    worker = new(window=40)
-    worker.step(0)
-    worker.step(1, *[worker.result(f) for f in range(9)])
-    wrong = worker.result(5, 1)
-    wrong.row[BASE] ^= np.uint32(1)
-    worker.step(2, wrong)
-    assert (worker.status.iteration, worker.status.fragment) == (1, 5)
-
-
 def test_what_is_beyond_the_tensors_values_must_be_zero():
     """Fragment 3 has three values."""
     worker = new()
@@ -158,13 +139,6 @@ def test_a_result_of_the_iteration_before_is_a_copy():
     assert worker.counters["duplicate_results"] == 1 and worker.counters["results"] == 9
 
 
-def test_overflow_counts():
-    worker = new()
-    worker.step(0)
-    worker.step(1, worker.result(4, flags=wire.OVERFLOW), worker.result(5), worker.result(6))
-    assert worker.counters["saturated"] == 1
-
-
 # ---- what the server asks for ----
 
 
@@ -180,30 +154,6 @@ def test_what_the_server_asks_for_goes_past_the_aggregators(fragment):
     assert "gap_resends" not in counters and counters["gradient_packets"] == 7
 
 
-def test_what_has_not_been_sent_yet_goes_as_a_resend_when_it_is_due():
-    """But nothing was lost."""
-    worker = new()
-    first = fragments(worker.step(0))
-    assert 8 not in first and 2 not in first
-    assert worker.step(1, ask(worker, 8)) == []
-    sent = worker.step(2, *[worker.result(f) for f in first])
-    flags = {p.fragment: p.flags for p in sent}
-    assert flags == {8: wire.RESEND | wire.REMINDED, 1: 0, 2: 0}
-    assert "retransmissions" not in worker.counters
-
-
-def test_what_is_here_already_or_of_another_iteration_is_not_sent():
-    worker = new()
-    worker.step(0)
-    sent = worker.step(1, worker.result(5))
-    assert worker.step(2, ask(worker, 5)) == []
-    assert worker.step(3, ask(worker, 4, 1)) == [] and worker.counters["stale"] == 1
-    assert len(sent) == 1 and "answered_asks" not in worker.counters
-    # The result overtakes the request in the same batch.
-    assert fragments(worker.step(4, ask(worker, 6), worker.result(6))) not in ([6],)
-    assert "answered_asks" not in worker.counters
-
-
 # ---- lost results and gradients ----
 
 
@@ -214,16 +164,6 @@ def test_a_result_names_the_one_before_it():
     again = [p for p in sent if p.flags & wire.RESEND]
     assert fragments(again) == [4] and worker.counters["gap_resends"] == 1
     assert fragments([p for p in sent if not p.flags]) != []
-
-
-@pytest.mark.parametrize("extra", [0, 1 + 5, 1 + 8, 1 + 9, 1 + 300])
-def test_no_other_previous_result_is_missed(extra):
-    """None; one that is here (5); one that has not been sent (8); and of another iteration."""
-    worker = new()
-    worker.step(0)
-    worker.step(1, worker.result(5))
-    sent = worker.step(2, worker.result(6, extra=extra))
-    assert not any(p.flags for p in sent) and "gap_resends" not in worker.counters
 
 
 def test_the_first_fragment_can_be_missed():
@@ -266,38 +206,6 @@ def test_what_is_here_is_not_lost():
     assert fragments(worker.step(now + 4000, worker.result(8))) == [5]
     requests = worker.protocol.retransmit_requests
     assert requests[0].fragment == 5 and requests[0].why == MISSED and not requests[1].why
-
-
-def test_nothing_counts_as_lost_that_was_sent_a_little_before():
-    link = "links: {bandwidth: 1 Mbit/s}"
-    worker = new(window=40, timeout="adaptive", order="fifo", keys=link)
-    for count, fragment in enumerate([4, 5, 6, 7, 8]):
-        now = 1000 + count * 688_000
-        assert fragments(worker.step(now)) == [fragment]
-        if fragment != 5:
-            assert worker.step(now + 4000, worker.result(fragment)) == []
-    assert "gap_resends" not in worker.counters
-
-
-@pytest.mark.parametrize("early", [0, 1])
-def test_patience_ends_at_an_instant(early):
-    """7 waits for another worker's resend, so its round trip is not measured."""
-    worker = new(window=2, timeout="adaptive", order="fifo")
-    assert fragments(worker.step(1000)) == [4, 5]
-    assert fragments(worker.step(2000, worker.result(4))) == [6]
-    assert fragments(worker.step(3000, worker.result(6))) == [7]
-    then = 1000 + 10 * MS - early
-    assert fragments(worker.step(then, worker.result(7, flags=wire.RESEND))) == [8]
-    sent = worker.step(then + 1000, worker.result(8))
-    assert fragments([p for p in sent if p.flags & wire.RESEND]) == ([] if early else [5])
-
-
-def test_a_lost_result_of_a_later_iteration_is_missed_too():
-    worker = new(window=40)
-    worker.step(0)
-    worker.step(1, *[worker.result(f) for f in range(9)])
-    sent = worker.step(1000, worker.result(5, 1, extra=1 + 9 + 4))
-    assert fragments([p for p in sent if p.flags & wire.RESEND]) == [9 + 4]
 
 
 def test_priorities_follow_what_is_left_of_the_job():
@@ -445,43 +353,6 @@ def test_packets_are_paced_at_the_links_rate():
     assert noted[: lag.BUCKETS].sum() == 1 and worker.worker.lag[lag.MAXIMUM] == 2 * 6880 + 500
 
 
-def test_the_longest_round_trip_of_an_iteration_counts_in_the_next():
-    worker = new(window=40)
-    worker.step(1000)
-    worker.step(8000, *[worker.result(f) for f in range(9)])
-    assert worker.iteration == 1
-    assert (worker.state.longest_before_ns, worker.state.longest_ns) == (7000, 0)
-
-
-def test_resends_take_their_time_on_the_link():
-    worker = new(keys="links: {bandwidth: 1 Mbit/s}", timeout="3 ms")
-    assert len(worker.step(0)) == 1
-    assert len(worker.step(3 * MS)) == 4  # one again, and three
-    assert worker.deadline == 5 * 688_000
-
-
-def test_a_fragment_that_is_here_is_not_taken_for_another():
-    """Its place among those in flight is another's by now, whose round trip is measured."""
-    worker = new()
-    worker.step(1000)
-    (other,) = worker.step(2000, worker.result(4))
-    expected = smoothed(1000, 8000, 8000)
-    worker.step(9000, worker.result(5, extra=1 + 4))
-    worker.step(10_000, worker.result(other.fragment))
-    state = worker.state
-    assert (state.round_trip_ns, state.variation_ns) == expected
-
-
-def smoothed(*samples: int) -> tuple[int, int]:
-    """The round trip and its variation after these."""
-    mean, variation = samples[0], samples[0] >> 1
-    for sample in samples[1:]:
-        difference = sample - mean
-        mean += difference >> 3
-        variation += (abs(difference) - variation) >> 2
-    return mean, variation
-
-
 def test_requests_beyond_what_it_can_keep_are_left_to_the_next():
     worker = new()
     worker.step(0)
@@ -542,25 +413,6 @@ def test_what_a_switch_has_dropped_is_tried_again_with_a_smaller_window(fragment
     assert again.extra == sent[0].extra != 0
 
 
-def test_a_drop_of_what_is_here_or_of_another_iteration_is_passed_over():
-    worker = dropping()
-    everything(worker, 0)
-    worker.step(MS, worker.result(5))
-    credit = worker.state.credit
-    late = [worker.packet(wire.COLLIDED, 5), worker.packet(wire.COLLIDED, 4, 1)]
-    assert worker.step(MS + 1, *late) == [] and worker.state.credit == credit
-    assert worker.counters["collisions_signalled"] == worker.counters["stale"] == 1
-
-
-def test_a_dropped_and_a_wanted_fragment_are_told_apart():
-    for first, second in ((wire.COLLIDED, wire.ASK), (wire.ASK, wire.COLLIDED)):
-        worker = dropping()
-        everything(worker, 0)
-        came = [worker.packet(kind, 5 if kind == wire.ASK else 6) for kind in (first, second)]
-        sent = worker.step(MS, *came)
-        assert {p.fragment: p.flags for p in sent} == {5: wire.RESEND, 6: 0}
-
-
 # ---- ATP's positions ----
 
 
@@ -579,28 +431,6 @@ def test_a_window_of_positions_moves_with_its_first_fragment():
     worker.step(0)
     assert worker.step(1, worker.result(5), worker.result(6)) == []
     assert fragments(worker.step(2, worker.result(4))) == [0, 1, 2]
-
-
-def test_a_result_gives_its_position_another_index():
-    worker = new("atp", gap=0)
-    sent = worker.step(0)
-    (following,) = worker.step(1, worker.result(4, extra=77))
-    assert sent[0].index != 77 and following.index == 77
-
-
-@pytest.mark.parametrize("rule, room", [("positions", 4), ("in_flight", 9)])
-def test_gaps_are_remembered_for_all_places_in_use(rule, room):
-    assert new("atp", window=4, window_rule=rule).worker.rules.gap_place.size == room
-
-
-def test_round_trips_of_filled_gaps_say_nothing():
-    worker = new("atp", gap=2)
-    worker.step(1000)
-    worker.step(9000, worker.result(5))
-    assert fragments(worker.step(9000, worker.result(6))) == [4]
-    assert worker.state.round_trip_ns == 8000
-    worker.step(30_000, worker.result(4))
-    assert worker.state.round_trip_ns == 8000
 
 
 def test_a_gap_is_filled_once_until_later_results_show_it_again():
@@ -638,11 +468,3 @@ def test_a_gradient_is_made_again_for_another_worker(iteration):
     (plain,) = [worker.step(4, ask(worker, 4))] if iteration == 0 else [[]]
     assert plain == []
     assert worker.iteration == 1 and not worker.step(5)
-
-
-def test_a_gradient_that_is_under_way_is_not_made_again():
-    worker = new()
-    worker.step(0)
-    again = worker.packet(wire.ASK, 4, flags=wire.AGAIN, bitmap=1)
-    (sent,) = worker.step(1, again)
-    assert sent.flags == wire.RESEND and worker.counters["retransmissions"] == 1

@@ -98,23 +98,6 @@ def test_what_is_no_result_of_the_job_is_foreign():
     assert worker.counters["results"] == 1
 
 
-def test_a_result_counts_once():
-    worker = new()
-    worker.step(0)
-    assert len(worker.step(1, result(worker, 0))) == 1
-    assert worker.step(2, result(worker, 0)) == []
-    assert worker.counters["duplicate_results"] == 1 and worker.counters["results"] == 1
-
-
-def test_a_result_of_an_idle_slot_is_foreign():
-    """Its tensor is not ready here, so nothing can have added this worker's part."""
-    worker = new(compute=1)
-    for now in (0, 3000, 4000, 9000, 15_000):
-        worker.step(now)
-    assert worker.step(15_001, result(worker, 6)) == []
-    assert worker.counters["foreign"] == 1 and "results" not in worker.counters
-
-
 def test_a_wrong_value_is_named():
     worker = new()
     worker.step(0)
@@ -124,14 +107,6 @@ def test_a_wrong_value_is_named():
     status = worker.status
     assert (status.failed, status.fragment, status.position) == (1, ORDER[2], 3)
     assert status.expected == worker.sum_of(range(3), ORDER[2])[3] == status.found ^ 1
-
-
-def test_overflow_counts():
-    worker = new()
-    worker.step(0)
-    came = [result(worker, number, flags=wire.OVERFLOW * (number == 0)) for number in range(3)]
-    worker.step(1, *came)
-    assert worker.counters["saturated"] == 1
 
 
 # ---- retransmission ----
@@ -178,54 +153,6 @@ def test_round_trips_are_those_of_what_was_sent_once():
     assert worker.state.round_trip_ns == 4000 + 1000 // 8
 
 
-def test_what_was_sent_well_before_a_chunk_whose_result_is_here_is_lost():
-    """At 100 kbit/s a packet takes 6.88 ms; a worker is patient for 10 ms."""
-    link = "links: {bandwidth: 100 kbit/s}"
-    worker = new(timeout="adaptive", keys=link)
-    slow = 6_880_000
-    sent = []
-    for count in range(4):
-        now = 1000 + count * slow
-        assert numbers(worker.step(now)) == [count]
-        if count != 1:
-            sent = worker.step(now + 4000, result(worker, count))
-            assert count == 3 or sent == []
-    assert [(p.fragment, p.flags) for p in sent] == [(1, wire.RESEND)]
-    assert worker.counters["gap_resends"] == worker.counters["retransmissions"] == 1
-    assert worker.step(now + 5000) == []
-    before = worker.state.round_trip_ns
-    worker.step(now + 6000, result(worker, 1))
-    assert worker.state.round_trip_ns == before
-
-
-def test_only_timers_lengthen_the_wait_for_what_is_lost_again():
-    """Four slots. Chunks 0 and 1 are found missing twice before their timers are due."""
-    worker = new(timeout="adaptive", keys="links: {bandwidth: 100 kbit/s}", aggregators=8)
-    slow = 6_880_000  # a packet's time on the link
-    for count in range(4):
-        worker.state.round_trip_ns = 1000 * MS
-        assert numbers(worker.step(count * slow)) == [count]
-    worker.state.guesses = 9  # a loss has been proven
-    worker.state.round_trip_ns, worker.state.variation_ns = MS, 0
-    assert numbers(worker.step(3 * slow + 4000, result(worker, 3))) == [0, 1]
-    worker.protocol.due_ns[:2] = 1000 * MS
-    assert numbers(worker.step(6 * slow)) == [7]
-    again = worker.step(6 * slow + 4000, result(worker, 7))
-    assert numbers(again) == [0, 1, 2] and {p.flags for p in again} == {wire.RESEND}
-    assert worker.counters["gap_resends"] == 5
-    assert worker.protocol.attempts[:3].tolist() == [1, 1, 1]
-
-
-def test_nothing_counts_as_lost_that_was_sent_a_little_before():
-    worker = new(timeout="adaptive", keys="links: {bandwidth: 1 Mbit/s}")
-    for count in range(6):
-        now = 1000 + count * 688_000
-        assert numbers(worker.step(now)) == [count]
-        if count != 1:
-            assert worker.step(now + 4000, result(worker, count)) == []
-    assert "gap_resends" not in worker.counters
-
-
 def test_packets_are_paced_at_the_links_rate():
     """One of 86 bytes takes 6.88 us at 100 Mbit/s."""
     worker = new(keys="links: {bandwidth: 100 Mbit/s}", timeout="20 ms")
@@ -239,31 +166,6 @@ def test_packets_are_paced_at_the_links_rate():
     assert noted[: lag.BUCKETS].sum() == 1 and worker.worker.lag[lag.MAXIMUM] == 2 * 6880 + 500
 
 
-def test_resends_take_their_time_on_the_link():
-    worker = new(keys="links: {bandwidth: 1 Mbit/s}", timeout="3 ms")
-    assert numbers(worker.step(0)) == [0]
-    assert numbers(worker.step(3 * MS)) == [0, 1, 2, 3]
-    assert worker.deadline == 5 * 688_000  # five packets have been sent, one of them twice
-
-
-def test_the_longest_round_trip_of_an_iteration_counts_in_the_next():
-    worker = new(sets=1)
-    worker.step(1000)
-    worker.step(8000, *[result(worker, number) for number in range(9)])
-    assert worker.iteration == 1
-    assert (worker.state.longest_before_ns, worker.state.longest_ns) == (7000, 0)
-
-
-def test_when_tensors_were_first_sent_is_noted():
-    worker = new(keys="links: {bandwidth: 100 Mbit/s}", timeout="20 ms")
-    for place in range(SLOTS):
-        worker.step(6880 * place)
-    table = worker.scoreboard.first_sent_ns[0].tolist()
-    assert table == [6 * 6880, 5 * 6880, 0]
-    # Nothing waits for the link any more, so only the first timer is waited for.
-    assert worker.deadline == 20 * MS
-
-
 def test_a_job_ends_with_its_last_iteration():
     worker = new()
     sent, now = worker.step(0), 0
@@ -272,18 +174,6 @@ def test_a_job_ends_with_its_last_iteration():
         sent = worker.step(now, *[result(worker, n) for n in numbers(sent)])
     assert worker.host.finished()
     assert worker.counters["results"] == 4 * 9 and worker.counters["gradient_packets"] == 4 * 9
-
-
-def test_a_batch_that_is_full_goes_on_at_once():
-    worker = new(room=3)
-    seen = []
-    for _ in range(2):
-        seen += numbers(worker.step(1))
-        assert worker.deadline == 0
-    seen += numbers(worker.step(1))
-    assert seen == list(range(SLOTS)) and worker.deadline == 1 + 2 * MS
-    again = [numbers(worker.step(10 * MS)) for _ in range(4)]
-    assert again == [[0, 1, 2], [3, 4, 5], [6, 7], []]
 
 
 # ---- shorter packets ----
