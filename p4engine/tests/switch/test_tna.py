@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from p4engine.control.commands import Commands
 from p4engine.switch.library import Switch
 from p4engine.trace.tracer import Tracer
 from p4engine.values.numbers import ControlError

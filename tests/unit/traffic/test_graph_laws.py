@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from testbed.traffic.call_routes import ANY, AUTO, Routes, routed
 
 from testbed.algorithms.choice import SYSTEM
 from testbed.algorithms.registry import USE_OF
 from testbed.collective_kinds import COLLECTIVES
 from testbed.traffic import simai
-from testbed.traffic.call_routes import ANY, AUTO, Routes, routed
 from testbed.traffic.rank_graph import (
     COMPUTE,
     MAX_BYTES,
