@@ -138,6 +138,7 @@ class Checks:
         )
 
     def _ping(self, check: Check) -> str | None:
+        assert isinstance(check.ping, tuple)
         if self._reaches(*check.ping) is not check.lost:
             return None
         return "an answer came" if check.lost else "no answer"

@@ -71,7 +71,9 @@ def _title(kind: str, check: Check) -> str:
         return f"flow {check.flow}"
     if kind == "port":
         return f"port {check.port}"
-    name, first, last = check.register_ or check.counter
+    element_of = check.register_ or check.counter
+    assert element_of is not None, "a check of another kind has a flow or a port"
+    name, first, last = element_of
     element = "" if last is None else f"[{first}]" if first == last else f"[{first}..{last}]"
     return f"{kind} {name}{element} of {check.of}"
 

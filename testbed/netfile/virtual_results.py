@@ -26,7 +26,7 @@ from testbed.netfile.virtual_run import VirtualRun
 from testbed.results.writer import now_utc
 from testbed.text_table import Column, Row, Table
 
-Rows = list[Row]
+Rows = list[dict[str, Any]]
 OVER_TIME = ("queues", "throughput")
 PRINTED_FLOWS = 40  # rows; all are in the folder
 

@@ -9,7 +9,7 @@ until nothing is on its way.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,7 +99,7 @@ class VirtualRun:
         for number, change in enumerate(file.changes):
             found.append((change.at_ns - 1, self._change(number, change)))
         for reading in file.readings:
-            times = reading.at
+            times: Iterable[int] = reading.at or ()
             if reading.every_ns is not None:
                 self._limit(duration_ns // reading.every_ns, "readings", reading.every_ns)
                 times = range(reading.every_ns, duration_ns + 1, reading.every_ns)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from testbed import plugins
 from testbed.setup.records import Scheme
@@ -50,7 +50,7 @@ def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
     return build.set_up(experiment, scheme_of(experiment.system.name), repetition, algorithms)
 
 
-def new_machine(spec: HostSpec) -> tuple:
+def new_machine(spec: HostSpec) -> Any:
     """The state machine of a host (testbed/workload/machine.py)."""
     if spec.program is not None and spec.program.partners is not None:
         from testbed.workload import worker
