@@ -72,7 +72,7 @@ class Library:
 
     finish = CPUCodeLibrary._finalize_final_module
     serialize = CPUCodeLibrary.serialize_using_object_code
-    unserialize = CPUCodeLibrary._unserialize.__func__  # type: ignore[attr-defined]
+    unserialize = CPUCodeLibrary._unserialize.__func__
     set_env = JITCPUCodegen.set_env
 
     @staticmethod
