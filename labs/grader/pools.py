@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from scapy.packet import Packet
 
@@ -48,14 +47,26 @@ class Answer:
     ignore: tuple[str, ...] = ()
 
 
-class Model(Protocol):
-    """A lab's switch. `parts`: base and size of a job's part of the pool. `take`: a packet of a job
-    comes for a slot (None: outside of the job's part), which its fragment owns if it is `mine`."""
+class Model:
+    """A lab's switch. parts: base and size of a job's part of the pool, by the jobs' numbers."""
 
-    slots: dict[int, Content]
-    parts: dict[int, tuple[int, int]]
+    def __init__(self, parts: dict[int, tuple[int, int]]) -> None:
+        self.parts = parts
+        self.slots: dict[int, Content] = {}
 
-    def take(self, job: Job, packet: Packet, slot: int | None, mine: bool) -> Answer: ...
+    def own(self, slot: int | None) -> Content | None:
+        return None if slot is None else self.slots.get(slot)
+
+    def take(self, job: Job, packet: Packet, slot: int | None, mine: bool) -> Answer:
+        """The answer to a packet of a job for a slot (None: outside of the job's part), which its
+        fragment owns if it is `mine`."""
+        raise NotImplementedError
+
+    def take_result(self, job: Job, packet: Packet, slot: int | None, mine: bool) -> Answer:
+        """The sum's slot is free, and all workers get the result."""
+        if slot is not None and mine:
+            del self.slots[slot]
+        return Answer(dict.fromkeys(job.ports, packet))
 
 
 @dataclass

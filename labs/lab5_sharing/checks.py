@@ -26,7 +26,7 @@ from testbed.labs.grader.jobs import (
 )
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import RESULT, Agg
-from testbed.labs.grader.pools import Answer, Content, History
+from testbed.labs.grader.pools import Answer, Content, History, Model
 
 LAB = Lab(
     title="Sharing",
@@ -217,20 +217,13 @@ def resend(t: Bench) -> None:
     sends(theirs, 1, new.values[1], number + 3, why, new)
 
 
-class Sharing:
-    """The table of the hand-out, as a model. `parts`: by the jobs' numbers."""
-
-    def __init__(self, parts: dict[int, tuple[int, int]]) -> None:
-        self.parts = parts
-        self.slots: dict[int, Content] = {}
+class Sharing(Model):
+    """The table of the hand-out, as a model."""
 
     def take(self, job: Job, packet: Packet, slot: int | None, mine: bool) -> Answer:
-        header = packet[Agg]
-        own = None if slot is None else self.slots.get(slot)
+        header, own = packet[Agg], self.own(slot)
         if header.kind == RESULT:
-            if slot is not None and mine:
-                del self.slots[slot]
-            return Answer(dict.fromkeys(job.ports, packet))
+            return self.take_result(job, packet, slot, mine)
         if int(header.flags) & RESEND:
             if slot is None or own is None or not mine:
                 return Answer({job.server: packet})

@@ -27,7 +27,7 @@ from testbed.labs.grader.jobs import (
 )
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.packets import GRADIENT, NOTHING, REMINDER, RESULT, Agg
-from testbed.labs.grader.pools import Answer, Content, History
+from testbed.labs.grader.pools import Answer, Content, History, Model
 
 LAB = Lab(
     title="Preemption",
@@ -295,21 +295,17 @@ def remind(t: Bench) -> None:
     pool.switch.expect(pool.theirs.ports[0], packet, {}, "the slot is free")
 
 
-class Preemption:
+class Preemption(Model):
     """The table of the hand-out, as a model."""
 
     def __init__(self, jobs: Sequence[Job], size: int, preemption: bool) -> None:
-        self.parts = {job.number: (0, size) for job in jobs}
-        self.slots: dict[int, Content] = {}
+        super().__init__({job.number: (0, size) for job in jobs})
         self.preemption = preemption
 
     def take(self, job: Job, packet: Packet, slot: int | None, mine: bool) -> Answer:
-        header = packet[Agg]
-        own = None if slot is None else self.slots.get(slot)
+        header, own = packet[Agg], self.own(slot)
         if header.kind == RESULT:
-            if slot is not None and mine:
-                del self.slots[slot]
-            return Answer(dict.fromkeys(job.ports, packet))
+            return self.take_result(job, packet, slot, mine)
         if header.kind == REMINDER:
             if slot is None or own is None or not mine:
                 nothing = packet.copy()

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rich.console import Console
 
@@ -55,6 +55,16 @@ Part = tuple[int, int]
 WHOLE: Part = (1, 1)
 FORMAT = 1
 GLOO = "gloo"  # a job's key `backend`
+
+
+class Place(NamedTuple):
+    """The folder and the console of a sweep's points, and what runs them (see `run_sweep`)."""
+
+    folder: Path
+    console: Console
+    processes: int | None
+    dask: str | None
+    slurm: str | None
 
 
 def tune_here(experiment: Experiment, results: Path, console: Console) -> Experiment:
@@ -172,10 +182,10 @@ def carry_out(
         console.print(f"{taken} of the others are taken over from other figures")
         todo = _unfinished(sweep, results, own)
     try:
-        where = (folder, console, processes, dask, slurm)
-        failed = _run_points(todo, setups, programs, *where)
+        place = Place(folder, console, processes, dask, slurm)
+        failed = _run_points(todo, setups, programs, place)
         if sweep.robust and not failed:
-            failed = _vary(sweep, *where)
+            failed = _vary(sweep, place)
         return folder, failed
     except KeyboardInterrupt:
         kept = len(sweep.points) - len(_unfinished(sweep, results))
@@ -187,16 +197,10 @@ def carry_out(
         raise
 
 
-def _vary(
-    sweep: Sweep,
-    folder: Path,
-    console: Console,
-    processes: int | None,
-    dask: str | None,
-    slurm: str | None,
-) -> list[tuple[Point, str]]:
+def _vary(sweep: Sweep, place: Place) -> list[tuple[Point, str]]:
     """Run what shows how far the verdicts of a sweep hold, and note it in the sweep's file; returns
     the runs that failed."""
+    folder, console = place.folder, place.console
     with step(console, "working out what is varied"):
         plan = robustness.plan_of(sweep, folder, sweep.robust)
     file = folder / SWEEP_FILE
@@ -214,7 +218,7 @@ def _vary(
     setups = {point.key: set_up(point.experiment) for point in todo}
     once = functools.partial(prepare, known={})
     programs = {key: once(setup) for key, setup in setups.items()}
-    return _run_points(todo, setups, programs, folder, console, processes, dask, slurm)
+    return _run_points(todo, setups, programs, place)
 
 
 def _again() -> str:
@@ -288,14 +292,11 @@ def _run_points(
     todo: list[Point],
     setups: Mapping[str, Setup],
     programs: Mapping[str, Program],
-    folder: Path,
-    console: Console,
-    processes: int | None,
-    dask: str | None,
-    slurm: str | None,
+    place: Place,
 ) -> list[tuple[Point, str]]:
     """Run points with their set-ups and programs, by the points' keys; returns those that failed,
     with why."""
+    folder, console, processes, dask, slurm = place
     for point in todo:
         shutil.rmtree(folder / point.key, ignore_errors=True)
     virtual = [point for point in todo if point.experiment.runtime == VIRTUAL]
