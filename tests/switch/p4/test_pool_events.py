@@ -3,6 +3,7 @@ fails if a single condition or assignment is left out of a program with a shared
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from testbed import dataplane
@@ -216,6 +217,6 @@ def test_a_table_entry_maps_indices_into_a_part_of_the_pool(system):
     entry = [complete, base, mask, slots, last]
     switch.switch.table_add("job", "aggregate", [0], entry)
     switch.gradient(0, 0, fragment=3, index=1)
-    assert list(switch.switch.register_read("slot_state")) == [0, 0, 0, 0, 0, 1, 0, 0]
+    assert list(np.flatnonzero(switch.switch.register_read("slot_state"))) == [5]
     sent = only(switch.from_server(0, wire.REMINDER, fragment=3, index=9, node=1))
     assert (sent.bitmap, sent.index) == (1, 1)

@@ -14,7 +14,9 @@ from testbed.systems.registry import SHIPPED
 from testbed.topos import SHIPPED as TOPOLOGIES
 from tests.support.paths import ROOT
 
-FILES = sorted(ROOT.glob("experiments/**/*.yaml"))
+FILES = [
+    path for path in sorted(ROOT.glob("experiments/**/*.yaml")) if path.parent.name != "expected"
+]
 
 
 def shipped() -> dict:

@@ -69,7 +69,7 @@ def folder(tmp_path):
             ":4: lab: a second row for lab2_aggregation of ada",
         ),
         ("overrides.csv", OVERRIDES + "zoe,2,,1,why\n", ":2: student: 'zoe' is not in the roster"),
-        ("overrides.csv", OVERRIDES + "ada,2,sums,16,why\n", ":2: points: 16 is not from 0 to 15"),
+        ("overrides.csv", OVERRIDES + "ada,2,sums,11,why\n", ":2: points: 11 is not from 0 to 10"),
         ("overrides.csv", OVERRIDES + "ada,2,,21,why\n", ":2: points: 21 is not from 0 to 20"),
         (
             "overrides.csv",
