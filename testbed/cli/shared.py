@@ -175,13 +175,16 @@ def working(text: str | Callable[[], str]) -> AbstractContextManager[None]:
     return step(Console(stderr=True), text)
 
 
-def import_schemas(path: Path | None = None) -> bool:
+def import_schemas(path: Path | None = None, numpy: bool = True) -> bool:
     """Import the schemas, for commands that read experiments or networks; that of networks only if
-    `path` is one, or None. True if `path` is one. Signals wait meanwhile: an interrupted import of
-    pydantic panics in Rust, and an interrupted class of it is a RuntimeError."""
+    `path` is one, or None. True if `path` is one. `numpy`: what they do with them needs it. Signals
+    wait meanwhile: an interrupted import of pydantic panics in Rust, and an interrupted class of it
+    is a RuntimeError."""
     with interrupts.postponed(), no_blas_threads():
         import testbed.experiment
 
+        if numpy:
+            import numpy as _  # noqa: F401
         network = path is not None and is_network(path)
         if network or path is None:
             import testbed.netfile.load_network  # noqa: F401

@@ -218,7 +218,7 @@ tune: {servers: [1, 2, 4]}       # lists, ranges as in a sweep, or `window: best
 A trial is a run with one repetition and a seed that is not among the reported ones. All values are
 tried of a key with up to six, else golden section chooses which. Values within 2 % of the best mean
 JCT are tried with two more seeds; of those within 0.5 % then the smallest is taken. Trials are kept
-in `results/trials/` and are not run again as long as nothing that they depend on has changed. The
+in `results/.trials/` and are not run again as long as nothing that they depend on has changed. The
 results of the run have table `tuning` with all trials; tables and pages name the values, with an
 asterisk where the best one is at the edge of its range. In a sweep, each point is tuned for itself,
 and options that only some of its systems have are tuned for those. On Mininet each trial takes as

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from testbed.experiment import Experiment
     from testbed.setup import Setup
 
-TRIALS = "trials"  # folder below `results`
+TRIALS = ".trials"  # folder below `results`, which a shell leaves out of results/*
 CLOSE = 0.02  # of the best JCT: tried with more seeds
 MOST_CLOSE = 4
 ALIKE = 0.005

@@ -44,7 +44,7 @@ def call(options: Namespace) -> int:
         found = digest(run_at(options.file))
         print(f'{{"hash": "{found}"}}' if options.json else found)
         return 0
-    import_schemas(options.file)
+    import_schemas(options.file, numpy=False)
     if is_results(options.file):
         refuse_changes(options, "results")
         return show_results(options.file, options.json)

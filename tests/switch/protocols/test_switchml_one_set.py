@@ -76,7 +76,7 @@ def test_the_top_bit_of_an_index_belongs_to_the_slot():
 
 def test_there_is_no_second_set():
     switch = SlotSwitch(sets=1)
-    assert len(switch.switch.register_read("first_state")) == 4
+    assert len(switch.switch.register_read("first_state")) >= 4
     with pytest.raises(ControlError, match="second_state"):
         switch.switch.register_read("second_state")
 

@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from testbed.traffic.call_routes import ANY, AUTO, Routes, routed
 
 from testbed.algorithms.choice import SYSTEM
 from testbed.algorithms.registry import USE_OF
 from testbed.collective_kinds import COLLECTIVES
 from testbed.traffic import simai
+from testbed.traffic.call_algorithms import ANY, AUTO, AlgorithmRules, with_algorithms
 from testbed.traffic.rank_graph import (
     COMPUTE,
     MAX_BYTES,
@@ -285,7 +285,7 @@ def test_calls_go_by_the_first_rule_that_fits():
             )
             for _ in range(8)
         )
-        found = routed(program, Routes(rules, Fastest()))
+        found = with_algorithms(program, AlgorithmRules(rules, Fastest()))
         routes = []
         for nodes, changed in zip(program.ranks, found.ranks, strict=True):
             for node, now in zip(nodes, changed, strict=True):
@@ -304,7 +304,9 @@ def test_calls_go_by_the_first_rule_that_fits():
         plain = [GroupRoute(name) for name in program.groups]
         assert [*found.routes] == [*dict.fromkeys([*plain, *routes])]
         given = replace(program, ranks=found.ranks, routes=found.routes)
-        again = routed(given, Routes(((draw.choice(kinds), ANY, "double_tree", ""),)))
+        again = with_algorithms(
+            given, AlgorithmRules(((draw.choice(kinds), ANY, "double_tree", ""),))
+        )
         for nodes, changed in zip(found.ranks, again.ranks, strict=True):
             for node, now in zip(nodes, changed, strict=True):
                 assert not node.algorithm or now == node  # what is chosen stays
@@ -313,14 +315,14 @@ def test_calls_go_by_the_first_rule_that_fits():
 
 def test_calls_in_steps_name_what_is_inside_servers_first():
     rules = (("all_reduce", 64, "direct", ""), ("all_reduce", ANY, "ring", "double_tree"))
-    routes = Routes(rules, None, 2)
+    routes = AlgorithmRules(rules, None, 2)
     node = Node("all_reduce", group="all", bytes=64)
     assert routes.steps_of(node, range(4)) is None
     assert routes.steps_of(replace(node, bytes=65), range(4)) == ("double_tree", "ring")
-    auto = Routes((("all_reduce", ANY, AUTO, "direct"),), Fastest(), 2)
+    auto = AlgorithmRules((("all_reduce", ANY, AUTO, "direct"),), Fastest(), 2)
     assert auto.steps_of(node, range(6)) == ("direct", "all_reduce-64-6")
     program = Program({"all": (0, 1, 2, 3)}, ((replace(node, bytes=128),),) * 4)
-    found = routed(program, routes)
+    found = with_algorithms(program, routes)
     ways = [(each.kind, each.algorithm) for each in found.ranks[0]]
     # A step across servers is a call whose way is chosen, too.
     assert ways == [

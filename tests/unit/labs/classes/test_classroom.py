@@ -55,7 +55,7 @@ def test_everybody_in_the_roster_has_a_row_in_every_lab(folder, grader, capsys):
     assert rows["eve", "lab7_numbers"]["remark"] == "nothing handed in (but there is lab7)"
     told = capsys.readouterr().out
     assert f"bob, {LAB}: the student's folder is a link" in told
-    assert grader.asked == [("ada", LAB, 8)]
+    assert grader.asked == [("ada", LAB, 9)]
 
 
 def test_marking_tells_of_each_lab_and_who_has_handed_in_nothing(folder, grader, capsys):
@@ -68,7 +68,7 @@ def test_marking_tells_of_each_lab_and_who_has_handed_in_nothing(folder, grader,
     assert main(["class", "mark", str(folder)]) == 3
     told = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert told[:3] == [
-        ["ada", LAB, "65", "of", "80"],
+        ["ada", LAB, "70", "of", "80"],
         ["bob", LAB, "not", "judged"],
         ["bob", "lab7_numbers", "not", "judged"],
     ]
@@ -95,7 +95,7 @@ def test_a_students_file_has_it_all(folder, grader):
         for check in lab.checks
     )
     assert (folder / "results" / "feedback" / "ada.md").read_text() == (
-        f"# Lovelace, Ada\n\n## {LAB}: 15 of 20 points\n\n* questions not read yet: q3\n"
+        f"# Lovelace, Ada\n\n## {LAB}: 16 of 20 points\n\n* questions not read yet: q3\n"
         f"* questions: 0, 5, -, 5 (of 5 each)\n* why?\n\n{tests}\n\n"
     )
     assert (folder / "results" / "feedback" / "bob.md").read_text() == "# Bob Bo\n\n"
@@ -120,23 +120,23 @@ def test_nothing_has_no_points_after_the_deadline_and_no_mark_before(folder, gra
 
 
 def test_questions_count_beside_the_tests(folder, grader):
-    grader.loses["ada"] = ["sums", "negative"]  # 20 of 80
+    grader.loses["ada"] = ["sums", "negative"]  # 15 of 80
     for student in ("ada", "bob", "eve"):
         hand_in(folder, student, "2")
     main(["class", "mark", str(folder)])
-    assert _marks(folder)["ada", LAB].points == 12 and _marks(folder)["ada", LAB].of == 16
+    assert _marks(folder)["ada", LAB].points == 13 and _marks(folder)["ada", LAB].of == 16
     rows = "ada,2,5,4.5,3,2.5,well\nbob,lab2_aggregation,5,,5,5,\n"
     (folder / "questions.csv").write_text(f"student,lab,q1,q2,q3,q4,comment\n{rows}")
     main(["class", "mark", str(folder)])
     marks = _marks(folder)
-    assert [marks[s, LAB].points for s in ("ada", "bob", "eve")] == [15, 19, 16]
+    assert [marks[s, LAB].points for s in ("ada", "bob", "eve")] == [16, 19, 16]
     assert {marks[s, LAB].of for s in ("ada", "bob", "eve")} == {20}
     assert marks["bob", LAB].remarks == ("questions not read yet: q2",)
     assert marks["eve", LAB].remarks == ("questions not read yet: all",)
     assert marks["ada", "lab7_numbers"].of == 80, "no questions there"
     feedback = (folder / "results" / "feedback" / "ada.md").read_text()
     assert "# Lovelace, Ada" in feedback and "questions: 5, 4.5, 3, 2.5 (of 5 each)" in feedback
-    assert "* well" in feedback and f"## {LAB}: 15 of 20 points" in feedback
+    assert "* well" in feedback and f"## {LAB}: 16 of 20 points" in feedback
     assert "        why sums" in feedback and "lab7" not in feedback
 
 
@@ -176,16 +176,16 @@ def test_points_given_by_hand_stand_with_their_reason(folder, grader):
     hand_in(folder, "ada", "2")
     hand_in(folder, "bob", "2", DAY_S * 9)
     main(["class", "mark", str(folder)])
-    assert [_marks(folder)[s, LAB].points for s in ("ada", "bob")] == [13, 0]
-    rows = "ada,2,sums,10,the forum\nbob,2,,12.5,ill\neve,2,,3,sent by e-mail\n"
+    assert [_marks(folder)[s, LAB].points for s in ("ada", "bob")] == [14, 0]
+    rows = "ada,2,sums,5,the forum\nbob,2,,12.5,ill\neve,2,,3,sent by e-mail\n"
     (folder / "overrides.csv").write_text(f"student,lab,test,points,reason\n{rows}")
     main(["class", "mark", str(folder)])
     marks = _marks(folder)
     assert [marks[s, LAB].points for s in ("ada", "bob", "eve")] == [15, 12.5, 3]
-    assert _rows(folder)["ada", LAB]["remark"] == "sums: 10 by hand: the forum"
+    assert _rows(folder)["ada", LAB]["remark"] == "sums: 5 by hand: the forum"
     assert _rows(folder)["eve", LAB]["remark"] == "by hand: sent by e-mail; nothing handed in"
     told = (folder / "results/feedback/ada.md").read_text()
-    assert "sums: 10 by hand: the forum" in told and "10 of 15: " in told
+    assert "sums: 5 by hand: the forum" in told and "5 of 10: " in told
     assert "(fail, points by hand)" in told
 
 
@@ -232,10 +232,10 @@ def test_a_grading_again_shows_old_against_new(folder, grader, capsys):
     assert grader.asked == [("ada", LAB, 1)], "one test alone"
     told = capsys.readouterr().out
     assert [line.split() for line in told.splitlines()[1:3]] == [
-        ["ada", LAB, "sums", "0", "(fail)", "15", "(pass)"],
-        ["ada", LAB, "mark", "12", "15"],
+        ["ada", LAB, "sums", "0", "(fail)", "10", "(pass)"],
+        ["ada", LAB, "mark", "13", "15"],
     ]
-    assert _marks(folder)["ada", LAB].points == 12, "only compared"
+    assert _marks(folder)["ada", LAB].points == 13, "only compared"
     assert main([*words, "--test", "sums"]) == 0
     assert _marks(folder)["ada", LAB].points == 15
     tests = read_class(folder).gradings["ada", LAB].tests
@@ -245,12 +245,12 @@ def test_a_grading_again_shows_old_against_new(folder, grader, capsys):
     log = list(csv.reader((folder / "results/again.csv").open()))
     assert [row[1:] for row in log] == [
         ["student", "lab", "test", "old", "new", "kept"],
-        *([["ada", LAB, "sums", "0 (fail)", "15 (pass)", k] for k in ("old",)]),
-        ["ada", LAB, "mark", "12", "15", "old"],
-        ["ada", LAB, "sums", "0 (fail)", "15 (pass)", "new"],
-        ["ada", LAB, "mark", "12", "15", "new"],
-        ["bob", LAB, "sums", "0 (fail)", "15 (pass)", "new"],
-        ["bob", LAB, "mark", "13", "16", "new"],
+        *([["ada", LAB, "sums", "0 (fail)", "10 (pass)", k] for k in ("old",)]),
+        ["ada", LAB, "mark", "13", "15", "old"],
+        ["ada", LAB, "sums", "0 (fail)", "10 (pass)", "new"],
+        ["ada", LAB, "mark", "13", "15", "new"],
+        ["bob", LAB, "sums", "0 (fail)", "10 (pass)", "new"],
+        ["bob", LAB, "mark", "14", "16", "new"],
     ]
     assert main([*words, "--test", "smus"]) == 2
     assert "--test smus: there are absorbed, " in capsys.readouterr().err
