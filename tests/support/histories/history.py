@@ -203,7 +203,8 @@ class Network(Fabric):
         if host.is_worker:  # each packet goes for the first time once
             found = {"gradient_packets": len(data), "retransmissions": len(data) - len({*data})}
         elif self.forger is None:
-            found["ps_packets"] = self.arrived[name, wire.GRADIENT]
+            kinds = wire.GRADIENT, wire.RESULT  # the latter of a switch
+            found["ps_packets"] = sum(self.arrived[name, kind] for kind in kinds)
             found["reminders_empty"] = self.arrived[name, wire.REMINDER_EMPTY]
         for counter, count in found.items():
             assert counted[counter] == count, f"{name}: {counter} {counted[counter]}, not {count}"
