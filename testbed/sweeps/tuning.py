@@ -116,8 +116,8 @@ class _Trials:
             reason = next(trial.error for trial in self.trials if trial.error)
             count = len(self.trials)
             raise RunError(f"{self._name}: none of {count} trials of tune succeeds: {reason}")
-        close = sorted(place for place in known if known[place] <= (1 + CLOSE) * least)
-        close = sorted(close, key=lambda place: known[place])[:MOST_CLOSE]
+        close = [place for place in known if known[place] <= (1 + CLOSE) * least]
+        close = sorted(close, key=lambda place: (known[place], place))[:MOST_CLOSE]
         if len(close) > 1:
             pairs = [(place, seed) for place in close for seed in others]
             costs = dict(zip(pairs, self._run(pairs), strict=True))
