@@ -4,3 +4,5 @@ mininet_run goes through one run in order. Beside it: session (what a run holds 
 switch_group and host_group (the processes of one repetition), switch_backends (embedded or BMv2),
 watchdog, samplers, fault_injection, captures, child_processes (what the forked processes call).
 """
+
+from testbed import paths as paths  # says which program it is that the processes are of

@@ -179,7 +179,7 @@ class HostGroup:
                     log,
                     namespace=namespaces[name],
                     descriptors=[theirs.fileno(), *descriptors],
-                    title=f"ina host {name}",
+                    title=f"host {name}",
                 )
             self.hosts.append(HostProcess(spec, process, ours, self.board[row], output))
 

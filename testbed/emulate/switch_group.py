@@ -63,7 +63,7 @@ class SwitchGroup:
             self.backend.arguments(node, self._seed * 1000 + self.nodes.index(node)),
             self._logs / f"{node.name}{suffix}.log",
             namespace=self._network.holders[node.name].pid,
-            title=f"ina switch {node.name}",
+            title=f"switch {node.name}",
         )
 
     def _connect(self, node: P4Switch) -> None:

@@ -19,7 +19,7 @@ from testbed.errors import RunError, UserError, did_you_mean, sentence
 from testbed.linux import kernel
 from testbed.linux.processes import Identity
 from testbed.network.registry import Record, live_runs
-from testbed.paths import command_line
+from testbed.program import command_line
 
 KEEP_S = 2.0  # for a command to end once it has been asked to
 

@@ -142,7 +142,7 @@ class Network(Mininet):
                     },
                     logs / "namespaces.log",
                     descriptors=[theirs],
-                    title=f"ina namespace {name}",
+                    title=f"namespace {name}",
                 )
                 for name in names
             }

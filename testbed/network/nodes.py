@@ -27,7 +27,7 @@ from p4engine.module_start import module_command
 from testbed.errors import RunError, UserError
 from testbed.linux import kernel
 from testbed.network.mininet_parts import Host, Intf, Link, Node, Switch
-from testbed.paths import module_environment
+from testbed.program import module_environment
 
 if TYPE_CHECKING:
     from p4engine.control.client import Client

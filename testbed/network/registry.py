@@ -1,4 +1,4 @@
-"""The records of runs in /run/ina-testbed: what runs have on this machine, and how to remove it.
+"""The records of runs in /run/p4fabric: what runs have on this machine, and how to remove it.
 
 A run writes a record before it starts anything: its runner's identity, then each process with its
 start time. Below the folder of the same name lie the run's sockets. As all processes die with the
@@ -24,7 +24,7 @@ from testbed.errors import UserError
 from testbed.linux.processes import Identity
 
 _log = logging.getLogger(__name__)
-DIRECTORY = Path("/run/ina-testbed")
+DIRECTORY = Path("/run/p4fabric")
 
 
 def _directory() -> Path:

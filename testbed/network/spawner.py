@@ -13,8 +13,8 @@ spawner, children.
 
 Between runner and spawner goes a Unix socket of JSON messages:
   runner -> {"spawn": key, "target": "module:function", "namespace": process id or null,
-             "title": command line}, with open files: the arguments (a memory file of JSON), the
-             log, then those for the function
+             "name": of the process, "title": command line}, with open files: the arguments (a
+             memory file of JSON), the log, then those for the function
          -> {"signal": key, "number": n}
   spawner -> {"ready": true} or {"failed": text}, {"started": key, "pid": n},
              {"exited": key, "code": n}
@@ -51,7 +51,7 @@ from testbed.errors import RunError, no_room, shortage
 from testbed.linux import kernel, memory_limits
 from testbed.linux.blas_threads import no_blas_threads
 from testbed.linux.ownership import hand_over
-from testbed.paths import module_environment
+from testbed.program import command_name, module_environment
 
 MAX_MESSAGE = 65536
 MAX_DESCRIPTORS = 16
@@ -146,7 +146,11 @@ class Spawner:
         with theirs, log.open("ab") as output:
             self._process = subprocess.Popen(
                 module_command(
-                    "testbed.network.spawner", theirs.fileno(), os.getpid(), name, *preload
+                    "testbed.network.spawner",
+                    theirs.fileno(),
+                    os.getpid(),
+                    f"{command_name()} {name}",
+                    *preload,
                 ),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -179,7 +183,8 @@ class Spawner:
 
         arguments: anything that JSON holds. namespace: id of a process whose network namespace the
         child enters first. descriptors: open files that the child gets, in this order. title: what
-        `ps` shows as its command line. Its standard output and error go to `log`.
+        `ps` shows as its command line, behind the program's name. Its standard output and error go
+        to `log`.
         """
         process = self.processes[key] = Process(key, log)
         content = os.memfd_create("arguments", os.MFD_CLOEXEC)
@@ -191,7 +196,8 @@ class Spawner:
                 "spawn": key,
                 "target": target,
                 "namespace": namespace,
-                "title": title or f"ina {key}",
+                "name": f"{command_name()}-{key}",
+                "title": f"{command_name()} {title or key}",
             }
             self._send(message, [content, output, *descriptors])
         finally:
@@ -413,7 +419,7 @@ def _child(message: dict, descriptors: list[int], parent: int) -> None:
     code = 1
     try:
         kernel.die_with_parent(parent)
-        kernel.set_process_name(f"ina-{message['spawn']}")
+        kernel.set_process_name(message["name"])
         kernel.set_command_line(message["title"])
         content, output, *own = descriptors
         os.dup2(output, 1)
@@ -452,10 +458,10 @@ def _close_all_but(keep: set[int]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`python -m testbed.network.spawner SOCKET RUNNER NAME PRELOAD...`: only for `Spawner`."""
+    """`python -m testbed.network.spawner SOCKET RUNNER TITLE PRELOAD...`: only for `Spawner`."""
     kernel.die_with_parent(int(arguments[1]))
-    kernel.set_process_name(f"ina-{arguments[2]}")
-    kernel.set_command_line(f"ina {arguments[2]}")
+    kernel.set_process_name(arguments[2].replace(" ", "-", 1))
+    kernel.set_command_line(arguments[2])
     channel = socket.socket(fileno=int(arguments[0]))
     gc.disable()  # of what is imported nothing is garbage: to look for it takes a tenth of the time
     try:

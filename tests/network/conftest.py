@@ -14,7 +14,7 @@ from p4engine_testing.leftovers import children_of, nothing_left
 from p4engine_testing.leftovers import leftovers as of_any_test
 from p4engine_testing.rings import why_no_network
 
-RUN_DIRECTORY = Path("/run/ina-testbed")
+RUN_DIRECTORY = Path("/run/p4fabric")
 
 
 def _run_files(owners: set[int]) -> set[str]:

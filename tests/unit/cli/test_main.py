@@ -13,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from testbed import paths, steps
+from testbed import program as programs
+from testbed import steps
 from testbed.cli import main as commands
 from testbed.cli import warm
 from testbed.errors import RunError, UserError
@@ -86,7 +87,7 @@ def test_a_message_quotes_a_command_that_works(monkeypatch, tmp_path, called, li
     """It is `ina` where the path has it, and else what the user has called."""
     monkeypatch.setattr(sys, "argv", [called])
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(paths, "SUDO_PATH", str(tmp_path / "empty"))
+    monkeypatch.setattr(programs, "SUDO_PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     monkeypatch.setenv("SUDO_UID", "1000")
     assert command_line("check FILE") == line
@@ -99,7 +100,7 @@ def test_a_message_quotes_a_command_that_works(monkeypatch, tmp_path, called, li
     monkeypatch.setenv("PATH", str(program.parent))
     assert command_line("check FILE") == "ina check FILE"
     assert command_line("check FILE", root=True) == as_root
-    monkeypatch.setattr(paths, "SUDO_PATH", str(link.parent))
+    monkeypatch.setattr(programs, "SUDO_PATH", str(link.parent))
     assert command_line("check FILE", root=True) == "sudo ina check FILE"
     # Root needs none, also where there is no sudo, as in a container.
     monkeypatch.setattr(os, "geteuid", lambda: 0)

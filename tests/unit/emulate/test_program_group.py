@@ -373,7 +373,7 @@ def test_each_rank_is_told_its_place_among_the_servers(tmp_path):
 def test_a_library_of_the_caller_stays(tmp_path, monkeypatch):
     monkeypatch.setenv("LD_PRELOAD", "/lib/other.so")
     first, second = Servers(tmp_path, "servers").environments[2:4]
-    assert first["LD_PRELOAD"] == "/run/ina-testbed/own_address.so /lib/other.so"
+    assert first["LD_PRELOAD"] == "/run/p4fabric/own_address.so /lib/other.so"
     assert second["LD_PRELOAD"] == "/lib/other.so"
 
 
