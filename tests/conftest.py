@@ -3,7 +3,6 @@ p4engine/tests/p4engine_testing/rings.py. The ring network here also needs Minin
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Generator
@@ -11,23 +10,18 @@ from pathlib import Path
 
 import pytest
 from p4engine_testing.load import pytest_addoption
+from p4fabric_testing.networks import skip_without_mininet
 
 os.environ["INA_PLUGINS"] = "off"  # what a user has installed is no part of the tests
 os.environ["INA_LAWS"] = "hold"  # every run that a test makes, in a process of its own as well
 pytest.register_assert_rewrite("tests.support.runs")  # failures there show values, as in tests
 
 __all__ = ["pytest_addoption"]
-NETWORK = Path(__file__).parent / "network"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if importlib.util.find_spec("mininet") is not None:
-        return
-    reason = "network tests need Mininet (sudo ./demo installs it)"
-    for item in items:
-        if NETWORK in Path(item.path).parents:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    skip_without_mininet(items, Path(__file__).parent / "network")
 
 
 @pytest.hookimpl(wrapper=True)

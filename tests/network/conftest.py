@@ -1,42 +1,5 @@
-"""Network tests leave nothing behind, and each one is checked for it.
+"""Network tests leave nothing behind, and each one is checked for it."""
 
-Runs of other users come and go on the same machine during a test. So files below the run directory
-count only where their owner is this test process, descends from it, or no longer lives.
-"""
+from p4fabric_testing.networks import nothing_left_behind
 
-from __future__ import annotations
-
-import os
-from pathlib import Path
-
-import pytest
-from p4engine_testing.leftovers import children_of, nothing_left
-from p4engine_testing.leftovers import leftovers as of_any_test
-from p4engine_testing.rings import why_no_network
-
-RUN_DIRECTORY = Path("/run/p4fabric")
-
-
-def _run_files(owners: set[int]) -> set[str]:
-    """Files of runs whose runner is one of `owners` (process ids), or no longer lives."""
-    found = set()
-    if RUN_DIRECTORY.is_dir():
-        for path in RUN_DIRECTORY.iterdir():
-            pid = path.name.split("-")[0]
-            if pid.isdigit() and (int(pid) in owners or not Path(f"/proc/{pid}").exists()):
-                found.add(f"file {path}")
-    return found
-
-
-def leftovers() -> set[str]:
-    """A snapshot; what is in a later one and not in an earlier one was left behind."""
-    return of_any_test() | _run_files({os.getpid()} | children_of(os.getpid()))
-
-
-@pytest.fixture(autouse=True)
-def nothing_left_behind():
-    if why_no_network():
-        yield
-        return
-    with nothing_left(leftovers):
-        yield
+__all__ = ["nothing_left_behind"]

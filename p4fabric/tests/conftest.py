@@ -1,0 +1,14 @@
+"""All tests know the plugin `p4engine_testing.rings`; those of networks also need Mininet."""
+
+from pathlib import Path
+
+import pytest
+from p4engine_testing.load import pytest_addoption
+from p4fabric_testing.networks import skip_without_mininet
+
+__all__ = ["pytest_addoption"]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    skip_without_mininet(items, Path(__file__).parent / "network")
