@@ -15,7 +15,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed import systems, text_table
+from p4fabric.base import text_table
+
+from testbed import systems
 from testbed.analysis.style import plot_style
 from testbed.results import write_whole
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data.run_summary import job_names
 from testbed.results import whole
 from testbed.results.counters import EVENTS

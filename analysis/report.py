@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.errors import RunError, shortage
+from p4fabric.base.steps import step
+from p4fabric.base.text_table import Table, printed, table_data, without_zeros
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
@@ -32,11 +35,8 @@ from testbed.analysis.data.run_summary import (
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
 from testbed.analysis.tables import verdict_tables
-from testbed.errors import RunError, shortage
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read, whole, write_whole
-from testbed.steps import step
-from testbed.text_table import Table, printed, table_data, without_zeros
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+from p4fabric.base.linux.processes import cpu_ns
+
 from bench.harness import ROOT, machine
 from bench.switch_alone import (
     FAN_IN,
@@ -41,7 +43,6 @@ from testbed.bmv2.control_client import Client
 from testbed.bmv2.link_queues import DEEP_PACKETS
 from testbed.bmv2.ports import socket_drops
 from testbed.bmv2.simple_switch import command
-from testbed.linux.processes import cpu_ns
 
 SWITCHES = "embedded", "bmv2"
 DEFINES = {"AGGREGATORS": 4096, "BITMAP_WIDTH": 32}
@@ -49,7 +50,7 @@ DEFINES = {"AGGREGATORS": 4096, "BITMAP_WIDTH": 32}
 WINDOWS = {"embedded": 512, "bmv2": 64}
 INTERFACES = {1: "s0", 2: "s1"}
 PREPARE = (
-    "from testbed.linux.kernel import set_interfaces_up, switch_offloads_off;"
+    "from p4fabric.base.linux.kernel import set_interfaces_up, switch_offloads_off;"
     f"set_interfaces_up(['lo']); switch_offloads_off({list(INTERFACES.values())})"
 )
 

@@ -31,9 +31,9 @@ from statistics import median
 from typing import Any
 
 import yaml
+from p4fabric.base.config.yaml_document import Document, read_yaml
+from p4fabric.base.errors import UserError
 
-from testbed.config.yaml_document import Document, read_yaml
-from testbed.errors import UserError
 from testbed.experiment.sweep import Point, Sweep, shown, sweep_of
 from testbed.results import Results, find, read
 from testbed.results.environment import cpu_model

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from p4engine.switch.library import Switch
+from p4fabric.base.topology import host_ip
 
 from bench.harness import ROOT
 from p4engine import compile_program
@@ -34,7 +35,6 @@ from testbed.experiment import load_text
 from testbed.protocols import wire
 from testbed.schemes import set_up
 from testbed.setup import Platform, Setup
-from testbed.topology import host_ip
 from tests.support.switches import Recorder
 
 WORKERS = 8

@@ -15,7 +15,7 @@ from mininet.net import Mininet
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from testbed.network import P4Switch  # noqa: E402
+from p4fabric.emulate import P4Switch  # noqa: E402
 
 PROGRAM = HERE / "learning.p4"
 

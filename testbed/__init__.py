@@ -21,6 +21,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from p4fabric.base.errors import RunError as RunError
+    from p4fabric.base.errors import UserError as UserError
+    from p4fabric.base.topology import Topology as Topology
+
     from testbed.api.drawing import figure as figure
     from testbed.api.drawing import style as style
     from testbed.api.experiments import Experiment as Experiment
@@ -35,9 +39,6 @@ if TYPE_CHECKING:
     from testbed.api.running import run_async as run_async
     from testbed.api.running import sweep as sweep
     from testbed.collective.report import report as report
-    from testbed.errors import RunError as RunError
-    from testbed.errors import UserError as UserError
-    from testbed.topology import Topology as Topology
     from testbed.topos.fat_tree import FatTree as FatTree
     from testbed.topos.graph import Graph as Graph
     from testbed.topos.leaf_spine import LeafSpine as LeafSpine

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed import program
-from testbed.program import command_line as command_line
-from testbed.program import import_path as import_path
-from testbed.program import module_environment as module_environment
-from testbed.program import program_name as program_name
-from testbed.program import sudo as sudo
+from p4fabric.base import program
+from p4fabric.base.program import command_line as command_line
+from p4fabric.base.program import import_path as import_path
+from p4fabric.base.program import module_environment as module_environment
+from p4fabric.base.program import program_name as program_name
+from p4fabric.base.program import sudo as sudo
 
 PACKAGE = Path(__file__).resolve().parent
 P4 = (PACKAGE / "p4").resolve()

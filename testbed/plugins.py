@@ -28,7 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
 
 T = TypeVar("T")
 SYSTEMS, SCHEMES, PLANNERS = "ina.systems", "ina.schemes", "ina.planners"

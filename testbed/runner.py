@@ -14,22 +14,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.captured_ports import ports
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.steps import quiet_console, step
 from rich.console import Console
 
-from testbed.errors import RunError, UserError
 from testbed.machine import memory_estimate as memory
-from testbed.runtimes.captured_ports import ports
 from testbed.runtimes.program import prepare
 from testbed.runtimes.run import Run, Runtime
 from testbed.schemes import set_up
-from testbed.steps import quiet_console, step
 from testbed.workload.wrong_value import WrongValueError
 
 if TYPE_CHECKING:
+    from p4fabric.base.captured_ports import CapturedPort
+
     from testbed.analysis.laws import Verdict
     from testbed.experiment import Experiment
     from testbed.results import Writer
-    from testbed.runtimes.captured_ports import CapturedPort
     from testbed.web.live_page import LivePage
 
 VIRTUAL = "virtual"
@@ -148,7 +149,7 @@ def get_ready(experiments: Iterable[Experiment]) -> None:
     on_bmv2 = [each for each in emulated if each.switch == "bmv2"]
     if on_bmv2:
         require_bmv2(on_bmv2)
-    from testbed.network import registry
+    from p4fabric.emulate import registry
 
     for line in registry.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)

@@ -8,9 +8,10 @@ packages add theirs by entry points (testbed/plugins.py).
 
 from __future__ import annotations
 
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import Topology
+
 from testbed import plugins
-from testbed.errors import UserError
-from testbed.topology import Topology
 from testbed.topos.explicit import Explicit
 from testbed.topos.fat_tree import FatTree
 from testbed.topos.graph import Graph

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from testbed.topology import Topology, TopologyError
+from p4fabric.base.topology import Topology, TopologyError
 
 
 class Explicit(Topology):

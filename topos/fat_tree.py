@@ -7,7 +7,7 @@ option.
 
 from __future__ import annotations
 
-from testbed.topology import Topology, TopologyError, within
+from p4fabric.base.topology import Topology, TopologyError, within
 
 
 class FatTree(Topology):

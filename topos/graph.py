@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import NAME, Topology, TopologyError, within
+
 from testbed.paths import command_line
-from testbed.topology import NAME, Topology, TopologyError, within
 
 
 class Graph(Topology):

@@ -6,7 +6,7 @@ gradient takes, and which switch on the path aggregates it.
 
 from __future__ import annotations
 
-from testbed.topology import Topology, within
+from p4fabric.base.topology import Topology, within
 
 
 class LeafSpine(Topology):

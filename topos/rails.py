@@ -12,7 +12,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from testbed.topology import MAX_PER_SERVER, Topology, TopologyError, within
+from p4fabric.base.topology import MAX_PER_SERVER, Topology, TopologyError, within
 
 SCALE_UP, NIC, FABRIC = TIERS = ("scale_up", "nic", "fabric")
 
@@ -160,7 +160,7 @@ def _fabric_rate(
 ) -> str:
     """The bandwidth of a link between a leaf and a spine."""
     # testbed.experiment imports all topologies, so it cannot be imported above.
-    from testbed.config.units import RATE, FieldError, parse, show
+    from p4fabric.base.config.units import RATE, FieldError, parse, show
 
     what = "oversubscription"
     if share < 0:

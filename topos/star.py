@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.topology import MAX_PORTS, Topology, within
+from p4fabric.base.topology import MAX_PORTS, Topology, within
 
 
 class Star(Topology):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from testbed.topology import Topology, TopologyError
+from p4fabric.base.topology import Topology, TopologyError
 
 
 class Triangle(Topology):
@@ -20,7 +20,7 @@ class Triangle(Topology):
 
     def __init__(self, bandwidth: str = "3 Gbit/s") -> None:
         # testbed.experiment imports all topologies, so it cannot be imported above.
-        from testbed.config.units import RATE, FieldError, parse
+        from p4fabric.base.config.units import RATE, FieldError, parse
 
         try:
             rate = parse(bandwidth, RATE, 1000, 10**13)
@@ -36,6 +36,6 @@ class Triangle(Topology):
 
 
 def _text(rate_bps: Fraction) -> str:
-    from testbed.config.units import RATE, show
+    from p4fabric.base.config.units import RATE, show
 
     return show(rate_bps, RATE)

@@ -6,7 +6,7 @@ racks, its gradients are aggregated twice.
 
 from __future__ import annotations
 
-from testbed.topology import MAX_PORTS, Topology, within
+from p4fabric.base.topology import MAX_PORTS, Topology, within
 
 MAX_TORS = 64
 MAX_HOSTS = MAX_PORTS - 1  # one port leads to another switch

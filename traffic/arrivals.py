@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.config.data_files import read_text
-from testbed.errors import UserError
+from p4fabric.base.config.data_files import read_text
+from p4fabric.base.errors import UserError
+
 from testbed.traffic.draws import Stream
 
 GAPS = 0xA221  # distinguishes the streams from others of the same seed

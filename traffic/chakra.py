@@ -18,9 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.config.data_files import DataError, read_bytes, read_json
+
 from testbed.collective import ina_recorder
 from testbed.collective_kinds import COLLECTIVES, ROOT
-from testbed.config.data_files import DataError, read_bytes, read_json
 from testbed.traffic.rank_graph import (
     COMPUTE,
     NOBODY,

@@ -22,8 +22,9 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, NoReturn
 
-from testbed.config.data_files import read_text
-from testbed.errors import UserError
+from p4fabric.base.config.data_files import read_text
+from p4fabric.base.errors import UserError
+
 from testbed.traffic.draws import Stream
 
 MS = 1_000_000

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from p4fabric.base.config.data_files import DataError, read_text
+
 from testbed.collective_kinds import COLLECTIVES
-from testbed.config.data_files import DataError, read_text
 from testbed.traffic.rank_graph import COMPUTE, MAX_BYTES, MAX_RANKS, Program
 from testbed.traffic.rank_layout import Layout, Template, staged
 from testbed.traffic.trace import MAX_NS, TraceError

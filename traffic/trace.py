@@ -22,8 +22,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+
 from testbed import plugins
-from testbed.errors import UserError, did_you_mean, sentence
 from testbed.protocols import sizes
 from testbed.traffic.scaling import scale_times, scale_values
 
@@ -229,7 +230,7 @@ def _plain(name: str) -> str:
 
 
 def _read(path: Path, gpu: str | None) -> Trace:
-    from testbed.config.data_files import DataError, read_text
+    from p4fabric.base.config.data_files import DataError, read_text
 
     if not os.path.lexists(path):
         raise TraceError(
@@ -491,8 +492,7 @@ def load_gradients(trace: Trace) -> Gradients:
     Raises TraceError if the trace has none or the file does not fit it.
     """
     import numpy as np
-
-    from testbed.config.data_files import DAMAGED_ZIP, DataError, opened, require_small
+    from p4fabric.base.config.data_files import DAMAGED_ZIP, DataError, opened, require_small
 
     if trace.gradients is None:
         raise TraceError(

@@ -13,11 +13,11 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from p4fabric.base import units
+from p4fabric.base.text_table import Estimate
 
-from testbed import units
 from testbed.analysis.data.run_summary import estimate
 from testbed.analysis.style.plot_style import PlotStyle
-from testbed.text_table import Estimate
 
 SPARSE = 200  # samples
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data.run_summary import carriers, fallbacks, ratio_intervals, summary
 from testbed.results.counters import RESENT
 from testbed.systems import SYSTEMS

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data.chart_data import BarChart, BarSeries, bar_series
 from testbed.analysis.data.run_summary import (
     interval,

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from p4fabric.base.text_table import Estimate
 
 from testbed.analysis.data.run_summary import estimate
 from testbed.analysis.data.sweep_data import Point, Sweep
 from testbed.systems import SYSTEMS
-from testbed.text_table import Estimate
 
 ALIKE = 0.01  # of the fastest's time: nobody would choose by such a difference
 

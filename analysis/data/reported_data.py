@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from p4fabric.base.text_table import Estimate
 
 from testbed.analysis.data.run_summary import estimate
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.results import Results
-from testbed.text_table import Estimate
 
 BINS = 60
 

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
+from p4fabric.base import units
+from p4fabric.base.text_table import TRUSTED, Estimate
 
-from testbed import units
 from testbed.analysis.data import loss_data
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD, SUMS
 from testbed.systems.system import fallback_words
-from testbed.text_table import TRUSTED, Estimate
 
 if TYPE_CHECKING:
     from testbed.results import Results

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from p4fabric.base import units
+from p4fabric.base.text_table import Estimate
 
-from testbed import units
 from testbed.analysis.data.chart_data import BarChart, bar_series, interval_name
 from testbed.analysis.data.run_summary import estimate
 from testbed.analysis.data.sweep_data import Sweep
 from testbed.analysis.style import key_words
 from testbed.analysis.style.plot_style import PlotStyle, series_styles
-from testbed.text_table import Estimate
 
 RANGE = 20  # an axis whose largest number is so many times the smallest is logarithmic
 RATIO_RANGE = 2.5  # of ratios

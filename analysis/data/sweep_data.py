@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from p4fabric.base.config.data_files import DataError, read_json, require
 
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.data.tuned_data import tuned_words
 from testbed.analysis.style.key_words import words
-from testbed.config.data_files import DataError, read_json, require
 from testbed.results import SWEEP_FILE, Results, ResultsError, find, read
 from testbed.results.schema import DeclaredFigure
 from testbed.systems import SYSTEMS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data import departure_data
 from testbed.analysis.data.run_summary import job_names
 from testbed.analysis.figures.figure_files import new_figure

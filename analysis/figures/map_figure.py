@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import LogNorm
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data.map_data import Cell, Map
 from testbed.analysis.figures.figure_files import new_figure
 from testbed.analysis.style import plot_style

@@ -7,15 +7,15 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from p4fabric.base import units
+from p4fabric.base.text_table import text_of
 
-from testbed import units
 from testbed.analysis.data import memory_chart_data
 from testbed.analysis.data.chart_data import AreaChart
 from testbed.analysis.data.run_summary import estimate, first_repetition, summary
 from testbed.analysis.data.timeline_data import end_ns
 from testbed.analysis.figures.figure_files import hatch_color, new_figure, which_repetition
 from testbed.analysis.style import plot_style
-from testbed.text_table import text_of
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from matplotlib import rc_context
 from matplotlib.patches import Patch
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.figures.figure_files import new_figure, save
 from testbed.analysis.style import plot_style
 from testbed.collective_kinds import COLLECTIVES

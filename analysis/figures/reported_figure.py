@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.figures.figure_files import new_figure
 from testbed.analysis.style import plot_style
 

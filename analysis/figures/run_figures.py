@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data.job_chart_data import jct_by_run
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures.departure_figure import departures

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data.chart_data import Bar, BarChart
 from testbed.analysis.data.map_data import maps
 from testbed.analysis.data.reported_data import reported

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from matplotlib.patches import Patch
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data.timeline_data import (
     PHASES,
     end_ns,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed import units
+from p4fabric.base import units
+
 from testbed.analysis.data.chart_data import BarChart
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart

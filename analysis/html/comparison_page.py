@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed import units
+from p4fabric.base import units
+from p4fabric.base.config.data_files import read_text
+
 from testbed.analysis.data import explanations, job_chart_data
 from testbed.analysis.data.memory_chart_data import memory_shares
 from testbed.analysis.data.run_summary import Frames, summary
@@ -16,7 +18,6 @@ from testbed.analysis.html.bar_charts import bar_chart
 from testbed.analysis.html.run_page import FILE, listing, state
 from testbed.analysis.style.plot_style import PlotStyle, plot_styles
 from testbed.analysis.tables import report_tables as tables
-from testbed.config.data_files import read_text
 
 if TYPE_CHECKING:
     from testbed.results import Results

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from testbed import units
+from p4fabric.base import units
+
 from testbed.analysis.data import departure_data
 from testbed.analysis.data.run_summary import job_names, jobs_left_out, longest_jobs
 from testbed.analysis.html import plotly_parts as parts

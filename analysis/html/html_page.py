@@ -17,9 +17,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.text_table import Table
+
 from testbed.paths import sudo
 from testbed.results import ResultsError, write_whole
-from testbed.text_table import Table
 
 _log = logging.getLogger(__name__)
 FORMAT = 1  # of the data inside the file

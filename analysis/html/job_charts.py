@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pandas as pd
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data import job_chart_data
 from testbed.analysis.data.chart_data import thin
 from testbed.analysis.data.job_chart_data import IterationChart, IterationLine

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.style import plot_style
 
 if TYPE_CHECKING:

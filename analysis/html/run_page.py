@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from p4fabric.base import units
+from p4fabric.base.config.data_files import read_text
 
-from testbed import units
 from testbed.analysis.data import explanations, tuned_data
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import (
@@ -33,7 +34,6 @@ from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style
 from testbed.analysis.tables import report_tables as tables
 from testbed.analysis.tables import verdict_tables
-from testbed.config.data_files import read_text
 from testbed.results import SWEEP_FILE
 from testbed.systems import SYSTEMS
 

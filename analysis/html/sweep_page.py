@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
+from p4fabric.base.text_table import Column, Table
+from p4fabric.base.units import significant
 
 from testbed.analysis.data import explanations
 from testbed.analysis.data.map_data import maps
@@ -25,8 +27,6 @@ from testbed.analysis.tables import report_tables as tables
 from testbed.analysis.tables import verdict_tables
 from testbed.paths import command_line
 from testbed.results import ResultsError
-from testbed.text_table import Column, Table
-from testbed.units import significant
 
 HOLDS, FLIPS = "#0072B2", "#D55E00"  # colours of ratios
 

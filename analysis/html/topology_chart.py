@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.data.run_summary import MOST_JOBS, first_repetition, job_names, longest_jobs
 from testbed.analysis.data.topology_data import links, places, switch_names, switch_work
 from testbed.analysis.html import plotly_parts as parts

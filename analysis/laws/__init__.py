@@ -114,7 +114,8 @@ def of_network(tables: dict[str, Any], drained: bool) -> list[Verdict]:
 
 def read_network(folder: Path) -> tuple[dict[str, Any], bool]:
     """The tables of a network file's run, and whether all had drained. Raises ResultsError."""
-    from testbed.config.data_files import DataError, read_json
+    from p4fabric.base.config.data_files import DataError, read_json
+
     from testbed.results import ResultsError
 
     path = folder / "results.json"

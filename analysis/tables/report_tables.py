@@ -1,4 +1,4 @@
-"""The tables of a run, of a comparison and of a sweep, as data (testbed/text_table.py).
+"""The tables of a run, of a comparison and of a sweep, as data (p4fabric/src/p4fabric/base/text_table.py).
 
 A terminal, a page and a CSV file show the same tables. PS packets per fragment stand first because
 they explain the times that follow (see data/run_summary.py).
@@ -14,9 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from p4fabric.base import units
+from p4fabric.base.text_table import (
+    Column,
+    Estimate,
+    Labelled,
+    Row,
+    Spread,
+    Table,
+    Value,
+    table_data,
+)
 from rich.text import Text
 
-from testbed import units
 from testbed.analysis.data import departure_data, explanations, loss_data, tuned_data
 from testbed.analysis.data.run_summary import (
     LENGTHS,
@@ -34,7 +44,6 @@ from testbed.results import write_whole
 from testbed.results.counters import ENDINGS
 from testbed.results.schema import TABLES
 from testbed.systems import SYSTEMS
-from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table, Value, table_data
 
 if TYPE_CHECKING:
     from testbed.analysis.data.map_data import Map

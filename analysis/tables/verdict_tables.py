@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from testbed import units
+from p4fabric.base import units
+from p4fabric.base.text_table import Column, Row, Table
+
 from testbed.analysis.data import robust_data, tuned_data
-from testbed.text_table import Column, Row, Table
 
 if TYPE_CHECKING:
     from testbed.analysis.data.sweep_data import Sweep

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.classes import overrides, questions
 from testbed.labs.classes.feedback import write_feedback
 from testbed.labs.classes.gradings import Grading, Key, read_gradings, write_gradings

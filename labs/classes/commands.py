@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+from p4fabric.base.errors import UserError
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.errors import UserError
 from testbed.labs.classes.classroom import Class, new_class, read_class
 from testbed.labs.classes.gradings import Grading, grade_all, labs_version, renewed
 from testbed.labs.classes.handed_in import NOTHING, HandedIn

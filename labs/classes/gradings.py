@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.classes.handed_in import HandedIn
 from testbed.labs.classes.tables import write_text
 from testbed.labs.grader.grade import Grade

@@ -10,7 +10,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.classes.roster import Student
 from testbed.labs.grader.course import Course, handed_in_at
 from testbed.labs.grader.lab import Lab, find_lab, lab_names

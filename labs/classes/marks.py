@@ -15,7 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.classes.gradings import Grading, Key, Test
 from testbed.labs.classes.handed_in import NOTHING, HandedIn
 from testbed.labs.classes.overrides import Override, Overrides

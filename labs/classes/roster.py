@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.classes.tables import FORMULAS, Row, read_lines, read_table
 from testbed.labs.grader.course import Course
 from testbed.labs.grader.lab import Lab, find_lab

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.classes.roster import Student
 from testbed.labs.classes.tables import read_lines
 

@@ -12,8 +12,8 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UserError
-from testbed.linux.whole_files import write_whole
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import write_whole
 
 DELIMITERS = ",;\t"
 FORMULAS = "=+-@"

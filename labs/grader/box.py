@@ -26,12 +26,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.kernel import enter_network
+
 from testbed.labs.grader import sandbox, seccomp
 from testbed.labs.grader.inside import channel
 from testbed.labs.grader.inside.walls import NOBODY
 from testbed.labs.grader.memory import Memory
-from testbed.linux.kernel import enter_network
 
 PRINTED_BYTES = 4096  # of a process's output that are kept
 CHUNK = 1 << 16

@@ -16,11 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.linux.whole_files import write_whole
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.errors import RunError, UserError
 from testbed.labs.classes import commands as classes
 from testbed.labs.grader.course import Course, read_course
 from testbed.labs.grader.grade import Outcome, grade
@@ -40,7 +41,6 @@ from testbed.labs.grader.pairs import pairs
 from testbed.labs.grader.report import gradescope, not_graded, printable, show_end, show_outcome
 from testbed.labs.grader.seeds import Seed, login, read_secret
 from testbed.labs.grader.submission import find
-from testbed.linux.whole_files import write_whole
 
 WHOSE = "whose submission this is, as the teacher's list has it (default: your login name)"
 PLAIN_WIDTH = 200  # columns where there is no terminal

@@ -24,7 +24,8 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.grader.lab import Lab, find_lab
 from testbed.labs.grader.seeds import read_secret
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from p4engine.backend.build import compile_program
 from p4engine.backend.c_build import share_runtime
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.labs.grader import sandbox, seccomp
 from testbed.labs.grader.bench import Bench, Broken, plain
 from testbed.labs.grader.box import (

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.grader.sandbox import PYTHON_PACKAGES
 
 if TYPE_CHECKING:

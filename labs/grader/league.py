@@ -7,7 +7,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.grader.mark import Submission, mark
 from testbed.labs.grader.seeds import Seed
 

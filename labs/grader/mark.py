@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.grader.course import Course
 from testbed.labs.grader.grade import Grade, Outcome, grade
 from testbed.labs.grader.lab import Lab, find_lab, lab_names

@@ -18,8 +18,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.linux import kernel
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux import kernel
 
 MTU_BYTES = 1500
 CAPTURE_S = 40.0  # for what the switch has sent to arrive; it takes microseconds
@@ -42,9 +42,9 @@ class Wires:
     def __init__(self, ports: Sequence[int], folder: Path) -> None:
         """Build it, with logs in `folder`. For the main thread."""
         refuse()
-        from testbed.network.mininet_network import Network
-        from testbed.network.spawner import Spawner
-        from testbed.topology import Topology
+        from p4fabric.base.topology import Topology
+        from p4fabric.emulate.mininet_network import Network
+        from p4fabric.emulate.spawner import Spawner
 
         topology = Topology()
         topology.add_switch("s1")
@@ -53,7 +53,7 @@ class Wires:
         folder.mkdir()
         self._net = None
         self._sockets: dict[int, socket.socket] = {}
-        self._spawner = Spawner("labs", ["testbed.network.namespace"], folder / "spawner.log")
+        self._spawner = Spawner("labs", ["p4fabric.emulate.namespace"], folder / "spawner.log")
         try:
             self._net = Network(topology, self._spawner, folder, folder, mtu_bytes=MTU_BYTES)
             switch = self._net["s1"]

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.grader.lab import LABS, Lab, lab_names
 from testbed.labs.grader.sandbox import ENGINE
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.grader.lab import Lab
 from testbed.labs.grader.mark import Mark, Submission, mark
 from testbed.labs.grader.seeds import Seed

@@ -30,8 +30,9 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from p4fabric.base.errors import UserError
+
 import p4engine
-from testbed.errors import UserError
 from testbed.labs.grader.inside.walls import NOBODY
 
 INSIDE = Path(__file__).resolve().parent / "inside"

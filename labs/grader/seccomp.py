@@ -16,7 +16,7 @@ import socket
 import tempfile
 from typing import Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
 
 # Memory, threads' own business, and the end.
 _SELF = (

@@ -15,7 +15,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
 
 SHORTEST_SECRET = 16  # characters
 BLOCK_BYTES = 64

@@ -11,7 +11,8 @@ import os
 import stat
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.labs.grader.lab import Lab
 
 LARGEST_BYTES = 1 << 20

@@ -19,10 +19,10 @@ from types import FrameType
 from typing import Any
 
 import yaml
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.linux.kernel import die_with_parent
 
-from testbed.errors import RunError, UserError
 from testbed.labs.lab13_measuring import allowed
-from testbed.linux.kernel import die_with_parent
 
 LIMIT_S, CLOCK = 60, 20  # of processor time, and so many times as long on the clock
 DEEPEST = 20
@@ -40,8 +40,8 @@ class Busy(Exception):
 
 def _mapping(text: str, file: str) -> Any:
     """The data of a YAML file. Raises UserError."""
-    from testbed.config.problems import ExperimentError
-    from testbed.config.yaml_document import read_yaml
+    from p4fabric.base.config.problems import ExperimentError
+    from p4fabric.base.config.yaml_document import read_yaml
 
     if len(text.encode()) > allowed.LARGEST_BYTES:
         raise UserError(f"{file} is larger than {allowed.LARGEST_BYTES >> 10} KB")
@@ -161,7 +161,7 @@ def _place(point: Any) -> tuple[str, int]:
 
 def _compared(experiment: Any) -> dict[str, Any]:
     """An experiment by its keys, but for what a student chooses."""
-    from testbed.config.yaml_document import read_yaml
+    from p4fabric.base.config.yaml_document import read_yaml
 
     data = read_yaml(experiment.resolved_yaml(), "resolved").data
     return {k: v for k, v in data.items() if k not in ("name", "seed", "repetitions", "timeout")}

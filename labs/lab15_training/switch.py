@@ -38,6 +38,7 @@ class Summing:
     def __init__(self, workers: int) -> None:
         from p4engine.backend.build import compile_program
         from p4engine.switch.library import Switch
+        from p4fabric.base.topology import host_ip
         from scapy.layers.inet import IP, UDP
         from scapy.layers.l2 import Ether
 
@@ -46,7 +47,6 @@ class Summing:
         from testbed.experiment.load import load_text
         from testbed.protocols import wire
         from testbed.schemes import set_up
-        from testbed.topology import host_ip
 
         text = TEXT.format(workers=workers, aggregators=2 * SLOTS, block=BLOCK)
         setup = set_up(load_text(text, "lab15", "/", "lab15"))

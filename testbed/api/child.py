@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from p4engine.process_end import exit_with
-
-from testbed.errors import RunError, UserError
-from testbed.linux.kernel import die_with_parent
-from testbed.runtimes import interrupts
-from testbed.steps import quiet_console
+from p4fabric.base import interrupts
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.linux.kernel import die_with_parent
+from p4fabric.base.steps import quiet_console
 
 
 def main() -> int:

@@ -11,8 +11,9 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+
 from testbed.api.results import SweepResult
-from testbed.errors import UserError, did_you_mean, sentence
 from testbed.results.schema import FIGURE_MEASURES, DeclaredFigure
 
 if TYPE_CHECKING:

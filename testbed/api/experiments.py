@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.config.yaml_document import Document, Inline, read_yaml, write_yaml
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import write_whole
+
 from testbed.api.parts import plain
-from testbed.config.yaml_document import Document, Inline, read_yaml, write_yaml
-from testbed.errors import UserError
 from testbed.experiment.changes import changed
 from testbed.experiment.experiment import summary
 from testbed.experiment.load import load_document, load_text, read_file
 from testbed.experiment.sweep import has_sweep, sweep_of
-from testbed.linux.whole_files import write_whole
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment as Resolved

@@ -15,13 +15,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from testbed.errors import UserError
-from testbed.topology import Topology
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import Topology
 
 if TYPE_CHECKING:
+    from p4fabric.base.config.fields import Section
     from typing_extensions import Self
-
-    from testbed.config.fields import Section
 
 
 class Part:
@@ -49,10 +48,9 @@ class Part:
         raise NotImplementedError
 
     def _check(self) -> None:
+        from p4fabric.base.config.explain import explain
+        from p4fabric.base.config.problems import ExperimentError
         from pydantic import ValidationError
-
-        from testbed.config.explain import explain
-        from testbed.config.problems import ExperimentError
 
         model = self._model()
         try:

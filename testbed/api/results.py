@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.config.data_files import read_text
+from p4fabric.base.config.yaml_document import read_yaml
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+
 from testbed.api.experiments import Experiment
-from testbed.config.data_files import read_text
-from testbed.config.yaml_document import read_yaml
-from testbed.errors import UserError, did_you_mean, sentence
 from testbed.paths import LATEST, default_results
 from testbed.results import TABLES, Results, ResultsError
 from testbed.results import read as read_folder
@@ -281,7 +282,7 @@ def _as_html(text: str) -> str:
 
 
 def _written(write: Callable[[Console], object], folder: Path) -> Path:
-    from testbed.steps import quiet_console
+    from p4fabric.base.steps import quiet_console
 
     write(quiet_console())
     page = folder / "report.html"

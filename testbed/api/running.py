@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from p4engine.module_start import module_command
+from p4fabric.base.config.yaml_document import write_yaml
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.steps import quiet_console
 from rich.console import Console
 
 from testbed.api.experiments import Experiment, load
 from testbed.api.results import Result, SweepResult
-from testbed.config.yaml_document import write_yaml
-from testbed.errors import RunError, UserError
 from testbed.paths import module_environment
-from testbed.steps import quiet_console
 
 RESULTS = "results"
 _LONGEST = 64  # characters of a name

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from testbed.config.data_files import DAMAGED_ZIP, DataError, opened, require
-from testbed.errors import UserError
-from testbed.linux.whole_files import whole
+from p4fabric.base.config.data_files import DAMAGED_ZIP, DataError, opened, require
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import whole
 
 FORMAT = 1  # raised when this version's verify would misread the file, or an older one this file
 MANIFEST = "manifest.json"

@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.config.data_files import read_text, read_yaml
+from p4fabric.base.errors import UserError
+
 from testbed.analysis.data.sweep_data import is_sweep, read_sweep, run_at
 from testbed.artifacts import archive
-from testbed.config.data_files import read_text, read_yaml
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.experiment.inputs import require_same, sources_of
 from testbed.paths import P4, command_line

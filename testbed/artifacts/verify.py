@@ -15,15 +15,15 @@ from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from p4fabric.base.config.problems import ExperimentError
+from p4fabric.base.config.yaml_document import read_yaml, write_yaml
+from p4fabric.base.errors import RunError, UserError
 from rich.console import Console
 
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.tables import report_tables as tables
 from testbed.artifacts import archive
 from testbed.artifacts.pack import runs_code
-from testbed.config.problems import ExperimentError
-from testbed.config.yaml_document import read_yaml, write_yaml
-from testbed.errors import RunError, UserError
 from testbed.experiment import Experiment, load_text
 from testbed.experiment.inputs import PLUG_IN, changes, recorded, with_texts
 from testbed.experiment.load import read_file

@@ -26,8 +26,8 @@ from p4engine.backend.cache import cache_folder, prune, tell_damaged
 from p4engine.cli.shims_command import find_real
 from p4engine.frontend.diagnostics import Diagnostics, Fatal
 from p4engine.frontend.preprocessor.preprocess import preprocess
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.paths import command_line
 
 _log = logging.getLogger(__name__)

@@ -18,9 +18,10 @@ from ipaddress import AddressValueError, IPv6Address
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.linux import kernel
+
 from testbed.bmv2.simple_switch import THRIFT_PORT
-from testbed.errors import RunError, UserError
-from testbed.linux import kernel
 from testbed.paths import command_line
 
 LOOPBACK = "127.0.0.1"

@@ -24,8 +24,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.linux import kernel
-from testbed.linux.processes import cpu_ns
+from p4fabric.base.linux import kernel
+from p4fabric.base.linux.processes import cpu_ns
+
 from testbed.results.schema import Row
 
 TC_TIMEOUT_S = 30  # it only asks this machine's kernel

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from p4engine.cli.shims_command import find_real
-
-from testbed.errors import RunError
+from p4fabric.base.errors import RunError
 
 SIMPLE_SWITCH = "simple_switch"
 ANSWER_TIMEOUT_S = 30  # a tool on a busy machine needs a second; one that is stopped never answers

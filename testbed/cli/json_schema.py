@@ -13,13 +13,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from p4fabric.base.topology import Topology
+
 from testbed import systems
 from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile
 from testbed.netfile.network_schema import NetworkFile
 from testbed.systems import tuning
-from testbed.topology import Topology
 from testbed.topos import KINDS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

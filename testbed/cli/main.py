@@ -16,9 +16,8 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 
 from p4engine.process_end import exit_with
-
-from testbed.cli.shared import Parser, find_latest
-from testbed.errors import (
+from p4fabric.base import interrupts
+from p4fabric.base.errors import (
     RunError,
     UserError,
     did_you_mean,
@@ -27,8 +26,9 @@ from testbed.errors import (
     sentence,
     shortage,
 )
+
+from testbed.cli.shared import Parser, find_latest
 from testbed.paths import program_name
-from testbed.runtimes import interrupts
 
 # New objects after which Python looks for cycles of old ones. With its own 700, a seventh of a
 # short run's time goes into looking through modules that were just imported.

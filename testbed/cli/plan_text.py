@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from p4fabric.base import units
+from p4fabric.base.config.units import RATE, about
+from p4fabric.base.text_table import Column, Row, Table, printed
 from rich.console import RenderableType
 from rich.text import Text
 
-from testbed import units
-from testbed.config.units import RATE, about
 from testbed.routing.network import Network
 from testbed.routing.plan import BeforeRepair, JobPlan, Plan
-from testbed.text_table import Column, Row, Table, printed
 
 
 def rate_text(rate_bps: Fraction | int | None) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from p4fabric.base.errors import UserError
+from p4fabric.base.text_table import Table, printed, table_data
+
 from testbed.cli import program_tables
 from testbed.cli.shared import print_json
 from testbed.cli.workload_tables import tables
-from testbed.errors import UserError
-from testbed.text_table import Table, printed, table_data
 from testbed.traffic import chakra
 from testbed.traffic.rank_counts import kind_of_group
 from testbed.traffic.rank_graph import COMPUTE, RECV, SEND, Program

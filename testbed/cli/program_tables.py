@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from testbed import units
+from p4fabric.base import units
+from p4fabric.base.text_table import Column, Row, Table
+
 from testbed.collective_kinds import COLLECTIVES
-from testbed.text_table import Column, Row, Table
 from testbed.traffic.rank_counts import given, work_of
 from testbed.traffic.rank_graph import GroupRoute, Program
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from testbed import units
+from p4fabric.base import units
+from p4fabric.base.text_table import Column, Row, Table
+
 from testbed.setup.link_loads import Sizes, TierLoad, call_ns, loads_of, sizes_of, transfer_ns
 from testbed.setup.records import Setup
-from testbed.text_table import Column, Row, Table
 from testbed.traffic.layer_program import layer_program
 from testbed.traffic.rank_calls import load_program
 from testbed.traffic.rank_counts import works

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from p4fabric.base import units
+from p4fabric.base.text_table import Column, Row, Table
 
-from testbed import units
 from testbed.experiment.program_jobs import block_fragments
 from testbed.protocols import block_float
 from testbed.protocols.given import most_steps
 from testbed.protocols.sizes import MAX_WORKERS, bitmap_width, frame_bytes, rounded_bits
-from testbed.text_table import Column, Row, Table
 from testbed.traffic.recording import Recording
 from testbed.traffic.trace import Trace
 from testbed.workload.gradients import block_scales, quantise

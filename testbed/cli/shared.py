@@ -12,10 +12,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NoReturn
 
-from testbed.errors import UserError
-from testbed.linux.blas_threads import no_blas_threads
+from p4fabric.base import interrupts
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.blas_threads import no_blas_threads
+
 from testbed.paths import LATEST, command_line, default_results
-from testbed.runtimes import interrupts
 
 
 class Parser(argparse.ArgumentParser):
@@ -167,10 +168,9 @@ def run_option(parser: Parser) -> None:
 
 
 def working(text: str | Callable[[], str]) -> AbstractContextManager[None]:
-    """A step of a command, named on standard error while it takes long (testbed.steps.step)."""
+    """A step of a command, named on standard error while it takes long (p4fabric.base.steps.step)."""
+    from p4fabric.base.steps import step
     from rich.console import Console
-
-    from testbed.steps import step
 
     return step(Console(stderr=True), text)
 
@@ -194,7 +194,8 @@ def import_schemas(path: Path | None = None, numpy: bool = True) -> bool:
 def is_network(path: str | Path) -> bool:
     """True if a file is a network file: it has the key `network`. To see that needs no schema,
     which takes long to import."""
-    from testbed.config.yaml_document import read_yaml
+    from p4fabric.base.config.yaml_document import read_yaml
+
     from testbed.experiment.load import read_file
 
     path = Path(path)

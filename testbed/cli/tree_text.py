@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from p4fabric.base.text_table import Column, Row, Table, printed
 from rich.console import RenderableType
 
 from testbed.setup.late_trees import late_jobs
 from testbed.setup.records import JobSetup, Setup
 from testbed.systems.system import fallback_words
-from testbed.text_table import Column, Row, Table, printed
 
 JOBS = 32  # of which `facts` speaks
 

@@ -21,11 +21,11 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from p4engine.module_start import module_command
+from p4fabric.base.steps import step
 from rich.console import Console
 
 from testbed.paths import EXPERIMENTS, PACKAGE
 from testbed.protocols import compiled, remove_unused
-from testbed.steps import step
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec

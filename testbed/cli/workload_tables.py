@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from testbed import units
-from testbed.text_table import Column, Labelled, Row, Table, Value
+from p4fabric.base import units
+from p4fabric.base.text_table import Column, Labelled, Row, Table, Value
+
 from testbed.traffic.rank_counts import counts, works
 from testbed.traffic.rank_graph import Program
 

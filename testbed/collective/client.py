@@ -44,10 +44,10 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
+from p4fabric.base.errors import UserError
 
 from testbed.collective import memory_map, own_rank, prelude, tally
 from testbed.collective_kinds import CARRIED, OWN, ROOT
-from testbed.errors import UserError
 
 # Environment variables that a rank gets
 SOCKET = "INA_SOCKET"  # address of the host process, see `address_of`

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
 
 RANKS = "INA_RANKS"  # environment variable: JSON, a list of mappings of variables, by local rank
 LOCAL = "LOCAL_RANK"

@@ -39,10 +39,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 import torch.distributed.distributed_c10d as c10d
+from p4fabric.base.errors import UserError
 from torch import Tensor
 
 from testbed.collective import client, ina_recorder, own_rank, tally
-from testbed.errors import UserError
 
 NAME = "ina"
 # The testbed ends a job whose ranks wait in vain, and names the late one. Where it can't see that

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from p4fabric.base.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
+
 from testbed.routing.tree import JobTree, next_hop
 from testbed.setup.records import JobSetup, Platform, Setup
-from testbed.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
 BLOCK = 256  # workers that the lower half of a worker's number tells apart (p4/egress.p4)
 TO_SERVER = 1  # p4/esa.p4

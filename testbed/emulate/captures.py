@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.errors import RunError
+from p4fabric.base.errors import RunError
 
 if TYPE_CHECKING:
+    from p4fabric.base.captured_ports import CapturedPort
+    from p4fabric.emulate.spawner import Process
+
     from testbed.emulate.session import Session
-    from testbed.network.spawner import Process
-    from testbed.runtimes.captured_ports import CapturedPort
 
 START_S = 20
 STILL_S = 30  # without a byte more in any file; one that is behind goes on as long as it takes
@@ -57,7 +58,7 @@ class Captures:
             }
             name = f"capture-{each.switch}-{each.port}"
             log = self._session.logs / f"{name}.log"
-            target = "testbed.network.capture:capture"
+            target = "p4fabric.emulate.capture:capture"
             self._processes.append(spawner.spawn(name, target, arguments, log))
         spawner.wait_started(self._processes)
         self._session.note_processes()

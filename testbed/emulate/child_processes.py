@@ -48,8 +48,8 @@ def host(arguments: dict, descriptors: list[int]) -> int:
 def bmv2_switch(arguments: dict, descriptors: list[int]) -> None:
     """A BMv2 switch: this process becomes simple_switch. arguments: command, namespace (a process
     in the switch's namespaces)."""
-    from testbed.linux import kernel
-    from testbed.linux.kernel import wake_promptly
+    from p4fabric.base.linux import kernel
+    from p4fabric.base.linux.kernel import wake_promptly
 
     wake_promptly()
     # It looks at its interfaces in /sys, which is that of the mount namespace.
@@ -64,8 +64,7 @@ def switch(arguments: dict, descriptors: list[int]) -> int:
     from p4engine.backend.build import compile_program, compiled_before
     from p4engine.process.switch_process import serve
     from p4engine.switch.packet_loop import LONGEST_TRAIN
-
-    from testbed.linux.kernel import wake_promptly
+    from p4fabric.base.linux.kernel import wake_promptly
 
     wake_promptly()
     # The runner has compiled it; the cache may have lost it when a switch starts again.
@@ -85,7 +84,7 @@ def program(arguments: dict, descriptors: list[int]) -> None:
     """A rank of a job's program, or the process that makes those of a server: this process's child
     becomes it. arguments: command, environment, folder, user ([uid, gid] of the user as whom it
     runs, or null), node (a process in its namespaces), number (of its rank)."""
-    from testbed.linux import kernel, pid_namespace
+    from p4fabric.base.linux import kernel, pid_namespace
 
     kernel.enter_node(arguments["node"])
     pid_namespace.go_on_inside(arguments["number"])  # so that what it starts ends with it

@@ -16,9 +16,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from p4fabric.base.errors import UserError
+
 from testbed.dataplane.job_tables import LAST_PACKETS_NS, JobTables
 from testbed.emulate.host_group import HostGroup, HostProcess
-from testbed.errors import UserError
 from testbed.experiment.program_jobs import round_trace
 from testbed.hosts.progress_board import MACHINES
 from testbed.setup.build import group_placement, start_job

@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from testbed import units
+from p4fabric.base import units
+
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.experiment.planned_faults import NEVER, affected_nodes, title

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.emulate.controlled import Controlled
-from testbed.errors import RunError
-from testbed.flow import Flow
-from testbed.network.spawner import Process, Spawner
+from p4fabric.base.errors import RunError
+from p4fabric.base.flow import Flow
+from p4fabric.base.topology import Topology, host_ip
+from p4fabric.emulate.controlled import Controlled
+from p4fabric.emulate.spawner import Process, Spawner
+
 from testbed.results.schema import Row
 from testbed.runtimes.result_rows import flow_row
-from testbed.topology import Topology, host_ip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
 DRAIN_S = 0.1  # for packets on their way when senders have stopped
-TARGET = "testbed.network.flow_process:run"
+TARGET = "p4fabric.emulate.flow_process:run"
 ENDS = ("receiver", "sender")
 
 
@@ -57,7 +58,7 @@ class _End(Controlled):
 
 
 def _told(flow: Flow[Background]) -> dict[str, object]:
-    """A flow in the words of testbed/network/flow_process.py."""
+    """A flow in the words of p4fabric/src/p4fabric/emulate/flow_process.py."""
     keys = flow.keys
     more = {"number": flow.number, "end_ns": keys.end_ns, "congestion_control": keys.controlled_by}
     return {**keys.model_dump(), **more}

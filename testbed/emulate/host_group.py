@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from p4fabric.base.errors import RunError
+from p4fabric.emulate.controlled import Controlled
+from p4fabric.emulate.spawner import Process, Spawner
 
-from testbed.emulate.controlled import Controlled
-from testbed.errors import RunError
 from testbed.hosts import progress_board as board
 from testbed.hosts.shared_times import SharedTimes
-from testbed.network.spawner import Process, Spawner
 from testbed.protocols import records
 from testbed.protocols.host_spec import HostSpec
 from testbed.runtimes.live_view import Work, WorkerTimes

@@ -15,6 +15,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.captured_ports import CapturedPort
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.steps import quiet_console, step
 from rich.console import Console
 
 from testbed import dataplane
@@ -30,19 +33,16 @@ from testbed.emulate.session import SharedSession
 from testbed.emulate.switch_backends import Backend, backend_of
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
-from testbed.errors import RunError, UserError
 from testbed.machine import kernel_probe
 from testbed.protocols import compiled
 from testbed.results.schema import Row
 from testbed.routing.group_server import has_shared_servers
 from testbed.runtimes import result_rows as collect
-from testbed.runtimes.captured_ports import CapturedPort
 from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work, rows_of, titles_of
 from testbed.runtimes.run import Run
 from testbed.setup import JobSetup, Setup
 from testbed.setup.host_specs import host_kinds, host_specs
 from testbed.setup.late_trees import asked_again, late_jobs, with_job
-from testbed.steps import quiet_console, step
 from testbed.workload.wrong_value import WrongValueError
 
 if TYPE_CHECKING:

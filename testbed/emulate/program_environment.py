@@ -17,17 +17,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.linux.ownership import user_behind
+from p4fabric.emulate.source_address import LIBRARY, OWN_ADDRESS
+
 from testbed.collective.client import BACKEND, RECORD, SOCKET, TIMEOUT_S, socket_name
 from testbed.collective.own_rank import RANKS
 from testbed.collective.report import MEASURES
 from testbed.collective.tally import COLLECTIVES
-from testbed.linux.ownership import user_behind
-from testbed.network.source_address import LIBRARY, OWN_ADDRESS
 from testbed.paths import import_path
 
 if TYPE_CHECKING:
+    from p4fabric.base.topology import Topology
+
     from testbed.protocols.host_spec import HostSpec
-    from testbed.topology import Topology
 
 MASTER_PORT = 29500  # as torchrun's default
 

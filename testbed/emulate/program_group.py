@@ -24,23 +24,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from p4engine.module_start import module_command
+from p4fabric.base.config import units
+from p4fabric.base.errors import RunError, sentence
+from p4fabric.base.linux.ownership import hand_over, user_behind
+from p4fabric.emulate.spawner import Process, Spawner
 
 from testbed.collective.tally import GLOO, KEY, SYSTEM
-from testbed.config import units
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.program_environment import Place, environment_of_rank, environment_of_server
-from testbed.errors import RunError, sentence
 from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS, SERVERS
 from testbed.hosts import progress_board as board
-from testbed.linux.ownership import hand_over, user_behind
-from testbed.network.spawner import Process, Spawner
 from testbed.results.schema import Row
 from testbed.runtimes.live_view import Called
 
 if TYPE_CHECKING:
+    from p4fabric.base.topology import Topology
+
     from testbed.emulate.communicators import Communicators
     from testbed.experiment.schema_jobs import Job
-    from testbed.topology import Topology
 
 INA = "ina"  # the job's key `backend`
 # What a child of the spawner calls.

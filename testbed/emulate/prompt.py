@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from testbed.runtimes import interrupts
+from p4fabric.base import interrupts
 
 if TYPE_CHECKING:
-    from testbed.network.mininet_network import Network
+    from p4fabric.emulate.mininet_network import Network
 
 
 class _Over(BaseException):

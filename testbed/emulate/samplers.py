@@ -10,9 +10,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 
+from p4fabric.base.linux.processes import cpu_ns, thread_cpu_ns, thread_waits
+
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.emulate.switch_group import SwitchGroup
-from testbed.linux.processes import cpu_ns, thread_cpu_ns, thread_waits
 from testbed.setup import Control
 
 CPU_STEP_NS = 250_000_000

@@ -16,15 +16,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import RunError
-from testbed.network.registry import Record
-from testbed.network.spawner import Spawner
-from testbed.runtimes import interrupts
+from p4fabric.base import interrupts
+from p4fabric.base.errors import RunError
+from p4fabric.emulate.registry import Record
+from p4fabric.emulate.spawner import Spawner
 
 if TYPE_CHECKING:
-    from testbed.network.mininet_network import Network
+    from p4fabric.base.topology import Topology
+    from p4fabric.emulate.mininet_network import Network
+
     from testbed.protocols.host_spec import HostSpec
-    from testbed.topology import Topology
 
 
 class Session:
@@ -89,7 +90,7 @@ class Session:
             self._pool = Spawner("host pool", preload, self.record.folder / "host-pool.log")
             self.record.add("host pool", self.pool.pid)
         preload = (
-            "testbed.network.namespace",
+            "p4fabric.emulate.namespace",
             "testbed.emulate.child_processes",
             "p4engine.process.switch_process",
         )
@@ -116,7 +117,7 @@ class Session:
     ) -> Network:
         """Build the network of a topology, unless it stands. kind: its class, by default `Network`;
         options: of that."""
-        from testbed.network.mininet_network import Network
+        from p4fabric.emulate.mininet_network import Network
 
         if self._network is not None:
             if self._built == (topology, kind, options):

@@ -11,14 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.emulate.nodes import P4Switch, connect
+
 from testbed import dataplane
-from testbed.errors import RunError, UserError
 from testbed.machine import kernel_probe
-from testbed.network.nodes import P4Switch, connect
 
 if TYPE_CHECKING:
-    from testbed.network.mininet_network import Network
-    from testbed.network.spawner import Process
+    from p4fabric.emulate.mininet_network import Network
+    from p4fabric.emulate.spawner import Process
+
     from testbed.runtimes.program import Program
     from testbed.setup import Control, Platform
 

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p4engine.frontend.diagnostics import P4Error
+from p4fabric.base.errors import RunError
+from p4fabric.emulate.nodes import P4Switch
+from p4fabric.emulate.spawner import Process, Spawner
 
 from testbed.emulate.switch_backends import Backend
-from testbed.errors import RunError
-from testbed.network.nodes import P4Switch
-from testbed.network.spawner import Process, Spawner
 
 if TYPE_CHECKING:
-    from testbed.network.mininet_network import Network
+    from p4fabric.emulate.mininet_network import Network
+
     from testbed.setup import Control
 
 EXIT_SEEN_S = 1.0

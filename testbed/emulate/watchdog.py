@@ -14,15 +14,15 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from p4fabric.base.errors import RunError
+from p4fabric.emulate.spawner import Spawner
 
 from testbed.emulate.fault_injection import Faults
 from testbed.emulate.host_group import HostGroup, HostProcess, process_died
 from testbed.emulate.program_group import ProgramGroup
 from testbed.emulate.samplers import CpuSampler, MemorySampler, RunQueueDelay, WaitSampler
 from testbed.emulate.switch_group import SwitchGroup
-from testbed.errors import RunError
 from testbed.hosts import progress_board as board
-from testbed.network.spawner import Spawner
 from testbed.runtimes.live_view import Progress
 
 SELECT_S = 0.05

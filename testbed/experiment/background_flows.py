@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from testbed.config.problems import Problem
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.flow import Flow, old_words
+from p4fabric.base.topology import Topology
+
 from testbed.experiment.rules import not_among
 from testbed.experiment.schema_background import MAX_FLOWS, MODELLED, RANDOM, Background
-from testbed.flow import Flow, old_words
-from testbed.topology import Topology
 from testbed.traffic.draws import Stream
 
 if TYPE_CHECKING:
-    from testbed.config.problems import Path as KeyPath
+    from p4fabric.base.config.problems import Path as KeyPath
+
     from testbed.experiment.experiment import Experiment
 
 ENDS = 0xB6F1  # distinguishes the stream of random ends from others of the same seed

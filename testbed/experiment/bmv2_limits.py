@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.config.units import RATE, show
+
 from testbed import systems
-from testbed.config.problems import Problem
-from testbed.config.units import RATE, show
 from testbed.experiment.experiment import LinkDirection
 from testbed.experiment.printing import shown
 from testbed.experiment.rules import Found, Rule

@@ -16,12 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.config.problems import COMMAND_LINE, ExperimentError, Problem, key_path
+from p4fabric.base.config.problems import Path as KeyPath
+from p4fabric.base.config.units import FieldError, describe
+from p4fabric.base.config.yaml_document import Document, read_yaml
+from p4fabric.base.errors import UserError, sentence
+
 from testbed import systems
-from testbed.config.problems import COMMAND_LINE, ExperimentError, Problem, key_path
-from testbed.config.problems import Path as KeyPath
-from testbed.config.units import FieldError, describe
-from testbed.config.yaml_document import Document, read_yaml
-from testbed.errors import UserError, sentence
 
 EVERY = "*"  # in a key path: all members of a list
 # A file has one of these keys: a value for it takes the place of the other.

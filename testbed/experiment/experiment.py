@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from p4fabric.base.config.units import SIZE, count, show
+from p4fabric.base.config.yaml_document import write_yaml
+from p4fabric.base.topology import Topology
 from pydantic import PrivateAttr
 
 from testbed import systems
-from testbed.config.units import SIZE, count, show
-from testbed.config.yaml_document import write_yaml
 from testbed.experiment.drawn_jobs import Source
 from testbed.experiment.inputs import Input, identity, inputs_of
 from testbed.experiment.printing import as_data
@@ -24,7 +25,6 @@ from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import bitmap_width
 from testbed.systems.tuning import KEY, Tuned, Tuning
-from testbed.topology import Topology
 
 
 @dataclass(frozen=True)

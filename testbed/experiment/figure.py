@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any
 
+from p4fabric.base.config.explain import explain
+from p4fabric.base.config.fields import ANY_TEXT, HOUR, Choice, Flag, Number, Section
+from p4fabric.base.config.problems import ExperimentError, Problem
+from p4fabric.base.config.problems import Path as KeyPath
+from p4fabric.base.config.units import TIME, FieldError, parse
+from p4fabric.base.config.yaml_document import Document
+from p4fabric.base.errors import UserError, did_you_mean, sentence
 from pydantic import Field, TypeAdapter, ValidationError
 
-from testbed.config.explain import explain
-from testbed.config.fields import ANY_TEXT, HOUR, Choice, Flag, Number, Section
-from testbed.config.problems import ExperimentError, Problem
-from testbed.config.problems import Path as KeyPath
-from testbed.config.units import TIME, FieldError, parse
-from testbed.config.yaml_document import Document
-from testbed.errors import UserError, did_you_mean, sentence
 from testbed.results.schema import FIGURE_MEASURES, DeclaredFigure
 
 QUICK_REPETITIONS = 2

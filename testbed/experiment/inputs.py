@@ -23,11 +23,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from p4fabric.base.config.fields import Reads
+from p4fabric.base.errors import UserError
 from pydantic import BaseModel
 
 from testbed import plugins
-from testbed.config.fields import Reads
-from testbed.errors import UserError
 from testbed.experiment.printing import as_data
 from testbed.paths import P4
 from testbed.topos import KINDS
@@ -36,10 +36,11 @@ from testbed.traffic.chakra import FIRST, SUFFIX, files_of
 from testbed.traffic.trace import named_traces
 
 if TYPE_CHECKING:
+    from p4fabric.base.topology import Topology
+
     from testbed.experiment.schema import TopologyChoice
     from testbed.results import Results
     from testbed.systems.options import SystemOptions
-    from testbed.topology import Topology
 
 PLUG_IN = "plug-in"
 NAMED = 3  # changed inputs that a sentence names

@@ -13,16 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from p4fabric.base.config.data_files import read_text
+from p4fabric.base.config.explain import first_words
+from p4fabric.base.config.problems import COMMAND_LINE, ExperimentError, Problem
+from p4fabric.base.config.units import FieldError, describe
+from p4fabric.base.config.yaml_document import MAX_BYTES, Document, read_yaml
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+from p4fabric.base.topology import Topology
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from testbed import systems
-from testbed.config.data_files import read_text
-from testbed.config.explain import first_words
-from testbed.config.problems import COMMAND_LINE, ExperimentError, Problem
-from testbed.config.units import FieldError, describe
-from testbed.config.yaml_document import MAX_BYTES, Document, read_yaml
-from testbed.errors import UserError, did_you_mean, sentence
 from testbed.experiment import resolve_topology as topologies
 from testbed.experiment.changes import change_on_command_line, name_with
 from testbed.experiment.experiment import Experiment
@@ -30,7 +31,6 @@ from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile, explain, unknown
 from testbed.paths import EXPERIMENTS, command_line
 from testbed.systems import tuning
-from testbed.topology import Topology
 
 _log = logging.getLogger(__name__)
 

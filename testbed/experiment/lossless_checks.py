@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from testbed.config.problems import Path, Problem
+from p4fabric.base.config.problems import Path, Problem
+from p4fabric.base.topology import Topology
+
 from testbed.experiment.printing import shown
 from testbed.experiment.rules import Found, Rule
 from testbed.experiment.schema_network import LinkOptions, Links
 from testbed.protocols.sizes import memory_part
 from testbed.routing.tree import job_tree, root_switch
-from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment, LinkDirection

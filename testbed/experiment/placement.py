@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from p4fabric.base.topology import Topology
+
 from testbed.routing.group_server import nearest
 from testbed.routing.tree import switch_of
-from testbed.topology import Topology
 from testbed.traffic.draws import Stream
 
 POLICIES = ("packed", "spread", "random")

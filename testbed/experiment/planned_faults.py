@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from testbed.config.problems import Path, Problem
-from testbed.config.units import TIME, show
-from testbed.errors import did_you_mean, sentence
+from p4fabric.base.config.problems import Path, Problem
+from p4fabric.base.config.units import TIME, show
+from p4fabric.base.errors import did_you_mean, sentence
+from p4fabric.base.topology import Topology
+
 from testbed.experiment.rules import Found
 from testbed.experiment.schema_jobs import LINK_FAULTS, Fault, Job, Placement
-from testbed.topology import Topology
 
 NEVER = 1 << 62  # the end of what does not end
 

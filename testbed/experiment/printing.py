@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from p4fabric.base.config.fields import kind_of
+from p4fabric.base.config.yaml_document import Inline
 from pydantic import BaseModel
 
-from testbed.config.fields import kind_of
-from testbed.config.yaml_document import Inline
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_background import Background

@@ -11,10 +11,11 @@ import os
 import shlex
 from pathlib import Path
 
-from testbed.config.fields import user_file
-from testbed.config.problems import Path as KeyPath
-from testbed.config.problems import Problem
-from testbed.config.units import FieldError
+from p4fabric.base.config.fields import user_file
+from p4fabric.base.config.problems import Path as KeyPath
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.config.units import FieldError
+
 from testbed.experiment.schema_jobs import (
     COLLECTIVE_TIMEOUT_NS,
     OF_PROGRAM,

@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from p4fabric.base.config.fields import Kind, Quantity, kind_of
 from pydantic.fields import FieldInfo
 
 from testbed import systems
 from testbed.algorithms.registry import USE_OF
-from testbed.config.fields import Kind, Quantity, kind_of
 from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
@@ -73,7 +73,7 @@ your own: `class: my.py:MyTopology` is the class `MyTopology` in `my.py`, a subc
 `jitter`, `loss` and `max_queue_size` of its links. The other keys are the arguments of the class.
 
 ```python
-from testbed.topology import Topology
+from p4fabric.base.topology import Topology
 
 class Pair(Topology):
     def __init__(self, hosts: int = 2):

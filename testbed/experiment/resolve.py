@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.config.fields import NAME, user_file
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.config.units import FieldError
+from p4fabric.base.errors import did_you_mean, sentence
+from p4fabric.base.topology import Topology
+
 from testbed import systems
-from testbed.config.fields import NAME, user_file
-from testbed.config.problems import Problem
-from testbed.config.units import FieldError
-from testbed.errors import did_you_mean, sentence
 from testbed.experiment import bmv2_limits, resolve_arrivals
 from testbed.experiment.background_flows import check as check_background
 from testbed.experiment.background_flows import warnings as flow_warnings
@@ -42,7 +44,6 @@ from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions
-from testbed.topology import Topology
 from testbed.traffic.call_algorithms import AUTO
 
 if TYPE_CHECKING:

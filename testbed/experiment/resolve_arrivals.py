@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.config.fields import user_file
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.config.units import FieldError
+from p4fabric.base.config.yaml_document import plain_value
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import Topology
 from pydantic import ValidationError
 
-from testbed.config.fields import user_file
-from testbed.config.problems import Problem
-from testbed.config.units import FieldError
-from testbed.config.yaml_document import plain_value
-from testbed.errors import UserError
 from testbed.experiment.drawn_jobs import UNLIMITED_BPS, Capacity, Source, longest, workers_of
 from testbed.experiment.resolve_jobs import loaded
 from testbed.experiment.rules import Found, Known
@@ -24,12 +25,12 @@ from testbed.experiment.schema import explain
 from testbed.experiment.schema_arrivals import Arrivals, Kind, Submission
 from testbed.experiment.schema_jobs import Job, JobShape
 from testbed.protocols.sizes import MAX_FRAGMENTS, MAX_JOBS
-from testbed.topology import Topology
 from testbed.traffic.arrivals import read_mix
 from testbed.traffic.cluster_traces import TracedJob, read_cluster_trace
 
 if TYPE_CHECKING:
-    from testbed.config.problems import Path as KeyPath
+    from p4fabric.base.config.problems import Path as KeyPath
+
     from testbed.experiment.experiment import LinkDirection
 
 UNSOUND = {"submitted": None, "jobs": None}

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.config.problems import Path as KeyPath
+from p4fabric.base.config.problems import Problem, key_path
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import Topology
+
 from testbed import systems
 from testbed.algorithms.choice import Network
-from testbed.config.problems import Path as KeyPath
-from testbed.config.problems import Problem, key_path
-from testbed.errors import UserError
 from testbed.experiment.program_jobs import check as check_program
 from testbed.experiment.program_jobs import misplaced, round_trace
 from testbed.experiment.resolve_placement import ranks_per_server
@@ -24,7 +26,6 @@ from testbed.experiment.schema import VirtualTime
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import GROUPS, Job
 from testbed.protocols.sizes import MAX_FRAGMENTS
-from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import LinkDirection

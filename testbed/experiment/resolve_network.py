@@ -10,13 +10,14 @@ import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from p4fabric.base.config.fields import SECOND
+from p4fabric.base.config.problems import Path, Problem
+from p4fabric.base.config.units import TIME, show
+from p4fabric.base.errors import did_you_mean, sentence
+from p4fabric.base.topology import Topology
 from pydantic import ValidationError
 
 from testbed import systems
-from testbed.config.fields import SECOND
-from testbed.config.problems import Path, Problem
-from testbed.config.units import TIME, show
-from testbed.errors import did_you_mean, sentence
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.printing import shown
 from testbed.experiment.rules import Found, Known, not_among
@@ -28,7 +29,6 @@ from testbed.experiment.schema_network import (
     Switches,
     SwitchException,
 )
-from testbed.topology import Topology
 from testbed.traffic.draws import Stream
 
 # Congestion marks begin at a queue of so many packets at least where the file does not say: long

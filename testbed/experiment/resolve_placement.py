@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from p4fabric.base.config.problems import Path as KeyPath
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.topology import Topology
+
 from testbed import systems
-from testbed.config.problems import Path as KeyPath
-from testbed.config.problems import Problem
 from testbed.experiment.placement import choose
 from testbed.experiment.rules import Known, not_among
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.routing.group_server import has_shared_servers, nearest
-from testbed.topology import Topology
 
 
 def place(jobs: Sequence[Job], known: Known) -> tuple[list[Job], list[Problem]]:

@@ -21,12 +21,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from testbed.config.fields import ANY_TEXT, Flag, Kind, Number, Whole, user_file
-from testbed.config.problems import Problem
-from testbed.config.units import FieldError, describe
-from testbed.errors import did_you_mean, sentence
+from p4fabric.base.config.fields import ANY_TEXT, Flag, Kind, Number, Whole, user_file
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.config.units import FieldError, describe
+from p4fabric.base.errors import did_you_mean, sentence
+from p4fabric.base.topology import Topology, TopologyError
+
 from testbed.experiment.schema import TopologyChoice
-from testbed.topology import Topology, TopologyError
 from testbed.topos import KINDS
 
 HERE = ("topology",)

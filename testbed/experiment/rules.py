@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.config.problems import Path, Problem
-from testbed.errors import did_you_mean, sentence
+from p4fabric.base.config.problems import Path, Problem
+from p4fabric.base.errors import did_you_mean, sentence
 
 Known = dict[str, Any]  # sections and facts, by name
 Found = Iterator[Problem | Known]  # of a step; None in its dictionaries: no longer known

@@ -28,10 +28,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
+from p4fabric.base.config.fields import SECOND
+from p4fabric.base.config.units import TIME, show
 from pydantic import BaseModel
 
-from testbed.config.fields import SECOND
-from testbed.config.units import TIME, show
 from testbed.experiment.resolve_network import packet_ns
 
 if TYPE_CHECKING:

@@ -14,12 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-
-from testbed import systems
-from testbed.config.explain import explain as explain_any
-from testbed.config.explain import keys_of, section_model
-from testbed.config.fields import (
+from p4fabric.base.config.explain import explain as explain_any
+from p4fabric.base.config.explain import keys_of, section_model
+from p4fabric.base.config.fields import (
     HOUR,
     NAME,
     SECOND,
@@ -30,10 +27,13 @@ from testbed.config.fields import (
     Whole,
     as_pydantic,
 )
-from testbed.config.problems import Path as KeyPath
-from testbed.config.problems import Problem
-from testbed.config.units import SIZE, TIME, FieldError
-from testbed.config.units import show as show_quantity
+from p4fabric.base.config.problems import Path as KeyPath
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.config.units import SIZE, TIME, FieldError
+from p4fabric.base.config.units import show as show_quantity
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from testbed import systems
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
@@ -331,7 +331,7 @@ class ExperimentFile(BaseModel):
 
 
 def explain(error: ValidationError, path: KeyPath, model: Any) -> list[Problem]:
-    """pydantic's errors about a section of an experiment file; see testbed.config.explain."""
+    """pydantic's errors about a section of an experiment file; see p4fabric.base.config.explain."""
     return explain_any(error, path, model, unknown)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
-
-from testbed.config.fields import (
+from p4fabric.base.config.fields import (
     ANY_TEXT,
     HOUR,
     Choice,
@@ -17,7 +15,9 @@ from testbed.config.fields import (
     Whole,
     as_pydantic,
 )
-from testbed.config.units import PERCENT, TIME, FieldError
+from p4fabric.base.config.units import PERCENT, TIME, FieldError
+from pydantic import Field, model_validator
+
 from testbed.experiment.placement import POLICIES
 from testbed.experiment.schema_jobs import JobShape
 from testbed.protocols.sizes import MAX_JOBS, MAX_WORKERS

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from p4fabric.base.config.fields import HOUR, Choice, Nodes, Quantity, Whole
+from p4fabric.base.config.units import SIZE, TIME
+from p4fabric.base.flow import FlowKeys, refuse
 from pydantic import Field, model_validator
-
-from testbed.config.fields import HOUR, Choice, Nodes, Quantity, Whole
-from testbed.config.units import SIZE, TIME
-from testbed.flow import FlowKeys, refuse
 
 RANDOM = "random"  # in place of hosts
 MAX_FLOWS = 1024  # of an experiment

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
+from p4fabric.base.config.fields import NAME, Choice, Quantity, Section, as_pydantic
+from p4fabric.base.config.units import SIZE, FieldError
 from pydantic import Field, create_model, model_validator
 
 from testbed.algorithms.choice import CANDIDATES, SYSTEM, Network
 from testbed.algorithms.registry import ALGORITHMS, USE_OF
-from testbed.config.fields import NAME, Choice, Quantity, Section, as_pydantic
-from testbed.config.units import SIZE, FieldError
 from testbed.traffic.call_algorithms import ANY, AUTO, AlgorithmRules
 
 LARGEST = 1 << 40

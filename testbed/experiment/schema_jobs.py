@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, PrivateAttr, model_validator
-
-from testbed.config.fields import (
+from p4fabric.base.config.fields import (
     ANY_TEXT,
     HOUR,
     MS,
@@ -27,7 +25,9 @@ from testbed.config.fields import (
     WordOr,
     as_pydantic,
 )
-from testbed.config.units import PERCENT, TIME, FieldError
+from p4fabric.base.config.units import PERCENT, TIME, FieldError
+from pydantic import Field, PrivateAttr, model_validator
+
 from testbed.experiment.placement import POLICIES
 from testbed.protocols.sizes import MAX_WORKERS
 from testbed.traffic.buckets import BUCKETS

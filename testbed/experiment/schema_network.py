@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from p4fabric.base.config.fields import NODE, SECOND, Flag, Quantity, Section
+from p4fabric.base.config.units import PACKETS, PERCENT, RATE, TIME
 from pydantic import Field
-
-from testbed.config.fields import NODE, SECOND, Flag, Quantity, Section
-from testbed.config.units import PACKETS, PERCENT, RATE, TIME
 
 MAX_RATE = 100 * 10**12
 # The rate that is assumed of unlimited links where a time must follow from one: in timers and

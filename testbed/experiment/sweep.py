@@ -24,13 +24,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from testbed.config.fields import Whole
-from testbed.config.problems import ExperimentError, Problem
-from testbed.config.problems import Path as KeyPath
-from testbed.config.units import FieldError, describe
-from testbed.config.value_lists import values_of
-from testbed.config.yaml_document import Document, read_yaml
-from testbed.errors import UserError
+from p4fabric.base.config.fields import Whole
+from p4fabric.base.config.problems import ExperimentError, Problem
+from p4fabric.base.config.problems import Path as KeyPath
+from p4fabric.base.config.units import FieldError, describe
+from p4fabric.base.config.value_lists import values_of
+from p4fabric.base.config.yaml_document import Document, read_yaml
+from p4fabric.base.errors import UserError
+
 from testbed.experiment.changes import (
     name_with,
     parse_path,

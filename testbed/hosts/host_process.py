@@ -41,6 +41,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from p4fabric.base.linux.kernel import wake_promptly
 
 from testbed.collective import memory_map
 from testbed.hosts import packet_loop as loop
@@ -49,7 +50,6 @@ from testbed.hosts.machine_table import MachineTable
 from testbed.hosts.program_link import Membership, ProgramLink
 from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
 from testbed.hosts.sockets import PacketSocket
-from testbed.linux.kernel import wake_promptly
 from testbed.protocols import lag, records, wire
 from testbed.protocols.host_spec import HostSpec, ServerStripes, WorkerPart
 from testbed.protocols.records import COUNTER_NAMES

@@ -13,8 +13,8 @@ import ctypes
 
 import numpy as np
 from numba import types
+from p4fabric.base.linux import kernel
 
-from testbed.linux import kernel
 from testbed.protocols.jit import njit
 from testbed.workload.native import INTERPRETED
 

@@ -74,9 +74,8 @@ def doctor_command(as_json: bool = False) -> int:
 def _named(what: str) -> contextlib.AbstractContextManager[None]:
     """A step that names itself where it can."""
     try:
+        from p4fabric.base.steps import step
         from rich.console import Console
-
-        from testbed.steps import step
     except ImportError:
         return contextlib.nullcontext()
     return step(Console(stderr=True), what)

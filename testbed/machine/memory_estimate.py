@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import UserError
-from testbed.linux.memory_limits import address_space_bytes, advice, available_bytes
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.memory_limits import address_space_bytes, advice, available_bytes
+
 from testbed.protocols.sizes import frame_bytes
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p4engine.backend.c_build import find_c_compiler
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.paths import sudo
 
 if TYPE_CHECKING:

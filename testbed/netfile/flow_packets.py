@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
-from testbed.errors import UserError
-from testbed.flow import Flow
+from p4fabric.base.errors import UserError
+from p4fabric.base.flow import Flow
+
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.python_object import load_object
 from testbed.netfile.virtual_plan import mac_of

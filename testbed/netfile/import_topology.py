@@ -9,10 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from testbed.config.data_files import read_json
-from testbed.config.yaml_document import write_yaml
-from testbed.errors import UserError
-from testbed.linux.whole_files import write_whole
+from p4fabric.base.config.data_files import read_json
+from p4fabric.base.config.yaml_document import write_yaml
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import write_whole
+
 from testbed.netfile import p4_utils
 from testbed.netfile.host_routes import Routes
 from testbed.netfile.load_network import load_network

@@ -15,8 +15,8 @@ from p4engine.control.commands import Commands
 from p4engine.frontend.diagnostics import P4Error
 from p4engine.program_info import ProgramInfo
 from p4engine.values.names import Names
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.network_schema import Entry, SwitchSettings
 

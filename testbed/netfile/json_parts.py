@@ -9,7 +9,7 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import Any, TypeAlias, TypeVar
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
 
 # An object of a JSON file. Its values may be anything, and are checked where they are read.
 JsonObject: TypeAlias = dict[str, Any]

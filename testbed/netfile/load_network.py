@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.config.explain import explain
+from p4fabric.base.config.fields import user_file
+from p4fabric.base.config.problems import ExperimentError, Problem
+from p4fabric.base.config.units import FieldError
+from p4fabric.base.config.yaml_document import read_yaml
+from p4fabric.base.errors import did_you_mean, sentence
+from p4fabric.base.topology import Topology, TopologyError
 from pydantic import ValidationError
 
-from testbed.config.explain import explain
-from testbed.config.fields import user_file
-from testbed.config.problems import ExperimentError, Problem
-from testbed.config.units import FieldError
-from testbed.config.yaml_document import read_yaml
-from testbed.errors import did_you_mean, sentence
 from testbed.experiment.load import read_file
 from testbed.netfile.network_schema import Check, LinkEntry, Net, NetworkFile
 from testbed.netfile.virtual_plan import VirtualProblems
 from testbed.netfile.virtual_plan import given as is_given
 from testbed.netfile.virtual_schema import CONDITIONS
-from testbed.topology import Topology, TopologyError
 
 COMMANDS = ("ping", "run", "start")
 

@@ -18,8 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.config.units import count
-from testbed.errors import RunError
+from p4fabric.base.config.units import count
+from p4fabric.base.errors import RunError
+
 from testbed.netfile.install_entries import dry_run, install
 from testbed.netfile.load_network import NetworkPlan, load_network
 from testbed.netfile.network_schema import Check
@@ -60,8 +61,9 @@ def run_network(plan: NetworkPlan, prompt: str | None = None) -> int:
     path = plan.path
     for warning in dry_run(plan):
         print(f"warning: {warning}", file=sys.stderr)
+    from p4fabric.emulate import registry
+
     from testbed.machine.preflight import require_machine
-    from testbed.network import registry
 
     require_machine()
     for line in registry.clean():

@@ -10,10 +10,20 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
+from p4fabric.base.config.fields import (
+    ANY_TEXT,
+    NAME,
+    Choice,
+    Flag,
+    Kind,
+    Reads,
+    Section,
+    Text,
+    Whole,
+)
+from p4fabric.base.config.units import FieldError, describe
 from pydantic import Field
 
-from testbed.config.fields import ANY_TEXT, NAME, Choice, Flag, Kind, Reads, Section, Text, Whole
-from testbed.config.units import FieldError, describe
 from testbed.experiment.schema_network import LinkSettings
 from testbed.netfile.virtual_schema import (
     MAC,

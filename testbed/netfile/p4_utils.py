@@ -19,9 +19,10 @@ from pathlib import Path
 from reprlib import repr as brief
 from typing import NamedTuple
 
-from testbed.config.data_files import read_text
-from testbed.config.yaml_document import Inline
-from testbed.errors import UserError
+from p4fabric.base.config.data_files import read_text
+from p4fabric.base.config.yaml_document import Inline
+from p4fabric.base.errors import UserError
+
 from testbed.netfile.json_parts import LARGEST, JsonObject, T, list_of, near, only
 
 TOP = (

@@ -18,10 +18,10 @@ from p4engine.backend.build import compile_program
 from p4engine.frontend.diagnostics import P4Error
 from p4engine.program_info import ProgramInfo
 from p4engine.values.names import Names
+from p4fabric.base.config.data_files import read_json, read_text
+from p4fabric.base.config.yaml_document import Inline
+from p4fabric.base.errors import UserError
 
-from testbed.config.data_files import read_json, read_text
-from testbed.config.yaml_document import Inline
-from testbed.errors import UserError
 from testbed.netfile.json_parts import LARGEST, JsonObject, list_of, near, of_kind, only, text_of
 
 TOP = ("hosts", "switches", "links")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from p4fabric.base.topology import Topology
+from p4fabric.emulate.mininet_network import Network
+from p4fabric.emulate.mininet_parts import Node
+from p4fabric.emulate.nodes import P4Switch, controller_options
+from p4fabric.emulate.spawner import Spawner
+
 from testbed.netfile.load_network import NetworkPlan
-from testbed.network.mininet_network import Network
-from testbed.network.mininet_parts import Node
-from testbed.network.nodes import P4Switch, controller_options
-from testbed.network.spawner import Spawner
-from testbed.topology import Topology
 
 MTU_BYTES = 1500
 

@@ -23,8 +23,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from p4fabric.base.errors import RunError, UserError
 
-from testbed.errors import RunError, UserError
 from testbed.netfile.python_object import load_object, place_of
 from testbed.protocols.records import new_status
 from testbed.workload.generator import ACKNOWLEDGEMENT, DATA, NO_FLOW, Generator

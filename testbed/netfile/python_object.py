@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from testbed.config.fields import user_file
-from testbed.config.units import FieldError
-from testbed.errors import UserError, did_you_mean, sentence
+from p4fabric.base.config.fields import user_file
+from p4fabric.base.config.units import FieldError
+from p4fabric.base.errors import UserError, did_you_mean, sentence
 
 _loaded: dict[Path, Any] = {}
 

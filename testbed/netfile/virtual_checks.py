@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from testbed import units
+from p4fabric.base import units
+
 from testbed.netfile.network_schema import Check
 from testbed.netfile.virtual_plan import given
 from testbed.netfile.virtual_run import VirtualRun, read

@@ -9,11 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from p4engine.backend.build import Compiled
+from p4fabric.base import captured_ports
+from p4fabric.base.flow import old_words
+from p4fabric.base.steps import step
+from p4fabric.base.text_table import printed
 from rich.console import Console
 
 from testbed.analysis.laws import of_network
 from testbed.experiment.load import read_file
-from testbed.flow import old_words
 from testbed.netfile import virtual_results
 from testbed.netfile.install_entries import compile_all
 from testbed.netfile.load_network import NetworkPlan
@@ -23,10 +26,7 @@ from testbed.netfile.virtual_run import VirtualRun, warn
 from testbed.netfile.virtual_tables import tables
 from testbed.paths import default_results
 from testbed.runner import LAWS, require_laws
-from testbed.runtimes import captured_ports
 from testbed.simulate.captures import Captures
-from testbed.steps import step
-from testbed.text_table import printed
 
 WIDTH = 80
 LOADING = "loading the hosts' code, or compiling it if it is new (up to a minute)"

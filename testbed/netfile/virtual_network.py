@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from p4engine.switch.library import Switch
+from p4fabric.base.flow import Flow
+from p4fabric.base.topology import Topology
 
 from testbed.experiment.schema_network import NOMINAL_RATE_BPS
-from testbed.flow import Flow
 from testbed.netfile.flow_packets import acknowledgement, frames_of
 from testbed.netfile.host_routes import routes_of
 from testbed.netfile.install_entries import install
@@ -26,7 +27,6 @@ from testbed.netfile.virtual_schema import FlowEntry
 from testbed.protocols.records import new_table
 from testbed.routing.tree import links_between
 from testbed.simulate.frame_world import FrameNodes, Turns
-from testbed.topology import Topology
 from testbed.workload.flow_machine import HostFlows, Way
 from testbed.workload.generator import HOST, UNTIL_END, Generator, new_receptions
 

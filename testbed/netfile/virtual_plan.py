@@ -5,14 +5,15 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from testbed.config.problems import Path as KeyPath
-from testbed.config.problems import Problem
-from testbed.errors import did_you_mean, sentence
-from testbed.flow import Flow
+from p4fabric.base.config.problems import Path as KeyPath
+from p4fabric.base.config.problems import Problem
+from p4fabric.base.errors import did_you_mean, sentence
+from p4fabric.base.flow import Flow
+from p4fabric.base.topology import Topology, host_mac
+
 from testbed.netfile.host_routes import KNOWN, Routes, routes_of
 from testbed.netfile.network_schema import Check, Net, NetworkFile
 from testbed.netfile.virtual_schema import ALL, CONDITIONS, MAX_FLOWS, FlowEntry, condition
-from testbed.topology import Topology, host_mac
 
 OF_KERNELS = {
     "ping": "a flow to a host with `answer`, and a check of this flow,",

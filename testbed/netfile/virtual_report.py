@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from testbed import units
+from p4fabric.base import units
+
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.style import plot_style

@@ -15,16 +15,17 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from testbed import units
-from testbed.errors import UserError
+from p4fabric.base import units
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.ownership import hand_over
+from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.text_table import Column, Row, Table
+
 from testbed.experiment import inputs
-from testbed.linux.ownership import hand_over
-from testbed.linux.whole_files import write_whole
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_run import VirtualRun
 from testbed.results.writer import now_utc
-from testbed.text_table import Column, Row, Table
 
 Rows = list[dict[str, Any]]
 OVER_TIME = ("queues", "throughput")

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from p4engine.control.commands import Commands
 from p4engine.values.numbers import ControlError
+from p4fabric.base.errors import RunError, UserError
 
 from testbed.analysis.data.explanations import of_ties
-from testbed.errors import RunError, UserError
 from testbed.netfile.virtual_network import VirtualNetwork
 from testbed.netfile.virtual_schema import Change, Reading
 from testbed.results.schema import Row

@@ -31,8 +31,7 @@ from pathlib import Path
 
 from p4engine.backend.cache import cache_folder, digest, touch
 from p4engine.frontend.diagnostics import P4Error
-
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
 
 SOURCES = ("protocols", "workload", "hosts", "simulate")
 CONSTANTS = ("collective/memory_map.py", "collective/prelude.py")  # parts of compiled code

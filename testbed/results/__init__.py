@@ -6,8 +6,9 @@ matplotlib before they are needed, so that a runner pays nothing for being able 
 docs/results.md describes the folder for people who read it with other tools.
 """
 
-from testbed.linux.ownership import hand_over
-from testbed.linux.whole_files import whole, write_whole
+from p4fabric.base.linux.ownership import hand_over
+from p4fabric.base.linux.whole_files import whole, write_whole
+
 from testbed.results.digest import digest, table_digest
 from testbed.results.environment import checkout, describe
 from testbed.results.reader import Results, ResultsError, find, read

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from testbed.config.data_files import DataError, opened, read_json, read_yaml, require
-from testbed.errors import UserError, require_utf8
-from testbed.linux.processes import is_alive
+from p4fabric.base.config.data_files import DataError, opened, read_json, read_yaml, require
+from p4fabric.base.errors import UserError, require_utf8
+from p4fabric.base.linux.processes import is_alive
+
 from testbed.paths import LATEST
 from testbed.results.schema import FORMAT, SWEEP_FILE, TABLES, Column, Table
 

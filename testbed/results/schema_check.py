@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import did_you_mean, sentence
+from p4fabric.base.errors import did_you_mean, sentence
+
 from testbed.results.schema import FORMAT, Column, Row, Table
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from testbed.errors import UserError
-from testbed.linux.whole_files import write_whole
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import write_whole
 
 TAGS_FILE = "tags.txt"
 MAX_BYTES = 1 << 16

@@ -21,10 +21,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import RunError, no_room, require_utf8, shortage
-from testbed.linux.ownership import hand_over
-from testbed.linux.processes import identity
-from testbed.linux.whole_files import whole, write_whole
+from p4fabric.base.errors import RunError, no_room, require_utf8, shortage
+from p4fabric.base.linux.ownership import hand_over
+from p4fabric.base.linux.processes import identity
+from p4fabric.base.linux.whole_files import whole, write_whole
+
 from testbed.results.fidelity import broken
 from testbed.results.reader import ResultsError
 from testbed.results.schema import FORMAT, TABLES

@@ -16,7 +16,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import cast
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.routing.fair import Resource, Term, common_rate, fair_rates, loads
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.options import Options

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.routing.assemble import Choice, Leg
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.options import PATHS

@@ -33,10 +33,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import Topology
+
 from testbed.protocols.sizes import Part
 from testbed.routing.tree import JobTree, job_tree, roots
-from testbed.topology import Topology
 
 T = TypeVar("T")
 MOST_BY_ITSELF = 4  # trees of a communicator, if the experiment gives no number

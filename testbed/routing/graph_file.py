@@ -30,10 +30,10 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 import networkx
+from p4fabric.base.config.data_files import read_bytes, read_text
+from p4fabric.base.config.units import RATE, TIME, Dimension, FieldError, parse
+from p4fabric.base.errors import UserError, did_you_mean, sentence
 
-from testbed.config.data_files import read_bytes, read_text
-from testbed.config.units import RATE, TIME, Dimension, FieldError, parse
-from testbed.errors import UserError, did_you_mean, sentence
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 
 GRAPHML = (".graphml", ".xml")

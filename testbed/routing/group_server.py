@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import Topology
+
 from testbed.routing.tree import next_hops, root_switch, steps_to, switch_of
-from testbed.topology import Topology
 
 
 def has_shared_servers(topology: Topology) -> bool:

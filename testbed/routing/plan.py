@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.routing.options import COUNTED, IGNORED
 
 FORMAT = "ina-plan/1"

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from testbed.errors import UserError
-from testbed.topology import Topology
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import Topology
 
 
 def next_hop(topology: Topology, switch: str, target: str) -> tuple[int, str] | None:

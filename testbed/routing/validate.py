@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testbed.errors import UserError, did_you_mean, sentence
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+
 from testbed.routing.network import Network, PlanJob
 from testbed.routing.options import RESULTS, Options
 from testbed.routing.plan import Plan

@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from p4engine.frontend.diagnostics import P4Error
+from p4fabric.base import units
+from p4fabric.base.steps import live_area
 from rich.console import Console, Group
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from testbed import units
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.dataplane.memory_snapshot import Blocks
 from testbed.results.schema import Row
-from testbed.steps import live_area
 
 if TYPE_CHECKING:
     from testbed.setup import Control, JobSetup, Setup

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p4engine.frontend.diagnostics import P4Error
+from p4fabric.base.errors import UserError
 
 from testbed import dataplane
-from testbed.errors import UserError
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled

@@ -21,7 +21,8 @@ from testbed.results.counters import LOSS_COLUMNS
 from testbed.results.schema import Row
 
 if TYPE_CHECKING:
-    from testbed.flow import Flow
+    from p4fabric.base.flow import Flow
+
     from testbed.protocols.host_spec import HostSpec
     from testbed.setup import JobSetup, Platform
     from testbed.traffic.trace import Trace

@@ -8,8 +8,9 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, cast
 
+from p4fabric.base.errors import UserError
+
 from testbed.dataplane.table_calls import TO_SERVER, addresses, copy_to, hop_to
-from testbed.errors import UserError
 from testbed.protocols.host_spec import (
     GridSpec,
     HostSpec,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from p4fabric.base.topology import Topology, switch_ip
 
 from testbed.dataplane.table_calls import addresses, copy_to, deliver, send_up, send_up_tree
 from testbed.protocols.host_spec import (
@@ -19,7 +20,6 @@ from testbed.routing.tree import job_tree, next_hop
 from testbed.schemes.ps import ServerScheme
 from testbed.setup.records import Control, JobSetup, NewPart, Platform, Setup
 from testbed.systems.statistics import Statistics
-from testbed.topology import Topology, switch_ip
 
 if TYPE_CHECKING:
     from testbed.systems.options import PoolOptions

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
+from p4fabric.base.topology import Topology
+
 from testbed.algorithms.chunk import Group
 from testbed.protocols.sizes import Part
 from testbed.routing.forest import Tree
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree, next_hop, switch_of
 from testbed.setup.plan_entries import aggregating_switches, next_nodes_by_tag
-from testbed.topology import Topology
 
 Ports = Mapping[str, frozenset[int]]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from p4fabric.base.topology import host_ip, switch_ip
+
 from testbed.experiment.planned_faults import slow_windows
 from testbed.experiment.program_jobs import block_fragments
 from testbed.protocols.host_spec import (
@@ -19,7 +21,6 @@ from testbed.routing.tree import switch_of
 from testbed.setup.records import JobSetup, Setup
 from testbed.setup.timing import uplink_rate
 from testbed.systems.options import AtpOptions
-from testbed.topology import host_ip, switch_ip
 from testbed.traffic.rank_calls import load_transfers
 from testbed.traffic.recording import Recording, Times, is_recording, load_recording
 

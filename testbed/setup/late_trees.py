@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.routing.forest import without
 from testbed.setup.build import forest_of, groups_of, start_job, terms_of, why_held
 from testbed.setup.records import JobSetup, Setup

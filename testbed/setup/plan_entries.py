@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 
 import numpy as np
+from p4fabric.base.topology import Topology
 
 from testbed.protocols.host_spec import ServerStripes, WorkerStripes
 from testbed.protocols.sizes import NO_NODE
 from testbed.routing.plan import Group, JobPlan, Range, WorkerPlan
-from testbed.topology import Topology
 
 
 def next_nodes_by_tag(job: JobPlan) -> dict[tuple[str, int], str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.experiment import Experiment, load
 from testbed.experiment.sweep import is_sweep, load_sweep
 from testbed.routing.graph_file import network_of, read_graph

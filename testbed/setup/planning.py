@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.experiment.schema_jobs import Job
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 from testbed.routing.plan import Plan

@@ -29,6 +29,9 @@ from testbed.setup.communicator import Communicator
 from testbed.systems.registry import SYSTEMS
 
 if TYPE_CHECKING:
+    from p4fabric.base.flow import Flow
+    from p4fabric.base.topology import Topology
+
     from testbed.experiment import LinkDirection
     from testbed.experiment.planned_faults import LinkChange
     from testbed.experiment.schema import Timers, VirtualTime
@@ -36,12 +39,10 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_background import Background
     from testbed.experiment.schema_jobs import Fault, Job
     from testbed.experiment.schema_network import Switches
-    from testbed.flow import Flow
     from testbed.protocols.host_spec import HostSpec
     from testbed.systems.options import SystemOptions, WorkerOptions
     from testbed.systems.statistics import Statistics
     from testbed.systems.system import System
-    from testbed.topology import Topology
     from testbed.traffic.rank_calls import Group
     from testbed.traffic.trace import Trace
 

@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from p4fabric.base.topology import Topology
+
 from testbed.experiment.planned_faults import LinkChange, named_links
 from testbed.setup.records import NewPart, Setup
 from testbed.setup.routes import connected
-from testbed.topology import Topology
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from p4fabric.base.topology import Topology
+
 from testbed.routing.tree import JobTree, job_tree
-from testbed.topology import Topology
 
 if TYPE_CHECKING:
     from testbed.experiment.planned_faults import LinkChange

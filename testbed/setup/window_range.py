@@ -11,7 +11,8 @@ at the pool's aggregators, or at twice the largest product if that is more.
 
 from __future__ import annotations
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.setup.records import Setup
 from testbed.setup.timing import MAX_WINDOW, PRODUCTS, product_of
 from testbed.systems.tuning import WINDOW, Tried, Tuning

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from p4fabric.base.flow import Flow
+
 from testbed.experiment.schema_network import NOMINAL_RATE_BPS
-from testbed.flow import Flow
 from testbed.protocols.records import new_table
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.results.schema import Row
@@ -27,9 +28,10 @@ from testbed.workload.generator import (
 )
 
 if TYPE_CHECKING:
+    from p4fabric.base.topology import Topology
+
     from testbed.experiment.schema_background import Background
     from testbed.setup import Platform
-    from testbed.topology import Topology
 
 HEAD = bytes(ACKNOWLEDGEMENT_BYTES + TAG_BYTES)  # of a payload; the rest is padding
 

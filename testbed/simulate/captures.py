@@ -13,12 +13,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from testbed.config import pcapng
-from testbed.linux.ownership import hand_over
+from p4fabric.base.config import pcapng
+from p4fabric.base.linux.ownership import hand_over
+
 from testbed.simulate import taps
 
 if TYPE_CHECKING:
-    from testbed.runtimes.captured_ports import CapturedPort
+    from p4fabric.base.captured_ports import CapturedPort
+
     from testbed.simulate.frame_world import FrameNodes
     from testbed.simulate.world import Nodes
 

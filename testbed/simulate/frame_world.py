@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from p4engine.switch.library import Switch
+from p4fabric.base.topology import Topology
 
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER
@@ -20,7 +21,6 @@ from testbed.simulate.frames import FrameMemory
 from testbed.simulate.host_switch_turns import set_turns
 from testbed.simulate.state import World
 from testbed.simulate.world import ROWS_IN, ROWS_OUT, empty_world
-from testbed.topology import Topology
 from testbed.workload.machine import Batch
 from testbed.workload.placed_machine import Placed, Stepper, raised
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import typeof, types
+from p4fabric.base.errors import RunError
 
-from testbed.errors import RunError
 from testbed.protocols.jit import njit
 from testbed.protocols.records import offset
 from testbed.protocols.sizes import FRAME_OVERHEAD

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 from p4engine.backend.build import Compiled
+from p4fabric.base.errors import RunError
 
 from testbed import dataplane
-from testbed.errors import RunError
 from testbed.experiment.planned_faults import affected_nodes, title
 from testbed.results.schema import Row
 from testbed.setup import Setup

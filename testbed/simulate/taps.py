@@ -17,8 +17,7 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_int32, c_int64, c_uint32, c_uint
 from typing import TYPE_CHECKING, Any
 
 from p4engine.switch.traffic_manager_abi import Output
-
-from testbed.config.pcapng import INBOUND, OUTBOUND
+from p4fabric.base.config.pcapng import INBOUND, OUTBOUND
 
 if TYPE_CHECKING:
     from testbed.simulate.frame_world import FrameNodes

@@ -14,23 +14,24 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base import units
+from p4fabric.base.errors import RunError
+from p4fabric.base.steps import step
 from rich.console import Console
 
-from testbed import dataplane, units
-from testbed.errors import RunError
+from testbed import dataplane
 from testbed.results.schema import Row
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.run import Run
 from testbed.setup import Setup
 from testbed.simulate.captures import Captures
 from testbed.simulate.virtual_view import VirtualView
-from testbed.steps import step
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
+    from p4fabric.base.captured_ports import CapturedPort
 
     from testbed.results import Writer
-    from testbed.runtimes.captured_ports import CapturedPort
     from testbed.runtimes.live_view import Page
     from testbed.simulate.simulation import Simulation
 

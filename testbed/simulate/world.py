@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from p4engine.backend.build import Compiled
 from p4engine.switch.library import Switch
+from p4fabric.base.topology import Topology, host_ip, host_mac, switch_mac
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
@@ -33,7 +34,6 @@ from testbed.simulate import background, event_queue, loop
 from testbed.simulate.frames import FrameMemory
 from testbed.simulate.packing import packed
 from testbed.simulate.state import World, new_world
-from testbed.topology import Topology, host_ip, host_mac, switch_mac
 from testbed.workload import rank_graph, worker
 from testbed.workload.generator import PORT as BACKGROUND_PORT
 from testbed.workload.machine import Machine, new_batch, on_new_way

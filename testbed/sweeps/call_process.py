@@ -19,9 +19,9 @@ from typing import ParamSpec, TypeVar
 
 from p4engine.module_start import module_command
 from p4engine.process_end import exit_with
+from p4fabric.base.linux.blas_threads import no_blas_threads
+from p4fabric.base.linux.kernel import die_with_parent
 
-from testbed.linux.blas_threads import no_blas_threads
-from testbed.linux.kernel import die_with_parent
 from testbed.paths import module_environment
 
 P = ParamSpec("P")

@@ -18,14 +18,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
+from p4fabric.base import units
+from p4fabric.base.config.fields import kind_of
+from p4fabric.base.config.units import FieldError
+from p4fabric.base.errors import RunError, UserError, did_you_mean, sentence
 from rich.console import Console
 
-from testbed import results, units
+from testbed import results
 from testbed.algorithms.bounds import busbw_factor
 from testbed.collective_kinds import COLLECTIVES
-from testbed.config.fields import kind_of
-from testbed.config.units import FieldError
-from testbed.errors import RunError, UserError, did_you_mean, sentence
 from testbed.experiment import Experiment, load_text
 from testbed.experiment.schema_network import LinkSettings
 from testbed.runner import carry_out

@@ -18,8 +18,8 @@ from importlib import metadata
 from typing import Any
 
 from p4engine.p4runtime.certificates import is_local
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.results import checkout
 
 PACKAGES = ("ina-testbed", "p4engine", "numba")

@@ -8,9 +8,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.config.data_files import read_text
-from testbed.config.yaml_document import read_yaml
-from testbed.errors import UserError, did_you_mean, sentence
+from p4fabric.base.config.data_files import read_text
+from p4fabric.base.config.yaml_document import read_yaml
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+
 from testbed.paths import EXPERIMENTS
 
 if TYPE_CHECKING:

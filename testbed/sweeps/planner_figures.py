@@ -16,18 +16,18 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.steps import step
 from rich.console import Console
 
 from testbed.analysis.figures import figure_files
 from testbed.analysis.style import plot_style
-from testbed.errors import UserError
-from testbed.linux.whole_files import write_whole
 from testbed.results import hand_over
 from testbed.results.environment import code
 from testbed.routing.plan import Plan
 from testbed.routing.planners import PLANNERS, make_plan
 from testbed.runner import AS_IT_IS
-from testbed.steps import step
 from testbed.sweeps.figures import OF_PLANS
 from testbed.sweeps.planner_scenarios import SCENARIOS, Scenario, draw
 from testbed.sweeps.point_pool import executor, run_points

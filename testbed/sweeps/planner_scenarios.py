@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from p4fabric.base.topology import Topology
 
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
-from testbed.topology import Topology
 from testbed.topos import KINDS
 
 LINK_BPS = 100 * 10**9

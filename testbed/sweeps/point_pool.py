@@ -15,8 +15,9 @@ from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecu
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from testbed.errors import RunError, UserError, shortage
-from testbed.linux import memory_limits
+from p4fabric.base.errors import RunError, UserError, shortage
+from p4fabric.base.linux import memory_limits
+
 from testbed.sweeps.call_process import CallProcess, ProcessLost
 from testbed.sweeps.point_process import run_point
 

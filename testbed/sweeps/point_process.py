@@ -11,8 +11,9 @@ import fcntl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.errors import RunError, UserError, shortage
-from testbed.steps import quiet_console
+from p4fabric.base.errors import RunError, UserError, shortage
+from p4fabric.base.steps import quiet_console
+
 from testbed.sweeps.call_process import CallProcess, ProcessLost
 
 if TYPE_CHECKING:
@@ -62,8 +63,9 @@ def run_alone(experiment: Experiment, parent: str) -> str:
 
 def _prepare_and_run(experiment: Experiment, parent: str) -> str:
     """The same, in that process's main thread."""
+    from p4fabric.base import interrupts
+
     from testbed.runner import get_ready
-    from testbed.runtimes import interrupts
 
     interrupts.install()
     try:

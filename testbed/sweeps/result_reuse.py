@@ -94,8 +94,9 @@ def _values(point: EarlierPoint) -> frozenset[tuple[str, str]]:
 
 
 def _why(run: Results, experiment: Experiment) -> str:
+    from p4fabric.base.config.yaml_document import read_yaml
+
     from testbed.analysis.style.plot_style import differing
-    from testbed.config.yaml_document import read_yaml
 
     was = inputs.recorded(run.environment)
     if was is None:

@@ -24,9 +24,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.config.units import PACKETS, TIME, FieldError, parse, show
-from testbed.config.yaml_document import Document
-from testbed.errors import UserError
+from p4fabric.base.config.units import PACKETS, TIME, FieldError, parse, show
+from p4fabric.base.config.yaml_document import Document
+from p4fabric.base.errors import UserError
+
 from testbed.experiment.load import load_document
 from testbed.experiment.sweep import Point, Sweep, shown
 from testbed.results import find, read

@@ -15,7 +15,7 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from testbed.errors import RunError, UserError, did_you_mean, sentence
+from p4fabric.base.errors import RunError, UserError, did_you_mean, sentence
 
 if TYPE_CHECKING:
     import submitit

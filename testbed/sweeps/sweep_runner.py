@@ -24,10 +24,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.steps import quiet_console, step
 from rich.console import Console
 
-from testbed.errors import RunError, UserError
-from testbed.linux.whole_files import write_whole
 from testbed.machine import memory_estimate as memory
 from testbed.paths import command_line
 from testbed.results import SWEEP_FILE, hand_over
@@ -36,7 +37,6 @@ from testbed.runtimes.program import Program, prepare
 from testbed.runtimes.run import Run
 from testbed.schemes import set_up
 from testbed.setup import Setup
-from testbed.steps import quiet_console, step
 from testbed.sweeps import result_reuse, robustness
 from testbed.sweeps.point_pool import AnyPoint, executor, run_points
 from testbed.sweeps.slurm_jobs import LOGS, SlurmJobs
@@ -271,7 +271,8 @@ def _open_folder(sweep: Sweep, results: Path) -> Path:
 def _described(point: Point, titles: dict[str, str]) -> dict:
     """A point for analysis: each value as text and, where it is one, as a number; the name of its
     system in a legend. Where all sums are gloo's, no system has a part in them."""
-    from testbed.config.value_lists import number_of
+    from p4fabric.base.config.value_lists import number_of
+
     from testbed.experiment.sweep import shown
 
     values: dict[str, dict[str, Any]] = {

@@ -22,15 +22,16 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.errors import RunError, UserError
-from testbed.linux.whole_files import write_whole
+from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.linux.whole_files import write_whole
+from p4fabric.base.steps import quiet_console, step
+
 from testbed.results import environment, hand_over, read
 from testbed.runner import VIRTUAL, carry_out, execute, get_ready
 from testbed.runtimes.program import prepare
 from testbed.runtimes.run import Run
 from testbed.schemes import set_up
 from testbed.setup.window_range import tried_values
-from testbed.steps import quiet_console, step
 from testbed.sweeps import search
 from testbed.systems.tuning import Trial, Tried, Tuned, Tuning, Values
 

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Protocol
 
-from pydantic import Field, model_validator
-
-from testbed import plugins
-from testbed.config.fields import (
+from p4fabric.base.config.fields import (
     ANY_TEXT,
     HOUR,
     NAME,
@@ -26,7 +23,10 @@ from testbed.config.fields import (
     Whole,
     as_pydantic,
 )
-from testbed.config.units import RATE, TIME, FieldError
+from p4fabric.base.config.units import RATE, TIME, FieldError
+from pydantic import Field, model_validator
+
+from testbed import plugins
 
 SWITCHML_ORDER = (
     "in SwitchML the place in the stream decides the slot, so all workers must send tensors in the"

@@ -6,8 +6,9 @@ which options an experiment may set. Its code is its scheme (testbed/schemes).
 
 from __future__ import annotations
 
+from p4fabric.base.errors import UserError
+
 from testbed import plugins
-from testbed.errors import UserError
 from testbed.paths import P4
 from testbed.systems.system import System
 

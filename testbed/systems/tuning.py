@@ -16,13 +16,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from p4fabric.base.config.fields import Number, Quantity, Whole, kind_of
+from p4fabric.base.config.problems import Path, Problem
+from p4fabric.base.config.units import FieldError, describe
+from p4fabric.base.config.value_lists import number_of, values_of
+from p4fabric.base.config.yaml_document import Document
 from pydantic.fields import FieldInfo
 
-from testbed.config.fields import Number, Quantity, Whole, kind_of
-from testbed.config.problems import Path, Problem
-from testbed.config.units import FieldError, describe
-from testbed.config.value_lists import number_of, values_of
-from testbed.config.yaml_document import Document
 from testbed.systems.registry import SYSTEMS
 from testbed.systems.system import System
 

@@ -14,7 +14,8 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from testbed.errors import UserError, did_you_mean
+from p4fabric.base.errors import UserError, did_you_mean
+
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import fragments_of
 from testbed.setup import Setup

@@ -37,8 +37,8 @@ def figure(setup: Setup, fragment: Fragment, path: Path) -> Figure:
     and results solid, what the PS asks for dashed; marks are what is dropped, lost or doubled
     (MARKS). A bar on a switch's lane is the time for which it holds the fragment."""
     from matplotlib.lines import Line2D
+    from p4fabric.base import units
 
-    from testbed import units
     from testbed.analysis.figures.figure_files import new_figure
     from testbed.analysis.style import plot_style
 

@@ -22,8 +22,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from p4fabric.base.topology import Topology
+
 from testbed.protocols import wire
-from testbed.topology import Topology
 from testbed.tracing.fragments import Fragment
 from testbed.tracing.packets import Packet
 from testbed.tracing.watch import Fate, Gone, Handled, Seen, Slot, Values

@@ -21,11 +21,11 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from p4engine.switch.library import Switch
+from p4fabric.base.config.pcapng import INBOUND, packets
+from p4fabric.base.config.pcapng import Packet as CapturedPacket
+from p4fabric.base.errors import UserError
 
 from testbed import dataplane
-from testbed.config.pcapng import INBOUND, packets
-from testbed.config.pcapng import Packet as CapturedPacket
-from testbed.errors import UserError
 from testbed.paths import command_line
 from testbed.setup import Setup
 from testbed.tracing.fragments import Fragment, summed_by_hosts

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from testbed.config.pcapng import INBOUND
-from testbed.errors import RunError
+from p4fabric.base.config.pcapng import INBOUND
+from p4fabric.base.errors import RunError
+
 from testbed.setup import Setup
 from testbed.simulate import taps
 from testbed.simulate.simulation import Simulation

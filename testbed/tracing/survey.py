@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from testbed.config.pcapng import INBOUND
+from p4fabric.base.config.pcapng import INBOUND
+
 from testbed.protocols import wire
 from testbed.tracing.fragments import Fragment
 from testbed.tracing.packets import packet_in

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from testbed import units
+from p4fabric.base import units
+
 from testbed.results.counters import EVENTS
 from testbed.setup import Setup
 from testbed.tracing.fragments import Fragment, place_of, title_of

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from p4fabric.base import units
 
-from testbed import units
 from testbed.analysis.html import html_page, measure_charts, memory_charts, topology_chart
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.html_page import Chart

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from p4engine.module_start import module_command
+from p4fabric.base import interrupts
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.ownership import user_behind
 
-from testbed.errors import UserError
-from testbed.linux.ownership import user_behind
 from testbed.paths import module_environment
 from testbed.results.schema import Row
-from testbed.runtimes import interrupts
 from testbed.runtimes.live_view import Sources, WorkerTimes
 
 CHARTS_NS = 1_000_000_000  # between two looks at what charts show, at least

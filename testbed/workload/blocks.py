@@ -7,8 +7,8 @@ from all workers' gradients, so a wrong exponent appears as a wrong sum.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.protocols import block_float
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.sizes import fragments_of

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.base.flow import Flow
 
-from testbed.flow import Flow
 from testbed.protocols.records import new_status, new_table
 from testbed.protocols.values import mix2
 from testbed.workload import tcp_model

@@ -14,8 +14,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from testbed.errors import RunError
+from p4fabric.base.errors import RunError
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import Experiment, load_text
 from testbed.schemes import set_up
 from testbed.setup import Setup

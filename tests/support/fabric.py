@@ -20,6 +20,7 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.base.topology import Topology, host_mac, switch_mac
 
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec
@@ -27,7 +28,6 @@ from testbed.protocols.records import as_dict
 from testbed.schemes import new_machine
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
-from testbed.topology import Topology, host_mac, switch_mac
 from testbed.workload import machine
 from testbed.workload.placed_machine import Placed, Stepper, raised
 from tests.support.experiments import setup_of

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from p4fabric.base.errors import RunError
+from p4fabric.emulate.spawner import Process
 
 from testbed.emulate.host_group import HostProcess
-from testbed.errors import RunError
 from testbed.hosts import progress_board as board
-from testbed.network.spawner import Process
 
 
 class Spawner:

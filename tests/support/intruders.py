@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from p4fabric.base.topology import host_ip, switch_ip
+
 from testbed.dissect import Ina
 from testbed.protocols import wire
-from testbed.topology import host_ip, switch_ip
 from tests.support.fabric import udp_frame
 
 WITH_SERVER = ("esa", "atp", "ps", "grid")

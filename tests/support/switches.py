@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from p4engine.backend.build import Compiled
+from p4fabric.base.topology import host_ip, host_mac, switch_mac
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -17,7 +18,6 @@ from testbed import dataplane
 from testbed.dissect import Ina
 from testbed.protocols import wire
 from testbed.setup import Setup
-from testbed.topology import host_ip, host_mac, switch_mac
 from tests.support.experiments import setup_of
 from tests.support.paths import ROOT
 from tests.support.wire_tap import Network, TappedSwitch

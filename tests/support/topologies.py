@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.topology import Topology
+from p4fabric.base.topology import Topology
 
 FILE = Path(__file__).resolve()
 

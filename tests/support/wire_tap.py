@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 from p4engine.switch.library import Switch
+from p4fabric.base.config.pcapng import INBOUND, OUTBOUND
+from p4fabric.base.topology import host_ip, host_mac, switch_ip, switch_mac
 from scapy.layers.l2 import Ether
 
-from testbed.config.pcapng import INBOUND, OUTBOUND
 from testbed.dissect import Ina
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec, PoolSpec, SwitchmlSpec, TreesPart
@@ -34,7 +35,6 @@ from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
 from testbed.simulate import taps
 from testbed.simulate.world import Nodes
-from testbed.topology import host_ip, host_mac, switch_ip, switch_mac
 from tests.support.paths import ROOT
 
 FIRST = 1000  # frames of a switch and direction that are kept of a run in virtual time

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.errors import UserError, did_you_mean, sentence
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+
 from testbed.traffic.trace import COLUMNS, MODELS_FOLDER, TIME_COLUMNS, Layer, Trace
 
 if TYPE_CHECKING:

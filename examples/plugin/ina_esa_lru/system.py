@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from p4fabric.base.config.fields import SECOND, US, Quantity
+from p4fabric.base.config.units import TIME
 from pydantic import Field
 
-from testbed.config.fields import SECOND, US, Quantity
-from testbed.config.units import TIME
 from testbed.systems import System
 from testbed.systems.options import EsaOptions
 

@@ -9,6 +9,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     import_schemas,
@@ -19,7 +21,6 @@ from testbed.cli.shared import (
     results_option,
     working,
 )
-from testbed.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -217,7 +218,7 @@ def _code(of: dict[str, Any]) -> str:
 
 
 def _print(checked: Checked, console: Console) -> None:
-    from testbed.text_table import printed
+    from p4fabric.base.text_table import printed
 
     line = f"{checked.label}: {checked.outcome}"
     if checked.tables:

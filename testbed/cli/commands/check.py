@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     changes_argument,
@@ -16,7 +18,6 @@ from testbed.cli.shared import (
     print_json,
     refuse_changes,
 )
-from testbed.errors import UserError
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
@@ -45,11 +46,12 @@ def call(options: Namespace) -> int:
         if options.json:
             raise UserError("check --json is for experiments and sweeps")
         return check_network(options.file)
+    from p4fabric.base.steps import step
+
     from testbed.cli import tree_text
     from testbed.runtimes.program import prepare
     from testbed.schemes import set_up
     from testbed.setup import placement_check, regime_check, scale_check
-    from testbed.steps import step
     from testbed.systems.tuning import WINDOW
 
     def inspect(experiment: Experiment, console: Console | None, tried: _Tried | None) -> Found:
@@ -153,10 +155,10 @@ def _check_sweep(
     as_json: bool,
     changes: Sequence[str],
 ) -> int:
+    from p4fabric.base.steps import step
     from rich.console import Console
 
     from testbed.experiment.sweep import load_sweep, other_workers, untuned
-    from testbed.steps import step
 
     sweep = load_sweep(path, changes=changes)
     labels: dict[str, list[str]] = {}  # of the points that a warning is about

@@ -80,8 +80,9 @@ def call(options: Namespace) -> int:
 
 
 def _of_file(path: Path) -> tuple[dict[str, Any], tuple[Input, ...]]:
+    from p4fabric.base.config.yaml_document import read_yaml
+
     from testbed.cli.shared import refuse_network
-    from testbed.config.yaml_document import read_yaml
     from testbed.experiment import load
 
     refuse_network(path)
@@ -125,10 +126,11 @@ def _environment(run: Results) -> dict[str, object]:
 
 
 def _numbers(runs: list[Results]) -> dict[str, object]:
+    from p4fabric.base.text_table import table_data
+
     from testbed.analysis.data.run_summary import summary
     from testbed.analysis.style.plot_style import plot_styles
     from testbed.analysis.tables import report_tables
-    from testbed.text_table import table_data
 
     frames = [summary(run) for run in runs]
     return table_data(report_tables.comparison(runs, frames, plot_styles(runs)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import Parser, factor, import_schemas, json_option, positive, working
-from testbed.errors import UserError
 
 OF_PROGRAMS = ("replicas", "stage", "scale")
 PROGRAMS = (".et", ".txt")

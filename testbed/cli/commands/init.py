@@ -6,8 +6,9 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+
 from testbed.cli.shared import Parser, import_schemas
-from testbed.errors import UserError, did_you_mean, sentence
 from testbed.paths import command_line
 
 MODELS = ("resnet50", "vgg16", "alexnet")  # of the jobs, in turn  # of the jobs, in turn
@@ -53,8 +54,9 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     """Write the file. On a terminal, ask for answers that no option gives."""
     import_schemas()
+    from p4fabric.base.linux.whole_files import write_whole
+
     from testbed.experiment import load_text
-    from testbed.linux.whole_files import write_whole
 
     path = options.file
     if path.suffix not in (".yaml", ".yml"):

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     json_option,
@@ -17,7 +19,6 @@ from testbed.cli.shared import (
     results_argument,
     working,
 )
-from testbed.errors import UserError
 from testbed.paths import default_results
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def ls(options: Namespace) -> int:
         with_tag = "" if options.tag is None else f" with the tag {options.tag}"
         print(f"{folder} has no results{with_tag}")
         return 0
-    from testbed import units
+    from p4fabric.base import units
 
     times = [_ends(each["jct_s"]) for each in described]
     time = units.time.common([each for ends in times for each in ends])

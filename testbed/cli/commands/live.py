@@ -10,12 +10,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import Parser, json_option, print_columns, print_json, run_option
-from testbed.errors import UserError
 from testbed.paths import command_line
 
 if TYPE_CHECKING:
-    from testbed.network.registry import Record
+    from p4fabric.emulate.registry import Record
 
 FOLLOW_S = 0.2
 
@@ -26,8 +27,9 @@ def ps_arguments(parser: Parser) -> None:
 
 
 def ps(options: Namespace) -> int:
+    from p4fabric.emulate import live_runs, registry
+
     from testbed.machine.preflight import require_root
-    from testbed.network import live_runs, registry
 
     require_root(f"`{command_line('ps')}`")
     records = registry.live_runs() if options.run is None else [live_runs.choose(options.run)]
@@ -48,7 +50,7 @@ def ps(options: Namespace) -> int:
 
 
 def _described(record: Record) -> dict[str, Any]:
-    from testbed.network import live_runs
+    from p4fabric.emulate import live_runs
 
     nodes = []
     for name, kind in record.nodes.items():
@@ -78,8 +80,9 @@ def exec_arguments(parser: Parser) -> None:
 
 def exec(options: Namespace) -> int:
     """Run the command; returns its exit code."""
+    from p4fabric.emulate import live_runs
+
     from testbed.machine.preflight import require_root
-    from testbed.network import live_runs
 
     require_root(f"`{command_line('exec')}`")
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
@@ -96,8 +99,9 @@ def logs_arguments(parser: Parser) -> None:
 
 
 def logs(options: Namespace) -> int:
+    from p4fabric.emulate import live_runs
+
     from testbed.machine.preflight import require_root
-    from testbed.network import live_runs
 
     require_root(f"`{command_line('logs')}`")
     record = live_runs.choose(options.run)

@@ -11,9 +11,10 @@ import argparse
 from argparse import Namespace
 from pathlib import Path
 
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.whole_files import write_whole
+
 from testbed.cli.shared import Parser, json_option
-from testbed.errors import UserError
-from testbed.linux.whole_files import write_whole
 from testbed.paths import command_line
 
 
@@ -32,8 +33,9 @@ def clean_arguments(parser: Parser) -> None:
 
 
 def clean(options: Namespace) -> int:
+    from p4fabric.emulate import registry
+
     from testbed.machine.preflight import require_root
-    from testbed.network import registry
 
     require_root(f"`{command_line('clean')}`")
     removed = registry.clean()

@@ -14,8 +14,9 @@ from testbed.collective_kinds import COLLECTIVES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from p4fabric.base.text_table import Table
+
     from testbed.sweeps.collective_perf import Point, Setting
-    from testbed.text_table import Table
 
 MEASURED = tuple(name for name, kind in COLLECTIVES.items() if not kind.empty)
 RATES = {"virtual": "100 Gbit/s", "mininet": "50 Mbit/s"}  # of links, by default
@@ -76,8 +77,9 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     """Measure and print; 1 if a value was wrong. Raises UserError and RunError."""
     import_schemas()
-    from testbed import units
-    from testbed.steps import quiet_console
+    from p4fabric.base import units
+    from p4fabric.base.steps import quiet_console
+
     from testbed.sweeps.collective_perf import (
         Setting,
         check,
@@ -133,10 +135,10 @@ def by_system(points: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def _print(points: Sequence[Point], crossings: Sequence[str]) -> None:
+    from p4fabric.base.text_table import printed
     from rich.console import Console
 
     from testbed.cli.program_output import FILE_WIDTH
-    from testbed.text_table import printed
 
     console = Console()
     if not console.is_terminal:
@@ -149,8 +151,8 @@ def _print(points: Sequence[Point], crossings: Sequence[str]) -> None:
 
 def table(points: Sequence[Point]) -> Table:
     """The rows of one system, with nccl-tests' columns."""
-    from testbed import units
-    from testbed.text_table import Column, Row, Table
+    from p4fabric.base import units
+    from p4fabric.base.text_table import Column, Row, Table
 
     columns: tuple[Column, ...] = (
         Column("size", "size\n(B)", units.number, "bytes"),

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     import_schemas,
@@ -22,7 +24,6 @@ from testbed.cli.shared import (
     results_argument,
     working,
 )
-from testbed.errors import UserError
 
 if TYPE_CHECKING:
     from testbed.routing.network import Network
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 def _rate(text: str) -> int:
     """A rate with its unit, in bit/s."""
-    from testbed.config.units import RATE, FieldError, parse
+    from p4fabric.base.config.units import RATE, FieldError, parse
 
     try:
         return int(parse(text, RATE, 1, 100 * 10**12))

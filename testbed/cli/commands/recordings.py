@@ -10,6 +10,8 @@ import tempfile
 from argparse import Namespace
 from pathlib import Path
 
+from p4fabric.base.errors import RunError, UserError
+
 from testbed.cli.shared import (
     Parser,
     changes_argument,
@@ -21,7 +23,6 @@ from testbed.cli.shared import (
     results_option,
     working,
 )
-from testbed.errors import RunError, UserError
 from testbed.paths import command_line
 
 
@@ -58,10 +59,11 @@ def record(options: Namespace) -> int:
     """Run the experiment on Mininet, and write what the ranks of the job give to collectives.
     Raises UserError and RunError."""
     import_schemas()
+    from p4fabric.base.linux.ownership import hand_over
+
     from testbed.collective import ina_recorder
     from testbed.collective.client import RECORD
     from testbed.experiment import load
-    from testbed.linux.ownership import hand_over
     from testbed.runner import run
     from testbed.traffic import chakra
     from testbed.traffic.trace import TraceError

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.blas_threads import no_blas_threads
+
 from testbed.cli.shared import (
     Parser,
     details_options,
@@ -16,8 +19,6 @@ from testbed.cli.shared import (
     results_option,
     shown,
 )
-from testbed.errors import UserError
-from testbed.linux.blas_threads import no_blas_threads
 
 
 def report_arguments(parser: Parser) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     changes_argument,
@@ -16,7 +18,6 @@ from testbed.cli.shared import (
     results_option,
     shown,
 )
-from testbed.errors import UserError
 
 
 def arguments(parser: Parser) -> None:

@@ -80,7 +80,8 @@ def show_command(path: str | Path, as_json: bool = False, changes: Sequence[str]
 
 def _described(path: str | Path, changes: Sequence[str]) -> dict[str, object]:
     """The same as data."""
-    from testbed.config.yaml_document import read_yaml
+    from p4fabric.base.config.yaml_document import read_yaml
+
     from testbed.experiment import load
     from testbed.experiment.experiment import summary
     from testbed.experiment.sweep import is_sweep, load_sweep
@@ -136,7 +137,7 @@ def show_results(path: Path, as_json: bool = False) -> int:
 
 def _facts(experiment: Experiment) -> list[str]:
     """Consequences of the file that are good to know before a run."""
-    from testbed.config import units
+    from p4fabric.base.config import units
 
     lines = []
     if experiment.system_entry.memory:

@@ -7,14 +7,14 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import Parser, json_option, print_columns, print_json, run_option
-from testbed.errors import UserError
 from testbed.paths import command_line
 
 if TYPE_CHECKING:
     from p4engine.control.client import Client
-
-    from testbed.network.registry import Record
+    from p4fabric.emulate.registry import Record
 
 
 def arguments(parser: Parser) -> None:
@@ -33,9 +33,9 @@ def call(options: Namespace) -> int:
     from p4engine.control.client import Client
     from p4engine.control.commands import Commands
     from p4engine.frontend.diagnostics import P4Error
+    from p4fabric.emulate import live_runs
 
     from testbed.machine.preflight import require_root
-    from testbed.network import live_runs
 
     require_root(f"`{command_line('switch')}`")
     what, words, as_json = options.what, options.words, options.json
@@ -140,8 +140,9 @@ def _counted(record: Record, client: Client) -> list[tuple[str, str | None, int]
     file = record.logs.parent / "experiment.yaml" if record.logs else None
     if file is None or not file.exists():
         return []
+    from p4fabric.base.config.data_files import read_text
+
     from testbed import dataplane
-    from testbed.config.data_files import read_text
     from testbed.experiment import load_text
     from testbed.schemes import platform_of
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     import_schemas,
@@ -23,7 +25,6 @@ from testbed.cli.shared import (
     results_argument,
     working,
 )
-from testbed.errors import UserError
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
@@ -104,7 +105,8 @@ def call(options: Namespace) -> int:
 
 
 def _setup_of(results: Results, repetition: int) -> Setup:
-    from testbed.config.data_files import read_text
+    from p4fabric.base.config.data_files import read_text
+
     from testbed.experiment import load_text
     from testbed.experiment.inputs import require_same
     from testbed.schemes import set_up

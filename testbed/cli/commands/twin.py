@@ -12,6 +12,8 @@ import sys
 from argparse import SUPPRESS, Namespace
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     import_schemas,
@@ -22,7 +24,6 @@ from testbed.cli.shared import (
     working,
     zeros_option,
 )
-from testbed.errors import UserError
 from testbed.paths import command_line
 
 if TYPE_CHECKING:
@@ -72,9 +73,10 @@ def call(options: Namespace) -> int:
 def twin_of(results: Results) -> Experiment:
     """The experiment of a run on Mininet for virtual time. Raises UserError for what virtual
     time cannot do."""
+    from p4fabric.base.config.data_files import read_text
+    from p4fabric.base.config.yaml_document import read_yaml, write_yaml
+
     from testbed import runner as runtimes
-    from testbed.config.data_files import read_text
-    from testbed.config.yaml_document import read_yaml, write_yaml
     from testbed.experiment import load_text
     from testbed.experiment.inputs import require_same
     from testbed.schemes import set_up
@@ -114,6 +116,8 @@ def _timers(setup: Setup) -> dict[str, str]:
 def _compare(original: Results, twin: Experiment, options: Namespace) -> dict[str, object]:
     """Run one twin and, unless `--json`, print the table; returns "run", "twin" (folders),
     "within" (all limits are kept) and "table"."""
+    from p4fabric.base.steps import quiet_console
+    from p4fabric.base.text_table import printed, without_zeros
     from rich.console import Console
 
     from testbed import runner as runtimes
@@ -121,8 +125,6 @@ def _compare(original: Results, twin: Experiment, options: Namespace) -> dict[st
     from testbed.analysis.report import after_run, console_of_tables
     from testbed.analysis.tables import report_tables as tables
     from testbed.results import read
-    from testbed.steps import quiet_console
-    from testbed.text_table import printed, without_zeros
 
     console = Console(stderr=True) if options.json else console_of_tables()
     folder = runtimes.carry_out(twin, options.results, (), console)

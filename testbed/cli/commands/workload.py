@@ -6,6 +6,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     changes_argument,
@@ -17,7 +19,6 @@ from testbed.cli.shared import (
     refuse_changes,
     working,
 )
-from testbed.errors import UserError
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment

@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from p4fabric.base.errors import UserError, did_you_mean, sentence
+
 from testbed import plugins
-from testbed.errors import UserError, did_you_mean, sentence
 from testbed.routing.candidates import check_reachable, check_results
 from testbed.routing.canonical import canonical_order
 from testbed.routing.network import Network, PlanJob

@@ -30,9 +30,9 @@ from fractions import Fraction
 from math import inf
 
 import numpy as np
+from p4fabric.base.errors import UserError
 from scipy.optimize import Bounds, linear_sum_assignment, milp
 
-from testbed.errors import UserError
 from testbed.routing.assemble import Arrangement, Choice, Leg, arranged, plan_from
 from testbed.routing.candidates import aggregating_for
 from testbed.routing.congestion import GAP, Rows, exact

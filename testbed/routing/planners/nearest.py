@@ -21,7 +21,8 @@ from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.routing.assemble import Arrangement, Leg, arranged, plan_from
 from testbed.routing.candidates import aggregating_for, candidates
 from testbed.routing.congestion import Congestion

@@ -20,7 +20,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.routing.assemble import Arrangement, Leg, arranged, plan_from
 from testbed.routing.candidates import aggregating_for, candidates
 from testbed.routing.congestion import Congestion

@@ -6,13 +6,13 @@ import hashlib
 import time
 
 import pytest
+from p4fabric.emulate.mininet_network import MTU_BYTES
 
 from testbed.emulate.mininet_run import Repetition
 from testbed.emulate.session import Session
 from testbed.emulate.switch_backends import backend_of
 from testbed.experiment import load_text
 from testbed.machine.kernel_probe import why_no_trains
-from testbed.network.mininet_network import MTU_BYTES
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_kinds

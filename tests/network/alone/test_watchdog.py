@@ -11,13 +11,13 @@ import time
 from dataclasses import replace
 
 import pytest
+from p4fabric.base.errors import RunError
+from p4fabric.emulate.spawner import Spawner
 from rich.console import Console
 
 from testbed.emulate import host_group as hosts_module
 from testbed.emulate.host_group import HostGroup
 from testbed.emulate.watchdog import Watch
-from testbed.errors import RunError
-from testbed.network.spawner import Spawner
 from testbed.protocols.host_spec import Compute
 from testbed.runtimes.live_view import JobTitle, Progress
 from tests.support.host_specs import OPTIONS, host_spec

@@ -17,7 +17,7 @@ jobs: [{model: resnet18, workers: 2, iterations: 1, scale: 0.0005, compute_scale
 SCRIPT = """
 import sys
 from mininet.net import Mininet
-from testbed.network.nodes import P4Switch
+from p4fabric.emulate.nodes import P4Switch
 
 net = Mininet(controller=None)
 h1 = net.addHost("h1")

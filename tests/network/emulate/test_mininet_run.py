@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from p4engine_testing.leftovers import children_of
+from p4fabric.emulate import registry
 
 from testbed import results
-from testbed.network import registry
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.runs import PYTHON, run

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 import pytest
+from p4fabric.base import interrupts
 
 from testbed import results
 from testbed.cli.main import main
-from testbed.runtimes import interrupts
 from tests.support.paths import ROOT
 from tests.support.runs import PYTHON
 

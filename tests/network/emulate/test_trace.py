@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from p4fabric.base.config.pcapng import INBOUND
 
 from testbed.cli import main as commands
 from testbed.cli.commands.trace import _setup_of
-from testbed.config.pcapng import INBOUND
 from testbed.results import read
 from testbed.tracing.replay import read_captures
 from tests.support.runs import succeeded

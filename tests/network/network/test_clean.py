@@ -16,17 +16,17 @@ import time
 from pathlib import Path
 
 import pytest
+from p4fabric.base.linux.processes import Identity
+from p4fabric.emulate import registry
 
-from testbed.linux.processes import Identity
-from testbed.network import registry
 from tests.support.paths import ROOT
 
 # A runner that holds a network and then waits to be killed, as a run does.
 RUNNER = """
 import sys, pathlib, time
-from testbed.network import registry
+from p4fabric.emulate import registry
 from testbed.emulate.session import Session
-from testbed.runtimes import interrupts
+from p4fabric.base import interrupts
 from testbed.topos.star import Star
 interrupts.install()
 registry.DIRECTORY = pathlib.Path(sys.argv[2])
@@ -41,7 +41,7 @@ with Session("test run", folder) as session:
 
 CLEAN = """
 import sys, pathlib
-from testbed.network import registry
+from p4fabric.emulate import registry
 from testbed.cli.main import main
 registry.DIRECTORY = pathlib.Path(sys.argv[1])
 sys.exit(main(["clean"]))

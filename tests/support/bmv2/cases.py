@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from p4fabric.base.topology import host_ip, switch_ip
+
 from testbed import dataplane
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.setup.plan_entries import next_nodes_by_tag
-from testbed.topology import host_ip, switch_ip
 from tests.support.bmv2.packets import Surroundings
 from tests.support.paths import ROOT
 from tests.support.switches import Recorder

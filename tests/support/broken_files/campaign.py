@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+from p4fabric.base.errors import RunError, UserError
 
-from testbed.errors import RunError, UserError
 from tests.support.broken_files.changes import (
     KINDS,
     as_text,

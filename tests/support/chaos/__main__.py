@@ -8,7 +8,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from testbed.errors import UserError
+from p4fabric.base.errors import UserError
+
 from testbed.machine.preflight import require_machine
 from tests.support.chaos.campaign import Campaign, table
 from tests.support.chaos.plans import SYSTEMS

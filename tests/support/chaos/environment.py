@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from testbed.network import registry
+from p4fabric.emulate import registry
+
 from tests.support.chaos.plans import Plan
 
 GROUPS = Path("/sys/fs/cgroup")

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.config.data_files import DataError
+from p4fabric.base.errors import UserError
+from p4fabric.emulate import registry
+
 from testbed import results
-from testbed.config.data_files import DataError
-from testbed.errors import UserError
-from testbed.network import registry
 from tests.support.chaos import processes
 from tests.support.chaos.environment import Environment, environment, memory_file
 from tests.support.chaos.plans import VICTIMS, WITHOUT_SERVER, Happening, Plan

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from p4fabric.base.text_table import table_data
+from p4fabric.base.units import natural
+
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.data.topology_data import switch_work
 from testbed.analysis.report import run_tables
 from testbed.cli import main as commands
 from testbed.results import find, read
-from testbed.text_table import table_data
-from testbed.units import natural
 
 TEXT = """
 name: wide

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from p4fabric.base import interrupts
 
 from testbed.cli.main import main
-from testbed.runtimes import interrupts
 from tests.support.experiments import SMALL
 
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.labs._teacher import solution
 from testbed.labs.grader.commands import main
 from testbed.labs.grader.grade import grade

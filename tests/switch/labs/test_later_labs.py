@@ -10,8 +10,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.labs._teacher import mistakes, solution, write_mistake
 from testbed.labs.grader import pack
 from testbed.labs.grader.commands import main

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from p4fabric.base.config.pcapng import INBOUND
 
-from testbed.config.pcapng import INBOUND
 from testbed.netfile.virtual_results import OVER_TIME, as_csv, as_json, printed
 from testbed.netfile.virtual_run import VirtualRun
 from testbed.netfile.virtual_tables import tables

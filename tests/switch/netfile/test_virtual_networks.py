@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import RunError, UserError
 
 from testbed.cli.main import main
-from testbed.errors import RunError, UserError
 from tests.support.paths import DATA, ROOT
 from tests.support.topology_files import exercise
 from tests.support.virtual_networks import MARKING, PROGRAMS, built, flow, port, run_text, star

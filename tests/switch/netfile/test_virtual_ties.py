@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.units import number
 
 from testbed.netfile.virtual_run import ties
-from testbed.units import number
 from tests.support.virtual_networks import MARKING, flow, port, run_text, star
 
 LINKS = "bandwidth: 100 Gbit/s, delay: 1 us, queue: 64 packets"

@@ -19,6 +19,7 @@ import pytest
 from p4engine.switch.library import Switch
 from p4engine.trace.events import Event
 from p4engine.trace.tracer import Tracer
+from p4fabric.base.topology import host_ip
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -27,7 +28,6 @@ from testbed import dataplane
 from testbed.dissect import Ina
 from testbed.paths import P4
 from testbed.protocols import wire
-from testbed.topology import host_ip
 from tests.support.bmv2.cases import CASES, Case, calls_of, surroundings
 from tests.support.bmv2.compare import TIMES, events_of, outputs
 from tests.support.bmv2.packets import sequence

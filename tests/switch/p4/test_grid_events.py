@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.topology import host_ip
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -10,7 +11,6 @@ from testbed import dataplane
 from testbed.dissect import Ina
 from testbed.protocols import wire
 from testbed.protocols.sizes import NO_NODE
-from testbed.topology import host_ip
 from tests.support.experiments import setup_of
 from tests.support.grid import text_of
 from tests.support.switches import Sent, start_switches

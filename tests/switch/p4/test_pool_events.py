@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from p4fabric.base.topology import host_ip
 
 from testbed import dataplane
 from testbed.protocols import wire
-from testbed.topology import host_ip
 from tests.support.switches import OneSwitch, only
 
 SERVER, OTHER_SERVER = 4, 8  # the ports of job 0's and job 1's

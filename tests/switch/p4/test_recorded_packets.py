@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from p4engine.switch.library import Switch
+from p4fabric.base.topology import host_ip, switch_ip
 
 from testbed import dataplane
 from testbed.protocols import sizes, wire
 from testbed.protocols.a2tp import BYPASS
 from testbed.protocols.host_spec import SwitchmlSpec
 from testbed.setup.host_specs import host_specs
-from testbed.topology import host_ip, switch_ip
 from tests.support import recorded, switches
 from tests.support.experiments import setup_of
 from tests.support.fabric import udp_frame

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.protocols import server_store, wire
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from tests.support.budget import Budget

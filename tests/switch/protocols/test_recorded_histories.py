@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.protocols import server_store, sizes, wire
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs

@@ -8,9 +8,9 @@ import struct
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed import dataplane
-from testbed.errors import UserError
 from testbed.protocols import wire
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from tests.support.experiments import setup_of

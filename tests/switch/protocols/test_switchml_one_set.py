@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 from p4engine.values.numbers import ControlError
+from p4fabric.base.errors import RunError
 
-from testbed.errors import RunError
 from testbed.protocols import wire
 from testbed.runtimes.program import prepare
 from testbed.simulate.simulation import Simulation

@@ -11,9 +11,9 @@ import struct
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed import dataplane
-from testbed.errors import UserError
 from testbed.protocols import a2tp, block_float, server_store, sizes, wire, worker_state
 from testbed.protocols.sizes import FRAME_OVERHEAD, MAX_VALUES
 from testbed.schemes import new_machine

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.protocols.sizes import frame_bytes
 from testbed.systems import PLANNERS
 from tests.support import topologies

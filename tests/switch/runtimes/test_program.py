@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from p4engine.backend.build import compile_program
+from p4fabric.base.errors import UserError
 
 from testbed import dataplane
 from testbed.cli.main import main
 from testbed.dataplane import install_tables
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up

@@ -7,8 +7,8 @@ from collections import defaultdict
 import pytest
 from hypothesis import HealthCheck, given, note, reject, settings
 from hypothesis import strategies as st
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.traffic import chakra

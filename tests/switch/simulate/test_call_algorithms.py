@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.experiment.experiment import choices
 from testbed.schemes import set_up

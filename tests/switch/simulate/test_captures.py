@@ -6,9 +6,9 @@ import shutil
 import subprocess
 
 import pytest
+from p4fabric.base.config.pcapng import INBOUND, OUTBOUND, packets
 
 from testbed.cli import main as commands
-from testbed.config.pcapng import INBOUND, OUTBOUND, packets
 from testbed.results import digest, find, read
 from tests.support.paths import ROOT
 

@@ -4,8 +4,8 @@ others aggregate what comes through, and every value is exact."""
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from tests.support.experiments import experiment
 from tests.support.virtual import run_virtual
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
+from p4fabric.base.errors import RunError
 
-from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up

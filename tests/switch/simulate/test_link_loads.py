@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from p4fabric.base.config.pcapng import INBOUND
 
 from testbed.cli.program_times import tiers_of
-from testbed.config.pcapng import INBOUND
 from testbed.experiment import load_text
 from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare

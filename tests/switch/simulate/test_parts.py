@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from p4fabric.base.errors import RunError
 
-from testbed.errors import RunError
 from testbed.runtimes.program import prepare
 from testbed.simulate import parts, world
 from testbed.simulate.parts import Parts

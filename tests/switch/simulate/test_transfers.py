@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import RunError
 
-from testbed.errors import RunError
 from testbed.experiment import Experiment, load_text
 from testbed.simulate import simulation
 from tests.support.ranks import Ranks, every_transfer, text

@@ -8,9 +8,9 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import RunError, UserError
 
 from testbed.dataplane.memory_snapshot import SnapshotTaker
-from testbed.errors import RunError, UserError
 from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare
 from testbed.simulate import event_queue, simulation

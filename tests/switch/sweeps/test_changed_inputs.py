@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import RunError
 from rich.console import Console
 
 from testbed.cli.main import main
-from testbed.errors import RunError
 from testbed.experiment import load
 from testbed.paths import P4
 from testbed.results import SWEEP_FILE, find

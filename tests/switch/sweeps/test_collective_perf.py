@@ -7,11 +7,11 @@ import math
 from itertools import pairwise
 
 import pytest
+from p4fabric.base.errors import UserError
 from rich.console import Console
 
 from testbed.cli.commands import perf as command
 from testbed.cli.main import main
-from testbed.errors import UserError
 from testbed.sweeps import collective_perf as perf
 
 QUIET = Console(quiet=True)
@@ -125,7 +125,7 @@ def test_every_collective_is_measured(collective):
 
 
 def test_a_wrong_value_is_counted(monkeypatch, capsys):
-    from testbed.errors import RunError
+    from p4fabric.base.errors import RunError
 
     def fails(*_):
         raise RunError("wrong value: job perf, iteration 0")

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from p4fabric.base.config.yaml_document import read_yaml
+from p4fabric.base.errors import UserError
 
 from testbed.analysis.data import robust_data
 from testbed.analysis.data.robust_data import verdicts
@@ -22,8 +24,6 @@ from testbed.analysis.data.sweep_data import (
 )
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.cli.main import main
-from testbed.config.yaml_document import read_yaml
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.experiment.sweep import load_sweep
 from testbed.schemes import set_up

@@ -8,9 +8,9 @@ import os
 import signal
 
 import pytest
+from p4fabric.base.errors import RunError, UserError
 
 from testbed.cli.main import main
-from testbed.errors import RunError, UserError
 from testbed.results import find, read
 from testbed.sweeps import slurm_jobs
 
@@ -103,7 +103,7 @@ def test_a_lost_call_costs_itself_alone(tmp_path):
 @pytest.mark.slow
 def test_a_sweep_runs_as_jobs_and_goes_on(tmp_path, monkeypatch, capsys):
     pytest.importorskip("submitit")
-    monkeypatch.setattr("testbed.runtimes.interrupts.install", lambda: None)
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")  # a process that is new has nothing to compile
     file, results = tmp_path / "spread.yaml", tmp_path / "results"
     file.write_text(TEXT.format(runtime="virtual", rate="10 Gbit/s"))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from p4engine_testing.leftovers import children_of
+from p4fabric.base.errors import UserError
+from p4fabric.base.linux.processes import Identity
 
 from testbed.cli.main import main
-from testbed.errors import UserError
 from testbed.experiment.sweep import load_sweep
-from testbed.linux.processes import Identity
 from testbed.results import find, read
 from testbed.sweeps import dask_cluster
 from testbed.sweeps.sweep_runner import run_sweep

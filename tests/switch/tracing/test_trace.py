@@ -6,10 +6,10 @@ import json
 import re
 
 import pytest
+from p4fabric.base.config.pcapng import INBOUND, packets
 
 from testbed.cli import main as commands
 from testbed.cli.commands.trace import _setup_of
-from testbed.config.pcapng import INBOUND, packets
 from testbed.experiment import load_text
 from testbed.results import find, read
 from testbed.runtimes.program import prepare

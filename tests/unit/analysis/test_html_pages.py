@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from p4fabric.base import units
+from p4fabric.base.text_table import Column, Estimate, Labelled, Row, Spread, Table
 
 from bench.report import write_large
-from testbed import units
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.data import timeline_data
 from testbed.analysis.data.chart_data import thin
@@ -28,7 +29,6 @@ from testbed.analysis.html.run_page import run_page
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.tables.report_tables import to_csv
 from testbed.results import SWEEP_FILE, Writer, read
-from testbed.text_table import Column, Estimate, Labelled, Row, Spread, Table
 from tests.support.synthetic_results import (
     ENVIRONMENT,
     ITERATIONS,

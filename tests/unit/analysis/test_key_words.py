@@ -8,13 +8,13 @@ import typing
 
 import pytest
 from matplotlib.text import Text
+from p4fabric.base.config.fields import Section
 
 from testbed.analysis.data import sweep_data as sweeps
 from testbed.analysis.figures import run_figures, sweep_figures
 from testbed.analysis.report import render_sweep
 from testbed.analysis.style.key_words import heading, words
 from testbed.analysis.style.plot_style import plot_styles
-from testbed.config.fields import Section
 from testbed.experiment.schema import ExperimentFile
 from testbed.results import read
 from testbed.systems import options as system_options

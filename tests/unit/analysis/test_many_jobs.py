@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from p4fabric.base.text_table import table_data
 from rich.console import Console
 
 from testbed.analysis.data.job_chart_data import iteration_lines
@@ -11,7 +12,6 @@ from testbed.analysis.html.html_page import without_long_legend
 from testbed.analysis.html.run_page import run_page
 from testbed.analysis.report import render, run_tables
 from testbed.results import read
-from testbed.text_table import table_data
 from tests.support.synthetic_results import write_cluster, write_run
 
 JOBS = 100

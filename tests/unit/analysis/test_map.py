@@ -9,6 +9,7 @@ from statistics import mean
 import numpy as np
 import pandas as pd
 import pytest
+from p4fabric.base.config.problems import ExperimentError
 from rich.console import Console
 
 from testbed.analysis.data import map_data
@@ -17,7 +18,6 @@ from testbed.analysis.data.map_data import maps
 from testbed.analysis.figures import map_figure, sweep_figures
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.report import report_command
-from testbed.config.problems import ExperimentError
 from testbed.experiment.sweep import load_sweep
 from testbed.systems import SYSTEMS
 from tests.support.synthetic_results import write_map

@@ -9,6 +9,7 @@ import re
 
 import pandas as pd
 import pytest
+from p4fabric.base.text_table import Column, Estimate, Row, Table, printed, without_zeros
 from rich.console import Console
 
 from testbed import read
@@ -22,7 +23,6 @@ from testbed.analysis.tables import report_tables as tables
 from testbed.cli.main import main
 from testbed.results import ResultsError
 from testbed.results import read as read_run
-from testbed.text_table import Column, Estimate, Row, Table, printed, without_zeros
 from tests.support.synthetic_results import write_experiment_run, write_map, write_run, write_sweep
 
 
@@ -152,7 +152,7 @@ def test_of_many_jobs_the_longest_are_on_the_screen(tmp_path):
 
 
 def test_a_point_is_named_by_its_hash(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("testbed.runtimes.interrupts.install", lambda: None)
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     folder = write_sweep(tmp_path)
     points = sweep_data.read_sweep(folder).points
     run = next(point for point in points if point.finished)
@@ -194,7 +194,7 @@ def test_a_sweeps_page_and_its_points_pages_lead_to_each_other(tmp_path):
 
 
 def test_tables_are_numbers_for_programs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("testbed.runtimes.interrupts.install", lambda: None)
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     folder = write_sweep(tmp_path)
     points = sweep_data.read_sweep(folder).points
     before = sorted(tmp_path.rglob("*"))

@@ -10,17 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from p4fabric.base import units
+from p4fabric.base.errors import UserError
+from p4fabric.base.text_table import Estimate, text_of
 from rich.console import Console
 
-from testbed import units
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures import run_figures as figures
 from testbed.analysis.report import after_run, render, report_command
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables
-from testbed.errors import UserError
 from testbed.results import Writer, read
-from testbed.text_table import Estimate, text_of
 from tests.support.paths import ROOT
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run, write_tables
 

@@ -8,6 +8,7 @@ import pytest
 from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from p4fabric.base.errors import shortage
 from PIL import Image
 
 from testbed.analysis.data import job_chart_data
@@ -19,7 +20,6 @@ from testbed.analysis.figures.memory_figures import memory_shares
 from testbed.analysis.html import timeline_chart
 from testbed.analysis.style import plot_style
 from testbed.analysis.style.plot_style import PlotStyle, job_color, job_hatch, plot_styles
-from testbed.errors import shortage
 from testbed.results import read
 from testbed.results.counters import DEPARTURES
 from testbed.systems import SYSTEMS

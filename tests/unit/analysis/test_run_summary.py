@@ -2,13 +2,13 @@
 
 import pandas as pd
 import pytest
+from p4fabric.base import units
+from p4fabric.base.text_table import Column, Estimate, Row, Spread, Table
 
-from testbed import units
 from testbed.analysis.data import run_summary
 from testbed.analysis.data.run_summary import interval, iteration_times, spans, summary
 from testbed.analysis.tables.report_tables import comparable
 from testbed.results import Writer, read
-from testbed.text_table import Column, Estimate, Row, Spread, Table
 from tests.support.synthetic_results import ENVIRONMENT, FRAME, tables, write_run, write_tables
 
 

@@ -8,10 +8,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.artifacts import archive
 from testbed.cli.main import main
-from testbed.errors import UserError
 from testbed.results import read
 from tests.support.synthetic_results import write_experiment_run, write_sweep
 

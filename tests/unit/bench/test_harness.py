@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
 
 from bench import harness
-from testbed.errors import UserError
 from testbed.traffic.trace import load_trace
 
 

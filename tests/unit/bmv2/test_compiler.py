@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from p4engine_testing import damage
+from p4fabric.base.errors import UserError
 
 from testbed.bmv2 import compiler
-from testbed.errors import UserError
 
 FAKE = """#!/bin/sh
 # p4c, for a test: writes JSON and counts its calls, or complains as p4c does.

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import RunError, UserError
 
 from testbed.bmv2 import simple_switch as process
 from testbed.bmv2.connection import p4utils_api
-from testbed.errors import RunError, UserError
 
 
 @pytest.mark.parametrize("nanomsg", [True, False])

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from p4fabric.base import interrupts
 
 from testbed import experiment, systems
 from testbed.cli import main as commands
 from testbed.paths import default_results
-from testbed.runtimes import interrupts
 from tests.support.paths import ROOT
 
 

@@ -6,10 +6,10 @@ import json
 import re
 
 import pytest
+from p4fabric.base.config.yaml_document import read_yaml
 
 from testbed.cli import json_schema
 from testbed.cli.main import main
-from testbed.config.yaml_document import read_yaml
 from testbed.systems.registry import SHIPPED
 from testbed.topos import SHIPPED as TOPOLOGIES
 from tests.support.paths import ROOT

@@ -12,14 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from p4fabric.base import interrupts, steps
+from p4fabric.base import program as programs
+from p4fabric.base.errors import RunError, UserError
 
-from testbed import program as programs
-from testbed import steps
 from testbed.cli import main as commands
 from testbed.cli import warm
-from testbed.errors import RunError, UserError
 from testbed.paths import command_line
-from testbed.runtimes import interrupts
 from tests.support.paths import ROOT
 
 SYSTEM_PYTHON = "/usr/bin/python3"

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from p4fabric.base import units
 
-from testbed import units
 from testbed.cli.main import main
 from testbed.traffic import chakra
 from testbed.traffic.rank_graph import COMPUTE

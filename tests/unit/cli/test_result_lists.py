@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import RunError
 
 from testbed.cli.main import main
-from testbed.errors import RunError
 from testbed.results import SWEEP_FILE, Writer
 from tests.support.synthetic_results import ENVIRONMENT, write_run, write_sweep
 

@@ -6,13 +6,13 @@ import logging
 import os
 
 import pytest
+from p4fabric.base import interrupts
+from p4fabric.emulate import registry
 
 from testbed.analysis import html
 from testbed.analysis.figures import figure_files
 from testbed.cli.main import main
-from testbed.network import registry
 from testbed.results import read
-from testbed.runtimes import interrupts
 from tests.support.paths import ROOT
 from tests.support.recordings import write_recording
 from tests.support.synthetic_results import write_run

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from p4fabric.base.errors import UserError
+from p4fabric.base.text_table import Estimate
 
 from testbed.analysis.data.run_summary import estimate, summary
 from testbed.analysis.tables import report_tables as tables
 from testbed.cli.commands.twin import twin_of
 from testbed.cli.main import main
-from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.text_table import Estimate
 from tests.support.synthetic_results import EXPERIMENT, write_experiment_run
 
 

@@ -10,10 +10,10 @@ import threading
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.collective import CollectiveError, client, memory_map, prelude, tally
 from testbed.collective.client import _Arena
-from testbed.errors import UserError
 
 
 def test_words_that_are_given_back_can_be_taken_as_one_piece():

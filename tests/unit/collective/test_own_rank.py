@@ -7,9 +7,9 @@ import os
 import types
 
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.collective import client, own_rank, report, tally
-from testbed.errors import UserError
 
 NAMES = ["ina-5-2", "ina-5-3", "ina-5-6"]
 

@@ -23,9 +23,9 @@ torch = pytest.importorskip("torch", reason="needs PyTorch: pip install '.[torch
 
 import torch.distributed as dist  # noqa: E402
 import torch.distributed.distributed_c10d as c10d  # noqa: E402
+from p4fabric.base.errors import UserError  # noqa: E402
 
 from testbed.collective import CollectiveError, client, torch_backend  # noqa: E402
-from testbed.errors import UserError  # noqa: E402
 from tests.support.paths import ROOT  # noqa: E402
 from tests.support.torch_groups import Network, group  # noqa: E402
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from p4fabric.base.captured_ports import CapturedPort
+from p4fabric.base.errors import RunError
 
 from testbed.emulate.captures import Captures
-from testbed.errors import RunError
-from testbed.runtimes.captured_ports import CapturedPort
 
 
 @pytest.mark.parametrize("behind", [0, 3])

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from p4fabric.base.linux import kernel, pid_namespace
 
 from testbed.emulate import child_processes
-from testbed.linux import kernel, pid_namespace
 
 TELL = (
     "import json, os, sys; print(json.dumps([os.getresuid(), os.getresgid(), os.getgroups(),"

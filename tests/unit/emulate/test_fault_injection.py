@@ -11,11 +11,11 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from p4fabric.base.linux.processes import stat_fields
 
 from testbed.emulate import fault_injection
 from testbed.emulate.fault_injection import Faults, _TimeSlices
 from testbed.experiment import load_text
-from testbed.linux.processes import stat_fields
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 

@@ -6,12 +6,12 @@ import json
 import time
 
 import pytest
+from p4fabric.base.errors import RunError
+from p4fabric.base.flow import Flow
 
 from testbed.emulate import flow_group
 from testbed.emulate.flow_group import FlowGroup
-from testbed.errors import RunError
 from testbed.experiment.schema_background import Background
-from testbed.flow import Flow
 from testbed.topos import star
 from tests.support.fake_processes import Spawner
 

@@ -10,18 +10,19 @@ from types import SimpleNamespace
 
 import pytest
 from p4engine.frontend.diagnostics import P4Error
+from p4fabric.base.captured_ports import CapturedPort
+from p4fabric.base.errors import RunError
+from p4fabric.emulate import controlled
+from p4fabric.emulate.controlled import Controlled
 
 from testbed.emulate import captures as capturing
-from testbed.emulate import controlled, switch_group
+from testbed.emulate import switch_group
 from testbed.emulate.captures import Captures
-from testbed.emulate.controlled import Controlled
 from testbed.emulate.host_group import HostGroup
 from testbed.emulate.switch_group import SwitchGroup
-from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.hosts import progress_board as board
 from testbed.protocols import records
-from testbed.runtimes.captured_ports import CapturedPort
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.fake_processes import Spawner

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from p4fabric.base.errors import RunError
+from p4fabric.emulate.spawner import Process
 
 from testbed.emulate.program_group import ProgramGroup, command_line, missing_package
-from testbed.errors import RunError
 from testbed.experiment import load_text
 from testbed.experiment.schema_jobs import RESERVED
 from testbed.hosts import progress_board as board
-from testbed.network.spawner import Process
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.fake_processes import Host

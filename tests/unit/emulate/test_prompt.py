@@ -10,9 +10,9 @@ import time
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from p4fabric.base.errors import RunError
 
 from testbed.emulate import prompt
-from testbed.errors import RunError
 
 
 class Shell:

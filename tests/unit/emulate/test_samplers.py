@@ -8,10 +8,10 @@ import os
 from types import SimpleNamespace
 
 import pytest
+from p4fabric.base.linux.processes import thread_waits
 
 from testbed.emulate import samplers as samples
 from testbed.emulate.samplers import CpuSampler, MemorySampler, RunQueueDelay, WaitSampler
-from testbed.linux.processes import thread_waits
 from tests.support.live_runs import snapshot
 
 S = 1_000_000_000

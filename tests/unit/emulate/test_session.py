@@ -7,10 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from p4fabric.base.errors import RunError
 
 from testbed.emulate import session as sessions
 from testbed.emulate.session import Session, SharedSession
-from testbed.errors import RunError
 
 
 class Spawner:
@@ -95,7 +95,7 @@ def test_a_session_is_noted_before_anything_is_started(log, tmp_path):
     }
     first, *_ = opened.pool.preload
     assert first == "testbed.protocols", "numba asks once for its cache"
-    assert "testbed.network.namespace" in opened.nodes.preload
+    assert "p4fabric.emulate.namespace" in opened.nodes.preload
     assert opened.pool.kept is None, "the run's own folder goes"
     del log[:]
     plain = Session("no hosts", tmp_path / "logs")

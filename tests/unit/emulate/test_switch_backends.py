@@ -6,11 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.bmv2 import simple_switch
 from testbed.emulate import switch_backends
 from testbed.emulate.switch_backends import backend_of
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up

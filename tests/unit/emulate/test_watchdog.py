@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import RunError
 
 from testbed.emulate import watchdog
 from testbed.emulate.watchdog import BROKEN_NS, STILL_NS, Watch
-from testbed.errors import RunError
 from testbed.hosts import progress_board as board
 
 S = 10**9

@@ -4,8 +4,8 @@ placed."""
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.experiment.placement import POLICIES, choose
 from testbed.routing.tree import switch_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from tests.support.experiments import BASE, ON_BMV2

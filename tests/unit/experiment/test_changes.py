@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.cli.main import main
-from testbed.errors import UserError
 from testbed.experiment import load
 from testbed.experiment.sweep import load_sweep
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import load
 from testbed.systems import SYSTEMS
 from tests.support.experiments import BASE, changed, message

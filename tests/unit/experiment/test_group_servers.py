@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.config.problems import ExperimentError
 
-from testbed.config.problems import ExperimentError
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs

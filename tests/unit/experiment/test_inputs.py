@@ -14,9 +14,9 @@ from typing import Any, get_args
 
 import pytest
 from p4engine.frontend.preprocessor.includes import included
+from p4fabric.base.config.fields import Reads
 from pydantic import BaseModel
 
-from testbed.config.fields import Reads
 from testbed.experiment import Experiment, inputs, load
 from testbed.experiment.inputs import Input, changes, have_changed, recorded
 from testbed.experiment.schema import ExperimentFile
@@ -51,7 +51,7 @@ LOG = (
 TOPOLOGY = """
 import json, math
 from pathlib import Path
-from testbed.topology import Topology
+from p4fabric.base.topology import Topology
 from parts.names import SWITCH
 class Mine(Topology):
     FILES = ("sizes",)

@@ -24,7 +24,7 @@ STAR = "{kind: star, hosts: 8}"
 RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 1}"
 ACROSS = ", placement: {workers: [h1, h2, h5, h6]}", ", placement: {workers: [h3, h4, h7, h8]}"
 LOSSY = """
-from testbed.topology import Topology
+from p4fabric.base.topology import Topology
 
 class Lossy(Topology):
     def __init__(self):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.collective import prelude
-from testbed.errors import UserError
 from testbed.experiment import load, load_text
 from testbed.machine.memory_estimate import (
     GIB,

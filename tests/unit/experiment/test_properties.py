@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from p4fabric.base.config.yaml_document import plain_value, read_yaml, write_yaml
+from p4fabric.base.errors import UserError
 
-from testbed.config.yaml_document import plain_value, read_yaml, write_yaml
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.traffic.trace import GPUS
 from tests.support.experiments import BASE

@@ -7,9 +7,9 @@ import string
 
 import pytest
 import yaml
+from p4fabric.base.config.explain import keys_of, section_model
+from p4fabric.base.config.problems import ExperimentError
 
-from testbed.config.explain import keys_of, section_model
-from testbed.config.problems import ExperimentError
 from testbed.experiment import load_text, resolve_jobs
 from testbed.experiment.resolve import CHECKS
 from testbed.experiment.rules import EACH, Rule

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from p4fabric.base.config.value_lists import number_of
+from p4fabric.base.errors import UserError
 
 from testbed.cli.commands.check import check_command
 from testbed.cli.commands.show import show_command
-from testbed.config.value_lists import number_of
-from testbed.errors import UserError
 from testbed.experiment import load
 from testbed.experiment.sweep import is_sweep, load_sweep, shown, system_titles
 from testbed.systems import SYSTEMS

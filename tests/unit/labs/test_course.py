@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.labs.grader import commands, pack
 from testbed.labs.grader import lab as labs
 from testbed.labs.grader import mark as marking

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.labs.grader import bench, jobs, network, packets, sandbox
 from testbed.labs.grader import grade as grading
 from testbed.labs.grader.bench import NotJudged

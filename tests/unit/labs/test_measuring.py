@@ -6,8 +6,8 @@ import math
 from types import SimpleNamespace
 
 import pytest
+from p4fabric.base.config.yaml_document import read_yaml
 
-from testbed.config.yaml_document import read_yaml
 from testbed.labs._teacher import solution
 from testbed.labs._teacher.lab13_measuring import judge
 from testbed.labs.grader.failure import Failure

@@ -6,8 +6,8 @@ import math
 import statistics
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.labs.grader.seeds import Seed, Stream, read_secret
 
 SECRET = b"a secret that nobody guesses"

@@ -1,4 +1,4 @@
-"""testbed.linux.blas_threads: numpy is imported without threads for linear algebra."""
+"""p4fabric.base.linux.blas_threads: numpy is imported without threads for linear algebra."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-
-from testbed.linux.blas_threads import VARIABLE
+from p4fabric.base.linux.blas_threads import VARIABLE
 
 PROGRAM = """
 import os

@@ -3,8 +3,8 @@
 import os
 
 import pytest
+from p4fabric.base.linux import ownership
 
-from testbed.linux import ownership
 from testbed.results import hand_over
 from tests.support.synthetic_results import write_run
 

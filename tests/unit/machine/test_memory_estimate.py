@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.machine import memory_estimate as memory
 from testbed.protocols import host_sums, ps, send_scoreboard, server_store

@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.machine import doctor, preflight
 from tests.support.experiments import BASE

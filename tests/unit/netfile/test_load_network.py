@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.cli.main import main
 from testbed.cli.shared import is_network
-from testbed.errors import UserError
 from testbed.netfile.install_entries import compile_all, dry_run, install
 from testbed.netfile.load_network import load_network
 from tests.support.paths import DATA

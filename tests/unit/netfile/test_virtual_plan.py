@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import UserError
+from p4fabric.base.flow import old_words
 
-from testbed.errors import UserError
-from testbed.flow import old_words
 from testbed.netfile.load_network import load_network
 from testbed.netfile.virtual_plan import flows_of
 from tests.support.virtual_networks import MARKING, star

@@ -11,10 +11,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from p4fabric.base.config import pcapng
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from testbed.config import pcapng
 from testbed.dissect import FLAGS, KINDS, Ina
 from testbed.protocols import wire
 from tests.support.paths import ROOT

@@ -13,9 +13,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.analysis.data.sweep_data import is_sweep
-from testbed.errors import UserError
 from testbed.results import SchemaError, Writer, describe, find, read
 from testbed.results.writer import LONGEST
 from tests.support.paths import ROOT

@@ -9,12 +9,12 @@ import shutil
 import subprocess
 
 import pytest
+from p4fabric.base.errors import RunError, shortage
+from p4fabric.base.linux.whole_files import write_whole
 
 from testbed.analysis import report
 from testbed.cli import main as commands
 from testbed.cli.commands import machine
-from testbed.errors import RunError, shortage
-from testbed.linux.whole_files import write_whole
 from testbed.results import ResultsError, Writer, read
 from tests.support.paths import ROOT
 from tests.support.synthetic_results import ENVIRONMENT, tables, write_run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import networkx
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.cli.main import main
-from testbed.errors import UserError
 from testbed.routing.network import Host, Link, PlanJob, Switch
 from testbed.setup.plan_input import of_file
 from tests.support.plan_networks import example

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.topology import Topology
 
 from testbed.routing.group_server import has_shared_servers, nearest
-from testbed.topology import Topology
 from testbed.topos.rails import Rails
 from testbed.topos.star import Star
 

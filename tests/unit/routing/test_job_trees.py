@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import Topology
 
-from testbed.errors import UserError
 from testbed.routing.tree import job_tree, next_hops, root_switch
-from testbed.topology import Topology
 from tests.support.topologies import Cycle, Deep
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
 from testbed.setup.plan_input import of_file

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.routing.plan import (
     Assignment,
     Group,

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment import load
 from testbed.routing.network import Host, Network, PlanJob, Switch
 from testbed.routing.plan_check import violations

@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 from testbed.routing.planners import PLANNERS, make_plan
 from testbed.routing.result_trees import widest_tree

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.captured_ports import CapturedPort, ports
+from p4fabric.base.errors import UserError
 
 from testbed.cli.main import main
-from testbed.errors import UserError
 from testbed.experiment import load_text
-from testbed.runtimes.captured_ports import CapturedPort, ports
 
 TEXT = """
 name: test

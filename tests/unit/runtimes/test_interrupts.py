@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from p4fabric.base import interrupts
 
-from testbed.runtimes import interrupts
 from tests.support.paths import ROOT
 
 

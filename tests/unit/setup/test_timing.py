@@ -8,14 +8,14 @@ A frame of 64 values and a bitmap of 32 bits has 42 + 4 x 71 = 326 bytes, 2608 b
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
+from p4fabric.base.topology import switch_ip
 
-from testbed.errors import UserError
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_kinds, host_specs
 from testbed.setup.planning import planned_jobs
 from testbed.setup.timing import round_trip_ns
-from testbed.topology import switch_ip
 from tests.support.experiments import memory_line
 
 TEXT = """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.analysis.data import sweep_data
 from testbed.analysis.data.sweep_data import Value
 from testbed.cli import main as commands
-from testbed.errors import UserError
 from testbed.experiment.figure import Size
 from testbed.experiment.sweep import load_sweep, system_titles
 from testbed.sweeps import figures, sweep_runner

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.experiment.load import load_text, load_tried
 from testbed.schemes import set_up
 from testbed.setup.window_range import tried_values

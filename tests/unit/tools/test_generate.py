@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.traffic.trace import MODELS_FOLDER, load_gradients, load_trace, shipped
 from tools.models import generate
 

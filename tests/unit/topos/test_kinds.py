@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import networkx
 import pytest
+from p4fabric.base.config.problems import ExperimentError
+from p4fabric.base.topology import Topology, TopologyError
 
-from testbed.config.problems import ExperimentError
 from testbed.experiment import load_text
-from testbed.topology import Topology, TopologyError
 from testbed.topos import KINDS
 from testbed.topos.fat_tree import FatTree
 from testbed.topos.graph import Graph

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.traffic.cluster_traces import read_cluster_trace, sampled
 from tests.support.cluster_traces import ALIBABA, HELIOS, PHILLY, attempt, entry
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from p4fabric.base.errors import UserError
 
 from testbed.collective import ina_recorder as recorder
-from testbed.errors import UserError
 from testbed.experiment import Experiment, load_text
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from p4fabric.base.errors import UserError
 
-from testbed.errors import UserError
 from testbed.traffic.trace import TraceError, load_gradients, load_trace
 from tests.support.damaged_zip import DAMAGES, damage
 

@@ -24,7 +24,7 @@ FRAMES = 300
 CHILD = """
 import json, socket, subprocess, sys
 from pathlib import Path
-from testbed.linux import kernel
+from p4fabric.base.linux import kernel
 
 kernel.unshare(kernel.CLONE_NEWNET)
 Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")

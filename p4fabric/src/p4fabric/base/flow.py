@@ -1,0 +1,146 @@
+"""Flows: what one host sends to another, outside all jobs and without a program of its own.
+
+Two files describe them: the key `background` of an experiment (testbed/experiment) and the key
+`flows` of a network file (testbed/netfile). An entry of either is a `FlowKeys` with more keys, and
+stands for a `Flow` from each of its senders to each of its receivers. What sends them in virtual
+time is testbed/workload/generator.py, on Mininet p4fabric/src/p4fabric/emulate/flow_process.py. Nothing here
+knows a job, so networks without jobs can use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Generic, TypeVar
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from p4fabric.base.config.explain import keys_of
+from p4fabric.base.config.fields import HOUR, NAME, Nodes, Quantity, Section, as_pydantic
+from p4fabric.base.config.units import RATE, TIME, FieldError
+
+TCP = "tcp"
+
+
+def refuse(found: str, allowed: str) -> None:
+    """Raise the error of a section for keys that do not fit together."""
+    raise as_pydantic(FieldError(found, allowed))
+
+
+class FlowKeys(Section):
+    """The keys that entries of both files have."""
+
+    joker: ClassVar[str]  # in place of hosts
+    renamed: ClassVar[dict[str, str]] = {}  # a key, or "key: value", and what it is called now
+    _old: tuple[str, ...] = PrivateAttr(default=())  # those of `renamed` that the file has
+
+    name: Annotated[str, NAME] = Field(
+        default="",
+        json_schema_extra={"default": "kind and number, such as `tcp-0`; `flow-0` of networks"},
+        description="The name in tables. Several flows get numbers, those of networks their hosts'"
+        " names.",
+    )
+    kind: str
+    sources: Annotated[tuple[str, ...], Nodes()] = Field(alias="from")
+    targets: Annotated[tuple[str, ...], Nodes()] | None = Field(default=None, alias="to")
+    rate_bps: Annotated[int | None, Quantity(RATE, 1000, 10**15)] = Field(
+        default=None,
+        alias="rate",
+        json_schema_extra={"default": "required with `udp`"},
+        description="Rate of each flow while it sends, counted like that of links; only with"
+        " `udp`.",
+    )
+    start_ns: Annotated[int, Quantity(TIME, 0, HOUR)] = Field(
+        default=0, alias="start", description="Start, from the start of the run."
+    )
+    duration_ns: Annotated[int | None, Quantity(TIME, 1, 24 * HOUR)] = Field(
+        default=None,
+        alias="for",
+        json_schema_extra={"default": "to the end of the run"},
+        description="Duration.",
+    )
+    on_ns: Annotated[int | None, Quantity(TIME, 100, HOUR)] = Field(
+        default=None,
+        alias="on",
+        json_schema_extra={"default": "none: it always sends"},
+        description="With `off`: duration of each sending period, from the start on.",
+    )
+    off_ns: Annotated[int | None, Quantity(TIME, 100, HOUR)] = Field(
+        default=None,
+        alias="off",
+        json_schema_extra={"default": "none"},
+        description="Duration of each silent period after it.",
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_new_words(cls, data: object, handler: Callable[[object], FlowKeys]) -> FlowKeys:
+        if not isinstance(data, dict):
+            return handler(data)
+        old = tuple(word for word in cls.renamed if _has(data, word))
+        gone = [word for word in old if word not in keys_of(cls)]
+        new = {word: cls.renamed[word] for word in gone if cls.renamed[word] not in data}
+        made = handler({new.get(key, key): value for key, value in data.items()})
+        made._old = old
+        return made
+
+    @property
+    def is_tcp(self) -> bool:
+        return self.kind == TCP
+
+    @property
+    def end_ns(self) -> int | None:
+        """None: the end of the run."""
+        return self.duration_ns and self.start_ns + self.duration_ns
+
+    def ends_ns(self, run_ns: int) -> int:
+        """The end in a run that ends at `run_ns`."""
+        return run_ns if self.end_ns is None else min(self.end_ns, run_ns)
+
+    @model_validator(mode="after")
+    def _of_both_files(self) -> FlowKeys:
+        if (self.on_ns is None) != (self.off_ns is None):
+            refuse("one of on, off", "both or neither")
+        for hosts in (self.sources, self.targets or ()):
+            if len(hosts) > 1 and (self.joker in hosts or len(set(hosts)) < len(hosts)):
+                refuse(", ".join(hosts), f"different hosts, or {self.joker} alone")
+        return self
+
+
+def _has(data: dict[str, object], word: str) -> bool:
+    key, _, value = word.partition(": ")
+    return key in data and value in ("", data[key])
+
+
+def old_words(entries: Iterable[FlowKeys], key: str) -> list[str]:
+    """Notes on words of a file that the next version does not know. `key`: of the entries."""
+    return [
+        f"{key}[{number}]: `{old}` is now called `{entry.renamed[old]}`; the next version does not"
+        " know the old word"
+        for number, entry in enumerate(entries)
+        for old in entry._old
+    ]
+
+
+Keys = TypeVar("Keys", bound=FlowKeys)
+
+
+@dataclass(frozen=True)
+class Flow(Generic[Keys]):
+    """One flow: `number` from 0, `place` of its entry `keys`, both in the order of the file.
+    `target`: the receiver, "" if it is not known. `mac`, `address`: of the destination, None where
+    they follow from the receiver, or from packets of the file's own."""
+
+    number: int
+    place: int
+    name: str
+    keys: Keys
+    source: str
+    target: str
+    mac: str | None = None
+    address: str | None = None
+
+    @property
+    def title(self) -> str:
+        """Name of the flow in messages."""
+        return f"{self.name} ({self.keys.kind}, {self.source} to {self.target})"
