@@ -12,9 +12,8 @@ from p4fabric.base.topology import Topology
 from p4fabric.emulate import mininet_network as net
 from p4fabric.emulate.mininet_network import MTU_BYTES, Network
 from p4fabric.emulate.spawner import Spawner
+from p4fabric_testing.topologies import star
 from scapy.all import IP, UDP, Ether
-
-from testbed.topos.star import Star
 
 CAPTURE = """
 import socket, sys
@@ -78,7 +77,7 @@ def first_packet(network: Network, source: str, size: int, switch: str, interfac
 
 
 def test_a_packet_is_valid_as_on_a_wire(build):
-    network = build(Star(hosts=2))
+    network = build(star(hosts=2))
     packet = first_packet(network, "h2", 8000, "s1", "s1-eth2")
     assert (packet.src, packet.dst) == ("02:00:00:00:00:02", "02:00:00:01:00:01")
     assert (packet[IP].src, packet[IP].dst) == ("10.0.0.2", "10.0.0.99")
@@ -98,7 +97,7 @@ def test_ports_follow_the_order_of_links_whichever_end_comes_first(build):
 
 def test_nothing_but_our_packets_is_on_a_link(build):
     """No ARP, no IPv6, no ICMP errors: what a capture shows first is what a host sent first."""
-    network = build(Star(hosts=2))
+    network = build(star(hosts=2))
     packet = Ether(src="02:00:00:01:00:01", dst="02:00:00:00:00:01")
     packet /= IP(src="10.0.0.2", dst="10.0.0.1") / UDP(dport=4000) / b"nobody listens"
     sent = network["s1"].pexec("/usr/bin/python3", "-c", SEND_FRAME, "s1-eth1", bytes(packet).hex())
@@ -119,14 +118,14 @@ def test_nothing_but_our_packets_is_on_a_link(build):
 
 
 def test_links_carry_packets_as_soon_as_the_network_is_built(build):
-    network = build(Star(hosts=3))
+    network = build(star(hosts=3))
     for host in network.hosts:
         state = host.pexec("cat", f"/sys/class/net/{host.name}-eth0/operstate")[0]
         assert state == "up\n"
 
 
 def test_mininets_interface_works(build):
-    network = build(Star(hosts=2))
+    network = build(star(hosts=2))
     assert network["h1"].IP() == "10.0.0.1" and network["h1"].MAC() == "02:00:00:00:00:01"
     assert network["h2"].cmd("echo $((6 * 7))").strip() == "42"
     assert network["h2"].cmd("hostname -I 2>/dev/null; ls /sys/class/net").split()[-2:] == [
@@ -138,12 +137,12 @@ def test_mininets_interface_works(build):
 
 def test_the_network_is_invisible_from_outside(build):
     before = set(os.listdir("/sys/class/net"))
-    build(Star(hosts=4))
+    build(star(hosts=4))
     assert set(os.listdir("/sys/class/net")) == before
 
 
 def test_stop_ends_the_processes_that_a_user_started(build, spawner):
-    network = build(Star(hosts=2))
+    network = build(star(hosts=2))
     network["h1"].cmd("true")
     shell = Identity.of(network["h1"].shell.pid)
     holder = Identity.of(network.holders["h1"].pid)
@@ -158,7 +157,7 @@ def test_stop_ends_the_processes_that_a_user_started(build, spawner):
 def test_a_refusal_of_the_kernel_is_named(build, monkeypatch):
     monkeypatch.setattr(net, "MTU_BYTES", 10**6)
     with pytest.raises(RunError, match="cannot build the network") as caught:
-        build(Star(hosts=2))
+        build(star(hosts=2))
     assert "ip link add name h1-eth0" in caught.value.log_tail
 
 
@@ -177,9 +176,9 @@ def test_a_namespace_that_cannot_be_made_is_named(spawner, build, monkeypatch, n
     started = spawner.spawn
 
     def spawn(key: str, wanted: str, *arguments: object, **options: object) -> object:
-        bad = f"tests.support.children:{target}"
+        bad = f"p4fabric_testing.children:{target}"
         return started(key, bad if key == f"{node}-net" else wanted, *arguments, **options)
 
     monkeypatch.setattr(spawner, "spawn", spawn)
     with pytest.raises(RunError, match=words):
-        build(Star(hosts=2))
+        build(star(hosts=2))

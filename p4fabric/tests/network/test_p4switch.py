@@ -11,21 +11,19 @@ from pathlib import Path
 
 import pytest
 from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.program import import_path
 from p4fabric.base.topology import host_ip, host_mac
 from p4fabric.emulate import P4Switch
 from p4fabric.emulate.mininet_network import Network
 from p4fabric.emulate.spawner import Spawner
-
-from testbed.topos.star import Star
-from tests.support.paths import DATA, ROOT
-
-L3 = DATA / "l3.p4"
+from p4fabric_testing import L3
+from p4fabric_testing.topologies import star
 
 
 @pytest.fixture
 def network(tmp_path):
     spawner = Spawner("switch pool", ["p4fabric.emulate.namespace"], tmp_path / "pool.log")
-    built = Network(Star(hosts=3), spawner, tmp_path, tmp_path)
+    built = Network(star(hosts=3), spawner, tmp_path, tmp_path)
     yield built
     built.stop()
     spawner.close()
@@ -103,7 +101,7 @@ def test_it_works_in_a_plain_mininet_script(tmp_path):
         [sys.executable, str(script), str(L3)],
         capture_output=True,
         text=True,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+        env={"PYTHONPATH": import_path(), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
     )
     assert done.returncode == 0, done.stderr
     assert "lost 0.0" in done.stdout and "queues 6" in done.stdout
@@ -134,7 +132,7 @@ def test_a_killed_script_leaves_no_switch_and_no_file(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
         env={
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": import_path(),
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "TMPDIR": str(scratch),
         },

@@ -8,9 +8,8 @@ import subprocess
 import pytest
 from p4fabric.emulate.mininet_network import Network
 from p4fabric.emulate.spawner import Spawner
+from p4fabric_testing.topologies import star
 from scapy.all import IP, UDP, Ether
-
-from testbed.topos.star import Star
 
 CAPTURE = """
 import socket, sys
@@ -60,7 +59,7 @@ PYTHON = "/usr/bin/python3"
 @pytest.fixture
 def network(tmp_path):
     spawner = Spawner("switch pool", ["p4fabric.emulate.namespace"], tmp_path / "pool.log")
-    made = Network(Star(hosts=5, per_server=2), spawner, tmp_path, tmp_path)
+    made = Network(star(hosts=5, per_server=2), spawner, tmp_path, tmp_path)
     yield made
     made.stop()
     spawner.close()

@@ -14,11 +14,10 @@ import pytest
 from p4fabric.base.errors import RunError
 from p4fabric.base.linux import memory_limits
 from p4fabric.base.linux.processes import Identity
+from p4fabric.base.program import import_path
 from p4fabric.emulate.spawner import Spawner
 
-from testbed.paths import PACKAGE
-
-HERE = "tests.support.children"
+HERE = "p4fabric_testing.children"
 
 
 @pytest.fixture
@@ -159,7 +158,7 @@ import sys, pathlib, time
 from p4fabric.emulate.spawner import Spawner
 folder = pathlib.Path(sys.argv[1])
 spawner = Spawner("test pool", [], folder / "pool.log")
-a = spawner.spawn("a", "tests.support.children:stubborn", {}, folder / "a.log")
+a = spawner.spawn("a", "p4fabric_testing.children:stubborn", {}, folder / "a.log")
 spawner.wait_started([a])
 print(spawner.pid, a.pid, flush=True)
 time.sleep(60)
@@ -167,7 +166,7 @@ time.sleep(60)
     runner = subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)],
         stdout=subprocess.PIPE,
-        env=dict(os.environ, PYTHONPATH=str(PACKAGE.parent)),
+        env=dict(os.environ, PYTHONPATH=import_path()),
         text=True,
     )
     identities = [Identity.of(int(pid)) for pid in runner.stdout.readline().split()]

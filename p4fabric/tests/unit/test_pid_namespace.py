@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from p4fabric.base.linux.processes import Identity
-
-from tests.support.paths import ROOT
+from p4fabric_testing import FABRIC
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it makes namespaces")
 
@@ -55,7 +54,7 @@ def begun(work: str, *arguments: object) -> subprocess.Popen:
     """A process that goes on with `work` in a namespace of its own. It has one thread, as a caller
     must; this one may have those of libraries."""
     words = [sys.executable, "-c", INSIDE + work, *map(str, arguments)]
-    return subprocess.Popen(words, cwd=ROOT)
+    return subprocess.Popen(words, cwd=FABRIC)
 
 
 @pytest.mark.parametrize("code", [0, 7, -signal.SIGTERM, -signal.SIGKILL])

@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 from p4fabric.base.topology import Topology, TopologyError, host_ip, host_mac, switch_ip, switch_mac
-
-from testbed.topos.star import Star
+from p4fabric_testing.topologies import star
 
 
 def test_parallel_links_have_ports_of_their_own() -> None:
@@ -57,7 +56,7 @@ WRONG = [
 
 @pytest.mark.parametrize("change, message", WRONG)
 def test_invalid_topologies_are_refused(change: object, message: str) -> None:
-    topology = Star(2).plain()
+    topology = star(2)
     with pytest.raises(TopologyError, match=message):
         change(topology)
         topology.check()

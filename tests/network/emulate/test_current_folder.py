@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing import L3
 
 from tests.support.hostile_folder import imported, make_hostile, run_in
-from tests.support.paths import DATA, ROOT
+from tests.support.paths import ROOT
 
 TEXT = """
 topology: {kind: star, hosts: 3}
@@ -28,7 +29,7 @@ net.stop()
 """
 CASES = {
     "a run": [str(ROOT / "run.py"), "{text}", "--no-report", "--results", "{made}"],
-    "a switch in a script": ["{script}", str(DATA / "l3.p4")],
+    "a switch in a script": ["{script}", str(L3)],
 }
 
 

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from p4fabric_testing import L3
 
 from tests.support.paths import DATA, ROOT
-
-L3 = DATA / "l3.p4"
 
 FILE = f"""
 network:
@@ -55,10 +54,10 @@ def run(path: Path) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.parametrize("program", ["l3.p4", "l3_tna.p4"])
+@pytest.mark.parametrize("program", [L3, DATA / "l3_tna.p4"])
 def test_a_network_comes_up_and_its_checks_are_reported(tmp_path, program):
     path = tmp_path / "two.yaml"
-    path.write_text(FILE.replace(str(L3), str(DATA / program)))
+    path.write_text(FILE.replace(str(L3), str(program)))
     done = run(path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nok ") == 3, done.stdout

@@ -19,7 +19,7 @@ import pytest
 from p4fabric.base.linux.processes import Identity
 from p4fabric.emulate import registry
 
-from tests.support.paths import ROOT
+from testbed.paths import import_path
 
 # A runner that holds a network and then waits to be killed, as a run does.
 RUNNER = """
@@ -63,7 +63,7 @@ def start_python(program: str, *arguments: object, **options) -> subprocess.Pope
         [sys.executable, "-c", program, *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
-        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+        env=dict(os.environ, PYTHONPATH=import_path()),
         **options,
     )
 

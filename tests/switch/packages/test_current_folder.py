@@ -8,10 +8,11 @@ import sys
 
 import pytest
 from p4engine.module_start import module_path
+from p4fabric_testing import L3
 
 from tests.support.hostile_folder import imported, make_hostile, run_in
 from tests.support.matrix import first_of
-from tests.support.paths import DATA, ROOT
+from tests.support.paths import ROOT
 
 TEXT = """
 topology: {kind: star, hosts: 3}
@@ -59,7 +60,7 @@ def test_stand_ins_of_p4lang_s_programs_do_not_import_them(hostile, tmp_path):
     made = tmp_path / "bin"
     module = [sys.executable, "-m", "p4engine", "shims", str(made)]
     subprocess.run(module, cwd=ROOT / "p4engine" / "src", check=True, capture_output=True)
-    source, target = DATA / "l3.p4", tmp_path / "l3.json"
+    source, target = L3, tmp_path / "l3.json"
     command = [str(made / "p4c-bm2-ss"), "-o", str(target), str(source)]
     done = subprocess.run(command, cwd=hostile, capture_output=True, text=True)
     assert not imported(hostile), done.stderr
@@ -70,7 +71,7 @@ def test_empty_parts_of_pythonpath_are_not_the_current_folder():
     assert module_path("/a", environment={"PYTHONPATH": ":/b::/a"}) == "/a:/b"
 
 
-@pytest.mark.parametrize("folder", ["testbed", "analysis", "traffic", "labs"])
+@pytest.mark.parametrize("folder", ["testbed", "analysis", "traffic", "labs", "p4fabric/src"])
 def test_modules_are_started_by_one_function(folder):
     """`python -m` puts the current folder first on the module path."""
     found = []
