@@ -25,7 +25,7 @@
 #define IS_SUM false                     // where nobody adds, a gradient is one worker's
 #endif
 
-/* 1: the packet goes to the next switch, not to a host (addresses: p4fabric/src/p4fabric/base/topology.py). */
+/* 1: the packet goes to the next switch, not to a host (addresses: p4fabric/base/topology.py). */
 #define TO_SWITCH hdr.ethernet.destination[16:16]
 
 /* The flags that say what has happened to a gradient before. */

@@ -1,4 +1,4 @@
-"""The tables of a run, of a comparison and of a sweep, as data (p4fabric/src/p4fabric/base/text_table.py).
+"""The tables of a run, of a comparison and of a sweep, as data (p4fabric/base/text_table.py).
 
 A terminal, a page and a CSV file show the same tables. PS packets per fragment stand first because
 they explain the times that follow (see data/run_summary.py).

@@ -168,7 +168,7 @@ def run_option(parser: Parser) -> None:
 
 
 def working(text: str | Callable[[], str]) -> AbstractContextManager[None]:
-    """A step of a command, named on standard error while it takes long (p4fabric.base.steps.step)."""
+    """A step of a command, named on standard error while it takes long (`p4fabric.base.steps`)."""
     from p4fabric.base.steps import step
     from rich.console import Console
 

@@ -58,7 +58,7 @@ class _End(Controlled):
 
 
 def _told(flow: Flow[Background]) -> dict[str, object]:
-    """A flow in the words of p4fabric/src/p4fabric/emulate/flow_process.py."""
+    """A flow in the words of p4fabric/emulate/flow_process.py."""
     keys = flow.keys
     more = {"number": flow.number, "end_ns": keys.end_ns, "congestion_control": keys.controlled_by}
     return {**keys.model_dump(), **more}

@@ -139,7 +139,7 @@ def build(cls: type, options: dict[str, Any], choice: TopologyChoice) -> Topolog
         with _imports_from(choice.file):
             made = cls(**options)
         topology = made.plain() if isinstance(made, Topology) else from_mininet(made)
-        topology.check()
+        topology.check("`ina plan` can plan for a graph file's hosts with several")
     except TopologyError as error:
         path = (*HERE, error.option) if error.option in options else where
         raise TopologyProblem(Problem(path, str(error))) from None

@@ -265,7 +265,7 @@ RANKS, SERVERS = "ranks", "servers"  # what a program is started for, by `launch
 # Variables of a rank that the testbed sets (testbed/emulate/program_environment.py).
 RESERVED = (
     r"(LOCAL_|GROUP_|ROLE_|NODE_)?RANK|(LOCAL_|GROUP_|ROLE_)?WORLD_SIZE|ROLE_NAME"
-    r"|MASTER_(ADDR|PORT)|GLOO_SOCKET_IFNAME|(INA|PET)_.*"
+    r"|MASTER_(ADDR|PORT)|GLOO_SOCKET_IFNAME|(INA|P4FABRIC|PET)_.*"
 )
 WHY_RESERVED = "the testbed sets it, from the job's place in the network and its other keys"
 GROUPS = 255  # of ranks that a program can make, unless the experiment says otherwise

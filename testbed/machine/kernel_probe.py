@@ -100,7 +100,7 @@ def _pass_trains() -> None:
 
 
 def _route_by_source() -> None:
-    """Rules as of a server with several addresses (p4fabric/src/p4fabric/emulate/server_routes.py)."""
+    """Rules as of a server with several addresses (p4fabric/emulate/server_routes.py)."""
     _command("ip", "rule", "add", "priority", "101", "from", _ADDRESS, "iif", "lo", "lookup", "101")
     _command("ip", "rule", "add", "priority", "300", "lookup", "local")
     _command("ip", "rule", "del", "priority", "0")

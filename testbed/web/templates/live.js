@@ -147,7 +147,7 @@
   let reached = 0; // by the run, in ns
   let shown = null;
 
-  // As p4fabric/src/p4fabric/base/units.py writes times.
+  // As p4fabric/base/units.py writes times.
   function words(ns) {
     const [size, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "us"]].find(([size]) => ns >= 0.9995 * size)
       || [1, "ns"];

@@ -364,7 +364,7 @@ def test_each_rank_is_told_its_place_among_the_servers(tmp_path):
     for each in run.environments[2:]:
         assert (each["GROUP_WORLD_SIZE"], each["WORLD_SIZE"]) == ("3", "4")
         assert (each["ROLE_RANK"], each["ROLE_WORLD_SIZE"]) == (each["RANK"], "4")
-    addresses = [each["INA_ADDRESS"] for each in run.environments[2:]]
+    addresses = [each["P4FABRIC_ADDRESS"] for each in run.environments[2:]]
     assert addresses == ["10.0.0.1", "10.0.0.7", "10.0.0.2", "10.0.0.3"]
     # The library that binds to them is where other addresses are.
     assert ["LD_PRELOAD" in each for each in run.environments[2:]] == [True, False, True, True]

@@ -11,14 +11,15 @@ import networkx as nx
 import pytest
 from importlinter.cli import lint_imports
 
+from testbed.systems.registry import SHIPPED
 from tests.support.paths import ROOT
 
 
 @pytest.fixture(scope="module")
 def graph() -> nx.DiGraph:
-    """Every import of both packages, those for type checkers and within functions included."""
+    """Every import of all packages, those for type checkers and within functions included."""
     imports = grimp.build_graph(
-        "testbed", "p4engine", cache_dir=None, exclude_type_checking_imports=False
+        "testbed", "p4fabric", "p4engine", cache_dir=None, exclude_type_checking_imports=False
     )
     found = nx.DiGraph()
     for module in imports.modules:
@@ -90,9 +91,27 @@ def test_top_level_names_are_not_imported():
     assert lines == []
 
 
+WORDS = r"jobs?|gradients?|tensors?|all-?reduces?|(?:dis)?aggregat\w*|ina|testbed"
+USUAL = {"ps", "ring", "tree"}  # systems with the names of other things: a command, a shape
+
+
+def test_networks_know_no_gradients():
+    """p4fabric is for people with other programs; what is of the testbed is told from above."""
+    names = {*SHIPPED} - USUAL
+    assert {"esa", "switchml", "grid"} <= names
+    known = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(names)}|{WORDS})(?![A-Za-z0-9])", re.I)
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in (ROOT / "p4fabric/src").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if known.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
 def test_the_product_imports_no_tools():
     """They are no part of a wheel: makers of shipped files, which need PyTorch, among them."""
     imported = re.compile(r"(?m)^\s*(?:from|import) (?:tools|tests|bench)\b")
-    folders = ("analysis", "labs", "p4engine/src", "testbed", "topos", "traffic")
+    folders = ("analysis", "labs", "p4engine/src", "p4fabric/src", "testbed", "topos", "traffic")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     assert not [path for path in files if imported.search(path.read_text(encoding="utf-8"))]

@@ -1,4 +1,4 @@
-"""The ports that a run captures (`ina FILE --pcap SWITCH:PORT`).
+"""The ports that a run captures (the option `--pcap SWITCH:PORT`).
 
 Each has a file `captures/<switch>-<port>.pcapng` in the results folder, for all repetitions of the
 run. What a packet's time is, and which packets are in the file, is the same on every runtime: what

@@ -4,7 +4,7 @@ because users need different help.
 A *user error* is something that the user can correct before anything runs: a misspelt key, a
 missing package, no root. The command prints the message and exits with 2. A *run error* is a run
 that started and failed: a host died, a value was wrong. The command exits with 1 and leaves a
-results folder marked failed. Any other exception is a defect of the testbed and keeps its
+results folder marked failed. Any other exception is a defect of the program and keeps its
 traceback.
 """
 

@@ -1,10 +1,9 @@
-"""Flows: what one host sends to another, outside all jobs and without a program of its own.
+"""Flows: what one host sends to another, without a program of its own.
 
-Two files describe them: the key `background` of an experiment (testbed/experiment) and the key
-`flows` of a network file (testbed/netfile). An entry of either is a `FlowKeys` with more keys, and
-stands for a `Flow` from each of its senders to each of its receivers. What sends them in virtual
-time is testbed/workload/generator.py, on Mininet p4fabric/src/p4fabric/emulate/flow_process.py. Nothing here
-knows a job, so networks without jobs can use it.
+Files of several kinds describe them: network files under the key `flows`, and whatever else has
+background traffic. An entry of either is a `FlowKeys` with more keys, and stands for a `Flow` from
+each of its senders to each of its receivers. What sends them on Mininet is
+p4fabric/emulate/flow_process.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     with step(console, "building the network"):
         ...
 
-A log (`ina -v`) has every step, with the time that it took.
+A log has every step, with the time that it took.
 
 A step that is done at once says nothing. On a terminal and in a notebook, a longer one shows a line
 that is taken away at its end, and so does a short one that follows on others that were not shown;

@@ -1,8 +1,7 @@
 """A table as data, and how a terminal shows it.
 
 A table declares its columns once and keeps its values as numbers. `printed` renders it for a
-terminal; testbed/analysis/html/html_page.py renders the same table for a page, and
-testbed/analysis/tables/report_tables.py for a CSV file.
+terminal; others render the same table for a page or a CSV file.
 """
 
 from __future__ import annotations

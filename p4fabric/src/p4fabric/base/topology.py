@@ -16,7 +16,7 @@ A topology of one's own is a subclass that adds nodes and links in `__init__`:
 A host is a rank with a network card (NIC) of its own. Hosts may belong to one machine, a *server*
 with several GPUs and NICs. That changes neither links nor addresses: it says which hosts share a
 network namespace on Mininet, and by a host's place in its server, its *local rank*, routes choose
-among equally short paths (testbed/routing/tree.py).
+among equally short paths.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class Topology:
     """Hosts, switches and links; see the module's text.
 
     `hosts`, `switches`: tuples of names. `links`: tuple of (a, b). `link_options`: one dict per
-    link, with the keys of `links:` in an experiment file (bandwidth, delay, ..., forward = a to b,
-    backward), which override the experiment's; they are checked when an experiment uses the
-    topology. `switch_options`: {switch: keys of `switches:`}, likewise. `failed`: indices of links
-    that are known to be down. `forwarding`: switches that only forward and never aggregate.
-    `servers`: {server: its hosts, by local rank}, of those that the topology names. `ps_hosts`:
-    hosts that placements by word keep for parameter servers. `tiers`: one word per link, for what
-    it is in the network ("host", "fabric", or the topology's own words).
+    link, with the keys of `links:` in a file that uses the topology (bandwidth, delay, ..., forward
+    = a to b, backward), which override the file's; they are checked when it is used.
+    `switch_options`: {switch: keys of `switches:`}, likewise. `failed`: indices of links that are
+    known to be down. `forwarding`: switches that only forward and do nothing else. `servers`:
+    {server: its hosts, by local rank}, of those that the topology names. `ps_hosts`: hosts that
+    placements by word keep for servers. `tiers`: one word per link, for what it is in the network
+    ("host", "fabric", or the topology's own words).
     """
 
     _hosts: dict[str, int]
@@ -107,8 +107,9 @@ class Topology:
 
     def add_host(self, name: str, server: str = "", ps: bool = False) -> str:
         """Add a host; returns its name. server: the name of the machine that it is a part of, after
-        the hosts that were added to it before; "": it is a machine by itself. ps: workers get it
-        only if no other host is free. Raises TopologyError if a name is taken or malformed."""
+        the hosts that were added to it before; "": it is a machine by itself. ps: it is kept for
+        a server, and others get it only if no other host is free. Raises TopologyError if a name is
+        taken or malformed."""
         added = self._add(name, self._hosts, "host")
         if ps:
             self._ps_hosts.add(name)
@@ -291,9 +292,10 @@ class Topology:
         found: Derived = self._derived[key]
         return found
 
-    def check(self) -> None:
+    def check(self, several_links: str = "") -> None:
         """Raises TopologyError unless every host has exactly one link, to a switch, no switch has
-        more links than ports, and all nodes are connected."""
+        more links than ports, and all nodes are connected. several_links: what can be done with a
+        host that has several."""
         if not self._hosts or not self._switches:
             missing = "hosts" if not self._hosts else "switches"
             raise TopologyError(f"it has no {missing}; it needs at least one host and one switch")
@@ -302,7 +304,7 @@ class Topology:
             if len(neighbours) != 1:
                 raise TopologyError(
                     f"host {host} has {len(neighbours)} links; a host of an experiment has exactly"
-                    " 1 (`ina plan` can plan for a graph file's hosts with several)"
+                    f" 1{several_links and f' ({several_links})'}"
                 )
             if neighbours[0] in self._hosts:
                 raise TopologyError(

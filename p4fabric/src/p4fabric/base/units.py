@@ -2,8 +2,8 @@
 for what is unknown.
 
 A quantity alone has the unit in which it is short. Those of a column have one unit, so that they
-can be compared at a glance (`Quantity.common`, which p4fabric/src/p4fabric/base/text_table.py calls). Quantities as
-experiment files have them are in p4fabric/src/p4fabric/base/config/units.py.
+can be compared at a glance (`Quantity.common`, which text_table.py calls). Quantities as
+configuration files have them are in config/units.py.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ where it arrives: at the other end of its veth pair. So a capture listens at bot
 comes in there. Times are the kernel's, in nanoseconds. What the kernel had to drop because the
 capture could not keep up is counted, in the file too; the switch never waits for a capture.
 
-Where packets travel in trains (testbed/hosts/trains.py), a capture takes them apart, and completes
+Where hosts send packets in trains (UDP_SEGMENT), a capture takes them apart, and completes
 checksums, as the switch does: the file has packets as they would be on a wire. Those of a train
 have the same time.
 """

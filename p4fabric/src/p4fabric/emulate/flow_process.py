@@ -1,6 +1,6 @@
 """One end of a background flow on a real clock: a small sender or receiver of TCP or UDP.
 
-It imports nothing of the rest of the testbed, so that it starts at once. Between it and the runner
+It imports nothing of the rest, so that it starts at once. Between it and the runner
 goes a Unix socket of JSON messages: {"ready": true}, then from the runner {"start_ns": t}, an
 instant of CLOCK_MONOTONIC, and {"stop": true}, then {"done": counters}; or {"failed": text}.
 """
@@ -34,7 +34,7 @@ STILL_NS = 100_000_000  # that this process may go on late before that is a stan
 
 
 class FlowKeys(TypedDict):
-    """A flow, as the runner's JSON has it (testbed/emulate/flow_group.py). None: not given."""
+    """A flow, as the runner's JSON has it. None: not given."""
 
     number: int
     kind: str

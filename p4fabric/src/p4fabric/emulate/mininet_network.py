@@ -26,7 +26,7 @@ from pathlib import Path
 from p4fabric.base import topology as addresses
 from p4fabric.base.errors import RunError
 from p4fabric.emulate.mininet_parts import Mininet, Node
-from p4fabric.emulate.nodes import BuiltIntf, BuiltLink, P4Switch, TestbedHost
+from p4fabric.emulate.nodes import BuiltIntf, BuiltLink, FabricHost, P4Switch
 from p4fabric.emulate.registry import DIRECTORY
 from p4fabric.emulate.server_routes import Nic, server_commands
 from p4fabric.emulate.source_address import build_library
@@ -74,7 +74,7 @@ class Network(Mininet):
         self.holders = self._hold(logs, sockets)
         for number, name in enumerate(topology.hosts, 1):
             ip = addresses.host_ip(number)
-            self.addHost(name, cls=TestbedHost, namespace=self.holders[name].pid, ip=f"{ip}/32")
+            self.addHost(name, cls=FabricHost, namespace=self.holders[name].pid, ip=f"{ip}/32")
         for name in topology.switches:
             self.addSwitch(
                 name,
@@ -170,7 +170,7 @@ class Network(Mininet):
         link = self.addLink(first, second, **self._link_options(first, second))
         described = []
         for end, intf in enumerate((link.intf1, link.intf2)):
-            if isinstance(intf.node, TestbedHost):
+            if isinstance(intf.node, FabricHost):
                 intf.ip, intf.prefixLen = self._address(intf.node.name)
             # The kernel is in no hurry (up to a second) to take notice of a link whose two ends
             # have the same interface number, each in its own namespace: so they get different ones.
@@ -182,7 +182,7 @@ class Network(Mininet):
 
     def _description(self, node: Node) -> dict:
         """One node as `namespace.build` takes it."""
-        commands = self._ip_commands(node) if isinstance(node, TestbedHost) else []
+        commands = self._ip_commands(node) if isinstance(node, FabricHost) else []
         interfaces = [intf.name for intf in node.intfList()]
         return {
             "name": node.name,

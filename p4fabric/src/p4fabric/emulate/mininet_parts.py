@@ -1,9 +1,9 @@
-"""The parts of Mininet that the testbed uses.
+"""The parts of Mininet that are used here.
 
 Mininet 2.3 imports distutils. Before Python 3.12 that is in the standard library, but setuptools,
 once installed, replaces it by its own and loads all of itself for it: a third of a second before
 every run. So it is asked not to. Mininet also makes all later loggers of the process its own, with
-a level above that of a log (`ina -v`). That is undone.
+a level above that of a log. That is undone.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _SEVERAL_ADDRESSES = {
     "net/ipv4/conf/all/arp_ignore": "1",
 }
 
-# Longer than a run, in ms: a host whose job has ended does not tell the server that nobody listens,
+# Longer than a run, in ms: a host whose work has ended does not tell its peer that nobody listens,
 # which their links would count as a packet.
 _WITHOUT_ERRORS = {"net/ipv4/icmp_ratelimit": str(2**31 - 1)}
 

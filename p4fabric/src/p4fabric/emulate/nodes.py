@@ -1,4 +1,4 @@
-"""The testbed's Mininet nodes: hosts and P4 switches, usable in any Mininet script.
+"""Mininet nodes: hosts and P4 switches, usable in any Mininet script.
 
 Mininet's own nodes each start an interactive bash when they are made, and each setting is typed
 into it; that takes seconds for a network of 32 hosts. Ours can live in a namespace that exists
@@ -89,7 +89,7 @@ class PreparedNode(Node):
         return super()._popen(cmd, **params)
 
 
-class TestbedHost(PreparedNode, Host):
+class FabricHost(PreparedNode, Host):
     """A host of a run."""
 
 

@@ -19,7 +19,7 @@ from p4engine.backend.c_build import find_c_compiler
 from p4fabric.base.errors import RunError
 from p4fabric.emulate.registry import DIRECTORY
 
-OWN_ADDRESS = "INA_ADDRESS"  # environment variable: IPv4 address of the process's rank
+OWN_ADDRESS = "P4FABRIC_ADDRESS"  # environment variable: IPv4 address of the process's rank
 LIBRARY = DIRECTORY / "own_address.so"  # in the namespaces of servers with several hosts
 
 _C = r"""
@@ -32,7 +32,7 @@ _C = r"""
 #include <sys/socket.h>
 
 static void bind_to_own_address(int fd, const struct sockaddr *to, socklen_t size) {
-    const char *own = getenv("INA_ADDRESS");
+    const char *own = getenv("P4FABRIC_ADDRESS");
     const struct sockaddr_in *target = (const struct sockaddr_in *)to;
     struct sockaddr_in from = {.sin_family = AF_INET}, now;
     socklen_t length = sizeof now;

@@ -1,10 +1,10 @@
 """Processes of a run, forked from a small parent that has already imported their modules.
 
-Importing numba and loading compiled protocols takes more than a second; a network of 32 hosts
+Importing numba and loading what it has compiled takes more than a second; a network of 32 hosts
 cannot afford that 32 times. So one *spawner* process per kind (hosts; switches and namespaces)
 imports it once and forks a child per request, which enters its node's namespace and calls a
-function. Children share the parent's memory, too: that is what keeps a worker below its memory
-target.
+function. Children share the parent's memory, too: that is what keeps each one
+small.
 
 The spawner is a fresh interpreter, not a fork of the runner, so that children inherit neither
 threads nor open files. It lives in a session of its own, so that Ctrl-C reaches only the runner,

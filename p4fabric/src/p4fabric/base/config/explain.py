@@ -57,7 +57,7 @@ def explain(
 
 
 def section_model(annotation: Any) -> type[Section] | None:
-    """The section's model in an annotation such as `tuple[Job, ...]`, if there is one."""
+    """The section's model in an annotation such as `tuple[Link, ...]`, if there is one."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
     for part in getattr(annotation, "__args__", ()):

@@ -1,7 +1,7 @@
-"""The kinds of value that a key of an experiment file can have.
+"""The kinds of value that a key of a configuration file can have.
 
 Each kind reads what YAML gave (`parse`), prints it again so that it reads back the same (`show`),
-and says in words what it allows (`allowed`), for errors and for docs/experiment.md alike.
+and says in words what it allows (`allowed`), for errors and for pages of documentation alike.
 pydantic's own coercions are not used: they would turn `true` into 1 and "3" into 3. A kind stands
 in an annotation, `Annotated[int, Quantity(TIME, 0, HOUR)]`, in a `Section`.
 """
@@ -46,7 +46,7 @@ def as_pydantic(error: FieldError) -> PydanticCustomError:
 
 
 def user_file(name: str, folder: Path) -> Path:
-    """The absolute path of a file that an experiment in `folder` names. Raises FieldError unless
+    """The absolute path of a file that one in `folder` names. Raises FieldError unless
     it is there."""
     file = (folder / name).absolute()
     try:
@@ -66,7 +66,7 @@ class Kind:
     """A kind of value. Subclasses say how it is read, printed and described."""
 
     def parse(self, value: object) -> object:
-        """The value inside the testbed. Raises FieldError."""
+        """The value inside the program. Raises FieldError."""
         raise NotImplementedError
 
     def show(self, value: Any) -> Any:
@@ -334,7 +334,7 @@ class Variables(Kind):
 @dataclass(frozen=True)
 class Reads:
     """Mark in an annotation of a key whose text names what a run reads, so that its content is
-    part of the run's identity (testbed/experiment/inputs.py has what each `role` means)."""
+    part of the run's identity; who computes that knows what each `role` means."""
 
     role: str
 

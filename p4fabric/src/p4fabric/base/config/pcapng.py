@@ -1,4 +1,4 @@
-"""Blocks of a pcapng file, as captures of ports write them and `ina trace` reads them back.
+"""Blocks of a pcapng file, as captures of ports write them.
 
 The format is https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html. Integers have the
 byte order of this machine, which the file's first block tells.

@@ -1,4 +1,4 @@
-"""Problems of an experiment file: all of them at once, each with its place and the
+"""Problems of a configuration file: all of them at once, each with its place and the
 remedy."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 
 
 def key_path(path: Path) -> str:
-    """Write a path as in `jobs[0].workers`."""
+    """Write a path as in `links[0].delay`."""
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -1,7 +1,7 @@
 """Quantities with units: `100 Mbit/s`, `10 us`, `256 KiB`, `1 %`, `1000 packets`.
 
-A bare number in an experiment file would leave the reader guessing (bits or bytes? us or ms?), so
-every quantity names its unit; only 0 may go without. Inside the testbed a quantity is a whole
+A bare number in a file would leave the reader guessing (bits or bytes? us or ms?), so
+every quantity names its unit; only 0 may go without. Inside the program a quantity is a whole
 number of its base unit (bit/s, ns, B, packets), and a percentage is a fraction. Text is read
 exactly, never through a float, and what is not a whole number of base units is refused rather than
 rounded.
@@ -106,7 +106,7 @@ def describe(value: object) -> str:
 def parse(
     value: object, dimension: Dimension, low: int | Fraction, high: int | Fraction
 ) -> Fraction:
-    """Read a quantity from the text (or the bare 0) of an experiment file.
+    """Read a quantity from the text (or the bare 0) of a configuration file.
 
     Returns it exactly, in base units. Raises FieldError unless it has a unit of `dimension` and
     lies within low..high (in base units).

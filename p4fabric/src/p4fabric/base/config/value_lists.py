@@ -46,7 +46,7 @@ def _range(first: float, last: float, step: float, times: float) -> Iterator[flo
 
 def number_of(value: object) -> float | None:
     """A value as a number in its base unit: 64, `1 %` (0.01), `10 Mbit/s`; of a list of mappings,
-    such as jobs, how many there are; None if it is none."""
+    such as links, how many there are; None if it is none."""
     if isinstance(value, bool):
         return None
     if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):

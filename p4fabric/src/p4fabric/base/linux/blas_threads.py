@@ -12,9 +12,9 @@ VARIABLE = "OPENBLAS_NUM_THREADS"
 @contextlib.contextmanager
 def no_blas_threads() -> Iterator[None]:
     """A block that imports numpy, whose library for linear algebra then starts no threads. With one
-    for each processor they take as long as the rest of the import, in each process, and the testbed
-    multiplies no large matrices. Processes that are started later learn nothing of it, and a number
-    that the user has set stays."""
+    for each processor they take as long as the rest of the import, in each process, and nothing
+    here multiplies large matrices. Processes that are started later learn nothing of it, and a
+    number that the user has set stays."""
     if VARIABLE in os.environ:
         yield
         return
