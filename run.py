@@ -46,7 +46,8 @@ def hand_over():
 if __name__ == "__main__":
     hand_over()
     os.environ.pop("INA_TESTBED_HANDED_OVER", None)
-    sys.path[:1] = [HERE, os.path.join(HERE, "p4engine", "src")]
+    houses = [os.path.join(HERE, name, "src") for name in ("p4fabric", "p4engine")]
+    sys.path[:1] = [HERE] + houses
     try:
         from testbed.cli.main import entry
     except ImportError as error:

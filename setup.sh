@@ -14,6 +14,7 @@ environment=$here/.venv
 python=$environment/bin/python
 link=/usr/local/bin/ina  # in a folder of the PATH that sudo sets
 log=  # a file: what the step under way has printed
+below="--editable ./p4engine --editable ./p4fabric"  # the distributions that the testbed imports
 # python3 from the system because Mininet is installed for that one; net-tools because Mininet calls
 # ifconfig, and ping because its pingAll does; ethtool for users who look at offload settings;
 # libseccomp2 and bubblewrap confine what the labs grade.
@@ -92,7 +93,7 @@ install_extras() {
         say "set-up: installing the extra $optional"
         rm -f "$environment"/.setup-stamp*
         timeout 900 "$python" -m pip install --quiet --disable-pip-version-check \
-            --no-input --editable ./p4engine --editable ".$optional" >/dev/null 2>&1 ||
+            --no-input $below --editable ".$optional" >/dev/null 2>&1 ||
             say "set-up: could not install $optional; what needs it is skipped"
         write_stamps
     fi
@@ -133,7 +134,7 @@ make_link() {
 
 with_pip() {
     "$python" -m pip install --quiet --disable-pip-version-check --no-input \
-        --editable ./p4engine --editable ".${groups:-}"
+        $below --editable ".${groups:-}"
 }
 
 # uv does the same in a fraction of the time. It does not read pip's configuration, so it gets the
@@ -142,12 +143,12 @@ with_uv() {
     "$python" -m pip install --quiet --disable-pip-version-check --no-input uv || return 1
     index=$("$python" -m pip config get global.index-url 2>/dev/null || true)
     "$environment/bin/uv" pip install --quiet --python "$python" --compile-bytecode \
-        ${index:+--default-index "$index"} --editable ./p4engine --editable ".${groups:-}"
+        ${index:+--default-index "$index"} $below --editable ".${groups:-}"
 }
 
 # What is compiled is kept per user, so its stamp is, too.
 warm_caches() {
-    warm=$(find "$here/testbed" "$here/p4engine/src" "$here/p4" \( -name '*.py' -o -name '*.[ch]' -o -name '*.p4' \) \
+    warm=$(find "$here/testbed" "$here/p4fabric/src" "$here/p4engine/src" "$here/p4" \( -name '*.py' -o -name '*.[ch]' -o -name '*.p4' \) \
         -exec cat {} + 2>/dev/null | sha256sum | cut -c1-32)
     # The tests need more than the demo; everything else is compiled when it is first used.
     everything=
@@ -164,13 +165,13 @@ warm_caches() {
 # The JSON schemas that the first lines of experiments/*.yaml name, for editors. They are made anew when a
 # source is newer, and when they are missing, of which find complains.
 make_schemas() {
-    [ -n "$(find testbed topos -name '*.py' -newer experiments/schema/network.json 2>&1)" ] || return 0
+    [ -n "$(find testbed topos p4fabric/src -name '*.py' -newer experiments/schema/network.json 2>&1)" ] || return 0
     "$python" run.py schema -o experiments/schema || fail "could not make experiments/schema (see above)"
 }
 
 # Everything that the environment depends on; a change makes the next call look again.
 set_up_inputs() {
-    cat "$here/setup.sh" "$here/pyproject.toml" "$here/p4engine/pyproject.toml" | sha256sum | cut -c1-32
+    cat "$here/setup.sh" "$here/pyproject.toml" "$here"/p4*/pyproject.toml | sha256sum | cut -c1-32
     printf '%s\n%s\n' "$(readlink -f "$system_python")" "$here"
 }
 

@@ -25,6 +25,8 @@ EXPERIMENTS = (PACKAGE / "experiments").resolve()
 LABS = (PACKAGE / "labs").resolve()
 # The folder of run.py and .git; None where the testbed is installed from a wheel.
 CHECKOUT = PACKAGE.parent if (PACKAGE.parent / "run.py").is_file() else None
+# Installed side by side, from this one to that which knows least (pyproject.toml of each).
+DISTRIBUTIONS = "ina-testbed", "p4fabric", "p4engine"
 LATEST = "latest"  # in place of a results folder: the newest one
 
 program.introduce(program.Program("ina", script="run.py", folder=PACKAGE.parent))

@@ -27,6 +27,8 @@ from typing import Any
 
 import yaml
 
+from testbed.paths import import_path
+
 ROOT = Path(__file__).resolve().parents[1]
 TOUR, FIGURES = ROOT / "docs" / "tour.md", ROOT / "docs" / "figures.md"
 PRINTED = 150  # characters of a line in a file (testbed/analysis/report.py)
@@ -53,7 +55,7 @@ class Reader:
         (folder / "ina").chmod(0o755)
         self.environment = os.environ | {
             "PATH": f"{folder}:{os.environ['PATH']}",
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'p4engine' / 'src'}",
+            "PYTHONPATH": import_path(environment={}),
         }
 
     def run(self, words: list[str]) -> str:

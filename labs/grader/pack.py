@@ -1,7 +1,7 @@
 """The files for students: the start of one lab in a folder of their own, and the kit with all labs.
 
-The kit is a tree that works alone: the labs without the teacher's side, and the P4 engine, with a
-list of the Python packages that both need. A solution is in it only if a teacher puts it there.
+The kit is a tree that works alone: the labs without the teacher's side, p4engine and p4fabric, with
+a list of the Python packages that they need. A solution is in it only if a teacher puts it there.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
+import p4fabric
 from testbed.labs.grader.lab import LABS, Lab, lab_names
 from testbed.labs.grader.sandbox import ENGINE
 
 ROOT = LABS.parent
+FABRIC = Path(p4fabric.__file__).parent
 TEACHER = LABS / "_teacher"
 TEACHERS = ("_teacher", "TEACHERS.md")
-# What the grader uses of testbed/.
-TESTBED = ("__init__.py", "errors.py", "paths.py", "topology.py", "linux", "network")
+TESTBED = ("__init__.py",)  # what the grader uses of testbed/: its name
 REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\npyseccomp>=0.1.2\n"
 # What experiments need besides; the testbed's folder has links to some of it.
 WHOLE = (
@@ -86,6 +87,7 @@ def export(
         if (ROOT / "testbed" / name).is_symlink():
             (target / "testbed" / name).symlink_to(f"../{name}")
     _copy(ENGINE, target / "p4engine")
+    _copy(FABRIC, target / "p4fabric")
     skipped = set(lab_names()) - set(names) | set(() if with_teacher else TEACHERS)
     for path in sorted(LABS.iterdir()):
         if path.name not in skipped and not path.name.startswith((".", "__pycache__")):
@@ -106,11 +108,11 @@ def export(
 
 
 def _requirements() -> str:
-    """Requirements of the whole testbed, from pyproject.toml; the P4 engine is in the kit."""
+    """Requirements of the whole testbed, from pyproject.toml; what it builds on is in the kit."""
     text = (ROOT / "pyproject.toml").read_text()
     part = text.split("\ndependencies = [")[1].split("\n]")[0]
     found = re.findall(r'^\s*"([^"]+)"', part, re.MULTILINE)
-    return "".join(f"{line}\n" for line in found if line != "p4engine")
+    return "".join(f"{line}\n" for line in found if line not in ("p4engine", "p4fabric"))
 
 
 def version() -> str:

@@ -28,12 +28,12 @@ from p4fabric.base.errors import (
 )
 
 from testbed.cli.shared import Parser, find_latest
-from testbed.paths import program_name
+from testbed.paths import DISTRIBUTIONS, program_name
 
 # New objects after which Python looks for cycles of old ones. With its own 700, a seventh of a
 # short run's time goes into looking through modules that were just imported.
 GARBAGE_AFTER = 100_000
-LOGGERS = ("testbed", "p4engine")
+LOGGERS = ("testbed", "p4fabric", "p4engine")
 COMMANDS = {
     "run": "run an experiment, a sweep or a network file (`run` may be left out)",
     "sweep": "run all points of a file with the key `sweep`",
@@ -139,7 +139,13 @@ def version() -> str:
 
     from testbed import plugins
 
-    lines = [f"{name} {metadata.version(name)}" for name in ("ina-testbed", "p4engine")]
+    def of(name: str) -> str:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:  # imported from a checkout
+            return "not installed"
+
+    lines = [f"{name} {of(name)}" for name in DISTRIBUTIONS]
     return "\n".join([*lines, *(f"  {line}" for line in plugins.listing())])
 
 

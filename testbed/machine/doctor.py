@@ -28,7 +28,7 @@ from p4engine.cli.shims_command import find_real, find_shim
 from p4engine.module_start import IGNORE_FOLDER, module_command
 
 from testbed.machine import kernel_probe
-from testbed.paths import PACKAGE, command_line, module_environment, sudo
+from testbed.paths import DISTRIBUTIONS, PACKAGE, command_line, module_environment, sudo
 
 OK = "ok"
 MISSING = "missing"
@@ -42,7 +42,6 @@ MININET = frozenset((EMBEDDED, BMV2))
 EVERY = frozenset((EMBEDDED, BMV2, VIRTUAL))
 ONLY_BMV2 = frozenset((BMV2,))
 NOTHING: frozenset[str] = frozenset()
-DISTRIBUTION, ENGINE = "ina-testbed", "p4engine"  # of pyproject.toml and p4engine/pyproject.toml
 
 # Which line goes into apt's sources depends on the distribution; the page has it.
 P4LANG = "add p4lang's package source (https://github.com/p4lang/p4c#readme)"
@@ -258,9 +257,9 @@ def _packages() -> Iterator[Finding]:
     """The packages that the testbed depends on: one finding if all is well, else one per
     package."""
     try:
-        lines = importlib.metadata.requires(DISTRIBUTION) or []
+        lines = importlib.metadata.requires(DISTRIBUTIONS[0]) or []
     except importlib.metadata.PackageNotFoundError:
-        detail = f"the distribution {DISTRIBUTION} is not installed for {sys.executable}"
+        detail = f"the distribution {DISTRIBUTIONS[0]} is not installed for {sys.executable}"
         yield Finding("Python packages", MISSING, detail, f"{sudo()}./demo", EVERY)
         return
     requirements = _requirements(lines)
@@ -273,7 +272,7 @@ def _packages() -> Iterator[Finding]:
 def _package(requirement: Any) -> Finding:
     thing = f"Python package {requirement.name}"
     remedy = f"{sys.executable} -m pip install '{requirement.name}{requirement.specifier}'"
-    if requirement.name == ENGINE:
+    if requirement.name in DISTRIBUTIONS:
         remedy = f"{sudo()}./demo"
     try:
         version = importlib.metadata.version(requirement.name)

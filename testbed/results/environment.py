@@ -21,6 +21,7 @@ from typing import Any
 from p4engine.backend.c_build import find_c_compiler
 
 import p4engine
+import p4fabric
 from testbed.paths import CHECKOUT, PACKAGE
 
 PACKAGES = ("numpy", "numba", "pandas", "pyarrow", "pydantic", "mininet", "matplotlib")
@@ -112,10 +113,11 @@ def version() -> str:
 
 @functools.cache  # a process goes on with the code that it has loaded
 def code() -> str:
-    """A hash of the code of the testbed and of the P4 engine that runs depend on: commands, reports
-    and labs are not in it."""
+    """A hash of the code of the testbed and of the distributions below it that runs depend on:
+    commands, reports and labs are not in it."""
     whole = hashlib.sha256()
-    for top in (PACKAGE, PACKAGE / "traffic", PACKAGE / "topos", Path(p4engine.__file__).parent):
+    below = (Path(package.__file__ or "").parent for package in (p4fabric, p4engine))
+    for top in (PACKAGE, PACKAGE / "traffic", PACKAGE / "topos", *below):
         for folder, inside, names in os.walk(top.resolve()):
             inside[:] = sorted(each for each in inside if each not in _NOT_IN_RUNS)
             for name in sorted(name for name in names if name.endswith(_CODE)):

@@ -20,10 +20,13 @@ from typing import Any
 from p4engine.p4runtime.certificates import is_local
 from p4fabric.base.errors import UserError
 
+from testbed.paths import DISTRIBUTIONS
 from testbed.results import checkout
 
-PACKAGES = ("ina-testbed", "p4engine", "numba")
-REMEDY = "install both packages there, of the same checkout: pip install ./p4engine ."
+PACKAGES = (*DISTRIBUTIONS, "numba")
+REMEDY = (
+    "install all three packages there, of the same checkout: pip install ./p4engine ./p4fabric ."
+)
 ENCRYPTED = ("tls://", "wss://")
 SETTINGS = {  # below distributed.comm.tls in Dask's configuration
     "ca-file": "DASK_DISTRIBUTED__COMM__TLS__CA_FILE",

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.paths import ROOT
+from testbed.paths import import_path
 
 IMPORTED = "imported.txt"
-NAMES = {*sys.stdlib_module_names, "numpy", "numba", "rich", "mininet", "testbed", "p4engine"}
+NAMES = {*sys.stdlib_module_names, "numpy", "numba", "rich", "mininet"}
+NAMES |= {"testbed", "p4fabric", "p4engine"}
 TEXT = f"""
 import os
 with open(os.path.join(os.path.dirname(__file__), {IMPORTED!r}), "a") as file:
@@ -28,7 +29,7 @@ def make_hostile(folder: Path) -> Path:
 
 def run_in(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     """Run a Python script with arguments in the folder, with this checkout's packages."""
-    path = os.pathsep.join((str(ROOT), str(ROOT / "p4engine" / "src")))
+    path = import_path(environment={})
     environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["testbed", "p4engine"]):
+with atheris.instrument_imports(include=["testbed", "p4fabric", "p4engine"]):
     from tests.support.broken_files import campaign
     from tests.support.broken_files.corpus import as_input, parts
     from tests.support.broken_files.readers import READERS

@@ -79,13 +79,12 @@ OF_FOLDERS = {
     ),
     "testbed/results": ("tests/unit/results", "tests/unit/artifacts", "tests/unit/analysis"),
     "p4fabric/src/p4fabric/emulate": (
-        "tests/unit/network",
-        "tests/network/network",
-        "tests/network/emulate",
+        *("p4fabric/tests/unit", "p4fabric/tests/network"),
+        *("tests/network/network", "tests/network/emulate"),
     ),
     "testbed/emulate": ("tests/unit/emulate", "tests/network/emulate"),
-    "p4fabric/src/p4fabric/base/config": ("tests/unit/config", "tests/unit/experiment"),
-    "testbed/experiment": ("tests/unit/experiment", "tests/unit/config"),
+    "p4fabric/src/p4fabric/base": ("p4fabric/tests/unit", "tests/unit/experiment"),
+    "testbed/experiment": ("tests/unit/experiment", "p4fabric/tests/unit"),
     "analysis/data": ("tests/unit/analysis", "tests/switch/analysis", "tests/switch/api"),
     "testbed/tracing": ("tests/switch/tracing",),
     "testbed/netfile": (*("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),),
@@ -279,7 +278,10 @@ class Campaign:
 
     def _shared_digest(self) -> str:
         """Digest of the files on which tests depend, beside their own file."""
-        product = {"python": ("testbed", "analysis/data", "labs/grader"), "plain": (*PLAIN,)}
+        product = {
+            "python": ("testbed", "p4fabric", "analysis/data", "labs/grader"),
+            "plain": (*PLAIN,),
+        }
         of_kind = product.get(self.kind, ("testbed/protocols",))
         if self.engine:
             of_kind = ("p4engine/src", "p4engine/tests/p4engine_testing")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 
 import pytest
 
 import testbed as tb
 from testbed.analysis.data import tidy_data
+from testbed.paths import import_path
 from tests.support.paths import ROOT
 
 PAGE = (ROOT / "docs" / "python.md").read_text()
@@ -43,7 +43,7 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
     notebook = nbformat.read(ROOT / "examples" / "experiments.ipynb", 4)
     nbformat.validate(notebook)
     assert not any(cell.get("outputs") for cell in notebook.cells), "it is kept without outputs"
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(ROOT), str(ROOT / "p4engine" / "src"))))
+    monkeypatch.setenv("PYTHONPATH", import_path(environment={}))
     resources = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(notebook, timeout=250, resources=resources).execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]

@@ -1,8 +1,9 @@
-"""Both wheels: what they hold, and that a virtual experiment runs from them elsewhere."""
+"""All wheels: what they hold, and that each works elsewhere with those below it alone."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,14 +46,14 @@ def run(*words: object, cwd: Path, environment: dict[str, str]) -> str:
 def wheels(tmp_path_factory) -> list[Path]:
     folder = tmp_path_factory.mktemp("wheels")
     words = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", folder]
-    run(*words, ROOT / "p4engine", ROOT, cwd=folder, environment=clean())
+    run(*words, ROOT / "p4engine", ROOT / "p4fabric", ROOT, cwd=folder, environment=clean())
     return sorted(folder.glob("*.whl"))
 
 
 def test_the_wheels_hold_one_name_each(wheels):
     names = [zipfile.ZipFile(wheel).namelist() for wheel in wheels]
     tops = [{name.split("/")[0] for name in found if ".dist-info/" not in name} for found in names]
-    assert tops == [{"testbed"}, {"p4engine"}]
+    assert tops == [{"testbed"}, {"p4engine"}, {"p4fabric"}]
     assert [name for name in DATA if f"testbed/{name}" not in names[0]] == []
     assert not any("_teacher" in name or name.endswith("TEACHERS.md") for name in names[0])
 
@@ -66,6 +67,48 @@ def test_no_subpackage_has_a_name_of_the_python_interface(wheels):
 def test_the_package_itself_imports_next_to_nothing():
     program = "import testbed, sys; print([m for m in ('numba', 'numpy') if m in sys.modules])"
     assert run(sys.executable, "-c", program, cwd=ROOT, environment=clean()) == "[]\n"
+
+
+ALL_OF_NETWORKS = """
+import importlib, importlib.util, pkgutil, sys
+import p4fabric
+of_mininet = {"p4fabric.emulate.mininet_network", "p4fabric.emulate.nodes"}
+of_mininet |= {"p4fabric.emulate.mininet_parts"}
+for module in pkgutil.walk_packages(p4fabric.__path__, "p4fabric."):
+    if module.name not in of_mininet or importlib.util.find_spec("mininet"):
+        importlib.import_module(module.name)
+print(p4fabric.__file__, [name for name in sys.modules if name.partition(".")[0] == "testbed"])
+"""
+
+
+def test_networks_need_no_testbed(wheels, tmp_path):
+    """The wheel of p4fabric, with that of the engine and the libraries that it declares: every
+    module can be imported."""
+    site = tmp_path / "site"
+    words = [*PIP, "install", "--no-deps", "--target", site, *wheels[1:]]
+    run(*words, cwd=tmp_path, environment=clean())
+    words = [sys.executable, "-c", ALL_OF_NETWORKS]
+    said = run(*words, cwd=tmp_path, environment=clean(PYTHONPATH=str(site)))
+    assert said == f"{site}/p4fabric/__init__.py []\n"
+    required = [words for words in metadata(wheels[2]) if words.startswith("Requires-Dist: ")]
+    found = {re.split(r"[ ;>=<]", words)[1] for words in required if "extra ==" not in words}
+    assert found == {"p4engine", "psutil", "pydantic", "pyyaml", "rich", "setuptools"}
+
+
+def metadata(wheel: Path) -> list[str]:
+    """The lines of a wheel's METADATA."""
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (each for each in packed.namelist() if each.endswith(".dist-info/METADATA"))
+        return packed.read(name).decode().splitlines()
+
+
+def test_the_tests_of_networks_stand_by_themselves():
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q"]
+    said = run(*words, cwd=ROOT / "p4fabric", environment=clean())
+    assert "tests/network/test_p4switch.py::test_it_works_in_a_plain_mininet_script" in said
+    strangers = re.compile(r"(?m)^\s*(?:from|import) (?:testbed|tests|labs)\b")
+    files = (ROOT / "p4fabric").rglob("*.py")
+    assert not [path for path in files if strangers.search(path.read_text(encoding="utf-8"))]
 
 
 EXPERIMENT = """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.paths import import_path
 from tests.support.paths import ROOT
 
 SCRIPT = """
@@ -97,7 +98,7 @@ run_virtual(experiment(text))
 
 
 def test_a_machine_that_lets_time_stand_still_ends_the_run():
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": import_path()}
     done = subprocess.run(
         [sys.executable, "-c", STANDING], env=environment, capture_output=True, text=True
     )

@@ -46,7 +46,7 @@ def test_workers_must_have_the_same_testbed():
         (
             # As Dask hands it on: the worker fails before it calls anything.
             {"w1": here, "w2": Exception("ModuleNotFoundError(\"No module named 'testbed'\")")},
-            r"w2 lacks the testbed \(No module named 'testbed'\); install both packages there",
+            r"w2 lacks the testbed \(No module named 'testbed'\); install all three packages there",
         ),
         ({"w1": ValueError("odd")}, "w1 cannot load the testbed: odd"),
         ({"w1": here | {"numba": "0.1", "machine": "m9"}}, "w1 on m9 has numba 0.1"),

@@ -123,10 +123,11 @@ def test_a_remedy_quotes_a_command_that_works(monkeypatch, tmp_path, called, nam
         commands.find("sweep")[1](options)
 
 
-def test_the_version_is_that_of_both_distributions(capsys):
+def test_the_version_is_that_of_all_distributions(capsys):
     assert commands.main(["--version"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[:2]] == [
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[:3]] == [
         "ina-testbed",
+        "p4fabric",
         "p4engine",
     ]
 

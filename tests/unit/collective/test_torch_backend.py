@@ -26,7 +26,7 @@ import torch.distributed.distributed_c10d as c10d  # noqa: E402
 from p4fabric.base.errors import UserError  # noqa: E402
 
 from testbed.collective import CollectiveError, client, torch_backend  # noqa: E402
-from tests.support.paths import ROOT  # noqa: E402
+from testbed.paths import import_path  # noqa: E402
 from tests.support.torch_groups import Network, group  # noqa: E402
 
 
@@ -538,7 +538,7 @@ def test_sharded_training_uses_it_unmodified(tmp_path):
         port = str(free.getsockname()[1])
     done = subprocess.run(
         [sys.executable, str(tmp_path / "sharded.py"), port],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": import_path(), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )

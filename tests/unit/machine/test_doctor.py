@@ -15,6 +15,7 @@ import pytest
 
 from testbed.cli.main import main
 from testbed.machine import doctor, kernel_probe
+from testbed.paths import module_environment
 
 PROBE = "testbed.machine.kernel_probe"
 
@@ -185,7 +186,7 @@ def test_the_dependencies_are_those_of_no_extra_for_this_python():
 
 
 def test_a_testbed_that_is_not_installed_is_reported(machine, monkeypatch):
-    monkeypatch.setattr(doctor, "DISTRIBUTION", "no-such-distribution")
+    monkeypatch.setattr(doctor, "DISTRIBUTIONS", ("no-such-distribution",))
     found = finding("Python packages")
     assert found.state == doctor.MISSING and found.remedy == "sudo ./demo"
 
@@ -212,7 +213,7 @@ def test_it_needs_nothing_but_the_standard_library():
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
         cwd=doctor.PACKAGE.parent,
-        env={**os.environ, "PYTHONPATH": str(doctor.PACKAGE.parent / "p4engine" / "src")},
+        env=module_environment(),
         capture_output=True,
         text=True,
     )

@@ -32,8 +32,9 @@ class Checkout:
         for name in ("setup.sh", "demo", "test", "pyproject.toml", ".ci"):
             source = ROOT / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-        (folder / "p4engine").mkdir()
-        shutil.copy(ROOT / "p4engine" / "pyproject.toml", folder / "p4engine")
+        for name in ("p4engine", "p4fabric"):
+            (folder / name / "src").mkdir(parents=True)
+            shutil.copy(ROOT / name / "pyproject.toml", folder / name)
         (folder / "testbed").mkdir()
         (folder / "topos").mkdir()
         (folder / "testbed" / "a.py").write_text("1\n")
@@ -102,7 +103,7 @@ def test_what_is_missing_is_set_up_and_nothing_else(checkout, commands):
         assert checkout.calls() == calls
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "setup.sh", "p4engine/pyproject.toml"])
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.sh", "p4fabric/pyproject.toml"])
 def test_a_change_of_what_set_up_depends_on_sets_up_again(checkout, name):
     checkout.run("test")
     with (checkout.folder / name).open("a") as file:

@@ -20,11 +20,12 @@ from tests.support.paths import ROOT, files_of_checkout
 CEILINGS = yaml.safe_load(Path(__file__).with_name("ceilings.yaml").read_text())
 HOUSES = {
     "p4engine": ("p4engine/src/",),
+    "p4fabric": ("p4fabric/src/",),
     "testbed": ("testbed/", "analysis/", "traffic/", "topos/", "p4/", "run.py"),
     "labs": ("labs/",),
     "tools": ("tools/", "bench/", "examples/", "docs/", "setup.sh"),
 }
-TESTS = ("tests/", "p4engine/tests/")
+TESTS = ("tests/", "p4engine/tests/", "p4fabric/tests/")
 CODE = {".py", ".c", ".h", ".p4", ".js"}
 TIMES = ROOT / "times.yaml"
 SHORT = 50  # lines

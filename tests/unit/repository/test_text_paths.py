@@ -15,7 +15,8 @@ import pytest
 from tests.support.paths import ROOT
 
 FOLDERS = (
-    "analysis|bench|docs|examples|experiments|labs|p4|p4engine|testbed|tests|tools|topos|traffic"
+    "analysis|bench|docs|examples|experiments|labs|p4|p4engine|p4fabric|testbed|tests|tools|topos"
+    "|traffic"
 )
 ENDINGS = "c|csv|h|lua|md|npz|p4|py|sh|toml|txt|yaml|yml"
 TEXTS = ("*.md", "*.py", "*.p4", "*.toml", "*.yaml", "*.sh", ".importlinter", "test", "demo")
@@ -49,14 +50,15 @@ def texts() -> list[Path]:
 @functools.cache
 def names_of_tests() -> set[str]:
     """The names of all files with tests."""
-    folders = ROOT / "tests", ROOT / "p4engine" / "tests"
+    folders = ROOT / "tests", ROOT / "p4engine" / "tests", ROOT / "p4fabric" / "tests"
     return {path.name for folder in folders for path in folder.rglob("test_*.py")}
 
 
 def missing(text: str, place: Path) -> list[str]:
-    """The paths, tests and modules that a text names and that do not exist. A text of the P4
-    engine may also name files as seen from its folders, and any text its neighbours."""
-    folders = [ROOT, ROOT / "p4engine", ROOT / "p4engine" / "src", place]
+    """The paths, tests and modules that a text names and that do not exist. A text may
+    also name files as seen from the folders of the other distributions, and its neighbours."""
+    houses = [ROOT / "p4engine", ROOT / "p4fabric"]
+    folders = [ROOT, *houses, *(house / "src" for house in houses), place]
     found = []
     for path, test in PATH.findall(text):
         if path in MADE_UP or PLACEHOLDER.search(path):

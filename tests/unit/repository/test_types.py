@@ -12,8 +12,8 @@ from tests.support.paths import ROOT
 
 @pytest.mark.parametrize(
     "folder",
-    [ROOT, pytest.param(ROOT / "p4engine", marks=pytest.mark.slow)],
-    ids=["testbed", "p4engine"],
+    [ROOT, ROOT / "p4fabric", pytest.param(ROOT / "p4engine", marks=pytest.mark.slow)],
+    ids=["testbed", "p4fabric", "p4engine"],
 )
 def test_the_types_are_right(folder):
     words = [sys.executable, "-m", "mypy"]

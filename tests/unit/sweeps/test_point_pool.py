@@ -6,8 +6,8 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+from testbed.paths import import_path
 from testbed.sweeps.point_pool import executor, run_points
-from tests.support.paths import ROOT
 
 LARGE = 1_000_000  # bytes: more than a pipe holds
 
@@ -57,7 +57,7 @@ def test_an_interrupted_sweep_ends_at_once_whatever_waits_in_its_queue(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
+        env={"PYTHONPATH": import_path()},
         capture_output=True,
         text=True,
         timeout=120,
