@@ -133,6 +133,9 @@ _TRACED = Elsewhere(
     "p4engine/tests/switch/test_p4_trace.py::test_control_calls_of_a_running_switch"
 )
 _WHEEL = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_wheel_works_by_itself")
+_NETWORKS_BY_THEMSELVES = Elsewhere(
+    "tests/switch/packages/test_wheels.py::test_the_tests_of_networks_stand_by_themselves"
+)
 _BY_ITSELF = Elsewhere("p4engine/tests/unit/test_packaging.py::test_the_tests_stand_by_themselves")
 _PLUGIN = Elsewhere(
     "tests/switch/packages/test_plugins.py::test_its_experiment_runs_and_every_value_is_right"
@@ -474,6 +477,8 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         ),
     ),
     (r"cd p4engine && python -m pytest", _BY_ITSELF),
+    (r"cd p4fabric && python -m pytest", _NETWORKS_BY_THEMSELVES),
+    (r"apt-get install mininet gcc libc6-dev", _SET_UP),
     (r"MODULE p4engine compile PROGRAM\.p4", _WHEEL),
     (
         r"MODULE p4engine p4info .+",

@@ -39,7 +39,7 @@ def places() -> dict[str, str]:
     """Place in the site of each page, by its place in the checkout."""
     found = dict(OUTSIDE)
     found |= {f"docs/{path.name}": path.name for path in sorted((ROOT / "docs").glob("*.md"))}
-    found["p4engine/README.md"] = "p4engine/index.md"
+    found |= {f"{name}/README.md": f"{name}/index.md" for name in ("p4engine", "p4fabric")}
     found |= {
         f"p4engine/docs/{path.name}": f"p4engine/{path.name}"
         for path in sorted((ROOT / "p4engine" / "docs").glob("*.md"))
