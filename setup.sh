@@ -92,6 +92,7 @@ install_extras() {
     if [ -n "${optional:-}" ]; then
         say "set-up: installing the extra $optional"
         rm -f "$environment"/.setup-stamp*
+        # shellcheck disable=SC2086
         timeout 900 "$python" -m pip install --quiet --disable-pip-version-check \
             --no-input $below --editable ".$optional" >/dev/null 2>&1 ||
             say "set-up: could not install $optional; what needs it is skipped"
@@ -133,6 +134,7 @@ make_link() {
 }
 
 with_pip() {
+    # shellcheck disable=SC2086
     "$python" -m pip install --quiet --disable-pip-version-check --no-input \
         $below --editable ".${groups:-}"
 }
@@ -142,6 +144,7 @@ with_pip() {
 with_uv() {
     "$python" -m pip install --quiet --disable-pip-version-check --no-input uv || return 1
     index=$("$python" -m pip config get global.index-url 2>/dev/null || true)
+    # shellcheck disable=SC2086
     "$environment/bin/uv" pip install --quiet --python "$python" --compile-bytecode \
         ${index:+--default-index "$index"} $below --editable ".${groups:-}"
 }

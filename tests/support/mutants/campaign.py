@@ -279,7 +279,7 @@ class Campaign:
     def _shared_digest(self) -> str:
         """Digest of the files on which tests depend, beside their own file."""
         product = {
-            "python": ("testbed", "p4fabric", "analysis/data", "labs/grader"),
+            "python": ("testbed", "p4fabric/src", "analysis/data", "labs/grader"),
             "plain": (*PLAIN,),
         }
         of_kind = product.get(self.kind, ("testbed/protocols",))
