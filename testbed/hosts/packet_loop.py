@@ -141,6 +141,7 @@ def run(table, batches, arrived, picked, out, io, board, origin_ns, finished_is_
         owner = 0 if machines == 1 else find_owners(table, arrived, count)
         deadline[1] = NEVER
         reason = NOTHING
+        asked = False
         unfinished = 0
         for i in range(machines):
             machine = (table.used[2] + i) % machines
@@ -163,11 +164,14 @@ def run(table, batches, arrived, picked, out, io, board, origin_ns, finished_is_
         if clock - beat > HEARTBEAT_NS:
             beat = clock
             _update(board, table, clock)
+            asked = socket_calls.wait(io.descriptors, 0, io.scratch)  # it may never sleep
         if reason != NOTHING:
             return reason
         if finished_is_news and unfinished == 0:
             _update(board, table, clock)
             return FINISHED
+        if asked:
+            return MESSAGE
         if count == arrived.packets.shape[0]:
             continue
         begin = socket_calls.monotonic_ns(io.scratch)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from testbed.hosts import host_process, progress_board
 from testbed.protocols.host_spec import SwitchmlSpec
@@ -16,10 +17,11 @@ from testbed.protocols.records import COUNTER_NAMES
 from tests.support.host_specs import OPTIONS, host_spec
 
 
-def test_the_last_message_counts_what_came_after_the_end():
-    """The worker has said that it is done (here it has not begun); then a packet comes, and the
-    runner says stop."""
-    job = {"system": "switchml", "start_ns": 10**18}
+@pytest.mark.parametrize("begun_s", [0, 1000], ids=["waiting", "always due"])
+def test_the_last_message_counts_what_came_after_the_end(begun_s):
+    """The worker has said that it is done (here it has not begun, or sends again all the time);
+    then a packet comes, and the runner says stop."""
+    job = {"system": "switchml", "start_ns": 0 if begun_s else 10**18}
     host = host_process._Host(
         host_spec(job, options=SwitchmlSpec.of(OPTIONS, sets=2)), Path(os.devnull)
     )
@@ -31,7 +33,7 @@ def test_the_last_message_counts_what_came_after_the_end():
         try:
             other.sendto(bytes(60), host.packets._socket.getsockname())
             ours.send(b'{"stop": true}')
-            host_process._serve(host, board, its, time.monotonic_ns())
+            host_process._serve(host, board, its, time.monotonic_ns() - begun_s * 10**9)
             counted = json.loads(ours.recv(1 << 16))["counted"]
         finally:
             host.packets.close()
