@@ -8,12 +8,19 @@ move in the same direction as the completion times. Where none does, it says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from p4fabric.base import units
 
-from testbed.analysis.data.run_summary import carriers, fallbacks, ratio_intervals, summary
+from testbed.analysis.data.critical_path import COMPUTE, WAITING
+from testbed.analysis.data.run_summary import (
+    carriers,
+    fallbacks,
+    job_names,
+    ratio_intervals,
+    summary,
+)
 from testbed.results.counters import RESENT
 from testbed.systems import SYSTEMS
 
@@ -26,6 +33,8 @@ MORE = 1.05  # times as much: a difference worth a sentence
 ALIKE = 1.02  # completion times this close are alike
 MOST_POINTS = 4  # of a sweep that is explained
 MOST_REFUSED = 4  # jobs that are named
+MOST_PATHS = 4  # jobs whose critical path is told,
+MOST_PARTS = 5  # and parts of it
 RESENT_SHARE = 0.01  # of the gradient packets: worth a sentence
 _LOST = {
     "queue_full": "dropped by full queues",
@@ -51,7 +60,7 @@ def of_run(frames: Frames) -> list[str]:
     bound, at_packets = _bounds(ended)
     run = frames["run"]
     ps_packets = _mean(run["ps_packets_per_fragment"])
-    found = [_limit(jct, computing, bound, at_packets)]
+    found = [_limit(jct, computing, bound, at_packets), *_paths(frames)]
     if ps_packets == ps_packets:
         text = f"PS packets per fragment: {units.ratio(ps_packets)} (perfect aggregation: 1)."
         if at_packets > MORE * bound:
@@ -145,14 +154,69 @@ def _limit(jct: float, computing: float, bound: float, at_packets: float) -> str
         known.append(f"the gradients take at least {units.time(bound)} on the links")
     if not known:
         return head
-    both = computing + at_packets
-    why = "Neither alone was the bottleneck"
-    if both == both and both > MOST * jct:
-        why = "Computation and communication together explain the JCT"
-    elif both == both:
-        why = "The rest was mostly waiting: for slower workers, timers or aggregators"
     listed = ", and ".join(known)
-    return f"{head} {listed[0].upper()}{listed[1:]}. {why}."
+    text = f"{head} {listed[0].upper()}{listed[1:]}."
+    both = computing + at_packets
+    if both != both:
+        return text
+    if both > MOST * jct:
+        overlap = ", so they overlap" if both > jct else ""
+        return f"{text} Together they are {units.share(both / jct)} of the JCT{overlap}."
+    return f"{text} The rest was mostly waiting: for slower workers, timers or aggregators."
+
+
+def _paths(frames: Frames) -> list[str]:
+    """Parts of the critical paths of programs of ranks, and whether bytes decide."""
+    path, names = _mean_path(frames), job_names(frames["jobs"])
+    found = []
+    for job, rows in list(path.groupby("job"))[:MOST_PATHS]:
+        whole, shown, left = rows["time_ns"].sum(), [], list(rows.itertuples())
+        while left and len(shown) < MOST_PARTS:
+            part = left.pop(0)
+            shown.append(f"{_part(part)} {units.time(part.time_ns)}{_needed(part)}")
+        if left:
+            rest = sum(part.time_ns for part in left)
+            shown.append(f"what is left {units.time(rest)}")
+        text = f"On the critical path of {names[job]}, {units.time(whole)}: {'; '.join(shown)}."
+        calls = rows[rows["bytes_ns"].notna()]
+        if len(calls) and calls["time_ns"].sum():
+            share = calls["bytes_ns"].sum() / calls["time_ns"].sum()
+            who = "links decide" if share > 0.5 else "round trips, queues and hosts decide"
+            text += f" Bytes need {units.share(share)} of the calls' time: {who}."
+        found.append(text)
+    if (more := path["job"].nunique() - MOST_PATHS) > 0:
+        found.append(f"{more} more jobs have critical paths: table steps.")
+    return found
+
+
+def _mean_path(frames: Frames) -> pd.DataFrame:
+    """Frame "path" as the mean of the repetitions, by job, the longest parts first."""
+    path = frames["path"]
+    keys = ["job", "kind", "ranks", "example"]
+    of_job = path.groupby("job")["repetition"].nunique()
+    sums = path.groupby(keys, as_index=False)[["calls", "time_ns", "bytes_ns"]].sum(min_count=1)
+    columns = ["calls", "time_ns", "bytes_ns"]
+    sums[columns] = sums[columns].astype("float64").div(sums["job"].map(of_job), axis=0)
+    return sums.sort_values(["job", "time_ns"], ascending=[True, False], ignore_index=True)
+
+
+def _part(part: Any) -> str:
+    """Words for a row of `_mean_path`."""
+    if part.kind == COMPUTE:
+        return "computation"
+    if part.kind == WAITING:
+        return "waiting"
+    count = f"{part.calls:.3g} calls" if part.calls != 1 else "a call"
+    return f"{count} of {part.kind} of {part.ranks} ranks, as {part.example},"
+
+
+def _needed(part: Any) -> str:
+    if part.bytes_ns != part.bytes_ns:
+        return ""
+    if part.calls > 1:
+        each, need = part.time_ns / part.calls, part.bytes_ns / part.calls
+        return f" ({units.time(each)} each, bytes {units.time(need)})"
+    return f" (bytes {units.time(part.bytes_ns)})"
 
 
 def _memory(run: pd.DataFrame) -> list[str]:
@@ -278,15 +342,43 @@ def _compared(
             f"{said}. It retransmitted {units.share(resent[0])} of its gradient packets, {title}"
             f" {units.share(resent[1])}."
         )
+    if where := _longer_part(best_frames, frames, title):
+        return f"{said}. {where}"
     if packets[0] != packets[0] or packets[1] != packets[1]:
         without = " and ".join(
             name for name, each in zip((first, title), packets, strict=True) if each != each
         )
-        return (
-            f"{said}. {without} {'have' if ' and ' in without else 'has'} no parameter server, so"
-            " PS packets cannot explain it. Compare communication times and switch memory."
+        have = "have" if " and " in without else "has"
+        why = f"{without} {have} no parameter server, so PS packets cannot explain it."
+    else:
+        why = (
+            f"PS packets per fragment do not explain it ({units.ratio(packets[0])} and"
+            f" {units.ratio(packets[1])})."
         )
+    lasts = [_mean(each["communication_ns"]) for each in (best, ended)]
+    if lasts[0] == lasts[0] and lasts[1] == lasts[1]:
+        why += f" Communication lasts {units.time(lasts[0])} and {units.time(lasts[1])}."
+    return f"{said}. {why}"
+
+
+def _longer_part(best: Frames, other: Frames, title: str) -> str:
+    """The part of the critical paths that differs most between two runs; "" without such paths."""
+    keys = ["job", "kind", "ranks", "example"]
+    paths = [_mean_path(each).set_index(keys) for each in (best, other)]
+    if not len(paths[0]) or not len(paths[1]):
+        return ""
+    both = paths[0].merge(
+        paths[1], how="outer", left_index=True, right_index=True, suffixes=("_best", "_other")
+    )
+    both = both.fillna(0.0)
+    longer = both["time_ns_other"] - both["time_ns_best"]
+    most = both.loc[[longer.idxmax()]].reset_index().iloc[0]
+    words = "computation" if most["kind"] == COMPUTE else most["kind"]
+    if most["ranks"]:
+        words += f" of {most['ranks']} ranks, as {most['example']},"
+    of_job = job_names(best["jobs"])[most["job"]]
+    times = [units.time(most[f"time_ns_{which}"]) for which in ("best", "other")]
     return (
-        f"{said}. PS packets per fragment do not explain it ({units.ratio(packets[0])} and"
-        f" {units.ratio(packets[1])}). Compare communication times and switch memory."
+        f"The critical paths differ most in {words} of {of_job}:"
+        f" {times[0]}, with {title} {times[1]}."
     )

@@ -187,14 +187,17 @@ def nulls(run: Tables, held: Held) -> None:
 
 @law(
     "collectives",
-    "All ranks of a group call the same, and what one sends another one gets.",
-    "collectives.calls of a group are equal; sum of calls of send = of recv",
+    "All ranks of a group call the same, and what one sends another one gets. Steps have the bytes"
+    " and the time of their calls.",
+    "collectives.calls of a group are equal; sum of calls of send = of recv; sums of steps.bytes"
+    " and end_ns - start_ns = collectives.bytes and time_ns",
     "no job has collectives",
     to_end=True,
 )
 def collectives(run: Tables, held: Held) -> None:
     calls: defaultdict[tuple, list[int]] = defaultdict(list)
     pairs: defaultdict[tuple, Counter[str]] = defaultdict(Counter)
+    took: defaultdict[tuple, list[int]] = defaultdict(lambda: [0, 0])
     killed = {job for job, outcome in run.rows("jobs", "job outcome") if outcome != "finished"}
     for job, group, name, dtype, route, count in run.rows(
         "collectives", "job communicator collective dtype route calls"
@@ -212,3 +215,18 @@ def collectives(run: Tables, held: Held) -> None:
         held.equal(
             f"job {job}, group {group} {dtype}", "sends", both["send"], "recvs", both["recv"]
         )
+    steps = run.rows("steps", "job worker communicator kind bytes start_ns end_ns")
+    for *key, size, start, end in steps:
+        if size is not None:  # older runs do not know it
+            took[tuple(key)][0] += size
+            took[tuple(key)][1] += end - start
+    told: defaultdict[tuple, list[int]] = defaultdict(lambda: [0, 0])
+    for *key, size, time in run.rows(
+        "collectives", "job worker communicator collective bytes time_ns"
+    ):
+        if tuple(key) in took and key[0] not in killed:
+            told[tuple(key)][0] += size
+            told[tuple(key)][1] += time
+    for key, found in told.items():
+        place = "job {}, worker {}, group {}, {}".format(*key)
+        held.equal(place, "bytes and time of steps", took[key], "of calls", found)

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.data import departure_data, loss_data
+from testbed.analysis.data.critical_path import WAITING
 from testbed.analysis.data.memory_chart_data import event_increments, pool_map
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.laws.law import Held, Place, law
@@ -84,6 +85,25 @@ def of_jobs(results: Results, held: Held) -> None:
     jobs, runs = _by(frames["jobs"], "repetition", "job"), _by(frames["run"], "repetition")
     for run in of_results(results):
         _jobs_of(run, jobs, runs[run.number,], held)
+
+
+@law(
+    "critical paths",
+    "The parts of a job's critical path add up to its time; in virtual time no part is waiting.",
+    "sum of time_ns = jct_ns; steps begin when what they depend on has ended",
+    "no job has steps",
+    to_end=True,
+)
+def of_paths(results: Results, held: Held) -> None:
+    path = summary(results)["path"]
+    jct = results.jobs.set_index(["repetition", "job"])["jct_ns"]
+    waiting = path["time_ns"].where(path["kind"] == WAITING, 0)
+    is_virtual = results.environment.get("runtime") == "virtual"
+    for key, rows in path.groupby(["repetition", "job"]):
+        place = "repetition {}, job {}".format(*key)
+        held.equal(place, "critical path", int(rows["time_ns"].sum()), "jct_ns", int(jct[key]))
+        if is_virtual:
+            held.equal(place, "waiting", int(waiting[rows.index].sum()), "nothing", 0)
 
 
 def _jobs_of(run: Tables, summaries: dict, whole: dict, held: Held) -> None:

@@ -306,6 +306,12 @@ _DECLARED = (
                 "the job's numbers of its ranks; all: the whole job; null: a compute step",
                 True,
             ),
+            _count(
+                "bytes",
+                "bytes that the rank gives to a call; of scatter and recv: gets; null: a compute step",
+                True,
+                "bytes",
+            ),
             _time("start_ns", "it begins: what it depends on is there, and the rank is free"),
             _time("end_ns", "it has ended"),
         ),

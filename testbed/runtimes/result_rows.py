@@ -332,6 +332,7 @@ def time_tables(workers: Iterable[tuple[Worker, Times]]) -> dict[str, dict[str, 
             keys = {"iteration": iteration, "node": node, "kind": named["kind"]}
             group = [each or None for each in named["group"].tolist()]
             keys["communicator"] = np.array(group, object)
+            keys["bytes"] = times["node_bytes"][node]
             spans = {name: times[f"node_{name}"][ended] for name in ("start_ns", "end_ns")}
             steps.append(_block(who, keys, spans))
     tables = {"iterations": iterations, "tensors": tensors, "steps": steps}
@@ -347,11 +348,11 @@ def _block(
 
 
 def _columns(blocks: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """Blocks below each other; a time of -1 means never, which is null."""
+    """Blocks below each other; a time of -1 means never, which is null, as are bytes of -1."""
     columns: dict[str, Any] = {}
     for name in blocks[0] if blocks else ():
         column = np.concatenate([block[name] for block in blocks])
-        columns[name] = np.ma.masked_less(column, 0) if name.endswith("_ns") else column
+        columns[name] = np.ma.masked_less(column, 0) if name.endswith(("_ns", "bytes")) else column
     return columns
 
 

@@ -120,7 +120,8 @@ def totals(spec: HostSpec, graph: Graph) -> dict[str, Any]:
 def node_times(spec: HostSpec, graph: Graph) -> dict[str, np.ndarray]:
     """The times of a rank's nodes, in the order of the program (result_rows.time_tables):
     node_start_ns, node_end_ns, int64[I, N]; node_kind and node_group, str[N], of those that take
-    time, "" for others, and the communicator, "" for a compute step."""
+    time, "" for others, and the communicator, "" for a compute step; node_bytes, int64[N], -1 for a
+    compute step."""
     part = spec.program
     assert part is not None
     program = load_program(part.path)
@@ -132,6 +133,9 @@ def node_times(spec: HostSpec, graph: Graph) -> dict[str, np.ndarray]:
         "node_end_ns": graph.node_end_ns,
         "node_kind": np.where(moves, np.array([node.kind for node in nodes], str), ""),
         "node_group": np.array(who, str),
+        "node_bytes": np.array(
+            [node.bytes if of else -1 for node, of in zip(nodes, who, strict=True)]
+        ),
     }
 
 

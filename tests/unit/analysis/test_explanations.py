@@ -7,6 +7,7 @@ import math
 import pandas as pd
 import pytest
 
+from testbed.analysis.data.critical_path import COMPUTE, PATH
 from testbed.analysis.data.explanations import of_comparison, of_run
 from testbed.analysis.data.loss_data import OF_LINKS
 from testbed.analysis.html.run_page import run_page
@@ -27,6 +28,7 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
         "jct_ns": 10 * S,
         "computation_ns": 0.5 * S,
         "iterations": 4,
+        "communication_ns": 5 * S,
         "communication_bound_ns": 4 * S,
         "communication_bound_at_packets_ns": 4 * S,
         "gradient_packets": 1000,
@@ -50,7 +52,8 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
         columns=["resent", *(f"after_{cause}" for cause in RESENT)], dtype="float64"
     )
     found = {"jobs": pd.DataFrame(jobs), "run": pd.DataFrame([run])}
-    return found | {"lost_by_link": links, "lost_by_job": lost}
+    path = changed.get("path", pd.DataFrame(columns=PATH))
+    return found | {"lost_by_link": links, "lost_by_job": lost, "path": path}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +64,8 @@ def frames(**changed) -> dict[str, pd.DataFrame]:
             {"communication_bound_at_packets_ns": 9 * S},
             "these packets take at least 9.00 s",
         ),
-        ({"communication_bound_at_packets_ns": 7 * S}, "Computation and communication together"),
+        ({"communication_bound_at_packets_ns": 7 * S}, "Together they are 90.0 % of the JCT."),
+        ({"communication_bound_at_packets_ns": 8.2 * S}, "102.0 % of the JCT, so they overlap."),
         ({}, "The rest was mostly waiting"),
         ({"communication_bound_at_packets_ns": 9 * S}, "from 4.00 s to 9.00 s"),
         ({"ps_packets_per_fragment": 1.25}, "PS packets per fragment: 1.250"),
@@ -88,6 +92,40 @@ def test_what_limited_a_run(changed, said):
 )
 def test_what_is_just_at_its_limit_is_not_worth_a_sentence(changed, left_out):
     assert left_out not in " ".join(of_run(frames(**changed)))
+
+
+def path_of(*parts: tuple) -> pd.DataFrame:
+    """Frame "path" of job 0 in one repetition; a part is (kind, ranks, example, calls, its seconds,
+    seconds of its bytes)."""
+    rows = [(0, 0, *part[:4], part[4] * S, part[5] * S) for part in parts]
+    return pd.DataFrame(rows, columns=PATH)
+
+
+COMPUTED = (COMPUTE, 0, "", 3, 2, math.nan)
+
+
+def test_a_program_of_ranks_is_explained_by_its_critical_path():
+    path = path_of(("all_reduce", 4, "0 1 2 3", 4, 6, 1), COMPUTED, ("send", 2, "0 4", 1, 2, 2))
+    assert (
+        "On the critical path of a, 10.0 s: 4 calls of all_reduce of 4 ranks, as 0 1 2 3, 6.00 s"
+        " (1.50 s each, bytes 250 ms); computation 2.00 s; a call of send of 2 ranks, as 0 4,"
+        " 2.00 s (bytes 2.00 s). Bytes need 37.5 % of the calls' time: round trips, queues and"
+        " hosts decide." in of_run(frames(path=path))
+    )
+
+
+def test_programs_of_ranks_are_told_apart_by_their_paths():
+    runs = [
+        frames(
+            jct_ns=time * S, path=path_of(("all_reduce", 4, "0 1 2 3", 4, time - 2, 1), COMPUTED)
+        )
+        for time in (10, 14)
+    ]
+    (text,) = of_comparison(runs, ["ESA", "ATP"])
+    assert text.endswith(
+        "The critical paths differ most in all_reduce of 4 ranks, as 0 1 2 3, of a: 8.00 s, with"
+        " ATP 12.0 s."
+    )
 
 
 def test_nothing_is_said_of_what_is_not_known():
@@ -165,7 +203,10 @@ def test_who_has_no_server_needs_less_of_the_links():
     [
         ({"jct_ns": 10.1 * S}, "equally fast"),
         # The number that would explain it goes the other way.
-        ({"jct_ns": 14 * S, "ps_packets_per_fragment": 0.5}, "do not explain it"),
+        (
+            {"jct_ns": 14 * S, "ps_packets_per_fragment": 0.5, "communication_ns": 9 * S},
+            "do not explain it (1.000 and 0.500). Communication lasts 5.00 s and 9.00 s.",
+        ),
         (
             {"jct_ns": 14 * S, "communication_bound_at_packets_ns": 8 * S},
             "do not explain it",
