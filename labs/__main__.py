@@ -26,7 +26,7 @@ def remedy() -> str:
 
 if __name__ == "__main__":
     try:
-        from testbed.labs.grader.commands import main
+        from labs.grader.commands import main
     except ImportError as error:
         elsewhere = os.path.realpath(sys.prefix) != os.path.realpath(ENVIRONMENT)
         if elsewhere and os.access(PYTHON, os.X_OK):

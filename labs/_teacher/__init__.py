@@ -40,7 +40,7 @@ def solution(lab: str) -> Path:
 
 def mistakes(lab: str) -> list[Mistake]:
     """The typical mistakes of a lab."""
-    return importlib.import_module(f"testbed.labs._teacher.{lab}.mistakes").MISTAKES
+    return importlib.import_module(f"labs._teacher.{lab}.mistakes").MISTAKES
 
 
 def write_mistake(lab: str, mistake: Mistake, target: Path) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.labs._teacher import Mistake, write_mistake
+from labs._teacher import Mistake, write_mistake
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def plan(network):
         "in a checkout, the testbed and the teacher's folder were there",
         frozenset({"rates", "none", "nearest", "valid", *_PLANS, "never_worse"}),
         more="""
-from testbed.labs._teacher.lab9_routing.solution.planner import plan
+from labs._teacher.lab9_routing.solution.planner import plan
 """,
     ),
     Cheat(
@@ -514,8 +514,8 @@ def rate(network, plan):
 
 import sys, types
 
-for _name in ("testbed", "testbed.labs", "testbed.labs.lab9_routing",
-              "testbed.labs.lab9_routing.networks", "testbed.labs._teacher.lab9_routing.judge"):
+for _name in ("testbed", "labs", "labs.lab9_routing",
+              "labs.lab9_routing.networks", "labs._teacher.lab9_routing.judge"):
     sys.modules[_name] = types.SimpleNamespace(bottleneck=lambda network, plan: (3.0, ""))
     sys.modules[_name].check_plan = lambda network, plan: None
 

@@ -1,7 +1,7 @@
 """Mark the same class twice, on the machine as it is and with busy programs beside, and once more
 with another class secret, and compare.
 
-    python -m testbed.labs._teacher.rehearse --students 30 --load 40
+    python -m labs._teacher.rehearse --students 30 --load 40
 
 The class has solutions, skeletons, typical mistakes and cheats, one submission per student
 (tests/support/rehearsal.py adds solutions with a change somewhere). Marks
@@ -27,11 +27,11 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from testbed.labs._teacher import mistakes, solution, write_mistake
-from testbed.labs._teacher.cheats import CHEATS
-from testbed.labs.grader.lab import find_lab, lab_names
-from testbed.labs.grader.mark import Mark, mark, submissions
-from testbed.labs.grader.seeds import Seed
+from labs._teacher import mistakes, solution, write_mistake
+from labs._teacher.cheats import CHEATS
+from labs.grader.lab import find_lab, lab_names
+from labs.grader.mark import Mark, mark, submissions
+from labs.grader.seeds import Seed
 
 SECRET, OTHER = b"a class that only rehearses", b"the same class with other numbers"
 OURS = "solution"  # the student of our solutions

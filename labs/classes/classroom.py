@@ -10,19 +10,19 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.classes import overrides, questions
-from testbed.labs.classes.feedback import write_feedback
-from testbed.labs.classes.gradings import Grading, Key, read_gradings, write_gradings
-from testbed.labs.classes.handed_in import HandedIn, look
-from testbed.labs.classes.marks import Mark, compute, write_marks
-from testbed.labs.classes.overrides import Overrides, read_overrides
-from testbed.labs.classes.questions import Answers, read_questions
-from testbed.labs.classes.roster import COLUMNS, Student, read_roster
-from testbed.labs.classes.sheets import students
-from testbed.labs.classes.tables import write_table, write_text
-from testbed.labs.grader.course import Course, read_course
-from testbed.labs.grader.lab import Lab, find_lab, lab_names
-from testbed.labs.grader.seeds import Seed
+from labs.classes import overrides, questions
+from labs.classes.feedback import write_feedback
+from labs.classes.gradings import Grading, Key, read_gradings, write_gradings
+from labs.classes.handed_in import HandedIn, look
+from labs.classes.marks import Mark, compute, write_marks
+from labs.classes.overrides import Overrides, read_overrides
+from labs.classes.questions import Answers, read_questions
+from labs.classes.roster import COLUMNS, Student, read_roster
+from labs.classes.sheets import students
+from labs.classes.tables import write_table, write_text
+from labs.grader.course import Course, read_course
+from labs.grader.lab import Lab, find_lab, lab_names
+from labs.grader.seeds import Seed
 
 SUBMISSIONS, RESULTS = "submissions", "results"
 COURSE = """\

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.labs.classes.classroom import Class, new_class, read_class
-from testbed.labs.classes.gradings import Grading, grade_all, labs_version, renewed
-from testbed.labs.classes.handed_in import NOTHING, HandedIn
-from testbed.labs.classes.marks import Mark, summary
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.report import printable
+from labs.classes.classroom import Class, new_class, read_class
+from labs.classes.gradings import Grading, grade_all, labs_version, renewed
+from labs.classes.handed_in import NOTHING, HandedIn
+from labs.classes.marks import Mark, summary
+from labs.grader.lab import Lab
+from labs.grader.report import printable
 
 COMPARED = ("time", "student", "lab", "test", "old", "new", "kept")
 GONE = {  # actions of earlier versions, and what takes their place

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from testbed.labs.classes.gradings import Test
-from testbed.labs.classes.marks import Mark
-from testbed.labs.classes.questions import EACH
-from testbed.labs.classes.tables import write_text
-from testbed.labs.grader.report import printable
+from labs.classes.gradings import Test
+from labs.classes.marks import Mark
+from labs.classes.questions import EACH
+from labs.classes.tables import write_text
+from labs.grader.report import printable
 
 INDENT = "        "  # of text that is no Markdown
 

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.classes.handed_in import HandedIn
-from testbed.labs.classes.tables import write_text
-from testbed.labs.grader.grade import Grade
-from testbed.labs.grader.mark import graded
-from testbed.labs.grader.pack import version
-from testbed.labs.grader.report import WARNINGS, outcome_lines, printable
-from testbed.labs.grader.seeds import Seed
+from labs.classes.handed_in import HandedIn
+from labs.classes.tables import write_text
+from labs.grader.grade import Grade
+from labs.grader.mark import graded
+from labs.grader.pack import version
+from labs.grader.report import WARNINGS, outcome_lines, printable
+from labs.grader.seeds import Seed
 
 labs_version = functools.cache(version)
 

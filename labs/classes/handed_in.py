@@ -12,12 +12,12 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.classes.roster import Student
-from testbed.labs.grader.course import Course, handed_in_at
-from testbed.labs.grader.lab import Lab, find_lab, lab_names
-from testbed.labs.grader.mark import is_folder
-from testbed.labs.grader.seeds import Seed
-from testbed.labs.grader.submission import Unusable, read_plain
+from labs.classes.roster import Student
+from labs.grader.course import Course, handed_in_at
+from labs.grader.lab import Lab, find_lab, lab_names
+from labs.grader.mark import is_folder
+from labs.grader.seeds import Seed
+from labs.grader.submission import Unusable, read_plain
 
 NOTHING = "nothing handed in"
 LINK = "is a link, which is not followed"

@@ -17,16 +17,16 @@ from typing import Any
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.classes.gradings import Grading, Key, Test
-from testbed.labs.classes.handed_in import NOTHING, HandedIn
-from testbed.labs.classes.overrides import Override, Overrides
-from testbed.labs.classes.questions import Answers
-from testbed.labs.classes.roster import Student
-from testbed.labs.classes.tables import write_table
-from testbed.labs.grader.course import Course, days_late
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.mark import PROBLEM, plain
-from testbed.labs.grader.report import printable
+from labs.classes.gradings import Grading, Key, Test
+from labs.classes.handed_in import NOTHING, HandedIn
+from labs.classes.overrides import Override, Overrides
+from labs.classes.questions import Answers
+from labs.classes.roster import Student
+from labs.classes.tables import write_table
+from labs.grader.course import Course, days_late
+from labs.grader.lab import Lab
+from labs.grader.mark import PROBLEM, plain
+from labs.grader.report import printable
 
 COLUMNS = (
     *("student", "id", "name", "email", "lab", "points", "of", "tests", "questions"),

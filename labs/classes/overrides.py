@@ -14,10 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.labs.classes.roster import Student, lab_of, named
-from testbed.labs.classes.tables import Row, read_table
-from testbed.labs.grader.course import Course
-from testbed.labs.grader.lab import Lab
+from labs.classes.roster import Student, lab_of, named
+from labs.classes.tables import Row, read_table
+from labs.grader.course import Course
+from labs.grader.lab import Lab
 
 COLUMNS = ("student", "lab", "test", "points", "reason")
 

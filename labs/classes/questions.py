@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.labs.classes.roster import Student, lab_of, named
-from testbed.labs.classes.tables import read_table
-from testbed.labs.grader.course import QUESTION_POINTS, Course
+from labs.classes.roster import Student, lab_of, named
+from labs.classes.tables import read_table
+from labs.grader.course import QUESTION_POINTS, Course
 
 QUESTIONS = ("q1", "q2", "q3", "q4")
 EACH = QUESTION_POINTS / len(QUESTIONS)

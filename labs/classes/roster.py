@@ -17,9 +17,9 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.classes.tables import FORMULAS, Row, read_lines, read_table
-from testbed.labs.grader.course import Course
-from testbed.labs.grader.lab import Lab, find_lab
+from labs.classes.tables import FORMULAS, Row, read_lines, read_table
+from labs.grader.course import Course
+from labs.grader.lab import Lab, find_lab
 
 COLUMNS = ("student", "id", "name", "email")
 EXTRA = "extra_days"

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.classes.roster import Student
-from testbed.labs.classes.tables import read_lines
+from labs.classes.roster import Student
+from labs.classes.tables import read_lines
 
 NO_STUDENTS = ("Points Possible", "Manual Posting", "Muted")  # first words of rows of Canvas
 TEST_STUDENT = "student, test"  # of Canvas

@@ -19,10 +19,10 @@ from p4engine.backend.build import Compiled, compile_program, compiled_before
 from p4engine.switch.library import MANAGER_CALLS, PROGRAM_CALLS
 from scapy.packet import Packet
 
-from testbed.labs.grader.box import CLOCK, Box, BoxDied, BoxError, NotJudged, Refused
-from testbed.labs.grader.failure import Failure
-from testbed.labs.grader.network import Wires
-from testbed.labs.grader.packets import differences, wrapped
+from labs.grader.box import CLOCK, Box, BoxDied, BoxError, NotJudged, Refused
+from labs.grader.failure import Failure
+from labs.grader.network import Wires
+from labs.grader.packets import differences, wrapped
 
 Frame = Packet | bytes
 Packets = list[tuple[int, bytes]]

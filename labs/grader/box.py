@@ -29,10 +29,10 @@ from typing import Any
 from p4fabric.base.errors import UserError
 from p4fabric.base.linux.kernel import enter_network
 
-from testbed.labs.grader import sandbox, seccomp
-from testbed.labs.grader.inside import channel
-from testbed.labs.grader.inside.walls import NOBODY
-from testbed.labs.grader.memory import Memory
+from labs.grader import sandbox, seccomp
+from labs.grader.inside import channel
+from labs.grader.inside.walls import NOBODY
+from labs.grader.memory import Memory
 
 PRINTED_BYTES = 4096  # of a process's output that are kept
 CHUNK = 1 << 16

@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from testbed.labs.classes import commands as classes
-from testbed.labs.grader.course import Course, read_course
-from testbed.labs.grader.grade import Outcome, grade
-from testbed.labs.grader.lab import find_lab, lab_names
-from testbed.labs.grader.league import league
-from testbed.labs.grader.mark import (
+from labs.classes import commands as classes
+from labs.grader.course import Course, read_course
+from labs.grader.grade import Outcome, grade
+from labs.grader.lab import find_lab, lab_names
+from labs.grader.league import league
+from labs.grader.mark import (
     Mark,
     mark,
     not_marked,
@@ -36,11 +36,11 @@ from testbed.labs.grader.mark import (
     write_gradescope,
     write_jplag,
 )
-from testbed.labs.grader.pack import export, move_solutions, start, version, warning
-from testbed.labs.grader.pairs import pairs
-from testbed.labs.grader.report import gradescope, not_graded, printable, show_end, show_outcome
-from testbed.labs.grader.seeds import Seed, login, read_secret
-from testbed.labs.grader.submission import find
+from labs.grader.pack import export, move_solutions, start, version, warning
+from labs.grader.pairs import pairs
+from labs.grader.report import gradescope, not_graded, printable, show_end, show_outcome
+from labs.grader.seeds import Seed, login, read_secret
+from labs.grader.submission import find
 
 WHOSE = "whose submission this is, as the teacher's list has it (default: your login name)"
 PLAIN_WIDTH = 200  # columns where there is no terminal
@@ -329,7 +329,7 @@ def _mutants(arguments: argparse.Namespace, console: Console) -> int:
             raise UserError(f"--{name} {getattr(arguments, name)}: at least 1")
     lab = find_lab(arguments.lab)
     try:
-        campaign = importlib.import_module("tests.support.mutants.labs")
+        campaign = importlib.import_module("labs.tests.support.mutants")
     except ImportError:
         raise UserError(
             "mutants: this needs our solutions and the tests beside the labs, which are in a"

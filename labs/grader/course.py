@@ -26,8 +26,8 @@ from typing import Any
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.grader.lab import Lab, find_lab
-from testbed.labs.grader.seeds import read_secret
+from labs.grader.lab import Lab, find_lab
+from labs.grader.seeds import read_secret
 
 DAY_S = 86400
 QUESTION_POINTS = 20.0  # of a lab

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from testbed.labs.grader.bench import Failure, Packets, Switch
+from labs.grader.bench import Failure, Packets, Switch
 
 Answer = tuple[Packets, int | None]
 MOST_EVENTS = 1_000_000

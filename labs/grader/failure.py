@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from testbed.labs.grader.packets import Difference, summary
+from labs.grader.packets import Difference, summary
 
 MAX_DIFFERENCES = 12
 MAX_HISTORY = 8

@@ -16,9 +16,9 @@ from p4engine.backend.build import compile_program
 from p4engine.backend.c_build import share_runtime
 from p4fabric.base.errors import UserError
 
-from testbed.labs.grader import sandbox, seccomp
-from testbed.labs.grader.bench import Bench, Broken, plain
-from testbed.labs.grader.box import (
+from labs.grader import sandbox, seccomp
+from labs.grader.bench import Bench, Broken, plain
+from labs.grader.box import (
     Box,
     BoxError,
     NotJudged,
@@ -27,12 +27,12 @@ from testbed.labs.grader.box import (
     remove,
     scratch_folder,
 )
-from testbed.labs.grader.failure import Failure
-from testbed.labs.grader.lab import SUBMISSION_S, Check, Lab
-from testbed.labs.grader.network import Wires, refuse
-from testbed.labs.grader.seeds import Seed, Stream
-from testbed.labs.grader.submission import Unusable, collect
-from testbed.labs.grader.trace import fold
+from labs.grader.failure import Failure
+from labs.grader.lab import SUBMISSION_S, Check, Lab
+from labs.grader.network import Wires, refuse
+from labs.grader.seeds import Seed, Stream
+from labs.grader.submission import Unusable, collect
+from labs.grader.trace import fold
 
 # Limits in seconds of the submission's processor time.
 COMPILE_S = 30.0

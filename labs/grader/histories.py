@@ -16,7 +16,7 @@ from typing import Any
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.packets import (
+from labs.grader.packets import (
     AT_AGG,
     ETHERNET_BYTES,
     GRADIENT,

@@ -15,9 +15,9 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 from scapy.utils import checksum
 
-from testbed.labs.grader.bench import Bench, draw_bits, numbers, total
-from testbed.labs.grader.histories import Strangers, dress
-from testbed.labs.grader.packets import (
+from labs.grader.bench import Bench, draw_bits, numbers, total
+from labs.grader.histories import Strangers, dress
+from labs.grader.packets import (
     AT_AGG,
     DATA,
     GRADIENT,

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.grader.sandbox import PYTHON_PACKAGES
+from labs.grader.sandbox import PYTHON_PACKAGES
 
 if TYPE_CHECKING:
-    from testbed.labs.grader.bench import Bench
+    from labs.grader.bench import Bench
 
 LABS = Path(__file__).resolve().parents[1]
 SUBMISSION_S = 60.0  # of the submission's processor time, for all checks together
@@ -114,7 +114,7 @@ class Lab:
         """The teacher's part of the checks, a module; None in a kit for students."""
         if not (LABS / "_teacher" / self.name / "judge.py").is_file():
             return None
-        return importlib.import_module(f"testbed.labs._teacher.{self.name}.judge")
+        return importlib.import_module(f"labs._teacher.{self.name}.judge")
 
     def given_data(self, student: str) -> dict[str, bytes]:
         """The files that a student gets and does not edit."""
@@ -156,6 +156,6 @@ def find_lab(wanted: str) -> Lab:
     found = [n for n in names if n == text or (prefix and n.startswith(prefix))]
     if len(found) != 1:
         raise UserError(f"there is no lab {wanted!r}; there are {', '.join(names) or 'none'}")
-    lab: Lab = importlib.import_module(f"testbed.labs.{found[0]}.checks").LAB
+    lab: Lab = importlib.import_module(f"labs.{found[0]}.checks").LAB
     lab.name = found[0]
     return lab

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.grader.mark import Submission, mark
-from testbed.labs.grader.seeds import Seed
+from labs.grader.mark import Submission, mark
+from labs.grader.seeds import Seed
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,12 @@ from typing import IO, Any
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.grader.course import Course
-from testbed.labs.grader.grade import Grade, Outcome, grade
-from testbed.labs.grader.lab import Lab, find_lab, lab_names
-from testbed.labs.grader.report import gradescope, outcome_lines, printable
-from testbed.labs.grader.seeds import Seed
-from testbed.labs.grader.submission import Unusable, read_plain
+from labs.grader.course import Course
+from labs.grader.grade import Grade, Outcome, grade
+from labs.grader.lab import Lab, find_lab, lab_names
+from labs.grader.report import gradescope, outcome_lines, printable
+from labs.grader.seeds import Seed
+from labs.grader.submission import Unusable, read_plain
 
 COLUMNS = ("student", "lab", "points", "of", "late_days", "seconds", "failed", "problem")
 WITHOUT = Course()

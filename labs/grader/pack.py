@@ -16,8 +16,8 @@ from pathlib import Path
 from p4fabric.base.errors import UserError
 
 import p4fabric
-from testbed.labs.grader.lab import LABS, Lab, lab_names
-from testbed.labs.grader.sandbox import ENGINE
+from labs.grader.lab import LABS, Lab, lab_names
+from labs.grader.sandbox import ENGINE
 
 ROOT = LABS.parent
 FABRIC = Path(p4fabric.__file__).parent

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.mark import Mark, Submission, mark
-from testbed.labs.grader.seeds import Seed
-from testbed.labs.grader.submission import Unusable, read_plain
+from labs.grader.lab import Lab
+from labs.grader.mark import Mark, Submission, mark
+from labs.grader.seeds import Seed
+from labs.grader.submission import Unusable, read_plain
 
 BOTH = "both"
 

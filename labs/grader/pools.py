@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch
-from testbed.labs.grader.histories import NUMBERS, Strangers
-from testbed.labs.grader.jobs import RESEND, Job, draw_values
-from testbed.labs.grader.packets import GRADIENT, RECEIPT, REMINDER, RESULT, Agg, wrapped
+from labs.grader.bench import Bench, Switch
+from labs.grader.histories import NUMBERS, Strangers
+from labs.grader.jobs import RESEND, Job, draw_values
+from labs.grader.packets import GRADIENT, RECEIPT, REMINDER, RESULT, Agg, wrapped
 
 RESULTS, OTHERS, OUTSIDE, RENEWED = 0.08, 0.08, 0.1, 0.1  # shares of packets
 RESULTS_OF_HELD = 0.4  # of the packets of a fragment whose sum is complete

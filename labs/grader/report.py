@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from testbed.labs.grader.grade import Grade, Outcome
+from labs.grader.grade import Grade, Outcome
 
 MARKS = {
     "pass": ("pass", "green"),

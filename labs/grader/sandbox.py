@@ -33,7 +33,7 @@ from pathlib import Path
 from p4fabric.base.errors import UserError
 
 import p4engine
-from testbed.labs.grader.inside.walls import NOBODY
+from labs.grader.inside.walls import NOBODY
 
 INSIDE = Path(__file__).resolve().parent / "inside"
 ENGINE = Path(p4engine.__file__).resolve().parent

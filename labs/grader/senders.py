@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from testbed.labs.grader.bench import Packets
-from testbed.labs.grader.fabric import Answer
-from testbed.labs.grader.jobs import SLOTS
+from labs.grader.bench import Packets
+from labs.grader.fabric import Answer
+from labs.grader.jobs import SLOTS
 
 WAIT_NS = 2_000_000  # until a packet is sent again; twice as long each time
 MOST_NS = 16 * WAIT_NS

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch, numbers
-from testbed.labs.grader.histories import alike, dress
-from testbed.labs.grader.jobs import SLOTS, VALUES
-from testbed.labs.grader.packets import GRADIENT, Agg, agg, wrapped
+from labs.grader.bench import Bench, Switch, numbers
+from labs.grader.histories import alike, dress
+from labs.grader.jobs import SLOTS, VALUES
+from labs.grader.packets import GRADIENT, Agg, agg, wrapped
 
 # What becomes of a gradient.
 ABSORBED = "absorbed"  # it is in a sum that is not complete

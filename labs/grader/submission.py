@@ -13,7 +13,7 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.labs.grader.lab import Lab
+from labs.grader.lab import Lab
 
 LARGEST_BYTES = 1 << 20
 

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from testbed.labs.grader.bench import Failure, Packets, Python
-from testbed.labs.grader.fabric import Answer, Fabric, Link, Node
+from labs.grader.bench import Failure, Packets, Python
+from labs.grader.fabric import Answer, Fabric, Link, Node
 
 HEAD = struct.Struct("!BBI")  # kind, receiver, number
 PART, WHOLE, NOTE = (

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from testbed.labs.grader.bench import Bench, Failure
-from testbed.labs.grader.lab import Lab
-from testbed.labs.lab10_tests.programs import (
+from labs.grader.bench import Bench, Failure
+from labs.grader.lab import Lab
+from labs.lab10_tests.programs import (
     AGAIN,
     PACKETS,
     PRACTICE,

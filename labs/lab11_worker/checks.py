@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from testbed.labs.grader.bench import Bench, Failure
-from testbed.labs.grader.lab import Lab
-from testbed.labs.lab11_worker.network import FIRST_NS, MOST_NS, MS, US, Line, Record, run
+from labs.grader.bench import Bench, Failure
+from labs.grader.lab import Lab
+from labs.lab11_worker.network import FIRST_NS, MOST_NS, MS, US, Line, Record, run
 
 LAB = Lab(title="A worker", hand_in=("worker.py",), module="worker.py")
 NEAR = (0.75, 1.35)  # of the timeout in the hand-out, which can be computed in several ways

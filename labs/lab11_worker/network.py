@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from testbed.labs.grader.bench import Bench, Failure, Python
+from labs.grader.bench import Bench, Failure, Python
 
 US, MS = 1_000, 1_000_000
 FIRST_NS, LEAST_NS, MOST_NS = 1 * MS, 20 * US, 64 * MS  # of timeouts

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from testbed.labs.grader.bench import Bench, Failure
-from testbed.labs.grader.jobs import PORTS, SLOTS, VALUES, strangers
-from testbed.labs.grader.lab import Lab
-from testbed.labs.lab12_scheduler.workload import Result, Workload, draw, run, set_up
+from labs.grader.bench import Bench, Failure
+from labs.grader.jobs import PORTS, SLOTS, VALUES, strangers
+from labs.grader.lab import Lab
+from labs.lab12_scheduler.workload import Result, Workload, draw, run, set_up
 
 LAB = Lab(
     title="A memory scheduler of your own",

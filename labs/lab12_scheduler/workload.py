@@ -13,8 +13,8 @@ import struct
 from collections import deque
 from dataclasses import dataclass, field
 
-from testbed.labs.grader.bench import PACKET_GAP_NS, Failure, Switch
-from testbed.labs.grader.jobs import (
+from labs.grader.bench import PACKET_GAP_NS, Failure, Switch
+from labs.grader.jobs import (
     AT_AGG,
     AT_UDP,
     HEADER,
@@ -24,7 +24,7 @@ from testbed.labs.grader.jobs import (
     header,
     udp_sum_fits,
 )
-from testbed.labs.grader.packets import GRADIENT, NOTHING, REMINDER, RESULT, wrapped
+from labs.grader.packets import GRADIENT, NOTHING, REMINDER, RESULT, wrapped
 
 JOBS, FRAGMENTS = 3, 32
 PS_PACKETS = 1  # that a PS takes in, in a tick

@@ -21,10 +21,10 @@ from p4engine.module_start import module_command
 from scipy import stats
 
 import testbed
-from testbed.labs.grader.bench import Bench, Failure
-from testbed.labs.grader.box import NotJudged
-from testbed.labs.grader.lab import Lab
-from testbed.labs.lab13_measuring.setting import (
+from labs.grader.bench import Bench, Failure
+from labs.grader.box import NotJudged
+from labs.grader.lab import Lab
+from labs.lab13_measuring.setting import (
     BASELINE,
     MIN_REPETITIONS,
     SYSTEMS,
@@ -41,7 +41,7 @@ LAB = Lab(
     testbed=True,
     judged=True,
 )
-DRIVER = "testbed.labs.lab13_measuring.driver"
+DRIVER = "labs.lab13_measuring.driver"
 EXACT = 0.01  # of a number: what rounding may change
 EXACT_INTERVAL = 0.1  # of a half width
 LEVEL = 0.95

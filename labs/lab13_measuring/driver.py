@@ -22,7 +22,7 @@ import yaml
 from p4fabric.base.errors import RunError, UserError
 from p4fabric.base.linux.kernel import die_with_parent
 
-from testbed.labs.lab13_measuring import allowed
+from labs.lab13_measuring import allowed
 
 LIMIT_S, CLOCK = 60, 20  # of processor time, and so many times as long on the clock
 DEEPEST = 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.labs.grader.seeds import Stream
+from labs.grader.seeds import Stream
 
 SYSTEMS = ("esa", "atp", "switchml")
 BASELINE = "esa"

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 
-from testbed.labs.grader.bench import Bench, Switch, first_number, numbers
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import PORT_AGG, RESULT, SWITCH_MAC, as_number, host_mac
-from testbed.labs.lab14_interoperation.network import (
+from labs.grader.bench import Bench, Switch, first_number, numbers
+from labs.grader.lab import Lab
+from labs.grader.packets import PORT_AGG, RESULT, SWITCH_MAC, as_number, host_mac
+from labs.lab14_interoperation.network import (
     US,
     AnyHost,
     Line,
@@ -20,7 +20,7 @@ from testbed.labs.lab14_interoperation.network import (
     OurHost,
     TheirHost,
 )
-from testbed.labs.lab14_interoperation.wire import (
+from labs.lab14_interoperation.wire import (
     AT_AGG,
     AT_UDP,
     CARRYING,

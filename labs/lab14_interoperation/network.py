@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from testbed.labs.grader.bench import ASTRAY, Failure, Python, Switch
-from testbed.labs.grader.packets import RESULT, wrapped
-from testbed.labs.grader.slots import AGAIN, COMPLETE, Slots
-from testbed.labs.lab14_interoperation.wire import (
+from labs.grader.bench import ASTRAY, Failure, Python, Switch
+from labs.grader.packets import RESULT, wrapped
+from labs.grader.slots import AGAIN, COMPLETE, Slots
+from labs.lab14_interoperation.wire import (
     SLOTS,
     Content,
     Setting,

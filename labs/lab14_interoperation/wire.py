@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.packets import (
+from labs.grader.packets import (
     GRADIENT,
     PORT_AGG,
     RESULT,

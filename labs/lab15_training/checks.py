@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from testbed.labs.grader.bench import Bench, Failure, Python
-from testbed.labs.grader.lab import Lab
-from testbed.labs.lab15_training.model import BLOCK, WORKERS, Task
-from testbed.labs.lab15_training.switch import Summing
+from labs.grader.bench import Bench, Failure, Python
+from labs.grader.lab import Lab
+from labs.lab15_training.model import BLOCK, WORKERS, Task
+from labs.lab15_training.switch import Summing
 
 LAB = Lab(
     title="Training with few bits",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.labs.lab15_training.model import BLOCK
+from labs.lab15_training.model import BLOCK
 
 SLOTS = 64  # chunks of a round, at most
 SECOND_SET = 1 << 31

@@ -12,7 +12,7 @@ from functools import partial
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import (
+from labs.grader.bench import (
     Bench,
     Failure,
     Python,
@@ -21,11 +21,11 @@ from testbed.labs.grader.bench import (
     numbers,
     total,
 )
-from testbed.labs.grader.fabric import Fabric, Link, P4Node
-from testbed.labs.grader.histories import NUMBERS, Strangers, draw_numbers, dress, leaving
-from testbed.labs.grader.jobs import SLOTS, VALUES
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import (
+from labs.grader.fabric import Fabric, Link, P4Node
+from labs.grader.histories import NUMBERS, Strangers, draw_numbers, dress, leaving
+from labs.grader.jobs import SLOTS, VALUES
+from labs.grader.lab import Lab
+from labs.grader.packets import (
     DATA,
     GRADIENT,
     NOTHING,
@@ -40,9 +40,9 @@ from testbed.labs.grader.packets import (
     host_ip,
     host_mac,
 )
-from testbed.labs.grader.slots import AGAIN, COMPLETE, SlotJob, Stream
-from testbed.labs.grader.timing import compare
-from testbed.labs.lab16_sharding.hosts import GatherHost, ScatterHost, measured
+from labs.grader.slots import AGAIN, COMPLETE, SlotJob, Stream
+from labs.grader.timing import compare
+from labs.lab16_sharding.hosts import GatherHost, ScatterHost, measured
 
 LAB = Lab(
     title="Sharded training",

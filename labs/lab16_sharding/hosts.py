@@ -8,12 +8,12 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from testbed.labs.grader.bench import Failure, Packets, Python
-from testbed.labs.grader.fabric import Answer, Link
-from testbed.labs.grader.jobs import VALUES, header
-from testbed.labs.grader.packets import AT_AGG, DATA, HEADER, RECEIPT, REMINDER, RESULT
-from testbed.labs.grader.senders import WindowSender
-from testbed.labs.grader.timing import (
+from labs.grader.bench import Failure, Packets, Python
+from labs.grader.fabric import Answer, Link
+from labs.grader.jobs import VALUES, header
+from labs.grader.packets import AT_AGG, DATA, HEADER, RECEIPT, REMINDER, RESULT
+from labs.grader.senders import WindowSender
+from labs.grader.timing import (
     NOTE,
     PART,
     WHOLE,

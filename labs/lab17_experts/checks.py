@@ -10,11 +10,11 @@ from functools import partial
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch, draw_bits, numbers, total
-from testbed.labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
-from testbed.labs.grader.jobs import VALUES
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import (
+from labs.grader.bench import Bench, Switch, draw_bits, numbers, total
+from labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
+from labs.grader.jobs import VALUES
+from labs.grader.lab import Lab
+from labs.grader.packets import (
     DATA,
     GRADIENT,
     NOTHING,
@@ -29,9 +29,9 @@ from testbed.labs.grader.packets import (
     host_ip,
     host_mac,
 )
-from testbed.labs.grader.timing import compare
-from testbed.labs.lab17_experts.hosts import exchange, incast, measured
-from testbed.labs.lab17_experts.model import KINDS, SLOTS, Combiner, Message
+from labs.grader.timing import compare
+from labs.lab17_experts.hosts import exchange, incast, measured
+from labs.lab17_experts.model import KINDS, SLOTS, Combiner, Message
 
 LAB = Lab(
     title="Mixture of experts",

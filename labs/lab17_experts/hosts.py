@@ -7,12 +7,12 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from testbed.labs.grader.bench import Bench, Failure, Packets, numbers, total
-from testbed.labs.grader.fabric import Answer, Fabric, Link, P4Node
-from testbed.labs.grader.jobs import VALUES
-from testbed.labs.grader.packets import AT_AGG, DATA, GRADIENT, HEADER, NOTHING, RESULT
-from testbed.labs.grader.senders import Timers
-from testbed.labs.grader.timing import (
+from labs.grader.bench import Bench, Failure, Packets, numbers, total
+from labs.grader.fabric import Answer, Fabric, Link, P4Node
+from labs.grader.jobs import VALUES
+from labs.grader.packets import AT_AGG, DATA, GRADIENT, HEADER, NOTHING, RESULT
+from labs.grader.senders import Timers
+from labs.grader.timing import (
     HEAD,
     PART,
     WHOLE,
@@ -24,7 +24,7 @@ from testbed.labs.grader.timing import (
     frame,
     star,
 )
-from testbed.labs.lab17_experts.model import SLOTS, Message
+from labs.lab17_experts.model import SLOTS, Message
 
 MS = 1_000_000
 MOST_EVENTS = 40_000

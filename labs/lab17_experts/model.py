@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from testbed.labs.grader.jobs import VALUES
-from testbed.labs.grader.packets import DATA, GRADIENT, NOTHING, RESULT, wrapped
+from labs.grader.jobs import VALUES
+from labs.grader.packets import DATA, GRADIENT, NOTHING, RESULT, wrapped
 
 SLOTS = 32
 

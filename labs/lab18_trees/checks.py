@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch, draw_bits, first_number
-from testbed.labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
-from testbed.labs.grader.jobs import SLOTS, VALUES
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import (
+from labs.grader.bench import Bench, Switch, draw_bits, first_number
+from labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
+from labs.grader.jobs import SLOTS, VALUES
+from labs.grader.lab import Lab
+from labs.grader.packets import (
     DATA,
     GRADIENT,
     NOTHING,
@@ -30,9 +30,9 @@ from testbed.labs.grader.packets import (
     host_mac,
     wrapped,
 )
-from testbed.labs.grader.slots import place
-from testbed.labs.grader.timing import compare
-from testbed.labs.lab18_trees.model import (
+from labs.grader.slots import place
+from labs.grader.timing import compare
+from labs.lab18_trees.model import (
     BACK,
     DONE,
     DOWN,
@@ -55,7 +55,7 @@ from testbed.labs.lab18_trees.model import (
     to_fixed,
     total,
 )
-from testbed.labs.lab18_trees.network import fails, measured
+from labs.lab18_trees.network import fails, measured
 
 LAB = Lab(
     title="Reduction trees",

@@ -6,8 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from testbed.labs.grader.packets import GRADIENT, REMINDER, RESULT, wrapped
-from testbed.labs.grader.slots import place
+from labs.grader.packets import GRADIENT, REMINDER, RESULT, wrapped
+from labs.grader.slots import place
 
 PARTIAL, RESEND = 1, 4  # flags
 LEAST, MOST = 8, 220  # of the field `priority`

@@ -7,12 +7,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from testbed.labs.grader.bench import Bench, Failure, Packets, first_number
-from testbed.labs.grader.fabric import Answer, Fabric, Link, P4Node
-from testbed.labs.grader.jobs import SLOTS, VALUES, header
-from testbed.labs.grader.packets import AT_AGG, HEADER, RESULT
-from testbed.labs.grader.senders import WindowSender
-from testbed.labs.grader.timing import (
+from labs.grader.bench import Bench, Failure, Packets, first_number
+from labs.grader.fabric import Answer, Fabric, Link, P4Node
+from labs.grader.jobs import SLOTS, VALUES, header
+from labs.grader.packets import AT_AGG, HEADER, RESULT
+from labs.grader.senders import WindowSender
+from labs.grader.timing import (
     HEAD,
     PART,
     WHOLE,
@@ -23,7 +23,7 @@ from testbed.labs.grader.timing import (
     frame,
     ring_s,
 )
-from testbed.labs.lab18_trees.model import LEAST, MOST, RESEND, draw_codes, rounded, total
+from labs.lab18_trees.model import LEAST, MOST, RESEND, draw_codes, rounded, total
 
 MS = 1_000_000
 UPLINKS = (7, 8)  # ports of a leaf to the two roots

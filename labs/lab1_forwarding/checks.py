@@ -9,10 +9,10 @@ from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
-from testbed.labs.grader.bench import Bench, Failure, Switch
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import SWITCH_MAC, as_number, host_mac
-from testbed.labs.lab1_forwarding import maze
+from labs.grader.bench import Bench, Failure, Switch
+from labs.grader.lab import Lab
+from labs.grader.packets import SWITCH_MAC, as_number, host_mac
+from labs.lab1_forwarding import maze
 
 LAB = Lab(
     title="Forwarding, and a packet's path",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.labs.grader.seeds import Stream
+from labs.grader.seeds import Stream
 
 SKELETON = Path(__file__).resolve().parent / "skeleton"
 # Packets of the pattern, in groups that take the same way through it.

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch
-from testbed.labs.grader.bench import numbers as bench_numbers
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import (
+from labs.grader.bench import Bench, Switch
+from labs.grader.bench import numbers as bench_numbers
+from labs.grader.lab import Lab
+from labs.grader.packets import (
     ETHERNET_BYTES,
     GRADIENT,
     RESULT,

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Switch, numbers, total
-from testbed.labs.grader.histories import Strangers, dress, leaving
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import (
+from labs.grader.bench import Bench, Switch, numbers, total
+from labs.grader.histories import Strangers, dress, leaving
+from labs.grader.lab import Lab
+from labs.grader.packets import (
     GRADIENT,
     RESULT,
     SWITCH_IP,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, draw_bits, first_number, numbers, total
-from testbed.labs.grader.histories import Strangers, draw_numbers, leaving
-from testbed.labs.grader.jobs import SLOTS, VALUES
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import (
+from labs.grader.bench import Bench, Failure, draw_bits, first_number, numbers, total
+from labs.grader.histories import Strangers, draw_numbers, leaving
+from labs.grader.jobs import SLOTS, VALUES
+from labs.grader.lab import Lab
+from labs.grader.packets import (
     GRADIENT,
     RESULT,
     SWITCH_IP,
@@ -21,7 +21,7 @@ from testbed.labs.grader.packets import (
     host_mac,
     rows,
 )
-from testbed.labs.grader.slots import AGAIN, COMPLETE, SlotJob, Stream, place
+from labs.grader.slots import AGAIN, COMPLETE, SlotJob, Stream, place
 
 LAB = Lab(
     title="Loss",

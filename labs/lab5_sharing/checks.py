@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import PACKET_GAP_NS, Bench, Switch, total
-from testbed.labs.grader.jobs import (
+from labs.grader.bench import PACKET_GAP_NS, Bench, Switch, total
+from labs.grader.jobs import (
     COLLISION,
     PORTS,
     RESEND,
@@ -24,9 +24,9 @@ from testbed.labs.grader.jobs import (
     header,
     other_numbers,
 )
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import RESULT, Agg
-from testbed.labs.grader.pools import Answer, Content, History, Model
+from labs.grader.lab import Lab
+from labs.grader.packets import RESULT, Agg
+from labs.grader.pools import Answer, Content, History, Model
 
 LAB = Lab(
     title="Sharing",

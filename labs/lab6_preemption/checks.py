@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, Switch, total
-from testbed.labs.grader.jobs import (
+from labs.grader.bench import Bench, Failure, Switch, total
+from labs.grader.jobs import (
     COLLISION,
     PARTIAL,
     PORTS,
@@ -25,9 +25,9 @@ from testbed.labs.grader.jobs import (
     header,
     other_numbers,
 )
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import GRADIENT, NOTHING, REMINDER, RESULT, Agg
-from testbed.labs.grader.pools import Answer, Content, History, Model
+from labs.grader.lab import Lab
+from labs.grader.packets import GRADIENT, NOTHING, REMINDER, RESULT, Agg
+from labs.grader.pools import Answer, Content, History, Model
 
 LAB = Lab(
     title="Preemption",

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from testbed.labs.grader.bench import Bench, Failure, Python
-from testbed.labs.grader.lab import Lab
-from testbed.labs.lab7_numbers.model import WORKERS, Task
+from labs.grader.bench import Bench, Failure, Python
+from labs.grader.lab import Lab
+from labs.lab7_numbers.model import WORKERS, Task
 
 LAB = Lab(title="Numbers", hand_in=("quantise.py",), module="quantise.py")
 LARGEST, SMALLEST, BLOCK, NO_VALUE = 2**31 - 1, -(2**31), 64, -127

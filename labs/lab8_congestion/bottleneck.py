@@ -13,8 +13,8 @@ import heapq
 import struct
 from dataclasses import dataclass
 
-from testbed.labs.grader.bench import Bench, Failure, Python, Switch
-from testbed.labs.grader.packets import GRADIENT, agg
+from labs.grader.bench import Bench, Failure, Python, Switch
+from labs.grader.packets import GRADIENT, agg
 
 VALUES = 8
 RATE_BPS = 1_000_000_000

@@ -8,9 +8,9 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
-from testbed.labs.grader.bench import Bench, Failure, Python, Switch
-from testbed.labs.grader.lab import Lab
-from testbed.labs.grader.packets import (
+from labs.grader.bench import Bench, Failure, Python, Switch
+from labs.grader.lab import Lab
+from labs.grader.packets import (
     GRADIENT,
     PORT_AGG,
     REMINDER,
@@ -20,7 +20,7 @@ from testbed.labs.grader.packets import (
     host_ip,
     rows,
 )
-from testbed.labs.lab8_congestion.bottleneck import MARK, QUEUE, SERVER_PORT, VALUES, fragment, run
+from labs.lab8_congestion.bottleneck import MARK, QUEUE, SERVER_PORT, VALUES, fragment, run
 
 LAB = Lab(
     title="Congestion",

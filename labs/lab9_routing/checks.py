@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from testbed.labs.grader.bench import Bench, Failure, Python
-from testbed.labs.grader.lab import Lab
-from testbed.labs.lab9_routing.networks import SETS, Network, Rated, check_plan, triangle
+from labs.grader.bench import Bench, Failure, Python
+from labs.grader.lab import Lab
+from labs.lab9_routing.networks import SETS, Network, Rated, check_plan, triangle
 
 LAB = Lab(
     title="Gradient routing",

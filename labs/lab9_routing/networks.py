@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from testbed.labs.grader.bench import Failure
+from labs.grader.bench import Failure
 
 Network = dict[str, Any]
 Rated = tuple[Network, float]

@@ -124,7 +124,7 @@ _FIRST = Elsewhere(
 _NETFILE = Elsewhere(
     "tests/network/netfile/test_network_run.py::test_a_network_comes_up_and_its_checks_are_reported"
 )
-_GRADE = Elsewhere("tests/switch/labs/test_grading.py::test_the_solution_gets_full_points")
+_GRADE = Elsewhere("labs/tests/switch/test_grading.py::test_the_solution_gets_full_points")
 _SERVED = Elsewhere(
     "tests/network/network/test_p4runtime.py::test_a_finsy_controller_learns_its_hosts"
 )
@@ -146,15 +146,15 @@ _DASK = Elsewhere(
     "tests/switch/sweeps/test_dask_cluster.py::test_a_worker_that_is_killed_costs_no_point"
 )
 _CLASS = Elsewhere(
-    "tests/unit/labs/classes/test_classroom.py::test_everybody_in_the_roster_has_a_row_in_every_lab"
+    "labs/tests/unit/classes/test_classroom.py::test_everybody_in_the_roster_has_a_row_in_every_lab"
 )
 _CLASS_AGAIN = Elsewhere(
-    "tests/unit/labs/classes/test_classroom.py::test_a_grading_again_shows_old_against_new"
+    "labs/tests/unit/classes/test_classroom.py::test_a_grading_again_shows_old_against_new"
 )
 _CLASS_TABLES = Elsewhere(
-    "tests/unit/labs/classes/test_sheets.py::test_a_class_begins_with_a_table_of_a_platform"
+    "labs/tests/unit/classes/test_sheets.py::test_a_class_begins_with_a_table_of_a_platform"
 )
-_LAB_MUTANTS = Elsewhere("tests/unit/labs/test_lab_mutants.py::test_a_campaign_goes_on")
+_LAB_MUTANTS = Elsewhere("labs/tests/unit/test_lab_mutants.py::test_a_campaign_goes_on")
 _CHAOS = Elsewhere("tests/network/emulate/test_chaos.py::test_an_event_breaks_no_invariant")
 _BENCH = Elsewhere("tests/network/bench/test_bench.py::test_runs")
 _BMV2 = Elsewhere("tests/bmv2/test_differential.py::test_both_switches_agree")
@@ -400,52 +400,52 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (
         r"MODULE labs mark \S+( --course \S+| --csv \S+| --json \S+| --jobs \d+)*",
         Elsewhere(
-            "tests/unit/labs/test_course.py::test_a_course_has_points_deadlines_and_a_secret"
+            "labs/tests/unit/test_course.py::test_a_course_has_points_deadlines_and_a_secret"
         ),
     ),
     (
         r"MODULE labs grade \d+ \S+ --secret \S+ --student \S+ --json \S+",
-        Elsewhere("tests/switch/labs/test_commands.py::test_gradescope_gets_a_score_per_test"),
+        Elsewhere("labs/tests/switch/test_commands.py::test_gradescope_gets_a_score_per_test"),
     ),
     (r"MODULE labs class new \S+ --from \S+", _CLASS_TABLES),
     (r"MODULE labs class mark \S+ --jobs \d+", _CLASS),
     (r"MODULE labs class again \S+ --student \S+ --lab \d+ --test \S+ --compare", _CLASS_AGAIN),
     (
         r"MODULE labs league \S+ --secret \S+",
-        Elsewhere("tests/switch/labs/test_commands.py::test_a_league_orders_by_score"),
+        Elsewhere("labs/tests/switch/test_commands.py::test_a_league_orders_by_score"),
     ),
     (
         r"MODULE labs pairs \S+ --secret \S+",
-        Elsewhere("tests/switch/labs/test_later_labs.py::test_parts_of_a_class_meet"),
+        Elsewhere("labs/tests/switch/test_later_labs.py::test_parts_of_a_class_meet"),
     ),
     (
         r"MODULE labs export --with-teacher FOLDER",
-        Elsewhere("tests/switch/labs/test_commands.py::test_a_kit_for_an_autograder_is_whole"),
+        Elsewhere("labs/tests/switch/test_commands.py::test_a_kit_for_an_autograder_is_whole"),
     ),
     (
-        r"MODULE (testbed\.labs\._teacher\.rehearse|tests\.support\.rehearsal) .+",
+        r"MODULE labs\.(_teacher\.rehearse|tests\.support\.rehearsal) .+",
         Elsewhere(
-            "tests/switch/labs/test_judgement.py::test_a_class_has_the_same_marks_on_a_busy_machine"
+            "labs/tests/switch/test_judgement.py::test_a_class_has_the_same_marks_on_a_busy_machine"
         ),
     ),
     (
         r"MODULE labs jplag \S+ \S+",
         Elsewhere(
-            "tests/unit/labs/test_course.py"
+            "labs/tests/unit/test_course.py"
             "::test_jplag_gets_submissions_and_what_all_have_in_common"
         ),
     ),
     (
         r"MODULE labs solutions \S+",
         Elsewhere(
-            "tests/unit/labs/test_course.py::test_solutions_in_a_published_repository_are_warned_of"
+            "labs/tests/unit/test_course.py::test_solutions_in_a_published_repository_are_warned_of"
         ),
     ),
     (r"MODULE labs start \d+ \w+( --student \w+)?", Module("labs start 2 {new}")),
     (
         r"MODULE labs grade \d \w+ --network",
         Elsewhere(
-            "tests/network/labs/test_grading.py::test_the_solution_gets_full_points_over_real_links"
+            "labs/tests/network/test_grading.py::test_the_solution_gets_full_points_over_real_links"
         ),
     ),
     (r"MODULE labs grade \d+ \w+( --trace| --seed \d+)?", _GRADE),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hostile_submission import NO_SANDBOX
+from labs.tests.support.hostile_submission import NO_SANDBOX
 from tests.support.matrix import first_of
 from tests.support.mutants import (
     c_changes,

@@ -3,7 +3,7 @@ hand-out leaves open, and wrong ones."""
 
 from __future__ import annotations
 
-from testbed.labs.lab10_tests.programs import (
+from labs.lab10_tests.programs import (
     AGAIN,
     PACKETS,
     ROUNDS,

@@ -1,7 +1,7 @@
 """Schedulers with which those of lab 12 are compared: ESA (the solution of lab 6), the same without
 preemption (first come, first served), and a switch that gives memory to nobody.
 
-`python -m testbed.labs._teacher.lab12_scheduler.judge` prints practice.json, for kits that do not
+`python -m labs._teacher.lab12_scheduler.judge` prints practice.json, for kits that do not
 have the solution.
 """
 
@@ -12,10 +12,10 @@ import random
 from pathlib import Path
 from types import SimpleNamespace
 
-from testbed.labs._teacher import solution
-from testbed.labs.grader.bench import Bench, Switch
-from testbed.labs.grader.jobs import PORTS, SLOTS, VALUES
-from testbed.labs.lab12_scheduler.workload import Workload, draw, run, set_up
+from labs._teacher import solution
+from labs.grader.bench import Bench, Switch
+from labs.grader.jobs import PORTS, SLOTS, VALUES
+from labs.lab12_scheduler.workload import Workload, draw, run, set_up
 
 PRACTICE = 10  # workloads
 BASELINES = {"none": (0, 0), "fcfs": (SLOTS, 0), "esa": (SLOTS, 1)}  # size of the pool, preemption

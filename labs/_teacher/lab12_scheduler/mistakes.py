@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Mistake
+from labs._teacher import Mistake
 
 _SPEED = frozenset({"better_than_none", "better_than_fcfs", "as_good_as_esa", "better_than_esa"})
 _CHOICE = "                } else {\n                    bit<8> state_first = meta.state;"

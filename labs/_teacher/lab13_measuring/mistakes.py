@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Mistake
+from labs._teacher import Mistake
 
 _FILE, _ANSWERS = "experiment.yaml", "answers.yaml"
 _SWEEP = "  system: [esa, atp, switchml]\n  memory.aggregators: [16, 64, 512]\n"

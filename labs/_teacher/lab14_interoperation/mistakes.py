@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Mistake
+from labs._teacher import Mistake
 
 _SWITCH, _HOST = "loss.p4", "host.py"
 _HOSTS = frozenset({"hosts_plain", "hosts_lossy", "strangers", "together"})

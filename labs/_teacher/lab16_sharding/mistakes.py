@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Mistake
+from labs._teacher import Mistake
 
 _SWITCH, _HOSTS, _MODEL = "shard.p4", "gather.py", "costs.py"
 _SUMS = frozenset({"scatter", "receipts", "again", "late", "lossy", "together"})

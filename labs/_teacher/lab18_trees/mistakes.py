@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Mistake
+from labs._teacher import Mistake
 
 _SWITCH, _MODEL = "tree.p4", "costs.py"
 _ROUNDED = frozenset({"orders", "rounding", "shapes", "histories", "network"})

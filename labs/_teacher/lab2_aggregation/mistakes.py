@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Mistake
+from labs._teacher import Mistake
 
 _ALL = frozenset(
     ["multicast", "sums", "negative", "header", "rounds", "any_number", "others", "histories"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from testbed.labs._teacher import Mistake
+from labs._teacher import Mistake
 
 P4, PYTHON = "congestion.p4", "window.py"
 MISTAKES = [

@@ -7,7 +7,7 @@ two, so that all sums and ratios stay exact. So two markings of a planner differ
 Another text HIDDEN makes other networks.
 
 A kit for students does not have it. There, `rate` is tested with the plans of practice.json, which
-`python -m testbed.labs._teacher.lab9_routing.judge` prints, and other plans are valued with the
+`python -m labs._teacher.lab9_routing.judge` prints, and other plans are valued with the
 student's own `rate`.
 """
 
@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from testbed.labs.lab9_routing.networks import (
+from labs.lab9_routing.networks import (
     SETS,
     Network,
     Rated,

@@ -89,8 +89,8 @@ OF_FOLDERS = {
     "testbed/tracing": ("tests/switch/tracing",),
     "testbed/netfile": (*("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),),
     "traffic": ("tests/unit/traffic", "tests/unit/cli", "tests/switch/simulate"),
-    "labs/classes": ("tests/unit/labs/classes",),
-    "labs/grader": ("tests/unit/labs", "tests/switch/labs"),
+    "labs/classes": ("labs/tests/unit/classes",),
+    "labs/grader": ("labs/tests/unit", "labs/tests/switch"),
 }
 # Of the engine's compiler, with folders below.
 OF_COMPILER = ("p4engine/tests/switch/test_p4_*.py", "p4engine/tests/unit")

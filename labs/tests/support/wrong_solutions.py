@@ -1,0 +1,293 @@
+"""Wrong solutions that look right: teachers' ones with pieces replaced. All must cost points."""
+
+from __future__ import annotations
+
+from labs._teacher import Mistake
+
+
+def _wrong(file: str, name: str, *edits: str) -> Mistake:
+    pairs = tuple(zip(edits[::2], edits[1::2], strict=True))
+    return Mistake(name, "", pairs, frozenset(), file)
+
+
+_AGAIN = "                    take_values();\n                    make_result();\n"
+_RESULT = (
+    "                       hdr.agg.number == meta.number &&\n                       ((meta.state"
+)
+
+
+def _shard(name: str, *edits: str) -> Mistake:
+    return _wrong("shard.p4", name, *edits)
+
+
+def _gather(name: str, *edits: str) -> Mistake:
+    return _wrong("gather.py", name, *edits)
+
+
+def _experts(name: str, *edits: str) -> Mistake:
+    return _wrong("experts.p4", name, *edits)
+
+
+def _tree(name: str, *edits: str) -> Mistake:
+    return _wrong("tree.p4", name, *edits)
+
+
+def _window(name: str, *edits: str) -> Mistake:
+    return _wrong("window.py", name, *edits)
+
+
+_TTL = "        hdr.ip.ttl = hdr.ip.ttl - 1;\n"
+_UPDATE = """        update_checksum(hdr.ip.isValid(),
+            { hdr.ip.version, hdr.ip.ihl, hdr.ip.tos, hdr.ip.length, hdr.ip.identification,
+              hdr.ip.flags, hdr.ip.offset, hdr.ip.ttl, hdr.ip.protocol, hdr.ip.source,
+              hdr.ip.destination },
+            hdr.ip.checksum, HashAlgorithm.csum16);
+"""
+_VALID = "hdr.ip.isValid() && hdr.ip.ttl > 1"
+_MULTICAST = "                standard.mcast_grp = meta.group;\n                if (mine == 1) {"
+_MARK = "            hdr.ip.ecn = ECN_MARK;\n            if (hdr.agg.isValid()) {\n"
+WRONG = {
+    "lab1_forwarding": [
+        _wrong(
+            "forward.p4",
+            "the checksum does not carry",
+            *(_UPDATE, "", _TTL, f"{_TTL}        hdr.ip.checksum = hdr.ip.checksum + 0x0100;\n"),
+        ),
+        _wrong("forward.p4", "DF is lost", _TTL, f"{_TTL}        hdr.ip.flags = 0;\n"),
+        _wrong("forward.p4", "UDP alone", _VALID, f"{_VALID} && hdr.ip.protocol == 17"),
+        _wrong(
+            "forward.p4",
+            "other ethertypes are IPv4, too",
+            *("ETHERTYPE_IPV4: parse_ip;", "ETHERTYPE_IPV4 &&& 0xff7f: parse_ip;"),
+        ),
+    ],
+    "lab2_aggregation": [
+        _wrong("aggregation.p4", "a kind of 7 bits", "hdr.sum.kind ==", "(hdr.sum.kind & 127) =="),
+        _wrong("aggregation.p4", "a count of 7 bits", "n = n + 1;", "n = (n + 1) & 127;"),
+        _wrong(
+            "aggregation.p4",
+            "a value saturates",
+            "hdr.sum.v2 = hdr.sum.v2 + old;",
+            "hdr.sum.v2 = (bit<32>) ((int<32>) hdr.sum.v2 |+| (int<32>) old);",
+        ),
+    ],
+    "lab3_pool": [
+        _wrong("pool.p4", "a count of four bits", "n = n + 1;", "n = (n + 1) & 0xf;"),
+    ],
+    "lab5_sharing": [
+        _wrong(
+            "sharing.p4",
+            "a result frees the job's slot, whatever is in it",
+            *(
+                _MULTICAST,
+                _MULTICAST.replace("mine == 1", "inside == 1 && meta.job == hdr.agg.job"),
+            ),
+        ),
+        _wrong(
+            "sharing.p4",
+            "a result frees a complete sum alone",
+            *(_MULTICAST, _MULTICAST.replace("mine == 1", "mine == 1 && meta.state == HELD")),
+        ),
+        _wrong(
+            "sharing.p4",
+            "outside of the pool, COLLISION replaces other flags",
+            "            } else if (inside == 0) {\n"
+            "                hdr.agg.flags = hdr.agg.flags | COLLISION;",
+            "            } else if (inside == 0) {\n                hdr.agg.flags = COLLISION;",
+        ),
+    ],
+    "lab6_preemption": [
+        _wrong(
+            "preemption.p4",
+            "a job never evicts its own fragments",
+            "hdr.agg.priority > meta.priority",
+            "meta.job != hdr.agg.job && hdr.agg.priority > meta.priority",
+        ),
+        _wrong(
+            "preemption.p4",
+            "a gradient that is added raises the priority",
+            "                meta.bitmap = meta.merged;\n",
+            "                meta.bitmap = meta.merged;\n"
+            "                if (hdr.agg.priority > meta.priority) {\n"
+            "                    meta.priority = hdr.agg.priority;\n                }\n",
+        ),
+        _wrong(
+            "preemption.p4",
+            "255 evicts 255",
+            "hdr.agg.priority > meta.priority)",
+            "(hdr.agg.priority > meta.priority || hdr.agg.priority == 255))",
+        ),
+    ],
+    "lab7_numbers": [
+        _wrong(
+            "quantise.py",
+            "a product of 24 bits",
+            *("values.astype(np.float64) * scale", "values * np.float32(scale)"),
+        ),
+    ],
+    "lab11_worker": [
+        _wrong("worker.py", "2 ms at first", "FIRST_NS = 1_000_000 ", "FIRST_NS = 2_000_000 "),
+    ],
+    "lab14_interoperation": [
+        _wrong("host.py", "a carry is lost", "    while total >> 16:\n", "    if total >> 16:\n"),
+    ],
+    "lab15_training": [
+        _wrong(
+            "quantise.py",
+            "a room that is one less",
+            *("(2 ** (bits - 1) - 1) // workers", "2 ** (bits - 1) // workers - 1"),
+        ),
+    ],
+    "lab8_congestion": [
+        _wrong(
+            "congestion.p4",
+            "queues of eight bits",
+            "standard.enq_qdepth >= threshold",
+            "(bit<8>) standard.enq_qdepth >= (bit<8>) threshold",
+        ),
+        _wrong(
+            "congestion.p4",
+            "only packets with agg are marked",
+            *(
+                _MARK,
+                "            if (hdr.agg.isValid()) {\n                hdr.ip.ecn = ECN_MARK;\n",
+            ),
+        ),
+        _wrong(
+            "congestion.p4",
+            "only ECN-capable packets are marked",
+            *("enq_qdepth >= threshold)", "enq_qdepth >= threshold && hdr.ip.ecn != 0)"),
+        ),
+        _window(
+            "within a halved window nothing grows",
+            *(
+                "        else:\n            self.size",
+                "        elif fragment > self.until:\n            self.size",
+            ),
+        ),
+        _window(
+            "a mark within a halved window is a result like any other",
+            *(
+                "        if ecn:\n            if fragment > self.until:",
+                "        if ecn and fragment > self.until:\n            if True:",
+            ),
+        ),
+    ],
+    "lab16_sharding": [
+        _shard(
+            "a copy's answer has the sender's bitmap and addresses",
+            _AGAIN,
+            "                    take_values();\n                    hdr.agg.kind = RESULT;\n",
+        ),
+        _shard(
+            "data takes its owner out of a set",
+            "                standard.mcast_grp = meta.group;\n            } else if",
+            "                find_set();\n"
+            "                set_bitmap.write(meta.own, meta.bitmap & ~hdr.agg.bitmap);\n"
+            "                standard.mcast_grp = meta.group;\n            } else if",
+        ),
+        _shard(
+            "what is cut off leaves the other set",
+            "                drop();\n            }\n        } else {",
+            "                if (hdr.agg.kind == GRADIENT) { find_set(); join(); }\n"
+            "                drop();\n            }\n        } else {",
+        ),
+        _gather(
+            "a shard of which nothing comes is not asked for",
+            "self.last = [0] * len(shards)",
+            "self.last = [1 << 60] * len(shards)",
+            "default=None)\n\n\nclass",
+            "default=None) if min([*silent, *self.due.values()], default=0) < 1 << 59 else None"
+            "\n\n\nclass",
+        ),
+        _gather(
+            "numbers in a gap count as the shard before",
+            "        if number not in self.shard:\n            return\n"
+            "        shard = self.shard[number]\n",
+            "        below = [n for n in self.shard if n <= number]\n"
+            "        if not below:\n            return\n"
+            "        shard = self.shard[max(below)]\n",
+        ),
+        _gather("waits up to 128 ms", "64_000_000", "128_000_000"),
+        _gather(
+            "a copy of what has come is no sign of life",
+            "        self.last[shard] = now_ns\n        self.missing",
+            "        self.last[shard] = now_ns if number in self.missing else self.last[shard]\n"
+            "        self.missing",
+        ),
+        _gather(
+            "an answer forgets who else asks for later fragments",
+            "return number, self.wanted.pop(number)",
+            "return number, [self.wanted.pop(number), self.wanted.clear()][0]",
+        ),
+        _gather(
+            "the smallest is answered first",
+            "next(iter(self.wanted))",
+            "min(self.wanted)",
+        ),
+    ],
+    "lab17_experts": [
+        _experts(
+            "tokens without a slot from anybody",
+            "hdr.values.isValid() &&\n                standard.ingress_port == meta.home",
+            "hdr.values.isValid() && (hdr.agg.slot >= SLOTS ||\n"
+            "                standard.ingress_port == meta.home)",
+        ),
+        _experts(
+            "a token that is cut off claims a slot",
+            "hdr.agg.kind == DATA && hdr.values.isValid()",
+            "hdr.agg.kind == DATA && (hdr.values.isValid() || hdr.agg.slot < SLOTS)",
+        ),
+        _experts(
+            "any port may ask again",
+            "                standard.ingress_port == meta.home",
+            "                (standard.ingress_port == meta.home || hdr.agg.number == meta.number)",
+        ),
+        _experts(
+            "an answer's ttl in the result of a token again",
+            "                    take_values();\n                    make_result();",
+            "                    take_values();\n                    make_result();\n"
+            "                    hdr.ip.ttl = 64;",
+        ),
+    ],
+    "lab18_trees": [
+        _tree(
+            "one base for all fragments",
+            "    action drop() {",
+            "    register<bit<8>>(1) first_base;\n    action drop() {",
+            "            find_set();\n",
+            "            find_set();\n            bit<8> base;\n"
+            "            first_base.read(base, 0);\n"
+            "            if (base == 0) { base = hdr.agg.priority; first_base.write(0, base); }\n"
+            "            hdr.agg.priority = base;\n",
+        ),
+        _tree(
+            "a reminder has other flags and bits",
+            "        hdr.agg.kind = REMINDER;\n",
+            "        hdr.agg.kind = REMINDER;\n        hdr.agg.flags = 0;\n"
+            "        hdr.agg.bitmap = meta.everyone;\n",
+        ),
+        _tree(
+            "sums have 31 bits",
+            "#define STORE_VALUE(n) value_##n.write(meta.set, hdr.values.v##n);",
+            "#define STORE_VALUE(n) value_##n.write(meta.set, \\\n"
+            "            (bit<32>) (int<32>) (int<31>) (bit<31>) hdr.values.v##n);",
+        ),
+        _tree(
+            "just above half is a tie",
+            "(rest > 0x800000 || (rest == 0x800000 &&",
+            "(rest > 0x8000ff || (rest >= 0x800000 &&",
+        ),
+        _tree("just below half is a tie", "(rest == 0x800000 &&", "(rest >= 0x7fff00 &&"),
+        _tree(
+            "a flag beside PARTIAL hides it",
+            "(hdr.agg.flags & PARTIAL) == 0",
+            "(hdr.agg.flags & (PARTIAL | ECN)) != PARTIAL",
+        ),
+        _tree(
+            "an older result is taken",
+            _RESULT,
+            _RESULT.replace("==", "<="),
+        ),
+    ],
+}
