@@ -94,7 +94,7 @@ install_extras() {
         rm -f "$environment"/.setup-stamp*
         # shellcheck disable=SC2086
         timeout 900 "$python" -m pip install --quiet --disable-pip-version-check \
-            --no-input $below --editable ".$optional" >/dev/null 2>&1 ||
+            --no-input $below --editable ".$optional" --editable ./labs >/dev/null 2>&1 ||
             say "set-up: could not install $optional; what needs it is skipped"
         write_stamps
     fi
@@ -136,7 +136,7 @@ make_link() {
 with_pip() {
     # shellcheck disable=SC2086
     "$python" -m pip install --quiet --disable-pip-version-check --no-input \
-        $below --editable ".${groups:-}"
+        $below --editable ".${groups:-}" --editable ./labs
 }
 
 # uv does the same in a fraction of the time. It does not read pip's configuration, so it gets the
@@ -146,7 +146,7 @@ with_uv() {
     index=$("$python" -m pip config get global.index-url 2>/dev/null || true)
     # shellcheck disable=SC2086
     "$environment/bin/uv" pip install --quiet --python "$python" --compile-bytecode \
-        ${index:+--default-index "$index"} $below --editable ".${groups:-}"
+        ${index:+--default-index "$index"} $below --editable ".${groups:-}" --editable ./labs
 }
 
 # What is compiled is kept per user, so its stamp is, too.
@@ -174,7 +174,8 @@ make_schemas() {
 
 # Everything that the environment depends on; a change makes the next call look again.
 set_up_inputs() {
-    cat "$here/setup.sh" "$here/pyproject.toml" "$here"/p4*/pyproject.toml | sha256sum | cut -c1-32
+    cat "$here/setup.sh" "$here/pyproject.toml" "$here"/p4*/pyproject.toml "$here/labs/pyproject.toml" |
+        sha256sum | cut -c1-32
     printf '%s\n%s\n' "$(readlink -f "$system_python")" "$here"
 }
 

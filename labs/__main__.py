@@ -1,4 +1,4 @@
-"""`python -m labs`: the commands of grader/commands.py.
+"""`python -m labs`: the commands of commands.py.
 
 Where this Python lacks their packages, it continues in the environment .venv beside this folder.
 So this file uses only what every Python has.
@@ -18,6 +18,8 @@ def remedy() -> str:
     """The remedy for a missing package."""
     if os.path.exists(os.path.join(ROOT, "demo")):
         return f"run `sudo ./demo` in {ROOT} first"
+    if not os.path.exists(os.path.join(ROOT, "requirements.txt")):
+        return "`python -m pip install ina-labs` installs what is missing"
     return (
         f"in {ROOT}, run `python3 -m venv .venv` and `.venv/bin/python -m pip install -r"
         " requirements.txt` first"
@@ -26,7 +28,7 @@ def remedy() -> str:
 
 if __name__ == "__main__":
     try:
-        from labs.grader.commands import main
+        from labs.commands import main
     except ImportError as error:
         elsewhere = os.path.realpath(sys.prefix) != os.path.realpath(ENVIRONMENT)
         if elsewhere and os.access(PYTHON, os.X_OK):

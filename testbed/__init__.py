@@ -8,7 +8,7 @@
 
 docs/python.md describes the interface, docs/architecture.md the folders and layers behind it.
 
-P4 programs, topologies, traces, analysis, labs and experiment files are top-level folders of a
+P4 programs, topologies, traces, analysis and experiment files are top-level folders of a
 checkout; links here lead to them (paths.py).
 
 Importing this package imports nothing else, so that a process pays only for what it uses: a switch

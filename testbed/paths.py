@@ -22,7 +22,6 @@ from p4fabric.base.program import sudo as sudo
 PACKAGE = Path(__file__).resolve().parent
 P4 = (PACKAGE / "p4").resolve()
 EXPERIMENTS = (PACKAGE / "experiments").resolve()
-LABS = (PACKAGE / "labs").resolve()
 # The folder of run.py and .git; None where the testbed is installed from a wheel.
 CHECKOUT = PACKAGE.parent if (PACKAGE.parent / "run.py").is_file() else None
 # Installed side by side, from this one to that which knows least (pyproject.toml of each).

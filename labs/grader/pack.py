@@ -24,7 +24,8 @@ FABRIC = Path(p4fabric.__file__).parent
 TEACHER = LABS / "_teacher"
 TEACHERS = ("_teacher", "TEACHERS.md")
 TESTBED = ("__init__.py",)  # what the grader uses of testbed/: its name
-REQUIREMENTS = "numpy>=1.26\nrich>=13\nscapy>=2.5\nscipy>=1.11\nnetworkx>=3.1\npyseccomp>=0.1.2\n"
+PROJECT = "pyproject.toml"
+HERE = ("p4engine", "p4fabric", "ina-testbed")  # distributions that a kit has, or what it uses of them
 # What experiments need besides; the testbed's folder has links to some of it.
 WHOLE = (
     *("analysis", "docs", "examples", "experiments", "p4", "topos", "traffic"),
@@ -70,12 +71,15 @@ def export(
 
     Args:
         with_teacher: with solutions and the teacher's part of the checks, for an autograder.
-        with_testbed: with the whole testbed, for labs that run experiments. Raises UserError where
-            it is not a checkout.
+        with_testbed: with the whole testbed, for labs that run experiments.
+
+    Raises UserError where this is neither a checkout nor, without the testbed, a kit.
     """
     _refuse(target)
     if with_testbed and not all((ROOT / name).exists() for name in WHOLE):
         raise UserError("--with-testbed needs a checkout of the testbed, which this is not")
+    if not (LABS / PROJECT).is_file():
+        raise UserError("export needs a checkout of the labs or a kit, which this is not")
     names = list(only) or lab_names()
     target.mkdir(parents=True)
     parts = sorted(p.name for p in (ROOT / "testbed").iterdir()) if with_testbed else TESTBED
@@ -88,13 +92,12 @@ def export(
             (target / "testbed" / name).symlink_to(f"../{name}")
     _copy(ENGINE, target / "p4engine")
     _copy(FABRIC, target / "p4fabric")
-    skipped = set(lab_names()) - set(names) | set(() if with_teacher else TEACHERS)
+    skipped = {"tests"} | set(lab_names()) - set(names) | set(() if with_teacher else TEACHERS)
     for path in sorted(LABS.iterdir()):
         if path.name not in skipped and not path.name.startswith((".", "__pycache__")):
             _copy(path, target / "labs" / path.name)
-    (target / "testbed" / "labs").symlink_to("../labs")
     _copy(ROOT / "LICENSE", target / "LICENSE")
-    (target / "requirements.txt").write_text(_requirements() if with_testbed else REQUIREMENTS)
+    (target / "requirements.txt").write_text(_requirements(LABS, *[ROOT][:with_testbed]))
     (target / "VERSION").write_text(version() + "\n")
     set_up = SET_UP.format(version=version()) + (WHOLE_SET_UP if with_testbed else "")
     (target / "README.md").write_text(set_up)
@@ -107,21 +110,24 @@ def export(
     readme.write_text("".join(x for x in lines if not any(g in x for g in gone)))
 
 
-def _requirements() -> str:
-    """Requirements of the whole testbed, from pyproject.toml; what it builds on is in the kit."""
-    text = (ROOT / "pyproject.toml").read_text()
-    part = text.split("\ndependencies = [")[1].split("\n]")[0]
-    found = re.findall(r'^\s*"([^"]+)"', part, re.MULTILINE)
-    return "".join(f"{line}\n" for line in found if line not in ("p4engine", "p4fabric"))
+def _requirements(*folders: Path) -> str:
+    """Packages from elsewhere that the distributions in some folders need."""
+    found = {}
+    for folder in folders:
+        text = (folder / PROJECT).read_text()
+        part = text.split("\ndependencies = [")[1].split("\n]")[0]
+        for line in re.findall(r'^\s*"([^"]+)"', part, re.MULTILINE):
+            found[re.split(r"[^\w-]", line)[0]] = line
+    return "".join(f"{line}\n" for name, line in found.items() if name not in HERE)
 
 
 def version() -> str:
-    """The version of these labs: the kit's file, or the version of the testbed and the commit."""
+    """The version of these labs: the kit's file, or the distribution's version and the commit."""
     kept = ROOT / "VERSION"
     if kept.is_file():
         return kept.read_text().strip()
     try:
-        number = metadata.version("ina-testbed")
+        number = metadata.version("ina-labs")
     except metadata.PackageNotFoundError:
         number = "of a checkout"
     commit = _git("describe", "--always", "--dirty", "--abbrev=12")

@@ -13,17 +13,15 @@ import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from p4engine.module_start import module_command
+from p4engine.module_start import module_command, module_path
 from scipy import stats
 
-import testbed
 from labs.grader.bench import Bench, Failure
 from labs.grader.box import NotJudged
-from labs.grader.lab import Lab
+from labs.grader.lab import LABS, Lab
 from labs.lab13_measuring.setting import (
     BASELINE,
     MIN_REPETITIONS,
@@ -111,9 +109,14 @@ class Measured:
 @functools.lru_cache(maxsize=64)
 def driven(request: str) -> str:
     """The driver's answer to a request, as JSON. Raises NotJudged."""
+    from testbed.paths import import_path
+
     command = module_command(DRIVER, os.getpid())
-    folder = Path(testbed.__file__).resolve().parents[1]
-    done = subprocess.run(command, input=request, capture_output=True, text=True, cwd=folder)
+    path = module_path(str(LABS.parent), environment={"PYTHONPATH": import_path()})
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        command, input=request, capture_output=True, text=True, cwd=LABS.parent, env=environment
+    )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         return json.dumps({"problem": f"the experiment cannot be run: {lines[-1]}"})

@@ -114,7 +114,7 @@ def version() -> str:
 @functools.cache  # a process goes on with the code that it has loaded
 def code() -> str:
     """A hash of the code of the testbed and of the distributions below it that runs depend on:
-    commands, reports and labs are not in it."""
+    commands and reports are not in it."""
     whole = hashlib.sha256()
     below = (Path(package.__file__ or "").parent for package in (p4fabric, p4engine))
     for top in (PACKAGE, PACKAGE / "traffic", PACKAGE / "topos", *below):

@@ -13,15 +13,15 @@ import pytest
 from p4engine_testing.leftovers import children_of
 
 from labs._teacher import mistakes, solution, write_mistake
+from labs.commands import main
 from labs.grader import network
 from labs.grader.box import Box, remove, scratch_folder
-from labs.grader.commands import main
 from labs.grader.grade import Grade, grade
 from labs.grader.lab import find_lab
 from labs.grader.network import Wires
 from labs.grader.seeds import Seed
+from labs.tests.support import ROOT
 from labs.tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
-from tests.support.paths import ROOT
 
 SEED = 20
 STUDENT = "solution"  # whose maze the solution of lab 1 answers

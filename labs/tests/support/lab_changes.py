@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from labs.tests.support import ROOT
 from tests.support.mutants.change import Change, numbered, worded
-from tests.support.paths import ROOT
 
 CHECK, FIELD, BITS = "missing check", "wrong field", "too few bits"
 LEAVES = re.compile(r"standard\w*\.(?:egress_spec|mcast_grp) = [^;]+;")

@@ -33,7 +33,7 @@ from labs._teacher import solution
 from labs.grader.grade import Outcome, grade
 from labs.grader.lab import find_lab, lab_names
 from labs.grader.seeds import Seed
-from labs.tests.support import lab_changes
+from labs.tests.support import ROOT, lab_changes
 from p4engine import compile_program
 from tests.support.mutants import p4_changes, python_changes, yaml_changes
 from tests.support.mutants.change import Change, digest, sample
@@ -47,9 +47,9 @@ from tests.support.mutants.score import (
     read,
     score,
 )
-from tests.support.paths import ROOT
 
 STUDENT = "solution"
+EQUAL = Path(__file__).with_name("equal.yaml")
 FINDERS = {
     ".p4": p4_changes.changes,
     ".py": python_changes.changes,
@@ -174,7 +174,7 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
     os.chdir(ROOT)
     options.results.mkdir(parents=True, exist_ok=True)
-    file, equal, rows, told = options.results / "results.jsonl", equal_mutants(), [], []
+    file, equal, rows, told = options.results / "results.jsonl", equal_mutants(EQUAL), [], []
     for lab in [find_lab(name).name for name in options.labs] or lab_names():
         found = changes(lab)
         chosen = sample(found, options.sample, options.seed)
@@ -192,7 +192,7 @@ def main(words: list[str]) -> int:
                 print(
                     f"{number}/{len(chosen)} {result.end} {result.name} ({result.by})", flush=True
                 )
-        made, left = score(lab, results, len(found))
+        made, left = score(lab, results, len(found), EQUAL)
         rows.append(made.row())
         told += [f"{r.file}:{r.line} {r.kind}: {r.name}" for r in left]
     print("\n".join([HEAD, *rows, "", "Survivors:", *(told or ["none"])]))

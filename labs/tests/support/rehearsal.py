@@ -11,9 +11,8 @@ import sys
 from functools import partial
 
 from labs._teacher import rehearse
-from labs.tests.support import mutants
+from labs.tests.support import ROOT, mutants
 from tests.support.mutants.change import sample
-from tests.support.paths import ROOT
 
 MOST = 8  # changed solutions of a lab
 

@@ -17,6 +17,7 @@ from labs.grader.grade import Grade, grade
 from labs.grader.lab import find_lab
 from labs.grader.report import gradescope
 from labs.grader.seeds import Seed
+from labs.tests.support import first_of
 from labs.tests.support.hostile_submission import NO_SANDBOX
 from labs.tests.support.ordinary_user import USER, WHO, run_as
 from tests.support.matrix import first_of

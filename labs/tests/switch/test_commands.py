@@ -18,13 +18,13 @@ import pytest
 from p4fabric.base.errors import UserError
 
 from labs._teacher import solution
-from labs.grader.commands import main
+from labs.commands import main
 from labs.grader.grade import grade
 from labs.grader.lab import find_lab, lab_names
 from labs.grader.mark import mark, plain, submissions
 from labs.grader.pack import export, start
 from labs.grader.seeds import Seed
-from tests.support.paths import ROOT
+from labs.tests.support import ROOT
 
 LAB = "lab2_aggregation"
 P4 = "aggregation.p4"

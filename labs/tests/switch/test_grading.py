@@ -12,7 +12,7 @@ from labs._teacher import mistakes, solution
 from labs.grader.grade import Grade, grade
 from labs.grader.lab import find_lab, lab_names
 from labs.grader.seeds import Seed
-from tests.support.paths import ROOT
+from labs.tests.support import ROOT
 
 QUICK = ("lab2_aggregation", "lab11_worker")  # the others run with --slow
 FEW = 0.25  # of the points

@@ -18,8 +18,8 @@ from labs.grader.grade import grade, prepare
 from labs.grader.lab import find_lab
 from labs.grader.report import gradescope, show_end, show_outcome
 from labs.grader.submission import LARGEST_BYTES
+from labs.tests.support import first_of
 from labs.tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
-from tests.support.matrix import first_of
 
 P4 = "aggregation.p4"
 pytestmark = NO_SANDBOX

@@ -18,10 +18,10 @@ from labs._teacher.rehearse import (
     marked,
     write_class,
 )
+from labs.commands import main
 from labs.grader import box
 from labs.grader import mark as marking
 from labs.grader.box import Box, BoxDied, NotJudged, remove, scratch_folder
-from labs.grader.commands import main
 from labs.grader.grade import Grade, Outcome, grade
 from labs.grader.lab import find_lab, lab_names
 from labs.grader.mark import Mark, mark, submissions

@@ -13,8 +13,8 @@ import pytest
 from p4fabric.base.errors import UserError
 
 from labs._teacher import mistakes, solution, write_mistake
+from labs.commands import main
 from labs.grader import pack
-from labs.grader.commands import main
 from labs.grader.grade import grade
 from labs.grader.lab import find_lab
 from labs.grader.pack import export

@@ -12,8 +12,8 @@ from labs.grader.grade import grade
 from labs.grader.lab import find_lab
 from labs.grader.seeds import Seed
 from labs.lab9_routing.networks import SETS, check_plan
+from labs.tests.support import first_of
 from labs.tests.support.hostile_submission import NO_SANDBOX
-from tests.support.matrix import first_of
 
 LAB = "lab9_routing"
 PLANNER = (solution(LAB) / "planner.py").read_text()

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from labs._teacher import solution
+from labs.commands import main
 from labs.grader import box, sandbox, seccomp
 from labs.grader.box import Box, BoxDied, hand_over, remove, scratch_folder
-from labs.grader.commands import main
 from labs.grader.memory import Memory
+from labs.tests.support import ROOT
 from labs.tests.support.hostile_submission import ATTEMPTS, NO_SANDBOX
 from labs.tests.support.ordinary_user import USER, WHO, run_as
-from tests.support.paths import ROOT
 
 pytestmark = NO_SANDBOX
 PROBES = [335, 336]  # uretprobe, uprobe: the kernel ends who calls them, before it asks a filter

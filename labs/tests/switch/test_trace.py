@@ -9,7 +9,7 @@ from p4engine.switch.library import Switch
 
 from labs.grader.packets import agg
 from labs.grader.trace import fold
-from tests.support.paths import ROOT
+from labs.tests.support import ROOT
 
 
 def _trace(tmp_path) -> list[str]:

@@ -78,7 +78,7 @@ def test_the_solution_keeps_its_points_with_every_seed(lab, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("lab", PLAYED)
 def test_single_changes_of_a_solution_lose_points(lab):
-    equal = equal_mutants()
+    equal = equal_mutants(mutants.EQUAL)
     for change in sample(mutants.changes(lab), 3, seed=3):
         if (change.file, change.name) not in equal:
             assert mutants.judge(lab, change)[0] != SURVIVED, change.name

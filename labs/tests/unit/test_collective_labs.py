@@ -17,7 +17,7 @@ from labs.grader.slots import SLOTS
 from labs.grader.timing import compare
 from labs.lab17_experts import model as experts
 from labs.lab18_trees import model as trees
-from tests.support.matrix import first_of
+from labs.tests.support import first_of
 
 
 def _value(code: int) -> Fraction:

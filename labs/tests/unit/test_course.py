@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from p4fabric.base.errors import UserError
 
-from labs.grader import commands, pack
+from labs import commands
+from labs.commands import main
 from labs.grader import lab as labs
 from labs.grader import mark as marking
-from labs.grader.commands import main
+from labs.grader import pack
 from labs.grader.course import read_course
 from labs.grader.grade import Grade, Outcome
 from labs.grader.lab import find_lab, lab_names

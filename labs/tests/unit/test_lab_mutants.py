@@ -1,13 +1,17 @@
-"""Mutants of the labs' solutions: the campaign, with the quickest lab."""
+"""Mutants of the labs' solutions: the campaign, with the quickest lab; and single ones."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from labs.grader import commands
+from labs import commands
+from labs.tests.support import lab_changes, mutants
+from labs.tests.support.hostile_submission import NO_SANDBOX
+from tests.support.mutants.score import INVALID, KILLED, SURVIVED, equal_mutants
 
 RUN = ["mutants", "10", "--sample", "2", "--results"]
 
@@ -32,3 +36,31 @@ def test_without_the_tests_beside_the_labs_there_are_none(
     monkeypatch.setitem(sys.modules, "labs.tests.support.mutants", None)
     assert commands.main([*RUN, str(tmp_path)]) == 2
     assert "a checkout of the testbed and not in a kit" in capsys.readouterr().err
+
+
+@NO_SANDBOX
+def test_a_change_of_a_solution_is_graded_as_a_submission() -> None:
+    found = {change.name: change for change in mutants.changes("lab2_aggregation")}
+    drops = found["count.write(0, n); -> ;"]
+    assert mutants.judge("lab2_aggregation", drops) == (KILLED, "multicast")
+    broken = replace(drops, new="count.write(0, m);")
+    assert mutants.judge("lab2_aggregation", broken) == (INVALID, "it does not compile")
+    harmless = replace(drops, new="count.write(0, n + 0);")
+    assert mutants.judge("lab2_aggregation", harmless, ["rounds"]) == (SURVIVED, "")
+
+
+def test_a_change_of_the_program_that_lab_10_tests_fails_one_of_the_solutions_tests() -> None:
+    by_name = {change.name: change for change in mutants.changes("lab10_tests")}
+    change = by_name["meta.seen = 0; -> ;"]
+    assert mutants.judge("lab10_tests", change)[0] == KILLED
+
+
+def test_every_equal_mutant_can_still_be_made() -> None:
+    equal = equal_mutants(mutants.EQUAL)
+    names = {}
+    for file in {file for file, _ in equal}:
+        found = mutants.FINDERS[Path(file).suffix](file)
+        names[file] = {change.name for change in [*found, *lab_changes.changes(file)]}
+    for (file, name), why in equal.items():
+        assert name in names[file], f"{file} has changed: {name}"
+        assert why

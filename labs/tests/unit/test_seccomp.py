@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from labs.grader.commands import main
-from tests.support.paths import ROOT
+from labs.commands import main
+from labs.tests.support import ROOT
 
 SKELETON = ROOT / "labs" / "lab1_forwarding" / "skeleton"
 

@@ -90,10 +90,12 @@ HEAD = """| file | changes run | equal | killed | score | 95 % interval |
 |---|---|---|---|---|---|"""
 
 
-def score(name: str, results: list[Result], count: int) -> tuple[Score, list[Result]]:
+def score(
+    name: str, results: list[Result], count: int, equal_file: Path = EQUAL
+) -> tuple[Score, list[Result]]:
     """The score of a file or folder with `count` possible changes, and its survivors that are not
     equal."""
-    equal = equal_mutants()
+    equal = equal_mutants(equal_file)
     killed = sum(result.end == KILLED for result in results)
     invalid = sum(result.end == INVALID for result in results)
     survivors = [r for r in results if r.end == SURVIVED]

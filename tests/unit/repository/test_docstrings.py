@@ -9,7 +9,7 @@ from tests.support.paths import ROOT, files_of_checkout
 
 CLAUSE = re.compile(r"(?:What|How|Whether|Who|Whose|Which|Where|When)\b")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-OTHERS = ("tests/", "p4engine/tests/", "p4fabric/tests/")
+OTHERS = ("tests/", "p4engine/tests/", "p4fabric/tests/", "labs/tests/")
 
 
 def test_no_docstring_begins_with_a_relative_clause():

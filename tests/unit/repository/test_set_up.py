@@ -32,7 +32,7 @@ class Checkout:
         for name in ("setup.sh", "demo", "test", "pyproject.toml", ".ci"):
             source = ROOT / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / name)
-        for name in ("p4engine", "p4fabric"):
+        for name in ("p4engine", "p4fabric", "labs"):
             (folder / name / "src").mkdir(parents=True)
             shutil.copy(ROOT / name / "pyproject.toml", folder / name)
         (folder / "testbed").mkdir()
@@ -103,7 +103,9 @@ def test_what_is_missing_is_set_up_and_nothing_else(checkout, commands):
         assert checkout.calls() == calls
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "setup.sh", "p4fabric/pyproject.toml"])
+@pytest.mark.parametrize(
+    "name", ["pyproject.toml", "setup.sh", "p4fabric/pyproject.toml", "labs/pyproject.toml"]
+)
 def test_a_change_of_what_set_up_depends_on_sets_up_again(checkout, name):
     checkout.run("test")
     with (checkout.folder / name).open("a") as file:

@@ -25,7 +25,7 @@ HOUSES = {
     "labs": ("labs/",),
     "tools": ("tools/", "bench/", "examples/", "docs/", "setup.sh"),
 }
-TESTS = ("tests/", "p4engine/tests/", "p4fabric/tests/")
+TESTS = ("tests/", "p4engine/tests/", "p4fabric/tests/", "labs/tests/")
 CODE = {".py", ".c", ".h", ".p4", ".js"}
 TIMES = ROOT / "times.yaml"
 SHORT = 50  # lines

@@ -50,7 +50,7 @@ def texts() -> list[Path]:
 @functools.cache
 def names_of_tests() -> set[str]:
     """The names of all files with tests."""
-    folders = ROOT / "tests", ROOT / "p4engine" / "tests", ROOT / "p4fabric" / "tests"
+    folders = [ROOT / house / "tests" for house in (".", "p4engine", "p4fabric", "labs")]
     return {path.name for folder in folders for path in folder.rglob("test_*.py")}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from labs.grader.commands import main
+from labs.commands import main
 from labs.tests.support.class_folders import ROSTER, hand_in, write_class
 
 QUESTIONS = "student,lab,q1,q2,q3,q4,comment\n"

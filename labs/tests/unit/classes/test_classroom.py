@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from labs.classes.classroom import read_class
-from labs.grader.commands import main
+from labs.commands import main
 from labs.grader.lab import find_lab
 from labs.tests.support.class_folders import COURSE, DEADLINE, ROSTER, Grader, hand_in, write_class
 

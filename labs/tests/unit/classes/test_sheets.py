@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from labs.grader.commands import main
+from labs.commands import main
 from labs.tests.support.class_folders import Grader, hand_in
 
 LAB = "lab2_aggregation"
