@@ -4,7 +4,7 @@ with another class secret, and compare.
     python -m labs._teacher.rehearse --students 30 --load 40
 
 The class has solutions, skeletons, typical mistakes and cheats, one submission per student
-(tests/support/rehearsal.py adds solutions with a change somewhere). Marks
+(labs/tests/support/rehearsal.py adds solutions with a change somewhere). Marks
 depend on processor time and hidden seeds alone, so both times they have to be equal. With another
 secret, and so with other numbers, they may differ by MOST points. Exit code 0: all is so; 1: it is
 not; 3: something was not judged.

@@ -7,5 +7,6 @@ that can be observed; then equal.yaml says why.
 
     python -m tests.support.mutants p4/esa.p4 testbed/protocols/pool_server.py --results FOLDER
 
-labs.py does the same with the labs' reference solutions, whose tests are the labs' checks.
+labs/tests/support/mutants.py does the same with the solutions of the labs, whose tests are the
+checks.
 """
