@@ -111,7 +111,7 @@ def test_a_solution_elsewhere_on_the_machine_is_of_no_use_whoever_grades(who, mo
             return [made.points, made.problem]
 
     points, problem = run_as(who, graded)
-    assert points == 0 and "No module named 'testbed'" in problem
+    assert points == 0 and "No module named 'labs'" in problem
 
 
 def test_answers_for_another_students_maze_are_wrong(monkeypatch):
