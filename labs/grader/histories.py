@@ -18,9 +18,11 @@ from scapy.packet import Packet
 
 from labs.grader.packets import (
     AT_AGG,
+    DATA,
     ETHERNET_BYTES,
     GRADIENT,
     HEADER,
+    KINDS,
     PORT_AGG,
     SWITCH_IP,
     SWITCH_MAC,
@@ -90,7 +92,8 @@ def leaving(came: Packet, port: int, made_here: bool, **fields: Any) -> Packet:
 
 class Strangers:
     """Deals packets that differ from one of a job's in what makes it one, for each kind of packet
-    each difference in turn, so that none is left to luck.
+    each difference in turn, so that none is left to luck. Their values, and the bitmap of DATA, are
+    others, too: so a trace of one shows although the packet that it looks like comes next.
 
     Args:
         kinds: that nobody sends to the switch.
@@ -110,18 +113,20 @@ class Strangers:
         self.rng, self.kinds, self.jobs = rng, kinds, jobs
         self.pooled, self.more = pooled, more
         self._all = [(what, n) for what in (*DIFFERENCES, *more) for n in range(2)]
-        self._all += [("of another kind", kind) for kind in kinds]
+        # With bit 7, a kind in fewer bits is one that there is.
+        known = [kind ^ 1 << 7 for kind in KINDS if kind not in kinds]
+        self._all += [("of another kind", kind) for kind in (*kinds, *known)]
         self._decks: dict[tuple[int, bool], list[tuple[str, int]]] = {}
 
     @property
     def count(self) -> int:
         """So many show each difference."""
-        return len(self._all)
+        return len(self._all) + 1
 
     def before(self, packet: Packet, matters: bool) -> Iterator[tuple[str, bytes]]:
         """Some that look like this packet, or none: what they are, and the frames. There are more
         of them where the packet itself `matters`, because it changes something."""
-        for _ in range(self.rng.randrange(4) if matters else self.rng.random() < 0.3):
+        for _ in range(self.rng.randrange(5) if matters else self.rng.random() < 0.3):
             yield self.next(packet, matters)
 
     def next(self, packet: Packet, matters: bool = True) -> tuple[str, bytes]:
@@ -129,9 +134,9 @@ class Strangers:
         deck = self._decks.setdefault((int(packet[Agg].kind), matters), [])
         if not deck:
             deck += self._all
+            deck.append(("of another kind", int(packet[Agg].kind) ^ 1 << self.rng.randrange(3, 7)))
             if packet[Agg].kind in self.pooled:
-                many = len(OUTSIDE_BITS) if packet[Agg].kind == GRADIENT else 3
-                bits = self.rng.sample(OUTSIDE_BITS, many)
+                bits = [OUTSIDE_BITS[0], OUTSIDE_BITS[-1], *self.rng.sample(OUTSIDE_BITS[1:-1], 3)]
                 deck += [("outside of the pool", 1 << bit) for bit in bits]
             self.rng.shuffle(deck)
         what, value = deck.pop()
@@ -139,8 +144,10 @@ class Strangers:
 
     def _made(self, packet: Packet, what: str, value: int) -> bytes:
         rng, header = self.rng, packet[Agg]
+        header.values = [~value for value in header.values]
+        header.bitmap = rng.getrandbits(32) if header.kind == DATA else header.bitmap
         if header.kind == GRADIENT and self.pooled:
-            header.slot ^= rng.getrandbits(1) << 15  # any of a slot's two sets
+            header.slot ^= (rng.random() < 0.25) << 15  # any of a slot's two sets
         if what in self.more:
             self.more[what](packet)
         elif what == "of another kind":

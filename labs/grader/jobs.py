@@ -192,9 +192,8 @@ def draw_jobs(t: Bench, fewest: int = 3, most: int = 5) -> list[Job]:
 
 def strangers(t: Bench, jobs: Sequence[Job], slot: int) -> list[tuple[str, bytes]]:
     """Packets with which a switch of these jobs has nothing to do, and what they are. They look
-    like gradients and results of the first job for a slot. None is DATA, which these labs have
-    not."""
-    kinds = (0, RECEIPT, t.random.randrange(DATA + 1, 256))
+    like gradients and results of the first job for a slot."""
+    kinds = (0, RECEIPT, DATA, t.random.randrange(DATA + 1, 256))
     strange = Strangers(t.random, kinds, [job.number for job in jobs])
     packets = (
         jobs[0].gradient(0, draw_values(t), 0, slot),

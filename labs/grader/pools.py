@@ -14,7 +14,7 @@ from scapy.packet import Packet
 from labs.grader.bench import Bench, Switch
 from labs.grader.histories import NUMBERS, Strangers
 from labs.grader.jobs import RESEND, Job, draw_values
-from labs.grader.packets import GRADIENT, RECEIPT, REMINDER, RESULT, Agg, wrapped
+from labs.grader.packets import DATA, GRADIENT, RECEIPT, REMINDER, RESULT, Agg, wrapped
 
 RESULTS, OTHERS, OUTSIDE, RENEWED = 0.08, 0.08, 0.1, 0.1  # shares of packets
 RESULTS_OF_HELD = 0.4  # of the packets of a fragment whose sum is complete
@@ -90,7 +90,7 @@ class History:
         self.model, self.other = model, other
         self._bits: list[int] = []
         self.fragments = [f for n in range(2) for f in self._rivals(n)]
-        kinds = [0, RECEIPT, *(GRADIENT ^ 1 << bit for bit in range(3, 8))]
+        kinds = [0, RECEIPT, DATA, *(GRADIENT ^ 1 << bit for bit in range(3, 8))]
         kinds += [REMINDER] if other == RESEND else []
         self.strange = Strangers(self.rng, kinds, [job.number for job in jobs])
 
@@ -162,6 +162,8 @@ class History:
         else:
             return (job, *self._gradient(fragment, slot, drawn < OTHERS))
         packet[Agg].worker, packet[Agg].priority = rng.randrange(1 << 16), rng.randrange(256)
+        if own is not None and rng.random() < 0.5:
+            packet[Agg].priority = own.priority
         return job, job.server, packet
 
     def _renewed(self, old: Fragment) -> Fragment:
@@ -187,7 +189,8 @@ class History:
         bitmap = own.bitmap if own is not None else 0
         missing = [n for n in every if not bitmap >> job.workers[n] & 1]
         who = self.rng.choice(missing if missing and self.rng.random() < 0.7 else every)
-        flags = RESEND if again and self.other == RESEND else 0
+        again = again if self.other == RESEND else self.rng.random() < 0.3  # a flag like others
+        flags = RESEND if again else 0
         values, priority = fragment.values[who], fragment.priority
         made = job.gradient(who, values, fragment.number, slot, flags, priority)
         return job.ports[who], made

@@ -132,7 +132,9 @@ def hosts_plain(t: Bench) -> None:
 )
 def hosts_lossy(t: Bench) -> None:
     setting = draw(t, 2, 3, 6)
-    play(t, network(t, setting, line(t, True, copies=0.1), hosts=True))
+    met = network(t, setting, line(t, True, copies=0.1), hosts=True)
+    met.unlucky = t.random.randrange(len(met.hosts)), t.random.randrange(setting.fragments)
+    play(t, met)
 
 
 @LAB.check(

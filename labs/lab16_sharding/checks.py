@@ -57,6 +57,8 @@ FIRST_NS, MOST_NS = 1 * MS, 64 * MS
 SUM = ("Agg.kind", "Agg.values")
 PORTS = 8
 MOST_EVENTS = 30_000
+# Numbers at which hosts' fragments begin: 0, below 2^31, below 2^32, and another one.
+FIRST = (0, (1 << 31) - 20, (1 << 32) - 80, 1 << 20)
 
 
 @dataclass
@@ -348,9 +350,10 @@ def _streams(t: Bench) -> list[ShardStream]:
 
 def _data(s: ShardStream) -> tuple[int, Packet]:
     """An owner's values, for any hosts."""
-    rng, job, number = s.job.t.random, s.job, s.job.t.random.choice([*s.owners])
-    packet = job.data(s.owners[number], 0, rng.getrandbits(32), numbers(job.t, VALUES))
-    packet[Agg].number, packet[Agg].slot = number, _any_slot(s)
+    rng, job, (number, slot) = s.job.t.random, s.job, _any_place(s)
+    receivers = rng.choice((0, (1 << 32) - 1, rng.getrandbits(32), rng.getrandbits(32)))
+    packet = job.data(s.owners[number], 0, receivers, numbers(job.t, VALUES))
+    packet[Agg].number, packet[Agg].slot = number, slot
     return job.ports[s.owners[number]], dress(rng, packet)
 
 
@@ -358,14 +361,16 @@ def _request(s: ShardStream) -> tuple[int, Packet]:
     """A request for a fragment that somebody owns."""
     rng, job, who = s.job.t.random, s.job, s.job.t.random.randrange(len(s.at))
     packet = job.request(who, 0)
-    packet[Agg].number, packet[Agg].slot = rng.choice([*s.owners]), _any_slot(s)
+    packet[Agg].number, packet[Agg].slot = _any_place(s)
     return job.ports[who], dress(rng, packet)
 
 
-def _any_slot(s: ShardStream) -> int:
-    """Value of the field in packets that have no slot: one in use, or anything."""
+def _any_place(s: ShardStream) -> tuple[int, int]:
+    """Number and slot of a packet that has no slot: those of a set in use, or any."""
     rng = s.job.t.random
-    return rng.choice((s.slot | rng.getrandbits(1) << 15, rng.getrandbits(16)))
+    used = [(own.number, slot) for slot, own in s.model.sets.items() if own.number in s.owners]
+    slot = rng.choice((s.slot | rng.getrandbits(1) << 15, rng.getrandbits(16)))
+    return rng.choice([*used, (rng.choice([*s.owners]), slot)])
 
 
 @LAB.check(10, "An owner's values go to the hosts in the bitmap, and to no other")
@@ -415,17 +420,17 @@ def receiver(t: Bench) -> None:
     for comes late or not at all. Shards touch each other, have one fragment, or do not come."""
     p = t.python()
     for n in range(10):
-        _receives(t, p, touching=n % 3 == 0)
+        _receives(t, p, FIRST[n % 4], touching=n % 3 == 0)
 
 
-def _receives(t: Bench, p: Python, touching: bool) -> None:
+def _receives(t: Bench, p: Python, begin: int, touching: bool) -> None:
     rng, draw = t.random, t.random.randrange
-    begin, shards = draw(100, 1 << 30), list[list[int]]()
+    begin, shards = begin + draw(9) * (begin > 0), list[list[int]]()
     for size in rng.sample((1, draw(2, 5), draw(6, 20), draw(6, 20)), 4):
         shards.append([begin, size])
         begin += size + (0 if touching else draw(2, 5))
     of = {n: at for at, size in shards for n in range(at, at + size)}
-    outside = [n for n in range(shards[0][0] - 2, begin + 3) if n not in of]
+    outside = [n for n in range(max(shards[0][0] - 2, 0), begin + 3) if n not in of]
     rng.shuffle(shards)
     r = p.make("Receiver", [list(shard) for shard in shards])
     coming = _arrivals(rng, shards, outside)
@@ -471,7 +476,7 @@ def _receives(t: Bench, p: Python, touching: bool) -> None:
             raise Failure(text, details=[told], case=f"{t.case}: {text}")
         right = min(times, default=1 << 62)
         for m in want:
-            if asked[m][2] > 8 or m != stubborn and rng.random() < 0.5:
+            if asked[m][2] > 12 or m != stubborn and rng.random() < 0.5:
                 heapq.heappush(coming, (now + draw(1, 3 * MS), m))
 
 
@@ -498,19 +503,21 @@ def _arrivals(
 @LAB.check(5, "An owner sends each fragment once, and answers all that ask in one packet")
 def owner(t: Bench) -> None:
     p = t.python()
-    for _ in range(4):
-        _owns(t, p)
+    for begin in FIRST:
+        _owns(t, p, begin)
 
 
-def _owns(t: Bench, p: Python) -> None:
+def _owns(t: Bench, p: Python, first: int) -> None:
     draw = t.random.randrange
-    first, count, bits = draw(1 << 30), draw(8, 20), t.random.sample(range(32), draw(3, 7))
+    count, bits = draw(8, 20), draw_bits(t, draw(3, 7))
     everyone = sum(1 << bit for bit in bits)
     o = p.make("Owner", first, count, everyone)
     sent = 0
     wanted: dict[int, int] = {}
     while sent < count or wanted:
-        asks = [first + draw(-1, count + 1) for _ in range(draw(2) if sent < count else 0)]
+        asks = [
+            (first + draw(-1, count + 1)) % (1 << 32) for _ in range(draw(2) if sent < count else 0)
+        ]
         asks += [first + draw(sent) for _ in asks if sent]
         calls: list = []
         for number in [*asks, *asks, *t.random.sample([*wanted], draw(len(wanted) + 1))]:

@@ -296,7 +296,9 @@ def histories(t: Bench) -> None:
         if m.kind == DATA and rng.random() < 0.3:
             t.case = f"{KINDS[m.kind]} from a port that is not its worker's"
             other = rng.choice([p for p in range(1, PORTS + 1) if p != port])
-            job.switch.expect(other, packet, {}, "a worker sends its tokens itself")
+            another = replace(m, bitmap=rng.getrandbits(32), values=numbers(t, VALUES))
+            strange_token = dress(rng, each.packet(other, another))
+            job.switch.expect(other, strange_token, {}, "a worker sends its tokens itself")
         age = "late" if m.number < own.number else "new" if m.number > own.number else "current"
         where = "without a slot" if m.slot >= SLOTS else f"({age}), where the slot {own.state}"
         want = model.take(True, m)
@@ -338,7 +340,10 @@ def _answer(s: Stream, model: Combiner) -> tuple[int, Message]:
     missing = [e for e in every if slot.wanted & ~slot.seen & 1 << job.workers[e]]
     expert = rng.choice(missing if missing and rng.random() < 0.6 else every)
     values = None if rng.random() < 0.2 else numbers(job.t, VALUES)
-    return job.ports[expert], job.answer(s.token, expert, values)
+    m = job.answer(s.token, expert, values)
+    if rng.random() < 0.1:  # a token is known by its number alone
+        m.worker = rng.choice(job.workers)
+    return job.ports[expert], m
 
 
 def _late(s: Stream, model: Combiner) -> tuple[int, Message]:

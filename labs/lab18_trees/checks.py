@@ -201,7 +201,7 @@ def start(
         draw_bits(t, count),
         ports[:count],
         parent,
-        t.random.randrange(32),
+        31 if beside else t.random.randrange(32),
         first_number(t, SLOTS) if first is None else first,
         t.random.randrange(LEAST, MOST + 1),
     )

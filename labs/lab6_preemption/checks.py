@@ -314,7 +314,7 @@ class Preemption(Model):
             del self.slots[slot]
             made = flagged(content(packet, job, own.number, own.bitmap, own.values), PARTIAL)
             made[UDP].chksum = 0
-            return Answer({job.server: made}, ("Agg.priority",))
+            return Answer({job.server: made}, _open(header, own))
         if slot is None:
             return Answer({job.server: flagged(packet, COLLISION)})
         new = Content(job, header.number, int(header.bitmap), header.values, header.priority)
@@ -325,7 +325,7 @@ class Preemption(Model):
             if own.bitmap == job.everyone:
                 del self.slots[slot]
                 want = content(packet, job, own.number, own.bitmap, own.values)
-                return Answer({job.server: want}, ("Agg.priority",))
+                return Answer({job.server: want}, _open(header, own))
         elif not mine and self.preemption and header.priority > own.priority:
             self.slots[slot] = new
             made = content(packet, own.job, own.number, own.bitmap, own.values)
@@ -335,6 +335,11 @@ class Preemption(Model):
             own.priority >>= self.preemption
             return Answer({job.server: flagged(packet, COLLISION)})
         return Answer()
+
+
+def _open(header: Agg, own: Content) -> tuple[str, ...]:
+    """The priority of a sum is that of the packet or of the slot: open if they differ."""
+    return () if header.priority == own.priority else ("Agg.priority",)
 
 
 @LAB.check(10, "In long histories every field of every packet that leaves is right")

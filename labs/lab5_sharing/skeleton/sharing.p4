@@ -100,7 +100,7 @@ control SharingIngress(inout headers_t hdr, inout metadata_t meta,
     }
 
     apply {
-        if (hdr.values.isValid() && job.apply().hit) {
+        if (hdr.values.isValid() && hdr.agg.kind != DATA && job.apply().hit) {
             bit<1> inside = 0;
             bit<1> mine = 0;
             if (hdr.agg.slot < meta.size) {

@@ -36,6 +36,37 @@ def _window(name: str, *edits: str) -> Mistake:
     return _wrong("window.py", name, *edits)
 
 
+_ELSE = "        } else {\n            drop();\n        }\n    }\n}\n\ncontrol {}Egress"
+
+
+def _hidden(control: str, more: str) -> tuple[str, str]:
+    """An edit: what a program does with a packet of an unknown job before it drops it."""
+    old = _ELSE.replace("{}", control)
+    return old, old.replace("drop();", f"{more}\n            drop();", 1)
+
+
+_EMPTIED = (
+    "                    hdr.agg.flags = hdr.agg.flags | PARTIAL;\n                    meta.state"
+)
+_REQUEST = "hdr.agg.kind == REMINDER) {\n                standard.egress_spec = meta.owner;"
+_OWNED = (
+    "                       standard.ingress_port == meta.owner) {\n"
+    "                standard.mcast_grp = meta.group;"
+)
+_IN_SET = """
+                if ((hdr.agg.slot & 0x7fff) < SLOTS) {
+                    find_set();
+                    if (hdr.agg.number == meta.number) { %s }
+                }"""
+_HOME = "            if (hdr.agg.kind == DATA && hdr.values.isValid() &&\n"
+_NOT_HOME = """            if (hdr.agg.kind == DATA && hdr.values.isValid() &&
+                hdr.agg.slot < SLOTS && standard.ingress_port != meta.home &&
+                (meta.wanted == 0 || hdr.agg.number > meta.number)) {
+                claim();
+                drop();
+            } else"""
+_FOUND = "        if number not in self.shard:\n"
+_SENT = "        if number in self.fragments[: self.sent] and"
 _TTL = "        hdr.ip.ttl = hdr.ip.ttl - 1;\n"
 _UPDATE = """        update_checksum(hdr.ip.isValid(),
             { hdr.ip.version, hdr.ip.ihl, hdr.ip.tos, hdr.ip.length, hdr.ip.identification,
@@ -75,6 +106,7 @@ WRONG = {
         _wrong("pool.p4", "a count of four bits", "n = n + 1;", "n = (n + 1) & 0xf;"),
     ],
     "lab5_sharing": [
+        _wrong("sharing.p4", "DATA is a gradient", "hdr.agg.kind != DATA && ", ""),
         _wrong(
             "sharing.p4",
             "a result frees the job's slot, whatever is in it",
@@ -113,6 +145,24 @@ WRONG = {
         ),
         _wrong(
             "preemption.p4",
+            "the answer to a reminder has priority 0",
+            *(_EMPTIED, f"                    hdr.agg.priority = 0;\n{_EMPTIED}"),
+        ),
+        _wrong(
+            "preemption.p4",
+            "RESEND passes by",
+            "            } else if (inside == 0) {\n",
+            "            } else if ((hdr.agg.flags & RESEND) != 0) {\n                leaves = 1;\n"
+            "            } else if (inside == 0) {\n",
+        ),
+        _wrong(
+            "preemption.p4",
+            "priorities are halved without preemption",
+            "                if (meta.preemption == 1) {\n",
+            "                if (meta.preemption <= 1) {\n",
+        ),
+        _wrong(
+            "preemption.p4",
             "255 evicts 255",
             "hdr.agg.priority > meta.priority)",
             "(hdr.agg.priority > meta.priority || hdr.agg.priority == 255))",
@@ -130,6 +180,12 @@ WRONG = {
     ],
     "lab14_interoperation": [
         _wrong("host.py", "a carry is lost", "    while total >> 16:\n", "    if total >> 16:\n"),
+        _wrong(
+            "host.py",
+            "timeouts up to 128 ms",
+            " MOST_NS = 1_000_000, 64",
+            " MOST_NS = 1_000_000, 128",
+        ),
     ],
     "lab15_training": [
         _wrong(
@@ -174,6 +230,44 @@ WRONG = {
         ),
     ],
     "lab16_sharding": [
+        _shard(
+            "kinds of three bits",
+            *("(hdr.agg.kind == REMINDER)", "((hdr.agg.kind & 7) == REMINDER)"),
+        ),
+        _shard(
+            "a request takes its asker out of a set",
+            _REQUEST,
+            _REQUEST + _IN_SET % "set_bitmap.write(meta.own, meta.bitmap & ~hdr.agg.bitmap);",
+        ),
+        _shard("data replaces a set's values", _OWNED, _OWNED + _IN_SET % "store_values();"),
+        _shard(
+            "no receivers are all",
+            *(
+                "hdr.agg.kind == DATA && (hdr.agg",
+                "hdr.agg.kind == DATA && hdr.agg.bitmap != 0 && (hdr.agg",
+            ),
+        ),
+        _shard(
+            "a gradient of an unknown job is added",
+            *_hidden(
+                "Shard",
+                "if (hdr.agg.kind == GRADIENT && hdr.values.isValid() &&\n"
+                "                (hdr.agg.slot & 0x7fff) < SLOTS) {\n                find_set();\n"
+                "                if (hdr.agg.number == meta.number && meta.state == FILLING &&\n"
+                "                    (meta.bitmap & hdr.agg.bitmap) == 0) {\n"
+                "                    add_values();\n                    join();\n"
+                "                    set_bitmap.write(meta.own, meta.bitmap);\n"
+                "                }\n            }",
+            ),
+        ),
+        _gather("numbers of 31 bits", _FOUND, f"{_FOUND[:-2]} or number >> 31:\n"),
+        _gather("fragment 0 is none", _FOUND, _FOUND.replace("if", "if not number or")),
+        _gather("nobody asks for fragment 0", _SENT, _SENT.replace("if", "if number and")),
+        _gather(
+            "the highest bit is nobody's",
+            _SENT,
+            f"        bitmap &= 0x7FFFFFFF\n{_SENT}",
+        ),
         _shard(
             "a copy's answer has the sender's bitmap and addresses",
             _AGAIN,
@@ -228,6 +322,33 @@ WRONG = {
     ],
     "lab17_experts": [
         _experts(
+            "kinds of three bits",
+            *("hdr.agg.kind == NOTHING) {", "(hdr.agg.kind & 7) == NOTHING) {"),
+        ),
+        _experts("a token from a wrong port takes a slot", _HOME, f"{_NOT_HOME}{_HOME[11:]}"),
+        _experts(
+            "a token of an unknown job takes a slot",
+            *_hidden(
+                "Expert",
+                "if (hdr.agg.kind == DATA && hdr.values.isValid() && hdr.agg.slot < SLOTS) {\n"
+                "                find_slot();\n"
+                "                if (hdr.agg.number > meta.number) { claim(); }\n            }",
+            ),
+        ),
+        _experts(
+            "the slot's worker counts, too",
+            "register<bit<32>>(SLOTS) slot_seen;",
+            "register<bit<32>>(SLOTS) slot_seen;\n    register<bit<16>>(SLOTS) slot_worker;",
+            "slot_seen.write(meta.slot, 0);",
+            "slot_seen.write(meta.slot, 0);\n        slot_worker.write(meta.slot, hdr.agg.worker);",
+            "                    standard.egress_spec = meta.home;\n                } else if (",
+            "                    standard.egress_spec = meta.home;\n"
+            "                } else if (lives == hdr.agg.worker && ",
+            "                       hdr.agg.kind == NOTHING) {\n",
+            "                       hdr.agg.kind == NOTHING) {\n                bit<16> lives;\n"
+            "                slot_worker.read(lives, meta.slot);\n",
+        ),
+        _experts(
             "tokens without a slot from anybody",
             "hdr.values.isValid() &&\n                standard.ingress_port == meta.home",
             "hdr.values.isValid() && (hdr.agg.slot >= SLOTS ||\n"
@@ -251,6 +372,29 @@ WRONG = {
         ),
     ],
     "lab18_trees": [
+        _tree(
+            "kinds of three bits",
+            *("(hdr.agg.kind == REMINDER &&", "((hdr.agg.kind & 7) == REMINDER &&"),
+        ),
+        _tree(
+            "a gradient of an unknown job is added",
+            *_hidden(
+                "Tree",
+                "if (hdr.agg.kind == GRADIENT && hdr.values.isValid() &&\n"
+                "                (hdr.agg.slot & 0x7fff) < SLOTS) {\n                find_set();\n"
+                "                if (meta.state == FILLING && hdr.agg.number == meta.number &&\n"
+                "                    (meta.bitmap & hdr.agg.bitmap) == 0) {\n"
+                "                    if ((hdr.agg.flags & PARTIAL) == 0) { EACH_VALUE(TO_FIXED) }\n"
+                "                    if (meta.bitmap != 0) { add_values(); }\n"
+                "                    meta.bitmap = meta.bitmap | hdr.agg.bitmap;\n"
+                "                    store_values();\n                    write_set();\n"
+                "                }\n            }",
+            ),
+        ),
+        _tree(
+            "a carry of the rounding is lost",
+            *("(((exponent - 1) << 7) + size) |", "(exponent << 7) | (size & 0x7f) |"),
+        ),
         _tree(
             "one base for all fragments",
             "    action drop() {",

@@ -28,7 +28,7 @@ NOTICE: dict[str, dict[str, tuple[str, ...]]] = {
     "lab8_congestion": {".p4": ("marked_flags", "per_port", "others"), ".py": ("decrease", "once")},
     "lab7_numbers": {".py": ("rounding",)},
     "lab11_worker": {".py": ("karn",)},
-    "lab14_interoperation": {".py": ("hosts_plain",)},
+    "lab14_interoperation": {".py": ("hosts_plain", "hosts_lossy")},
     "lab15_training": {".py": ("packed",)},
     "lab16_sharding": {".p4": ("lossy",), ".py": ("receiver", "owner")},
     "lab17_experts": {".p4": ("histories",)},

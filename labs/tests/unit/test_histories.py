@@ -9,7 +9,6 @@ from collections import Counter
 from labs.grader.histories import (
     DIFFERENCES,
     NUMBERS,
-    OUTSIDE_BITS,
     Strangers,
     alike,
     draw_numbers,
@@ -30,13 +29,15 @@ def _gradient(rng: random.Random):
 def test_no_stranger_is_left_to_luck():
     rng = random.Random(1)
     strange = Strangers(rng, KINDS, [4], (GRADIENT,), {"of nobody": lambda p: None})
-    count = 2 * (len(DIFFERENCES) + 1) + len(KINDS) + len(OUTSIDE_BITS)
+    kinds = len(KINDS) + 6 + 1  # those that there are with another bit, and its own
+    count = 2 * (len(DIFFERENCES) + 1) + kinds + 5
     for _ in range(3):
         packet = _gradient(rng)
         made = [strange.next(packet) for _ in range(count)]
         seen = Counter(what.removeprefix("a packet that is ") for what, _ in made)
-        assert seen.pop("outside of the pool") == len(OUTSIDE_BITS)
+        assert seen.pop("outside of the pool") == 5
         assert set(seen) == {*DIFFERENCES, "of nobody", "of another kind"}
+        assert seen.pop("of another kind") == kinds
         assert set(seen.values()) == {2}
         same = [what for what, data in made if data == bytes(packet)]
         assert not {what for what in same if "nobody" not in what}
