@@ -129,7 +129,7 @@ def frame(results: Results) -> pd.DataFrame:
                 groups[piece.kind, first.get(piece.communicator, (0, ""))].append(piece)
             for (kind, alike), same in groups.items():
                 time = sum(piece.end_ns - piece.start_ns for piece in same)
-                need = sum(links.least_ns(*key, piece, workers) for piece in same)
+                need = sum(links.least_ns(key, piece, workers) for piece in same)
                 rows.append((*key, kind, *alike, len(same), time, need))
     found = pd.DataFrame(rows, columns=PATH)
     return found.sort_values(
@@ -182,17 +182,18 @@ class _Links:
         onwards = (min(rate, self._up[repetition, each]) for each, rate in own.items())
         return max(onwards, default=0.0)
 
-    def least_ns(self, repetition: int, job: int, piece: Piece, workers: int) -> float:
-        """The time that what a rank must send or receive in a call needs at least."""
+    def least_ns(self, key: tuple[int, int], piece: Piece, workers: int) -> float:
+        """The time that what a rank must send or receive in a call needs at least. key: of its run,
+        the repetition and the job."""
         if piece.bytes != piece.bytes:
             return float("nan")
         ranks = _ranks(piece.communicator, workers)
-        hosts = [self._hosts.get((repetition, job, rank), "") for rank in ranks]
-        own = self._hosts.get((repetition, job, piece.worker), "")
+        hosts = [self._hosts.get((*key, rank), "") for rank in ranks]
+        own = self._hosts.get((*key, piece.worker), "")
         size, kind = piece.bytes, COLLECTIVES.get(piece.kind)
         if kind is not None:
             size = kind.array_size(int(size), len(ranks))
             if kind.pairs or OWN in (kind.gives, kind.gets):
                 size *= (len(ranks) - 1) / len(ranks)  # its own part does not travel
-        rate = self._rate(repetition, own, hosts)
+        rate = self._rate(key[0], own, hosts)
         return size * 8e9 / rate if rate else float("nan")

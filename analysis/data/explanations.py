@@ -8,7 +8,7 @@ move in the same direction as the completion times. Where none does, it says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 from p4fabric.base import units
@@ -165,12 +165,26 @@ def _limit(jct: float, computing: float, bound: float, at_packets: float) -> str
     return f"{text} The rest was mostly waiting: for slower workers, timers or aggregators."
 
 
+class _Part(NamedTuple):
+    """A row of `_mean_path`."""
+
+    job: int
+    kind: str
+    ranks: int
+    example: str
+    calls: float
+    time_ns: float
+    bytes_ns: float
+
+
 def _paths(frames: Frames) -> list[str]:
     """Parts of the critical paths of programs of ranks, and whether bytes decide."""
     path, names = _mean_path(frames), job_names(frames["jobs"])
     found = []
     for job, rows in list(path.groupby("job"))[:MOST_PATHS]:
-        whole, shown, left = rows["time_ns"].sum(), [], list(rows.itertuples())
+        shown: list[str] = []
+        whole = rows["time_ns"].sum()
+        left = [_Part(*row) for row in rows.itertuples(index=False)]
         while left and len(shown) < MOST_PARTS:
             part = left.pop(0)
             shown.append(f"{_part(part)} {units.time(part.time_ns)}{_needed(part)}")
@@ -200,8 +214,7 @@ def _mean_path(frames: Frames) -> pd.DataFrame:
     return sums.sort_values(["job", "time_ns"], ascending=[True, False], ignore_index=True)
 
 
-def _part(part: Any) -> str:
-    """Words for a row of `_mean_path`."""
+def _part(part: _Part) -> str:
     if part.kind == COMPUTE:
         return "computation"
     if part.kind == WAITING:
@@ -210,7 +223,7 @@ def _part(part: Any) -> str:
     return f"{count} of {part.kind} of {part.ranks} ranks, as {part.example},"
 
 
-def _needed(part: Any) -> str:
+def _needed(part: _Part) -> str:
     if part.bytes_ns != part.bytes_ns:
         return ""
     if part.calls > 1:

@@ -216,17 +216,17 @@ def collectives(run: Tables, held: Held) -> None:
             f"job {job}, group {group} {dtype}", "sends", both["send"], "recvs", both["recv"]
         )
     steps = run.rows("steps", "job worker communicator kind bytes start_ns end_ns")
-    for *key, size, start, end in steps:
+    for *call, size, start, end in steps:
         if size is not None:  # older runs do not know it
-            took[tuple(key)][0] += size
-            took[tuple(key)][1] += end - start
+            took[tuple(call)][0] += size
+            took[tuple(call)][1] += end - start
     told: defaultdict[tuple, list[int]] = defaultdict(lambda: [0, 0])
-    for *key, size, time in run.rows(
+    for *call, size, time in run.rows(
         "collectives", "job worker communicator collective bytes time_ns"
     ):
-        if tuple(key) in took and key[0] not in killed:
-            told[tuple(key)][0] += size
-            told[tuple(key)][1] += time
+        if tuple(call) in took and call[0] not in killed:
+            told[tuple(call)][0] += size
+            told[tuple(call)][1] += time
     for key, found in told.items():
         place = "job {}, worker {}, group {}, {}".format(*key)
         held.equal(place, "bytes and time of steps", took[key], "of calls", found)

@@ -25,7 +25,8 @@ TEACHER = LABS / "_teacher"
 TEACHERS = ("_teacher", "TEACHERS.md")
 TESTBED = ("__init__.py",)  # what the grader uses of testbed/: its name
 PROJECT = "pyproject.toml"
-HERE = ("p4engine", "p4fabric", "ina-testbed")  # distributions that a kit has, or what it uses of them
+# Distributions that a kit has, or what it uses of them.
+HERE = ("p4engine", "p4fabric", "ina-testbed")
 # What experiments need besides; the testbed's folder has links to some of it.
 WHOLE = (
     *("analysis", "docs", "examples", "experiments", "p4", "topos", "traffic"),

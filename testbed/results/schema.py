@@ -308,7 +308,7 @@ _DECLARED = (
             ),
             _count(
                 "bytes",
-                "bytes that the rank gives to a call; of scatter and recv: gets; null: a compute step",
+                "bytes that the rank gives; of scatter and recv: gets; null: a compute step",
                 True,
                 "bytes",
             ),

@@ -20,7 +20,6 @@ from labs.grader.seeds import Seed
 from labs.tests.support import first_of
 from labs.tests.support.hostile_submission import NO_SANDBOX
 from labs.tests.support.ordinary_user import USER, WHO, run_as
-from tests.support.matrix import first_of
 
 pytestmark = NO_SANDBOX
 SECRET = b"the secret of the class of 2026"
