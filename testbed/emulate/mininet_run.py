@@ -27,7 +27,8 @@ from testbed.emulate.fault_injection import Faults
 from testbed.emulate.flow_group import FlowGroup
 from testbed.emulate.host_group import HostGroup
 from testbed.emulate.program_group import ProgramGroup
-from testbed.emulate.prompt import open_prompt, prompt_beside
+from testbed.emulate.prompt import open_prompt
+from testbed.emulate.prompt_beside import prompt_beside
 from testbed.emulate.samplers import MemorySampler
 from testbed.emulate.session import SharedSession
 from testbed.emulate.switch_backends import Backend, backend_of

@@ -1,29 +1,16 @@
-"""Mininet's prompt in the network of a run: before the jobs, while they run, or after them.
-
-While jobs run, the prompt has the main thread, as Mininet and the terminal expect, and another
-thread watches the run. When the jobs have ended, the prompt is closed, since the counters must be
-read then.
-"""
+"""Mininet's prompt in a network that is up."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from p4fabric.base import interrupts
 
 if TYPE_CHECKING:
     from p4fabric.emulate.mininet_network import Network
-
-
-class _Over(BaseException):
-    """The jobs have ended while the prompt was open."""
 
 
 def open_prompt(network: Network) -> None:
@@ -92,47 +79,3 @@ def measure_tcp(client: Any, server: Any) -> None:
     finally:
         listening.kill()
         listening.wait()
-
-
-def prompt_beside(network: Network, work: Callable[[], None]) -> None:
-    """Do `work` in another thread with the prompt open; the prompt closes when the work is done.
-    Leaving it earlier waits for the work. Raises the errors of the work."""
-    raised: list[BaseException] = []
-    main = threading.main_thread().ident
-    assert main is not None
-    done = threading.Event()
-    open_ = threading.Event()
-    open_.set()
-
-    def watch() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-        done.set()
-        if open_.is_set():
-            signal.pthread_kill(main, signal.SIGUSR1)
-
-    def over(number: int, frame: Any) -> None:
-        if open_.is_set():
-            open_.clear()
-            raise _Over
-
-    before = signal.signal(signal.SIGUSR1, over)
-    thread = threading.Thread(target=watch, name="watch", daemon=True)
-    try:
-        thread.start()
-        open_prompt(network)
-        open_.clear()
-        if not done.is_set():
-            print("the prompt is closed; the jobs go on", flush=True)
-        thread.join()
-    except _Over:
-        print("\nthe jobs have ended; the prompt is closed", flush=True)
-        thread.join()
-    finally:
-        open_.clear()
-        signal.signal(signal.SIGUSR1, before)
-        sys.stdout.flush()
-    if raised:
-        raise raised[0]

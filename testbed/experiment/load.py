@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from p4fabric.base.config.data_files import read_text
+from p4fabric.base.config.data_files import near, read_named
 from p4fabric.base.config.explain import first_words
 from p4fabric.base.config.problems import COMMAND_LINE, ExperimentError, Problem
 from p4fabric.base.config.units import FieldError, describe
 from p4fabric.base.config.yaml_document import MAX_BYTES, Document, read_yaml
-from p4fabric.base.errors import UserError, did_you_mean, sentence
+from p4fabric.base.errors import UserError, did_you_mean
 from p4fabric.base.topology import Topology
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -124,11 +124,7 @@ def _loaded(
 
 def read_file(path: Path) -> str:
     """The text of an experiment file. Raises UserError."""
-    if os.path.isdir(path):
-        raise UserError(f"{path}: this is a folder; name an experiment file in it")
-    if not os.path.lexists(path):
-        raise UserError(f"{path}: {sentence('no such experiment file', _meant(path))}")
-    return read_text(path, MAX_BYTES)
+    return read_named(path, "an experiment file", MAX_BYTES, lambda: _meant(path))
 
 
 def _meant(path: Path) -> str:
@@ -136,7 +132,7 @@ def _meant(path: Path) -> str:
     own = EXPERIMENTS.parent / path
     if not path.is_absolute() and EXPERIMENTS in own.parents and os.path.isfile(own):
         return f"the testbed's own is {own}"
-    return did_you_mean(path.name, [each.name for each in path.absolute().parent.glob("*.y*ml")])
+    return near(path)
 
 
 def _with_lines(problems: list[Problem], document: Document) -> list[Problem]:

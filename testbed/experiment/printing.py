@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from p4fabric.base.config.fields import kind_of
+from p4fabric.base.config.link_settings import LinkSettings
 from p4fabric.base.config.yaml_document import Inline
 from pydantic import BaseModel
 
@@ -13,7 +14,7 @@ from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poi
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Route
 from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job, RankModel
-from testbed.experiment.schema_network import LinkOptions, LinkSettings, SwitchException
+from testbed.experiment.schema_network import LinkOptions, SwitchException
 
 # Sections that leave out what has no value.
 _WITHOUT_NONE = Memory | Fault | Poisson | Kind | ClusterTrace | Background | RankModel | Route

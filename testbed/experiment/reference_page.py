@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from p4fabric.base.config.fields import Kind, Quantity, kind_of
+from p4fabric.base.config.link_settings import LinkSettings
 from pydantic.fields import FieldInfo
 
 from testbed import systems
@@ -25,7 +26,6 @@ from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Place
 from testbed.experiment.schema_network import (
     LinkException,
     Links,
-    LinkSettings,
     Switches,
     SwitchException,
     SwitchSettings,

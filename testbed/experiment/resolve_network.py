@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from p4fabric.base.config.fields import SECOND
+from p4fabric.base.config.link_settings import LinkSettings
 from p4fabric.base.config.problems import Path, Problem
 from p4fabric.base.config.units import TIME, show
 from p4fabric.base.errors import did_you_mean, sentence
@@ -25,7 +26,6 @@ from testbed.experiment.schema import VirtualTime, explain
 from testbed.experiment.schema_network import (
     LinkOptions,
     Links,
-    LinkSettings,
     Switches,
     SwitchException,
 )

@@ -1,4 +1,4 @@
-"""`ina import FILE.json`: a network file out of a topology of p4-utils or of the P4 tutorials.
+"""A network file out of a topology of p4-utils or of the P4 tutorials.
 
 The network file stands by itself, and runs on Mininet; with `--virtual` in virtual time, with a
 slow flow between all hosts instead of a ping.
@@ -6,6 +6,7 @@ slow flow between all hosts instead of a ping.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,9 @@ from testbed.netfile.host_routes import Routes
 from testbed.netfile.load_network import load_network
 from testbed.netfile.p4_utils import P4App
 from testbed.netfile.p4lang import Exercise, is_topology
-from testbed.paths import command_line
 
 HEAD = """\
-# Made from {source} by `ina import`.
+# Made from {source}.
 # `{run}` starts the network and runs the checks{prompt}.
 """
 PROMPT = ";\n# with --cli Mininet's command line opens afterwards"
@@ -30,12 +30,17 @@ FLOWS = [{"name": "all", "from": "all", "to": "all", "packet_rate": 1000, "size"
 
 
 def import_topology(
-    source: Path, program: Path | None, output: Path | None, virtual: bool = False
+    source: Path,
+    program: Path | None,
+    output: Path | None,
+    virtual: bool,
+    command: Callable[[str, bool], str],
 ) -> int:
     """Write a network file for the topology `source`.
 
     program: of all switches; None: the one that the file names. output: the file to write; None:
-    named after the program. virtual: the file is for virtual time. Raises UserError."""
+    named after the program. virtual: the file is for virtual time. command: how a command that runs
+    a file is quoted, given the file's name and whether it needs root. Raises UserError."""
     data = read_json(source)
     if isinstance(data, dict) and "topology" in data:
         program = program or p4_utils.program_of(data, source)
@@ -59,7 +64,7 @@ def import_topology(
         made = {**made, "runtime": "virtual", "flows": FLOWS}
     else:
         made["checks"] = [{"ping": "all"}]
-    run = command_line(output.name, root=not virtual)
+    run = command(output.name, not virtual)
     head = HEAD.format(source=source.name, run=run, prompt="" if virtual else PROMPT)
     try:
         write_whole(output, head + write_yaml(made))
@@ -75,7 +80,7 @@ def import_topology(
         ) from None
     for note in notes:
         print(note)
-    print(f"written: {output}; next: {command_line(str(output), root=not virtual)}")
+    print(f"written: {output}; next: {command(str(output), not virtual)}")
     return 0
 
 

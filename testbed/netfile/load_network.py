@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from p4fabric.base.config.data_files import read_named
 from p4fabric.base.config.explain import explain
 from p4fabric.base.config.fields import user_file
 from p4fabric.base.config.problems import ExperimentError, Problem
 from p4fabric.base.config.units import FieldError
-from p4fabric.base.config.yaml_document import read_yaml
+from p4fabric.base.config.yaml_document import MAX_BYTES, read_yaml
 from p4fabric.base.errors import did_you_mean, sentence
 from p4fabric.base.topology import Topology, TopologyError
 from pydantic import ValidationError
 
-from testbed.experiment.load import read_file
 from testbed.netfile.network_schema import Check, LinkEntry, Net, NetworkFile
 from testbed.netfile.virtual_plan import VirtualProblems
 from testbed.netfile.virtual_plan import given as is_given
@@ -29,7 +29,8 @@ COMMANDS = ("ping", "run", "start")
 class NetworkPlan:
     """A network file that makes sense. `programs`: the P4 file of each switch. `topology`: hosts,
     switches and links in the file's order; `ports`: of each link, the number at each end (None:
-    the next that is free); `path`: of the file, `folder`: where it lies; `file`: what it says."""
+    the next that is free); `path`: of the file, `folder`: where it lies; `file`: what it says;
+    `text`: its text."""
 
     name: str
     path: Path
@@ -40,12 +41,14 @@ class NetworkPlan:
     programs: dict[str, Path]
     topology: Topology
     ports: tuple[tuple[int | None, int | None], ...]
+    text: str
 
 
 def load_network(path: str | Path) -> NetworkPlan:
     """Read a network file. Raises UserError that lists everything that is wrong with it."""
     path = Path(path)
-    document = read_yaml(read_file(path), str(path))
+    text = read_named(path, "a network file", MAX_BYTES)
+    document = read_yaml(text, str(path))
     problems = list(document.problems)
     plan = None
     if not problems:
@@ -54,7 +57,7 @@ def load_network(path: str | Path) -> NetworkPlan:
         except ValidationError as error:
             problems += explain(error, (), NetworkFile)
         else:
-            plan, problems = _Plan(file, path).made()
+            plan, problems = _Plan(file, path, text).made()
     if problems or plan is None:
         lines = [Problem(p.path, p.message, p.line or document.line(p.path)) for p in problems]
         raise ExperimentError(str(path), lines)
@@ -64,9 +67,10 @@ def load_network(path: str | Path) -> NetworkPlan:
 class _Plan:
     """A network file on its way to a plan: the checks across its sections."""
 
-    def __init__(self, file: NetworkFile, path: Path) -> None:
+    def __init__(self, file: NetworkFile, path: Path, text: str) -> None:
         self.file = file
         self.path = path
+        self.text = text
         self.problems: list[Problem] = []
         self.topology = Topology()
         self.ports: list[tuple[int | None, int | None]] = []
@@ -111,6 +115,7 @@ class _Plan:
             programs,
             self.topology,
             tuple(self.ports),
+            self.text,
         )
         return plan, self.problems
 

@@ -53,9 +53,10 @@ def check_network(path: Path) -> int:
     return 0
 
 
-def run_network(plan: NetworkPlan, prompt: str | None = None) -> int:
-    """Bring the network up, carry out the checks; exit code 1 when one does not hold. prompt: the
-    time at which Mininet's prompt opens, "before" the checks or "after" them.
+def run_network(plan: NetworkPlan, remedy: str, prompt: str | None = None) -> int:
+    """Bring the network up, carry out the checks; exit code 1 when one does not hold. remedy:
+    what to do about anything that is not installed. prompt: the time at which Mininet's prompt
+    opens, "before" the checks or "after" them.
 
     Raises UserError before anything is built, and RunError."""
     path = plan.path
@@ -63,20 +64,20 @@ def run_network(plan: NetworkPlan, prompt: str | None = None) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     from p4fabric.emulate import registry
 
-    from testbed.machine.preflight import require_machine
+    from testbed.machine.network_needs import require_network
 
-    require_machine()
+    require_network(remedy)
     for line in registry.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
+    from testbed.emulate.network_session import NetworkSession
     from testbed.emulate.prompt import open_prompt
-    from testbed.emulate.session import Session
     from testbed.netfile.plain_network import PlainNetwork
 
     with (
-        tempfile.TemporaryDirectory(prefix="ina-testbed-") as logs,
-        Session(f"{plan.name} ({path})", Path(logs)) as session,
+        tempfile.TemporaryDirectory(prefix="network-") as logs,
+        NetworkSession(f"{plan.name} ({path})", Path(logs)) as session,
     ):
-        session.start(hosts=None)
+        session.start()
         network = session.build(plan.topology, PlainNetwork, plan=plan)
         network.start_switches()
         session.note_processes()

@@ -21,10 +21,10 @@ from p4fabric.base.config.fields import (
     Text,
     Whole,
 )
+from p4fabric.base.config.link_settings import LinkSettings
 from p4fabric.base.config.units import FieldError, describe
 from pydantic import Field
 
-from testbed.experiment.schema_network import LinkSettings
 from testbed.netfile.virtual_schema import (
     MAC,
     MAX_FLOWS,

@@ -1,7 +1,5 @@
 """Network files out of p4-utils' p4app.json.
 
-    ina import p4app.json [--program FILE.p4] [-o FILE.yaml]
-
 The network file stands by itself. A p4app.json names hosts, switches and links, and a *strategy*
 that gives hosts their addresses: all hosts in one subnet (`l2`), those of a switch in one
 (`mixed`), each in its own (`l3`), or as the file says (`manual`). What p4-utils works out from that

@@ -1,7 +1,5 @@
 """Network files out of the topology.json of the P4 tutorials, with its sX-runtime.json files.
 
-    ina import topology.json [--program FILE.p4] [-o FILE.yaml] [--virtual]
-
 Hosts keep their addresses, MACs and commands, links their delays and rates. What the runtime files
 have a controller write into the switches (entries, multicast groups, clone sessions) becomes
 entries of the network file, in its spelling: the runtime files give matches as lists, whose meaning

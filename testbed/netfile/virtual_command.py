@@ -16,7 +16,6 @@ from p4fabric.base.text_table import printed
 from rich.console import Console
 
 from testbed.analysis.laws import of_network
-from testbed.experiment.load import read_file
 from testbed.netfile import virtual_results
 from testbed.netfile.install_entries import compile_all
 from testbed.netfile.load_network import NetworkPlan
@@ -24,7 +23,6 @@ from testbed.netfile.virtual_checks import outcomes
 from testbed.netfile.virtual_network import VirtualNetwork
 from testbed.netfile.virtual_run import VirtualRun, warn
 from testbed.netfile.virtual_tables import tables
-from testbed.paths import default_results
 from testbed.runner import LAWS, require_laws
 from testbed.simulate.captures import Captures
 
@@ -34,7 +32,7 @@ LOADING = "loading the hosts' code, or compiling it if it is new (up to a minute
 
 def run_virtual(
     plan: NetworkPlan,
-    results: Path | None = None,
+    results: Path,
     pcap: Sequence[str] = (),
     report: bool = True,
     as_json: bool = False,
@@ -52,8 +50,7 @@ def run_virtual(
         network = VirtualNetwork(plan, compiled)
         run = VirtualRun(network)
     wanted = captured_ports.ports(network.topology, pcap)
-    text = read_file(plan.path)
-    folder = virtual_results.new_folder(results or default_results(), plan.name, text)
+    folder = virtual_results.new_folder(results, plan.name, plan.text)
     with step(console, "running"), Captures(wanted, folder / "captures") as captures:
         run.run(captures)
     warn(run)

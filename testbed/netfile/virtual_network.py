@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from p4engine.switch.library import Switch
+from p4fabric.base.config.link_settings import NOMINAL_RATE_BPS
 from p4fabric.base.flow import Flow
 from p4fabric.base.topology import Topology
 
-from testbed.experiment.schema_network import NOMINAL_RATE_BPS
 from testbed.netfile.flow_packets import acknowledgement, frames_of
 from testbed.netfile.host_routes import routes_of
 from testbed.netfile.install_entries import install

@@ -38,10 +38,11 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from p4fabric.base.config.link_settings import MAX_RATE, NOMINAL_RATE_BPS
+
 from testbed.algorithms.bounds import cost
 from testbed.experiment.scaling import scaled_count
 from testbed.experiment.schema import VirtualTime
-from testbed.experiment.schema_network import MAX_RATE, NOMINAL_RATE_BPS
 from testbed.routing.group_server import has_shared_servers
 from testbed.routing.tree import links_between
 from testbed.setup.communicator import Communicator

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from p4fabric.base.config.link_settings import NOMINAL_RATE_BPS
 from p4fabric.base.flow import Flow
 
-from testbed.experiment.schema_network import NOMINAL_RATE_BPS
 from testbed.protocols.records import new_table
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.results.schema import Row

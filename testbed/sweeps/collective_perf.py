@@ -20,6 +20,7 @@ from pathlib import Path
 import yaml
 from p4fabric.base import units
 from p4fabric.base.config.fields import kind_of
+from p4fabric.base.config.link_settings import LinkSettings
 from p4fabric.base.config.units import FieldError
 from p4fabric.base.errors import RunError, UserError, did_you_mean, sentence
 from rich.console import Console
@@ -28,7 +29,6 @@ from testbed import results
 from testbed.algorithms.bounds import busbw_factor
 from testbed.collective_kinds import COLLECTIVES
 from testbed.experiment import Experiment, load_text
-from testbed.experiment.schema_network import LinkSettings
 from testbed.runner import carry_out
 from testbed.schemes import set_up
 from testbed.setup.call_times import CallTime, call_time

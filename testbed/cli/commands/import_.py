@@ -8,6 +8,7 @@ from pathlib import Path
 from p4fabric.base.errors import UserError
 
 from testbed.cli.shared import Parser, factor, import_schemas, json_option, positive, working
+from testbed.paths import command_line
 
 OF_PROGRAMS = ("replicas", "stage", "scale")
 PROGRAMS = (".et", ".txt")
@@ -44,7 +45,8 @@ def call(options: Namespace) -> int:
         for name in OF_PROGRAMS:
             if getattr(options, name) is not None:
                 raise UserError(f"--{name} is for programs of ranks; take it out")
-        return import_topology(options.file, options.program, options.output, options.virtual)
+        words = options.file, options.program, options.output, options.virtual
+        return import_topology(*words, command_line)
     from testbed.cli.program_output import show, write
     from testbed.traffic.rank_graph import check
     from testbed.traffic.rank_layout import smaller

@@ -29,7 +29,7 @@ def ps_arguments(parser: Parser) -> None:
 def ps(options: Namespace) -> int:
     from p4fabric.emulate import live_runs, registry
 
-    from testbed.machine.preflight import require_root
+    from testbed.machine.network_needs import require_root
 
     require_root(f"`{command_line('ps')}`")
     records = registry.live_runs() if options.run is None else [live_runs.choose(options.run)]
@@ -82,7 +82,7 @@ def exec(options: Namespace) -> int:
     """Run the command; returns its exit code."""
     from p4fabric.emulate import live_runs
 
-    from testbed.machine.preflight import require_root
+    from testbed.machine.network_needs import require_root
 
     require_root(f"`{command_line('exec')}`")
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
@@ -101,7 +101,7 @@ def logs_arguments(parser: Parser) -> None:
 def logs(options: Namespace) -> int:
     from p4fabric.emulate import live_runs
 
-    from testbed.machine.preflight import require_root
+    from testbed.machine.network_needs import require_root
 
     require_root(f"`{command_line('logs')}`")
     record = live_runs.choose(options.run)

@@ -35,7 +35,7 @@ def clean_arguments(parser: Parser) -> None:
 def clean(options: Namespace) -> int:
     from p4fabric.emulate import registry
 
-    from testbed.machine.preflight import require_root
+    from testbed.machine.network_needs import require_root
 
     require_root(f"`{command_line('clean')}`")
     removed = registry.clean()

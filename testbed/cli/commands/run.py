@@ -118,6 +118,7 @@ def _run_network(options: Namespace) -> int:
         raise UserError(f"--no-report: a network file on Mininet has no report{more}")
     if options.json:
         raise UserError(f"--json: on Mininet the exit code says whether checks hold{more}")
+    from testbed.machine.preflight import set_up
     from testbed.netfile.network_run import run_network
 
-    return run_network(plan, "after" if options.cli == "" else options.cli)
+    return run_network(plan, set_up(), "after" if options.cli == "" else options.cli)

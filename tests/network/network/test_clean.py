@@ -25,15 +25,15 @@ from testbed.paths import import_path
 RUNNER = """
 import sys, pathlib, time
 from p4fabric.emulate import registry
-from testbed.emulate.session import Session
+from testbed.emulate.network_session import NetworkSession
 from p4fabric.base import interrupts
 from testbed.topos.star import Star
 interrupts.install()
 registry.DIRECTORY = pathlib.Path(sys.argv[2])
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
-with Session("test run", folder) as session:
-    session.start(hosts=None)
+with NetworkSession("test run", folder) as session:
+    session.start()
     network = session.build(Star(hosts=3))
     print(session.record.run, *(p.pid for p in network.holders.values()), flush=True)
     time.sleep(600)

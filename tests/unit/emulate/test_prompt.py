@@ -12,7 +12,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from p4fabric.base.errors import RunError
 
-from testbed.emulate import prompt
+from testbed.emulate import prompt, prompt_beside
 
 
 class Shell:
@@ -112,11 +112,11 @@ def beside(monkeypatch):
             said.append(text)
             heard(text)
 
-        monkeypatch.setattr(prompt, "print", note, raising=False)
-        monkeypatch.setattr(prompt, "open_prompt", lambda network: at_prompt())
+        monkeypatch.setattr(prompt_beside, "print", note, raising=False)
+        monkeypatch.setattr(prompt_beside, "open_prompt", lambda network: at_prompt())
         before = signal.getsignal(signal.SIGUSR1)
         try:
-            prompt.prompt_beside(SimpleNamespace(), work)
+            prompt_beside.prompt_beside(SimpleNamespace(), work)
         finally:
             assert signal.getsignal(signal.SIGUSR1) is before
         return said

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 from p4fabric.base.errors import RunError
 
-from testbed.emulate import session as sessions
+from testbed.emulate import network_session as sessions
+from testbed.emulate.network_session import NetworkSession
 from testbed.emulate.session import Session, SharedSession
 
 
@@ -98,8 +99,8 @@ def test_a_session_is_noted_before_anything_is_started(log, tmp_path):
     assert "p4fabric.emulate.namespace" in opened.nodes.preload
     assert opened.pool.kept is None, "the run's own folder goes"
     del log[:]
-    plain = Session("no hosts", tmp_path / "logs")
-    plain.start(None)
+    plain = NetworkSession("no hosts", tmp_path / "logs")
+    plain.start()
     assert log == ["register", "start switch pool"]
     assert plain.nodes.kept == tmp_path / "logs" / plain.nodes.log.name
 

@@ -12,7 +12,7 @@ import pytest
 from p4fabric.base.errors import UserError
 
 from testbed.experiment import load_text
-from testbed.machine import doctor, preflight
+from testbed.machine import doctor, network_needs, preflight
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT
 
@@ -23,11 +23,11 @@ def bare_machine(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(preflight, "lost_capabilities", list)
+    monkeypatch.setattr(network_needs, "lost_capabilities", list)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone has capabilities to lose")
-@pytest.mark.parametrize("name", preflight.CAPABILITIES)
+@pytest.mark.parametrize("name", network_needs.CAPABILITIES)
 def test_a_capability_that_root_has_lost_is_named(name):
     lost = name.removeprefix("CAP_").lower()
     command = ["setpriv", "--bounding-set", f"-{lost}", sys.executable, "run.py"]
