@@ -28,14 +28,12 @@ from testbed.workload.wrong_value import WrongValueError
 if TYPE_CHECKING:
     from p4fabric.base.captured_ports import CapturedPort
 
-    from testbed.analysis.laws import Verdict
     from testbed.experiment import Experiment
     from testbed.results import Writer
     from testbed.web.live_page import LivePage
 
 VIRTUAL = "virtual"
 LAWS = "INA_LAWS"  # in the environment: hold every run against the laws (tests)
-MOST_BROKEN = 20  # lines
 MOST_EVENTS = 3_000_000  # of a failed run in virtual time that is made again, for some minutes
 
 
@@ -199,18 +197,10 @@ def _hold(writer: Writer, virtual: bool) -> None:
     if not virtual and writer.state != "finished":
         return
     from testbed.analysis.laws import of_tables
+    from testbed.analysis.laws.law import require
     from testbed.analysis.laws.tables import of_writer
 
-    require_laws(of_tables(of_writer(writer, virtual)), writer.folder)
-
-
-def require_laws(verdicts: Iterable[Verdict], folder: Path) -> None:
-    """Raise RunError if a run has broken laws."""
-    from testbed.analysis.laws import broken
-
-    if lines := broken(verdicts):
-        text = "\n".join(lines[:MOST_BROKEN])
-        raise RunError(f"{folder} breaks {len(lines)} laws:\n{text}")
+    require(of_tables(of_writer(writer, virtual)), writer.folder)
 
 
 def _with_reasons(error: WrongValueError, run: Run, folder: Path) -> RunError:

@@ -76,17 +76,6 @@ def of_run(frames: Frames) -> list[str]:
     return [*found, *_lost(frames), *_fallbacks(ended)]
 
 
-def of_ties(tied: int, dropped: int) -> list[str]:
-    """A warning where sources may be in step (`steps: exact`): `tied` of `dropped` packets arrived
-    at a full queue in the very moment in which another one got the last place."""
-    if not tied:
-        return []
-    return [
-        f"ties decided {units.number(tied)} of {units.number(dropped)} drops of full queues, since"
-        " sources are in step (steps: exact); which source lost them means nothing"
-    ]
-
-
 def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
     """Explanations for runs of the same jobs: the fastest run against each other one, with the
     number that explains the difference. [] where fewer than two have ended, or jobs differ."""

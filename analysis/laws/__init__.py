@@ -14,49 +14,22 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from testbed.analysis.laws import jobs, memory, network_file, traffic
-from testbed.analysis.laws.law import Held, Law
-from testbed.analysis.laws.network_file import Network
+from testbed.analysis.laws.law import Held, Verdict, laws_in
 from testbed.analysis.laws.tables import Tables, of_results
 
 if TYPE_CHECKING:
     from testbed.results import Results
 
 
-def laws_in(*modules: ModuleType) -> tuple[Law, ...]:
-    """The laws of modules, in their order."""
-    return tuple(
-        each for module in modules for each in vars(module).values() if isinstance(each, Law)
-    )
-
-
 OF_SWITCHES = laws_in(traffic, memory)
 OF_TABLES = (*OF_SWITCHES, *laws_in(jobs))
-OF_NETWORK_FILES = laws_in(network_file)
 OVER_TIME = ("queues", "throughput")  # tables that are files of their own
-FAILED = "the run has not finished"
 DISTURBED = "switches were read while packets passed: one was killed, links failed, or the run did"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Outcome of a law: the number of compared pairs of numbers, and the places of those that
-    differ; `exempt`: why nothing was compared, else ""."""
-
-    law: Law
-    compared: int
-    violations: tuple[str, ...]
-    exempt: str
-
-    @classmethod
-    def of(cls, law: Law, held: Held, finished: bool = True) -> Verdict:
-        why = FAILED if law.to_end and not finished else law.unless
-        return cls(law, held.compared, tuple(held.violations), "" if held.compared else why)
 
 
 def of_tables(repetitions: Iterable[Tables]) -> list[Verdict]:
@@ -101,17 +74,6 @@ def of_run(results: Results) -> list[Verdict]:
     return [*of_tables(of_results(results)), *of_summaries(results)]
 
 
-def of_network(tables: dict[str, Any], drained: bool) -> list[Verdict]:
-    """Hold the tables of a network file's run against their laws, each a list of rows. drained: no
-    packet was on its way at the end."""
-    found = []
-    for law in OF_NETWORK_FILES:
-        held = Held()
-        law.check(Network(tables, drained), held)
-        found.append(Verdict.of(law, held))
-    return found
-
-
 def read_network(folder: Path) -> tuple[dict[str, Any], bool]:
     """The tables of a network file's run, and whether all had drained. Raises ResultsError."""
     from p4fabric.base.config.data_files import DataError, read_json
@@ -131,8 +93,3 @@ def read_network(folder: Path) -> tuple[dict[str, Any], bool]:
             with (folder / f"{name}.csv").open(encoding="utf-8", newline="") as file:
                 tables[name] = [network_file.of_text(row) for row in csv.DictReader(file)]
     return tables, bool(found.get("drained"))
-
-
-def broken(verdicts: Iterable[Verdict]) -> list[str]:
-    """A line for each violation, with the law's name."""
-    return [f"{each.law.name}: {line}" for each in verdicts for line in each.violations]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from testbed.analysis.laws.law import Held, law
+from testbed.analysis.laws.law import Held, Verdict, law, laws_in
 
 DROPS = ("ingress_drops", "egress_drops", "no_port", "no_group", "failed", "loop_drops")
 LINK_DROPS = ("queue_drops", "losses", "down_drops")
@@ -170,3 +171,17 @@ def of_text(row: Mapping[str, str]) -> dict[str, Any]:
     """A row of a table over time, from CSV, in which all values are texts. Raises ValueError."""
     words = ("switch", "direction", "flow")
     return {name: text if name in words else int(text) for name, text in row.items()}
+
+
+OF_NETWORK_FILES = laws_in(sys.modules[__name__])
+
+
+def of_network(tables: dict[str, Any], drained: bool) -> list[Verdict]:
+    """Hold the tables of a network file's run against their laws, each a list of rows. drained: no
+    packet was on its way at the end."""
+    found = []
+    for each in OF_NETWORK_FILES:
+        held = Held()
+        each.check(Network(tables, drained), held)
+        found.append(Verdict.of(each, held))
+    return found

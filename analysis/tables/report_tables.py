@@ -27,7 +27,7 @@ from p4fabric.base.text_table import (
 )
 from rich.text import Text
 
-from testbed.analysis.data import departure_data, explanations, loss_data, tuned_data
+from testbed.analysis.data import departure_data, loss_data, tuned_data
 from testbed.analysis.data.run_summary import (
     LENGTHS,
     Frames,
@@ -38,6 +38,7 @@ from testbed.analysis.data.run_summary import (
     job_names,
     ratio_intervals,
 )
+from testbed.analysis.data.ties import of_ties
 from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
 from testbed.results import write_whole
@@ -341,7 +342,7 @@ def ties(results: Results) -> list[str]:
     if not isinstance(virtual, dict) or virtual.get("steps") != "exact":
         return []
     sums = results.links[["tie_drops", "queue_drops"]].sum()
-    return explanations.of_ties(int(sums["tie_drops"]), int(sums["queue_drops"]))
+    return of_ties(int(sums["tie_drops"]), int(sums["queue_drops"]))
 
 
 def past_switches(results: Results) -> list[str]:

@@ -85,7 +85,7 @@ def warm_virtual_time() -> None:
 
     # A world without work.
     loop.run(Placed(state.new_world(1, 0, 1, 1, FrameMemory(64))), 0, 1)
-    batches = new_batch(1, 64, 32), new_batch(1, 64, 32)
+    batches = new_batch(1, 71), new_batch(1, 71)
     idle = HostFlows(0).machine(new_table(HOST, answer_ns=-1), 0, new_receptions(1))
     Stepper(idle, *batches)
 

@@ -18,7 +18,7 @@ from p4fabric.base.topology import Topology
 from testbed.dataplane.table_calls import addresses
 from testbed.paths import P4
 from testbed.protocols.sizes import FEWEST_JOBS, aggregator_places, job_places, rounded_bits
-from testbed.routing.tree import routes
+from testbed.routing.hops import routes
 
 if TYPE_CHECKING:
     from testbed.setup.records import Control, JobSetup, Platform, Setup

@@ -27,7 +27,7 @@ from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.experiment.planned_faults import NEVER, affected_nodes, title
 from testbed.results.schema import Row
-from testbed.routing.tree import next_hops, switch_of
+from testbed.routing.hops import next_hops, switch_of
 
 if TYPE_CHECKING:
     from testbed.dataplane.failover import Failover

@@ -23,8 +23,8 @@ from p4fabric.emulate.spawner import Process, Spawner
 
 from testbed.hosts import progress_board as board
 from testbed.hosts.shared_times import SharedTimes
-from testbed.protocols import records
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.status import COUNTER_NAMES
 from testbed.runtimes.live_view import Work, WorkerTimes
 from testbed.workload.wrong_value import WrongValue, WrongValueError
 
@@ -71,7 +71,7 @@ class HostProcess(Controlled):
         if self.done is not None:
             return self.done
         row = [int(value) for value in self.row]
-        totals = dict(zip(records.COUNTER_NAMES, row[board.COUNTERS :], strict=False))
+        totals = dict(zip(COUNTER_NAMES, row[board.COUNTERS :], strict=False))
         return totals | {
             "packets_sent": row[board.PACKETS_SENT],
             "packets_received": row[board.PACKETS_RECEIVED],

@@ -2,30 +2,34 @@
 
 A run's results belong to these inputs. So the hash of a sweep's point has them, environment.json
 keeps them, and what reuses, compares, packs or repeats results asks here whether they are still the
-same. Names have no folders: the same file elsewhere, or in another checkout, is the same input.
-
-A key of a file that names something to read is marked in its annotation (`config.fields.Reads`);
-nothing else has to be done for a new one. The testbed's own code is no input. Results say which
-code made them (`results.environment.code`).
+same. config/input_files.py finds the files that keys name. The testbed's own code is no input;
+results say which code made them (`results.environment.code`).
 """
 
 from __future__ import annotations
 
-import ast
-import functools
 import hashlib
 import json
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from p4fabric.base.config.fields import Reads
+from p4fabric.base.config.input_files import (
+    LIBRARIES,
+    READERS,
+    Input,
+    Source,
+    as_records,
+    declared,
+    digest,
+    file_itself,
+    program_files,
+    with_imports,
+)
 from p4fabric.base.errors import UserError
-from pydantic import BaseModel
 
 from testbed import plugins
 from testbed.experiment.printing import as_data
@@ -45,7 +49,7 @@ if TYPE_CHECKING:
 PLUG_IN = "plug-in"
 NAMED = 3  # changed inputs that a sentence names
 SUFFIXES = (".csv", ".npz", SUFFIX, ".txt")  # of a model that is a file
-SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/opt", sys.prefix, sys.base_prefix)
+LIBRARIES.append(P4)
 OLDER = "do not say what they were made from (an older version of the testbed wrote them)"
 
 
@@ -72,33 +76,6 @@ class Resolved(Protocol):
     def model_copy(self, *, update: dict[str, Any]) -> Any: ...
 
 
-@dataclass(frozen=True, order=True)
-class Input:
-    """One thing that a run has read. sha256: of its content; "": it cannot be read. version: of a
-    plug-in's package."""
-
-    role: str
-    name: str
-    sha256: str
-    version: str = ""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Files that belong together, the first one named by a key. named: its text there; "": a name
-    of the testbed's own, or of a plug-in's."""
-
-    role: str
-    files: tuple[Path, ...]
-    named: str = ""
-
-    def inputs(self) -> Iterator[Input]:
-        folders = (self.files[0].parent, P4)
-        for file in self.files:
-            of = next((each for each in folders if file.is_relative_to(each)), file.parent)
-            yield Input(self.role, file.relative_to(of).as_posix(), _digest(file))
-
-
 def inputs_of(experiment: Resolved) -> tuple[Input, ...]:
     """All inputs of an experiment, sorted, as they are now."""
     found = {each for source in sources_of(experiment) for each in source.inputs()}
@@ -112,7 +89,7 @@ def inputs_of(experiment: Resolved) -> tuple[Input, ...]:
     for group, name in _plug_ins(experiment):
         if package := plugins.package(group, name):
             title, version, folder = package
-            digests = [(str(f.relative_to(folder)), _digest(f)) for f in _package_files(folder)]
+            digests = [(str(f.relative_to(folder)), digest(f)) for f in _package_files(folder)]
             whole = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
             found.add(Input(PLUG_IN, title, whole, version))
     return tuple(sorted(found))
@@ -125,44 +102,18 @@ def sources_of(experiment: Resolved) -> list[Source]:
     """The files that an experiment reads."""
     found = list(declared(experiment, Path()))
     if experiment.system.program == "default":
-        found.append(Source("P4 program", _program(experiment.program)))
+        found.append(Source("P4 program", program_files(experiment.program)))
     choice = experiment.topology
     if choice.file is not None:
         package, file, named = "", choice.file, str(choice.file)
     else:
         module = sys.modules[KINDS[choice.kind or ""].__module__]
         package, file, named = module.__name__.rpartition(".")[0], Path(module.__file__ or ""), ""
-    found.append(Source("topology", _with_imports(file, package), named))
+    found.append(Source("topology", with_imports(file, package), named))
     for value in choice.options.values():
         if isinstance(value, str) and value.startswith("/") and Path(value).is_file():
             found.append(Source("topology", (Path(value),), value))
     return list(dict.fromkeys(found))
-
-
-def declared(part: Any, folder: Path) -> Iterator[Source]:
-    """The files that the marked keys of a section name, and those of all sections in it. Relative
-    paths start in `folder`."""
-    if isinstance(part, Mapping | tuple):
-        for each in part.values() if isinstance(part, Mapping) else part:
-            yield from declared(each, folder)
-    if not isinstance(part, BaseModel):
-        return
-    for name, role in _keys(type(part)):
-        value = getattr(part, name)
-        for text in value if isinstance(value, tuple) else (value,):
-            if role and isinstance(text, str) and text:
-                yield from READERS[role](role, text, folder)
-            else:
-                yield from declared(text, folder)
-
-
-@functools.cache
-def _keys(model: type[BaseModel]) -> list[tuple[str, str]]:
-    """Each key of a section, with the role of what it names, or ""."""
-    return [
-        (name, next((each.role for each in info.metadata if isinstance(each, Reads)), ""))
-        for name, info in model.model_fields.items()
-    ]
 
 
 # -- what the text of a key means
@@ -170,7 +121,7 @@ def _keys(model: type[BaseModel]) -> list[tuple[str, str]]:
 
 def _p4(role: str, text: str, folder: Path) -> Iterator[Source]:
     if text != "default":
-        yield Source(role, _program(folder / text), text)
+        yield Source(role, program_files(folder / text), text)
 
 
 def _model(role: str, text: str, folder: Path) -> Iterator[Source]:
@@ -191,98 +142,13 @@ def _times(role: str, text: str, folder: Path) -> Iterator[Source]:
         yield Source(role, (transformer_times.FILE,))
 
 
-def _file(role: str, text: str, folder: Path) -> Iterator[Source]:
-    yield Source(role, (folder / text,), text)
-
-
-def _python(role: str, text: str, folder: Path) -> Iterator[Source]:
-    name = text.rpartition(":")[0]
-    yield Source(role, _with_imports((folder / name).resolve()), name)
-
-
-def _command(role: str, text: str, folder: Path) -> Iterator[Source]:
-    """The words of a command that are files, also those behind `=`; without the system's own."""
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        words = text.split()
-    for word in dict.fromkeys([*words, *(each.partition("=")[2] for each in words)]):
-        file = (folder / word).absolute()
-        if word and file.is_file() and not any(map(file.is_relative_to, SYSTEM_FOLDERS)):
-            yield Source(role, _with_imports(file) if file.suffix == ".py" else (file,), word)
-
-
-READERS: dict[str, Callable[[str, str, Path], Iterator[Source]]] = {
+READERS |= {
     "P4 program": _p4,
     "model": _model,
     "times of layers": _times,
-    "cluster trace": _file,
-    "arrivals": _file,
-    "command": _command,
-    "Python file": _python,
+    "cluster trace": file_itself,
+    "arrivals": file_itself,
 }
-"""What is read, by the role of a key: (role, text, folder) to sources."""
-
-_State = tuple[int, int, int]
-_digests: dict[Path, tuple[_State, str]] = {}
-_programs: dict[Path, dict[Path, _State]] = {}
-
-
-def _state(file: Path) -> _State:
-    try:
-        found = file.stat()
-    except OSError:
-        return 0, 0, 0
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _digest(file: Path) -> str:
-    """SHA-256 of a file, which is read again only when it has changed; "" if it cannot be read."""
-    state = _state(file)
-    if file not in _digests or _digests[file][0] != state:
-        try:
-            with file.open("rb") as opened:
-                _digests[file] = state, hashlib.file_digest(opened, "sha256").hexdigest()
-        except OSError:
-            return ""
-    return _digests[file][1]
-
-
-def _program(file: Path) -> tuple[Path, ...]:
-    """A P4 program and all that it may include, but what comes with the compiler."""
-    from p4engine.frontend.preprocessor.includes import included
-
-    known = _programs.get(file)
-    if known is None or any(_state(each) != state for each, state in known.items()):
-        known = _programs[file] = {each.resolve(): _state(each) for each in included(file, (P4,))}
-    return tuple(known)
-
-
-def _with_imports(file: Path, package: str = "") -> tuple[Path, ...]:
-    """A Python file and the modules and packages beside it that it imports, as far as its text
-    tells. package: the name of its folder in absolute imports; "": the folder is on the path."""
-    found = [file]
-    for each in found:
-        try:
-            tree = ast.parse(each.read_bytes())
-        except (OSError, SyntaxError, ValueError):
-            continue
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.Import | ast.ImportFrom):
-                continue
-            start = file.parent
-            names = [alias.name for alias in node.names]
-            if isinstance(node, ast.ImportFrom):
-                if node.level:
-                    start = each.parents[node.level - 1]
-                names = [node.module or "", *(f"{node.module or ''}.{name}" for name in names)]
-            for name in names:
-                parts = name.removeprefix(package).strip(".").split(".")
-                for place in (start.joinpath(*parts[: n + 1]) for n in range(len(parts))):
-                    for module in (place.with_suffix(".py"), place / "__init__.py"):
-                        if module.is_file() and module not in found:
-                            found.append(module)
-    return tuple(found)
 
 
 def _plug_ins(experiment: Resolved) -> Iterator[tuple[str, str]]:
@@ -342,10 +208,6 @@ def changed_texts(data: object, change: Callable[[str], str]) -> object:
 def record(experiment: Resolved) -> dict[str, object]:
     """The entries of environment.json about what a run has read."""
     return {"identity": experiment.identity, "inputs": as_records(experiment.inputs)}
-
-
-def as_records(inputs: Iterable[Input]) -> list[dict[str, str]]:
-    return [{key: text for key, text in asdict(each).items() if text} for each in inputs]
 
 
 def recorded(environment: Mapping[str, Any]) -> tuple[Input, ...] | None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from p4fabric.base.topology import Topology
 
 from testbed.routing.group_server import nearest
-from testbed.routing.tree import switch_of
+from testbed.routing.hops import switch_of
 from testbed.traffic.draws import Stream
 
 POLICIES = ("packed", "spread", "random")

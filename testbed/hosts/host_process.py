@@ -50,12 +50,13 @@ from testbed.hosts.machine_table import MachineTable
 from testbed.hosts.program_link import Membership, ProgramLink
 from testbed.hosts.shared_times import ITERATION_TIMES, TENSOR_TIMES, attach
 from testbed.hosts.sockets import PacketSocket
-from testbed.protocols import lag, records, wire
+from testbed.protocols import lag, wire
 from testbed.protocols.host_spec import HostSpec, ServerStripes, WorkerPart
-from testbed.protocols.records import COUNTER_NAMES
-from testbed.protocols.sizes import frame_bytes
+from testbed.protocols.sizes import frame_bytes, packet_words
+from testbed.protocols.status import COUNTER_NAMES, as_dict
 from testbed.schemes import new_machine
-from testbed.workload import machine, rank_graph, rank_program, worker
+from testbed.workload import rank_graph, rank_program, worker
+from testbed.workload.machine import new_batch
 from testbed.workload.placed_machine import raised
 from testbed.workload.wrong_value import described
 
@@ -115,10 +116,8 @@ class _Host:
         self.dropped = 0.0, 0
         self.link: ProgramLink | None = None
         rows = ROWS_OUT if self.is_worker else SERVER_ROWS_OUT
-        shape = spec.job.values, spec.job.bitmap_width
-        self.machines = MachineTable(
-            machine.new_batch(ROWS_IN, *shape), machine.new_batch(rows, *shape)
-        )
+        words = packet_words(spec.job.values, spec.job.bitmap_width)
+        self.machines = MachineTable(new_batch(ROWS_IN, words), new_batch(rows, words))
         self.put(self.role)
 
     def put(self, role: _Role) -> None:
@@ -157,7 +156,7 @@ class _Host:
                 self.machines.remove(place)
 
     def _results_of(self, place: int) -> int:
-        return records.as_dict(self.machines.table.counters[place])["results"]
+        return as_dict(self.machines.table.counters[place])["results"]
 
     def _sums_of(self, place: int) -> float:
         results = self._results_of(place) - (self.dropped[1] if place == 0 else 0)
@@ -199,7 +198,7 @@ class _Host:
 
     def go_on(self, part: WorkerPart | ServerStripes) -> None:
         """Go on with another part of a plan."""
-        self.role.machine = machine.on_new_way(self.role.machine, part)
+        self.role.machine = worker.on_new_way(self.role.machine, part)
         self.put(self.role)
 
     def run(self, board: np.ndarray, origin_ns: int) -> tuple[int, _Role]:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from testbed.hosts.progress_board import MACHINES
-from testbed.protocols import records
 from testbed.protocols.records import replaced
+from testbed.protocols.status import COUNTERS, STATUS
 from testbed.workload.machine import Batch
 from testbed.workload.machine_group import pacer_of
 from testbed.workload.placed_machine import Placed, Stepper
@@ -28,7 +28,7 @@ class Table(NamedTuple):
     first: np.ndarray  # int64[M], place of its first destination among those of the socket
     pacers: np.ndarray  # int64[M], address of the time from which it may send, in ps
     pace_ps: np.ndarray  # int64[1], the same of the link
-    status: np.ndarray  # records.STATUS[M]
+    status: np.ndarray  # STATUS[M]
     counters: np.ndarray  # int64[M, C]
     owners: np.ndarray  # int64[rows], of each packet that has arrived: its machine
 
@@ -42,7 +42,7 @@ class MachineTable:
         self.picked = Batch(*(np.zeros_like(each) for each in arrived))  # for one machine
         self._batches = [Placed(each) for each in (arrived, self.picked, out)]
         self._kept: dict[int, tuple] = {}  # what must live as long as a machine is in its place
-        counters = np.zeros(MACHINES, records.COUNTERS)
+        counters = np.zeros(MACHINES, COUNTERS)
         self._counters = counters
         self._unpaced = np.zeros(1, np.int64)
         self.table = Table(
@@ -52,7 +52,7 @@ class MachineTable:
             first=np.zeros(MACHINES, np.int64),
             pacers=np.zeros(MACHINES, np.int64),
             pace_ps=np.zeros(1, np.int64),
-            status=np.zeros(MACHINES, records.STATUS),
+            status=np.zeros(MACHINES, STATUS),
             counters=counters.view(np.int64).reshape(MACHINES, -1),
             owners=np.zeros(arrived.lengths.size, np.int64),
         )

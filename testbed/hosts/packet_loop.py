@@ -16,8 +16,9 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.hosts import progress_board, socket_calls, trains
-from testbed.protocols import records, sizes
+from testbed.protocols import sizes
 from testbed.protocols.jit import njit
+from testbed.protocols.status import COUNTER_NAMES
 from testbed.protocols.worker_state import NEVER
 from testbed.workload.machine_group import find_owners, give_pace, pick, take_pace
 from testbed.workload.placed_machine import call_step
@@ -36,9 +37,9 @@ WRONG_VALUE = 2
 RAISED = 3  # an exception, in plain Python
 NEWS = 4  # for the program that gives the values
 
-_SENT = records.COUNTER_NAMES.index("gradient_packets")
-_FINISHED = records.COUNTER_NAMES.index("results")
-_RESENT = records.COUNTER_NAMES.index("retransmissions")
+_SENT = COUNTER_NAMES.index("gradient_packets")
+_FINISHED = COUNTER_NAMES.index("results")
+_RESENT = COUNTER_NAMES.index("retransmissions")
 
 
 @njit(cache=True)

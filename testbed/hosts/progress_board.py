@@ -27,7 +27,7 @@ UNSENT = 10  # packets that the kernel did not take
 OPEN_CALLS = 11  # collectives of the host's program that are not done
 DUE_NS = 12  # when the loop was to go on at the latest, on CLOCK_MONOTONIC
 STILL_NS = 13  # how long the loop stood still, all times of more than packet_loop.STILL_NS
-COUNTERS = 16  # from here on the machine's counters, in the order of testbed.protocols.records
+COUNTERS = 16  # from here on the machine's counters, in the order of testbed.protocols.status
 COLUMNS = 64
 
 # Values of STATE

@@ -1,6 +1,6 @@
 """The packets of flows: frames with headers as a flow's keys say, or the file's own.
 
-A frame is complete but for the tag at its end (testbed/workload/generator.py). Own packets come
+A frame is complete but for the tag at its end (generator.py). Own packets come
 from an expression, or from a Python file, with the names of scapy.
 """
 
@@ -14,11 +14,12 @@ from typing import Any
 
 from p4fabric.base.errors import UserError
 from p4fabric.base.flow import Flow
+from p4fabric.base.topology import FRAME_OVERHEAD
 
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.python_object import load_object
 from testbed.netfile.virtual_plan import mac_of
-from testbed.netfile.virtual_schema import HEADERS_BYTES, LARGEST_BYTES, FlowEntry
+from testbed.netfile.virtual_schema import LARGEST_BYTES, FlowEntry
 from testbed.workload.generator import ACKNOWLEDGEMENT_BYTES, TAG_BYTES
 
 ECN = {"not-ect": 0, "ect1": 1, "ect0": 2, "ce": 3}
@@ -51,7 +52,7 @@ def udp_frame(
     check = ~(total + (total >> 16)) & 0xFFFF
     network = network[:10] + struct.pack("!H", check) + network[12:]
     transport = struct.pack("!HHHH", *ports, size - 34, 0)
-    payload = bytes(size - HEADERS_BYTES)
+    payload = bytes(size - FRAME_OVERHEAD)
     return there + ours + b"\x08\x00" + network + transport + payload
 
 
@@ -73,7 +74,7 @@ def acknowledgement(plan: NetworkPlan, flow: Flow[FlowEntry], mac: str) -> bytes
     hosts = plan.net.hosts
     ours, theirs = (hosts[name].ip.partition("/")[0] for name in (flow.target, flow.source))
     ports = flow.keys.target_port, source_port(flow)
-    size = HEADERS_BYTES + ACKNOWLEDGEMENT_BYTES + TAG_BYTES
+    size = FRAME_OVERHEAD + ACKNOWLEDGEMENT_BYTES + TAG_BYTES
     tos = flow.keys.dscp << 2
     return udp_frame((mac_of(plan.net, flow.target), mac), (ours, theirs), ports, size, tos)
 

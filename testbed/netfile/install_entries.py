@@ -1,7 +1,7 @@
 """A switch's entries, groups and sessions from a network file, through the control interface.
 
 The same function fills a switch process and a `library.Switch` without any network, so that
-`ina check` finds an entry that the program has no place for.
+a check finds an entry that the program has no place for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The network of a network file: the testbed's own, with the file's addresses and port numbers.
+"""The network of a network file: a plain one, with the file's addresses and port numbers.
 
 Hosts look as the P4 tutorials' scripts make them: their interface is eth0, there is no IPv6, and
 frames keep the ordinary size.

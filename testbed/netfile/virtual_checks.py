@@ -9,10 +9,10 @@ from typing import Any
 from p4fabric.base import units
 
 from testbed.netfile.network_schema import Check
+from testbed.netfile.virtual_network import Row
 from testbed.netfile.virtual_plan import given
 from testbed.netfile.virtual_run import VirtualRun, read
 from testbed.netfile.virtual_schema import CONDITIONS, condition
-from testbed.results.schema import Row
 
 COLUMNS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "throughput": ("throughput_bps", units.rate),

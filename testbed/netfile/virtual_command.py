@@ -1,12 +1,12 @@
-"""`ina FILE` and `ina check FILE` for a network file with `runtime: virtual`."""
+"""Running and checking a network file with `runtime: virtual`."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from p4engine.backend.build import Compiled
 from p4fabric.base import captured_ports
@@ -15,17 +15,19 @@ from p4fabric.base.steps import step
 from p4fabric.base.text_table import printed
 from rich.console import Console
 
-from testbed.analysis.laws import of_network
+from testbed.analysis.laws.law import require
+from testbed.analysis.laws.network_file import of_network
 from testbed.netfile import virtual_results
 from testbed.netfile.install_entries import compile_all
 from testbed.netfile.load_network import NetworkPlan
-from testbed.netfile.virtual_checks import outcomes
-from testbed.netfile.virtual_network import VirtualNetwork
+from testbed.netfile.virtual_checks import Outcome, outcomes
+from testbed.netfile.virtual_network import Row, VirtualNetwork
 from testbed.netfile.virtual_run import VirtualRun, warn
 from testbed.netfile.virtual_tables import tables
-from testbed.runner import LAWS, require_laws
 from testbed.simulate.captures import Captures
 
+# (folder of results, run, its tables, what checks have found)
+Report: TypeAlias = Callable[[Path, VirtualRun, dict[str, list[Row]], list[Outcome]], None]
 WIDTH = 80
 LOADING = "loading the hosts' code, or compiling it if it is new (up to a minute)"
 
@@ -34,13 +36,15 @@ def run_virtual(
     plan: NetworkPlan,
     results: Path,
     pcap: Sequence[str] = (),
-    report: bool = True,
+    report: Report | None = None,
     as_json: bool = False,
+    laws: bool = False,
 ) -> int:
     """Run a network file in virtual time; returns the exit code: 1 when a check does not hold.
 
     results: the folder in which the run gets its own; pcap: ports whose packets are captured;
-    report: draw figures; as_json: print JSON only. Raises UserError and RunError."""
+    report: draws figures; as_json: print JSON only; laws: hold the run against them. Raises
+    UserError and RunError."""
     console = Console(stderr=True)
     with step(console, "compiling the P4 programs"):
         compiled = compile_all(plan)
@@ -58,13 +62,11 @@ def run_virtual(
     found = outcomes(run, made)
     data = virtual_results.as_json(run, made, found)
     virtual_results.write(folder, data, made)
-    if os.environ.get(LAWS):
-        require_laws(of_network(made, run.drained), folder)
-    if report:
-        from testbed.netfile.virtual_report import write_report
-
+    if laws:
+        require(of_network(made, run.drained), folder)
+    if report is not None:
         with step(console, "drawing"):
-            write_report(folder, run, made, found)
+            report(folder, run, made, found)
     failed = sum(not each.holds for each in found)
     if as_json:
         print(json.dumps(data, indent=1, ensure_ascii=False))

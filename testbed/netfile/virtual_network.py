@@ -1,14 +1,14 @@
 """The network of a network file in virtual time: switches, links, and hosts as machines.
 
 Switches run in this process and are filled as on Mininet. A host is a generator
-(testbed/workload/generator.py) of its flows, or a Python class of the file's. Nothing here knows
+(generator.py) of its flows, or a Python class of the file's. Nothing here knows
 what happens when (virtual_run.py) or what is made of it (virtual_tables.py).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from p4engine.switch.library import Switch
@@ -25,11 +25,12 @@ from testbed.netfile.python_host import Address, PythonHost
 from testbed.netfile.virtual_plan import flows_of, mac_of
 from testbed.netfile.virtual_schema import FlowEntry
 from testbed.protocols.records import new_table
-from testbed.routing.tree import links_between
+from testbed.routing.hops import links_between
 from testbed.simulate.frame_world import FrameNodes, Turns
 from testbed.workload.flow_machine import HostFlows, Way
 from testbed.workload.generator import HOST, UNTIL_END, Generator, new_receptions
 
+Row: TypeAlias = dict[str, Any]  # of a table of the run: values by their columns
 STREAM = 0xB6F4  # distinguishes senders' random numbers from others of the same seed
 USUAL_BYTES = 1514  # of a frame
 ADDED_BYTES = 512  # that programs may add

@@ -11,9 +11,9 @@ from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.style import plot_style
 from testbed.netfile.virtual_checks import Outcome
+from testbed.netfile.virtual_network import Row
 from testbed.netfile.virtual_results import printed
 from testbed.netfile.virtual_run import ties
-from testbed.results.schema import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,20 +12,20 @@ import io
 import json
 import re
 import secrets
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from p4fabric.base import units
+from p4fabric.base.config.input_files import as_records, declared
 from p4fabric.base.errors import UserError
 from p4fabric.base.linux.ownership import hand_over
 from p4fabric.base.linux.whole_files import write_whole
 from p4fabric.base.text_table import Column, Row, Table
 
-from testbed.experiment import inputs
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_run import VirtualRun
-from testbed.results.writer import now_utc
 
 Rows = list[dict[str, Any]]
 OVER_TIME = ("queues", "throughput")
@@ -35,7 +35,7 @@ PRINTED_FLOWS = 40  # rows; all are in the folder
 def new_folder(parent: Path, name: str, text: str) -> Path:
     """Make a run's folder, with the network file's text in it. Raises UserError."""
     slug = re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-.") or "run"
-    started = re.sub(r"[-:]|\.\d+|\+.*", "", now_utc())
+    started = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
     folder = parent / f"{slug}-{started}Z-{secrets.token_hex(2)}"
     try:
         for path in reversed([folder, *folder.parents]):
@@ -66,8 +66,8 @@ def write(folder: Path, data: dict[str, Any], tables: dict[str, Rows]) -> None:
 
 def inputs_of(plan: NetworkPlan) -> list[dict[str, str]]:
     """Inputs of a network, as environment.json of an experiment's run has them."""
-    sources = inputs.declared(plan.file, plan.folder)
-    return inputs.as_records(sorted({each for source in sources for each in source.inputs()}))
+    sources = declared(plan.file, plan.folder)
+    return as_records(sorted({each for source in sources for each in source.inputs()}))
 
 
 def as_csv(rows: Rows) -> str:

@@ -18,10 +18,9 @@ from p4engine.control.commands import Commands
 from p4engine.values.numbers import ControlError
 from p4fabric.base.errors import RunError, UserError
 
-from testbed.analysis.data.explanations import of_ties
-from testbed.netfile.virtual_network import VirtualNetwork
+from testbed.analysis.data.ties import of_ties
+from testbed.netfile.virtual_network import Row, VirtualNetwork
 from testbed.netfile.virtual_schema import Change, Reading
-from testbed.results.schema import Row
 from testbed.simulate.captures import Captures
 from testbed.simulate.event_queue import NEVER
 

@@ -34,7 +34,6 @@ from pydantic import Field, model_validator
 MAC = Text(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", "a MAC address, such as 08:00:00:00:01:11")
 ADDRESS = Text(r"\d{1,3}(\.\d{1,3}){3}", "an IPv4 address, such as 10.0.1.1")
 OBJECT = Text(r"[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*", "a Python file and a name in it: FILE.py:NAME")
-HEADERS_BYTES = 42  # Ethernet, IPv4 and UDP
 SMALLEST_BYTES = 60  # of an Ethernet frame, without its checksum
 LARGEST_BYTES = 9216
 MAX_FLOWS = 4096

@@ -9,10 +9,9 @@ import numpy as np
 from p4fabric.base.flow import Flow
 from p4fabric.base.units import natural
 
-from testbed.netfile.virtual_network import VirtualNetwork
+from testbed.netfile.virtual_network import Row, VirtualNetwork
 from testbed.netfile.virtual_run import VirtualRun
 from testbed.netfile.virtual_schema import FlowEntry
-from testbed.results.schema import Row
 from testbed.simulate.frame_world import counts
 from testbed.workload.flow_machine import LATENCIES, measured, sent
 

@@ -21,55 +21,17 @@ not wait for it.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import platform
-import shutil
-import time
-from importlib.metadata import version
 from pathlib import Path
 
-from p4engine.backend.cache import cache_folder, digest, touch
-from p4engine.frontend.diagnostics import P4Error
-from p4fabric.base.errors import UserError
+from testbed.code_cache import add_sources
+from testbed.code_cache import compiled as compiled
+from testbed.code_cache import remove_unused as remove_unused
 
-SOURCES = ("protocols", "workload", "hosts", "simulate")
-CONSTANTS = ("collective/memory_map.py", "collective/prelude.py")  # parts of compiled code
-
-
-@functools.cache
-def cache_directory() -> Path:
-    """The folder of compiled protocol code for this source, library versions and user.
-
-    Raises UserError when there can be no folder, or when it belongs to another user, whose code
-    would then be run.
-    """
-    package = Path(__file__).resolve().parent.parent
-    sources = [path for name in SOURCES for path in sorted((package / name).glob("*.py"))]
-    sources += [package / name for name in CONSTANTS]
-    code = [part for path in sources for part in (path.name, path.read_bytes())]
-    versions = [version(library) for library in ("numba", "numpy", "llvmlite")]
-    made_from = digest([*code, *versions, platform.python_version()])[:16]
-    try:
-        cache_folder("ina-testbed")  # nobody else's, so that what is below it is nobody else's
-        folder = cache_folder(f"ina-testbed/numba/{made_from}")
-    except P4Error as error:
-        raise UserError(error.diagnostics[0].message) from None
-    touch(folder)  # in use
-    return folder
-
-
-def remove_unused(days: int = 30) -> None:
-    """Remove the folders of other sources that no process has used for so long; each has some tens
-    of MB."""
-    mine = cache_directory()
-    before = time.time() - days * 24 * 3600
-    for folder in mine.parent.iterdir():
-        with contextlib.suppress(FileNotFoundError):  # another process removes them, too
-            if folder != mine and folder.stat().st_mtime < before:
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def compiled() -> list[Path]:
-    """Files with the code of a function of these sources; the first run makes them, in minutes."""
-    return [*cache_directory().rglob("*.nbc")]
+# Of all compiled functions of the testbed, and what else is a part of their code.
+add_sources(
+    Path(__file__).resolve().parent.parent,
+    (
+        *("protocols/*.py", "workload/*.py", "hosts/*.py", "simulate/*.py"),
+        *("collective/memory_map.py", "collective/prelude.py"),
+    ),
+)

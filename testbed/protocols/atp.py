@@ -28,9 +28,9 @@ from testbed.protocols import server_store as store
 from testbed.protocols.floats import WorkerFloats, new_server_floats
 from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
 from testbed.protocols.jit import njit
+from testbed.protocols.mixing import mix2
 from testbed.protocols.positions import Positions, new_positions
 from testbed.protocols.records import new_record, record
-from testbed.protocols.values import mix2
 
 REHASH_DRAWS = 8  # to find an index that no other window position of the job has
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from testbed.protocols import pool_worker, priority, server_store
 from testbed.protocols.host_spec import HostSpec, PoolSpec
 from testbed.protocols.jit import njit
-from testbed.protocols.values import mix2
+from testbed.protocols.mixing import mix2
 
 CONSECUTIVE = 0
 HASH = 1

@@ -20,8 +20,10 @@ from testbed.protocols import host_links, lag, values, wire, worker_state
 from testbed.protocols.host_links import NONE
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit
-from testbed.protocols.records import new_counters, new_record, new_status, record
+from testbed.protocols.mixing import mix2
+from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import fragments_of
+from testbed.protocols.status import new_counters, new_status
 
 WINDOW = 1024  # most packets in flight to one rank
 FIRST_WINDOW = 16
@@ -275,7 +277,7 @@ def _generator(flows, iteration, packet, target, source):
     """(key, factor) of the values of a packet (values.py): those of a fragment of the target, times
     a factor of the source."""
     config = flows.links.config
-    seed = values.mix2(values.mix2(config.seed, target + 0x20000), iteration)
+    seed = mix2(mix2(config.seed, target + 0x20000), iteration)
     key = values.fragment_key(seed, config.job, packet)
     return key, values.factor(config.seed, config.job, iteration, source)
 

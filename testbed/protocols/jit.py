@@ -1,13 +1,13 @@
-"""`njit` of numba, for this package's functions: compiled once for each content of the sources; and
+"""`njit` of numba, for functions that are compiled once for each content of their sources; and
 functions that are chosen by the type of an argument.
 
 numba's file cache does not notice a change in an imported module, and it keys a function by the
 path and the modification time of its source, so that every checkout, virtual environment and clone
 would compile again for minutes. Here the folder is named after the content of all sources
-(`cache_directory`), and a place in it depends on the module's name alone. So nothing in it can be
-stale, and equal sources share it.
+(code_cache.py), and a place in it depends on the module's name alone.
 
-Compiled functions of this package take `njit` from here.
+A function belongs to the package of its module. One that is made for a type, with code of that
+type's module in it, names that module as its own (`__module__`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from p4engine.backend.cache import sealed, unsealed
 
-from testbed.protocols import cache_directory
+from testbed.code_cache import cache_directory, directories, package_of
 
 
 @contextlib.contextmanager
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CALLEE", "by_type", "njit", "of_module"]
 
-PACKAGE = Path(__file__).resolve().parent.parent
 LOCATORS = (  # asked in this order; those after the first are numba's own
     f"{__name__}.ByContent",
     "UserProvidedCacheLocator",
@@ -75,12 +74,16 @@ _WRITABLE: set[str] = set()  # folders in which a file could be made
 
 
 class ByContent(UserProvidedCacheLocator):
-    """Cache folder of a function of this package. numba asks this locator first. It returns nothing
-    for another package's function, and numba goes on with its own locators."""
+    """Cache folder of a function of a package that code_cache.py knows. numba asks this locator
+    first. It returns nothing for another package's function, and numba goes on with its own
+    locators, in the folder of the highest package, whose functions may be a part of it."""
 
     def __init__(self, py_func: FunctionType, py_file: str) -> None:
         super().__init__(py_func, py_file)
-        self._cache_path = str(cache_directory() / (_folder(py_file) or ""))
+        place = _place(_file(py_func, py_file))
+        assert place is not None, "see from_function"
+        self._directory, folder = place
+        self._cache_path = str(self._directory / folder)
 
     def ensure_cache_path(self) -> None:
         """Once for each folder, not for each of some hundred functions."""
@@ -90,7 +93,7 @@ class ByContent(UserProvidedCacheLocator):
 
     def get_source_stamp(self) -> str:
         """The same for ever: the folder's name is the stamp."""
-        return cache_directory().name
+        return self._directory.name
 
     def get_disambiguator(self) -> str:
         """The line, for functions of one name in one module."""
@@ -99,7 +102,8 @@ class ByContent(UserProvidedCacheLocator):
     @classmethod
     def from_function(cls, py_func: FunctionType, py_file: str) -> ByContent | None:
         """A place, or None for a function of another package."""
-        if _folder(py_file) is None:
+        if _place(_file(py_func, py_file)) is None:
+            vars(config)["CACHE_DIR"] = str(directories()[-1])
             return None
         return super().from_function(py_func, py_file)
 
@@ -142,7 +146,7 @@ class Checked(IndexDataCacheFile):
 
 def _files(cache_path: str, **more: object) -> IndexDataCacheFile:
     """The cached files of one function: checked, if it is of this package."""
-    ours = Path(cache_path).parent == cache_directory()
+    ours = Path(cache_path).parent in directories()
     return (Checked if ours else IndexDataCacheFile)(cache_path, **more)
 
 
@@ -200,14 +204,21 @@ def of_module(name: str, otherwise: Callable | None = None) -> Callable:
     return call
 
 
+def _file(function: FunctionType, py_file: str) -> str:
+    """The file of the module that a function belongs to."""
+    return getattr(sys.modules.get(function.__module__), "__file__", None) or py_file
+
+
 @functools.cache
-def _folder(py_file: str) -> str | None:
-    """Cache folder of a source file, such as `protocols` or `simulate`; None for another package's
-    file."""
+def _place(py_file: str) -> tuple[Path, str] | None:
+    """Cache directory of a source file's package, and the file's folder there, such as `protocols`
+    or `simulate`; None for a package that is not known."""
     path = Path(py_file).resolve()
-    if PACKAGE not in path.parents:
+    package = package_of(path)
+    if package is None:
         return None
-    return "_".join(path.relative_to(PACKAGE).parts[:-1])
+    folder = "_".join(path.relative_to(package).parts[:-1]) or package.name
+    return cache_directory(package), folder
 
 
 if not vars(config)["DISABLE_JIT"]:
@@ -215,7 +226,7 @@ if not vars(config)["DISABLE_JIT"]:
         from numba.np import arraymath  # noqa: F401  # which looks for it
     # numba makes these names when it is imported. One that does not know the second (before 0.62)
     # keys by path, in the same folder.
-    vars(config)["CACHE_DIR"] = str(cache_directory())
+    vars(config)["CACHE_DIR"] = str(directories()[-1])
     vars(config)["CACHE_LOCATOR_CLASSES"] = ",".join(LOCATORS)
     vars(caching)["IndexDataCacheFile"] = _files  # for all decorators of numba
     type.__setattr__(Cache, "load_overload", _load_overload)

@@ -31,7 +31,8 @@ from testbed.protocols import (
 )
 from testbed.protocols.host_spec import HostSpec, ServerSpec
 from testbed.protocols.jit import by_type, njit
-from testbed.protocols.records import new_counters, new_record, new_status, record
+from testbed.protocols.records import new_record, record
+from testbed.protocols.status import new_counters, new_status
 
 TO_SERVER = 0  # the only destination, of most systems
 

@@ -19,7 +19,7 @@ priorities.
 from __future__ import annotations
 
 from testbed.protocols.jit import njit
-from testbed.protocols.values import mix2
+from testbed.protocols.mixing import mix2
 
 OCTAVE = 256  # fixed-point unit of a logarithm
 LOWEST = 1

@@ -34,7 +34,8 @@ from testbed.protocols.floats import ServerFloats
 from testbed.protocols.host_spec import HostSpec, ServerSpec, ServerStripes
 from testbed.protocols.jit import by_type, njit
 from testbed.protocols.progress import Progress, new_progress, no_progress
-from testbed.protocols.records import new_counters, new_record, new_status, record
+from testbed.protocols.records import new_record, record
+from testbed.protocols.status import new_counters, new_status
 from testbed.protocols.stripes import Stripes
 
 # Destinations: the workers' multicast group, then each worker, then each switch of the job's tree.

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from p4fabric.base.topology import FRAME_OVERHEAD as FRAME_OVERHEAD
+
 if TYPE_CHECKING:
     import numpy as np
 
 
 HEADER_WORDS = 6
-FRAME_OVERHEAD = 14 + 20 + 8  # bytes: Ethernet, IPv4, UDP
 # Of a job, in all iterations: fragment numbers are int32 on their way through the hosts.
 MAX_FRAGMENTS = 2**31 - 1
 NO_NODE = 0xFFFF  # in a header instead of a switch's number: no switch aggregates the fragment

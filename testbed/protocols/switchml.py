@@ -51,7 +51,8 @@ from testbed.protocols import (
 )
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec, TreesPart
 from testbed.protocols.jit import njit
-from testbed.protocols.records import new_counters, new_record, new_status, record
+from testbed.protocols.records import new_record, record
+from testbed.protocols.status import new_counters, new_status
 
 ONE_TREE = TreesPart((0,), (0,), (0,))  # of all slots; the root is the only destination
 QUESTIONS = 256  # that may wait for an answer

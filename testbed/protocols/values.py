@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from testbed.protocols.jit import njit
+from testbed.protocols.mixing import mix, mix2, product
 from testbed.protocols.wire import swap
 
 LARGEST_FACTOR = 15
@@ -32,30 +33,6 @@ def hash_shift(workers: int, bits: int = 32) -> int:
     while ((1 << 31) >> shift) * LARGEST_FACTOR * workers >= 1 << (bits - 1):
         shift += 1
     return shift
-
-
-@njit(cache=True)
-def _product(a, b):
-    """The low 32 bits of the product of two uint32. Of 64 bits, so that plain Python, which the
-    same functions are without numba, has no overflow to warn of; compiled it is one instruction."""
-    return np.uint32(np.uint64(a) * np.uint64(b) & np.uint64(0xFFFFFFFF))
-
-
-@njit(cache=True)
-def mix(x):
-    """A uint32 well mixed (multiply and xor-shift, after Wellons' search for low bias)."""
-    x = np.uint32(x ^ (x >> np.uint32(16)))
-    x = _product(x, np.uint32(0x7FEB352D))
-    x = np.uint32(x ^ (x >> np.uint32(15)))
-    x = _product(x, np.uint32(0x846CA68B))
-    return np.uint32(x ^ (x >> np.uint32(16)))
-
-
-@njit(cache=True)
-def mix2(a, b):
-    """A hash, from 0 to 2^32 - 1, of two int64 of which the low 32 bits count."""
-    first = mix(np.uint32(a & 0xFFFFFFFF))
-    return np.int64(mix(np.uint32((np.int64(first) + 0x9E3779B9 + b) & 0xFFFFFFFF)))
 
 
 @njit(cache=True)
@@ -82,7 +59,7 @@ def fragment_key(seed, job, fragment):
 @njit(cache=True)
 def position_hash(key, position, shift):
     """h of one position, as int32."""
-    step = _product(np.uint32(position), np.uint32(0x9E3779B1))
+    step = product(np.uint32(position), np.uint32(0x9E3779B1))
     x = mix(np.uint32((np.uint64(key) + np.uint64(step)) & np.uint64(0xFFFFFFFF)))
     return np.int32(x) >> np.int32(shift)
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from p4fabric.base.errors import UserError
 from p4fabric.base.topology import Topology
 
-from testbed.routing.tree import next_hops, root_switch, steps_to, switch_of
+from testbed.routing.hops import next_hops, switch_of
+from testbed.routing.tree import root_switch, steps_to
 
 
 def has_shared_servers(topology: Topology) -> bool:

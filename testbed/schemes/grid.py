@@ -19,8 +19,8 @@ from testbed.protocols.host_spec import (
     WindowPositions,
 )
 from testbed.protocols.sizes import fragments_of
+from testbed.routing.hops import next_hop
 from testbed.routing.plan import JobPlan
-from testbed.routing.tree import next_hop
 from testbed.schemes import pool
 from testbed.schemes.pool import WHOLE_INDEX, PoolScheme, numbered
 from testbed.setup.plan_entries import (

@@ -16,7 +16,8 @@ from testbed.protocols.host_spec import (
     ServerStripes,
     WindowPositions,
 )
-from testbed.routing.tree import job_tree, next_hop
+from testbed.routing.hops import next_hop
+from testbed.routing.tree import job_tree
 from testbed.schemes.ps import ServerScheme
 from testbed.setup.records import Control, JobSetup, NewPart, Platform, Setup
 from testbed.systems.statistics import Statistics

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from testbed.algorithms.bounds import cost
 from testbed.experiment.schema import VirtualTime
-from testbed.routing.tree import links_between
+from testbed.routing.hops import links_between
 from testbed.setup.communicator import Communicator
 from testbed.setup.link_loads import loads_of, sizes_of
 from testbed.setup.records import Platform, Setup

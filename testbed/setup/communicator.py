@@ -19,8 +19,9 @@ from p4fabric.base.topology import Topology
 from testbed.algorithms.chunk import Group
 from testbed.protocols.sizes import Part
 from testbed.routing.forest import Tree
+from testbed.routing.hops import next_hop, switch_of
 from testbed.routing.plan import JobPlan
-from testbed.routing.tree import JobTree, next_hop, switch_of
+from testbed.routing.tree import JobTree
 from testbed.setup.plan_entries import aggregating_switches, next_nodes_by_tag
 
 Ports = Mapping[str, frozenset[int]]

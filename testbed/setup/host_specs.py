@@ -17,7 +17,7 @@ from testbed.protocols.host_spec import (
     ServerSpec,
     Tensor,
 )
-from testbed.routing.tree import switch_of
+from testbed.routing.hops import switch_of
 from testbed.setup.records import JobSetup, Setup
 from testbed.setup.timing import uplink_rate
 from testbed.systems.options import AtpOptions

@@ -33,7 +33,8 @@ import numpy as np
 from testbed.algorithms.chunk import NOBODY, Group
 from testbed.algorithms.registry import USE_OF, USES, chunks_of
 from testbed.collective_kinds import COLLECTIVES
-from testbed.routing.tree import JobTree, links_between, switch_of
+from testbed.routing.hops import links_between, switch_of
+from testbed.routing.tree import JobTree
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import JobSetup, Platform, Setup
 from testbed.traffic.rank_calls import Call, load_program, load_transfers

@@ -44,7 +44,7 @@ from testbed.algorithms.bounds import cost
 from testbed.experiment.scaling import scaled_count
 from testbed.experiment.schema import VirtualTime
 from testbed.routing.group_server import has_shared_servers
-from testbed.routing.tree import links_between
+from testbed.routing.hops import links_between
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import Bounds, Platform
 from testbed.setup.scaling import scaled_bounds

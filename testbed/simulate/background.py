@@ -14,7 +14,7 @@ from p4fabric.base.flow import Flow
 from testbed.protocols.records import new_table
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.results.schema import Row
-from testbed.routing.tree import links_between
+from testbed.routing.hops import links_between
 from testbed.runtimes.result_rows import flow_row
 from testbed.setup.timing import uplink_rate
 from testbed.workload import tcp_model

@@ -1,4 +1,4 @@
-"""Captures of a run in virtual time (`ina FILE --pcap SWITCH:PORT`), as pcapng files.
+"""Captures of a run in virtual time, as pcapng files.
 
 A file has an interface for each repetition, whose times are those of the simulated clock, from 0.
 Packets are in order of time. What has been seen is written now and then, up to the time before
@@ -20,9 +20,6 @@ from testbed.simulate import taps
 
 if TYPE_CHECKING:
     from p4fabric.base.captured_ports import CapturedPort
-
-    from testbed.simulate.frame_world import FrameNodes
-    from testbed.simulate.world import Nodes
 
 _Packet = tuple[int, int, bytes]  # time in ns, direction, frame
 
@@ -54,7 +51,7 @@ class Captures:
             file.close()
 
     @contextlib.contextmanager
-    def of(self, nodes: Nodes | FrameNodes, more: str = "") -> Iterator[None]:
+    def of(self, nodes: taps.Nodes, more: str = "") -> Iterator[None]:
         """Within, the packets of one repetition are written down, if `write` is called now and
         then, and the others at the end. `more`: which repetition it is."""
         if not self._wanted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from testbed import dataplane
-from testbed.routing.tree import switch_of
+from testbed.routing.hops import switch_of
 from testbed.setup.host_specs import job_specs
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of

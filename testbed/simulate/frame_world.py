@@ -1,8 +1,8 @@
 """A world of hosts whose packets are whole frames, around switches with any programs.
 
-The events are those of loop.py. What is different from the world of a Setup (world.py): a host has
-a machine that is given every frame, and makes every frame; it handles it at once; nothing is known
-of jobs. Links are modelled by the switches' traffic managers, which the caller has shaped.
+The events are those of loop.py. A host has a machine that is given every frame, and makes every
+frame; it handles it at once. Links are modelled by the switches' traffic managers, which the caller
+has shaped.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from p4fabric.base.topology import Topology
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.frames import FrameMemory
-from testbed.simulate.host_switch_turns import set_turns
-from testbed.simulate.state import World
-from testbed.simulate.world import ROWS_IN, ROWS_OUT, empty_world
-from testbed.workload.machine import Batch
+from testbed.simulate.state import World, set_turns
+from testbed.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
+from testbed.workload.machine import new_batch
 from testbed.workload.placed_machine import Placed, Stepper, raised
 
 EVENTS_AT_ONCE = 200_000  # a fraction of a second
@@ -35,7 +34,7 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Turns:
-    """Arguments of turns.set_turns, in ns."""
+    """Arguments of state.set_turns, in ns."""
 
     to_switch_ns: int
     to_host_ns: int
@@ -55,7 +54,7 @@ class FrameNodes:
         self.switches = switches
         self._memory = FrameMemory(frame_bytes)
         words = -(-self._memory.frame_bytes // 4)
-        self.batches = _batch(ROWS_IN, words), _batch(ROWS_OUT, words)
+        self.batches = Placed(new_batch(ROWS_IN, words)), Placed(new_batch(ROWS_OUT, words))
         hosts = len(topology.hosts)
         world = empty_world(topology, hosts, switches, self.batches, self._memory)
         world.state[0].open = world.state[0].goes_on = 1  # it ends with its last event
@@ -151,10 +150,6 @@ class FrameNodes:
                 failed = int(self.world.state[0].failed_host)
                 raise loop.stuck(self.placed, self.topology.hosts[failed])
             return reason != loop.EVENTS_HANDLED
-
-
-def _batch(rows: int, words: int) -> Placed:
-    return Placed(Batch(np.zeros((rows, words), np.uint32), *np.zeros((2, rows), np.int64)))
 
 
 def counts(nodes: FrameNodes) -> Mapping[str, np.record]:

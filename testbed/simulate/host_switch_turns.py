@@ -1,4 +1,5 @@
-"""Turns of hosts and switches (loop.py): the condition for them, and their length.
+"""Turns of hosts and switches (loop.py) in the world of a Setup: the condition for them, and their
+length.
 
 Within the time that a packet is on its way from a host to its switch, and from there until a host
 handles it, hosts cannot affect each other. The longer a turn, the longer a host's state stays in
@@ -10,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from testbed.setup import Platform
-from testbed.simulate.state import World
+from testbed.simulate.state import SHORTEST_NS, set_turns
 from testbed.simulate.world import Nodes
 
-SHORTEST_NS = 200  # of a turn; in less time too little happens
 SLICE_FRAMES = 16  # of a host's link, in a turn
 MOST_NS = 1 << 40  # of a turn where links have no rate
-TURNS = 4  # at the end of a run, until hosts and switches meet
 
 
 def ways_out(platform: Platform, switch: str) -> Iterator[tuple[str, int, int, int]]:
@@ -53,17 +52,3 @@ def take_turns(nodes: Nodes, window_ns: int) -> None:
                 slice_ns.append(max(frames_ns, SHORTEST_NS))
     handling_ns = min(int(world.hosts[number].delay_ns) for number, _ in nodes.present)
     set_turns(world, min(to_switch_ns), min(to_host_ns) + handling_ns, min(slice_ns), window_ns)
-
-
-def set_turns(
-    world: World, to_switch_ns: int, to_host_ns: int, slice_ns: int, window_ns: int = 0
-) -> None:
-    """Let hosts and switches take turns if a packet takes long enough from any host to its switch,
-    and from there until a host has handled it. `slice_ns`: of hosts, at a time."""
-    if min(to_switch_ns, to_host_ns) < SHORTEST_NS:
-        return
-    state = world.state[0]
-    state.to_switch_ns, state.to_host_ns = to_switch_ns, to_host_ns
-    state.slice_ns = slice_ns
-    state.grid_ns = window_ns or TURNS * (to_switch_ns + to_host_ns)
-    state.after_ns = to_switch_ns if window_ns else 0

@@ -12,7 +12,7 @@ import numpy as np
 
 from testbed.protocols import lag
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.records import as_dict
+from testbed.protocols.status import as_dict
 from testbed.workload import rank_program
 
 if TYPE_CHECKING:

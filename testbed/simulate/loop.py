@@ -11,8 +11,8 @@ there until a host handles it. Within this time no host can affect another one. 
 each handles all its events of a *slice* of time, one host after the other, then the switches handle
 theirs. Every node sees the same frames at the same times as if all events had been handled in their
 order, but a host's state and code, and then the P4 program's, stay in the processor's caches for
-some sixteen packets instead of one. Where the least time is 0 or not known (jobs that come and go,
-links that fail, hosts that share a link), events are handled in their order.
+some sixteen packets instead of one. Where the least time is 0 or not known (hosts that come and go,
+links that fail, machines that share a link), events are handled in their order.
 
 Time is int64 ns. Links and pacing keep exact fractions of their own, so rates are exact although a
 frame of 320 bytes takes 25.6 ns at 100 Gbit/s.
@@ -23,11 +23,11 @@ from __future__ import annotations
 import numpy as np
 from numba import typeof, types
 from p4fabric.base.errors import RunError
+from p4fabric.base.topology import FRAME_OVERHEAD
 
 from testbed.protocols.jit import njit
+from testbed.protocols.mixing import mix2
 from testbed.protocols.records import offset
-from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.protocols.values import mix2
 from testbed.simulate import event_queue, frames
 from testbed.simulate.state import new_world
 from testbed.workload.generator import PORT as BACKGROUND_PORT
@@ -36,12 +36,12 @@ from testbed.workload.placed_machine import Placed, PlacedTuple, at, call_step, 
 
 # Why the loop returned
 TIME_REACHED = 0  # no event is left before `until_ns`
-FINISHED = 1  # all workers have finished
-WRONG_VALUE = 2  # the host World.state.failed_host found a wrong value
+FINISHED = 1  # all machines for which the run waits have finished
+FAILED = 2  # the machine of the host World.state.failed_host has failed
 NO_EVENTS = 3  # no event will ever happen again
 NO_ROOM = 4  # there are more frames on their way than rows for them
 EVENTS_HANDLED = 5  # the largest number of events has been handled
-WORKER_FINISHED = 6  # the worker World.state.finished_host has finished; jobs come and go
+HOST_FINISHED = 6  # the machine of the host World.state.finished_host has finished
 RAISED = 7  # an exception, in plain Python
 STUCK = 8  # the machine of host World.state.failed_host lets time stand still
 
@@ -250,10 +250,10 @@ def _step_host(world, host, now):
     if peek(row.status + FAILED_OFFSET) == 1:
         world.state[0].failed_host = host
         world.state[0].failed_ns = now
-        return -WRONG_VALUE
+        return -FAILED
     if filled > 0:
         _send(world, host, filled, now)
-    if row.is_worker == 1 and row.done == 0 and peek(row.status + FINISHED_OFFSET) == 1:
+    if row.awaited == 1 and row.done == 0 and peek(row.status + FINISHED_OFFSET) == 1:
         row.done = 1
         world.state[0].open -= 1
         world.state[0].closed_ns = max(world.state[0].closed_ns, now)
@@ -318,7 +318,7 @@ def _run_in_order(world, until_ns, last):
         if state.open == 0 and state.goes_on == 0:
             return FINISHED
         if state.finished_host >= 0:
-            return WORKER_FINISHED
+            return HOST_FINISHED
         host, place = event_queue.first(queue), event_queue.first(fabric)
         at_host = queue.time[host] <= fabric.time[place]
         now = queue.time[host] if at_host else fabric.time[place]
@@ -414,7 +414,7 @@ def _run_switches(world, stop_ns):
 
 @njit(cache=True)
 def _cell_end(state, closed_ns):
-    """The last ns of a run whose last worker has finished at `closed_ns`."""
+    """The last ns of a run whose last machine has finished at `closed_ns`."""
     after_ns = closed_ns + state.after_ns
     return after_ns - after_ns % state.grid_ns + state.grid_ns - 1
 

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from testbed.protocols.jit import njit
-from testbed.routing.tree import next_hop, switch_of
+from testbed.routing.hops import next_hop, switch_of
 from testbed.setup import Platform, Setup
 from testbed.setup.late_trees import late_jobs
 from testbed.simulate import event_queue, loop
@@ -95,7 +95,7 @@ class Parts:
 
     @property
     def failed_host(self) -> int:
-        """The first host that has found a wrong value, after WRONG_VALUE."""
+        """The first host that has found a wrong value, after FAILED."""
         states = [world.part.state[0] for world in self.nodes.worlds]
         failed = [state for state in states if state.failed_host >= 0]
         return int(min(failed, key=lambda state: int(state.failed_ns)).failed_host)
@@ -131,7 +131,7 @@ class Parts:
                 some_ns = min(_next_ns(world.part, lag_ns) for world in self.nodes.worlds)
                 end_ns = self._window_end(max(some_ns, self._done_ns + 1))
                 reason = self._run_window(end_ns, stop_ns)
-            if reason in (loop.WRONG_VALUE, loop.RAISED):
+            if reason in (loop.FAILED, loop.RAISED):
                 return reason
             states = [world.part.state[0] for world in self.nodes.worlds]
             if self._end_ns == NEVER - 1 and not any(state.open for state in states):
@@ -202,7 +202,7 @@ class Parts:
                 for _ in range(self._threads - 1)
             ]
         reasons = [self._run_wholly(numbers, until_ns), *(other.result() for other in others)]
-        for reason in (loop.WRONG_VALUE, loop.RAISED):
+        for reason in (loop.FAILED, loop.RAISED):
             if reason in reasons:
                 return reason
         while (full := self._hand_over()) >= 0:
@@ -215,7 +215,7 @@ class Parts:
             ended = loop.EVENTS_HANDLED
             while ended == loop.EVENTS_HANDLED:
                 ended = self._run_part(number, until_ns, EVENTS_AT_ONCE)
-            if ended in (loop.WRONG_VALUE, loop.RAISED):
+            if ended in (loop.FAILED, loop.RAISED):
                 reason = ended
         return reason
 
@@ -248,7 +248,7 @@ def _part(nodes: Nodes, owner: np.ndarray, number: int) -> tuple[World, list[Pla
     hosts = owner[whole.hosts["switch"]] == number
     switches = np.concatenate([owner[whole.trunks[:, 0]] == number, owner == number])
     state = whole.state.copy()
-    state[0].open = np.sum(whole.hosts["is_worker"][hosts])
+    state[0].open = np.sum(whole.hosts["awaited"][hosts])
     state[0].goes_on = 1
     frames = nodes.memory.new_frames(FRAMES)
     state[0].free = len(frames.free)

@@ -94,7 +94,7 @@ class Simulation:
                 if self.cluster:
                     self.cluster.worker_finished()
                 break
-            if reason == loop.WRONG_VALUE:
+            if reason == loop.FAILED:
                 node = self.nodes.present_at(self.parts.failed_host)
                 failed = next(role for role in node.roles if role[1].status[0].failed)
                 wrong = wrong_value(*failed)
@@ -102,7 +102,7 @@ class Simulation:
                     now = self.control.setup if self.control else self.setup
                     raise WrongValueError(wrong, setup=now, events=self.events)
                 raise RunError(described(*failed)[0])
-            if reason == loop.WORKER_FINISHED and self.cluster:
+            if reason == loop.HOST_FINISHED and self.cluster:
                 self.cluster.worker_finished()
                 self.cluster.begin(self.now_ns)
             if reason == loop.TIME_REACHED and stop_ns == submitted_ns and self.cluster:

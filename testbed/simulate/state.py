@@ -1,7 +1,7 @@
 """The state of virtual time: named places in arrays.
 
-Nodes are numbered: hosts from 0, in the order of the plan, or of the topology if jobs come and go;
-switches from 0, in the topology's order. A *source* of events is a host (its next arrival
+Nodes are numbered: hosts from 0, in the order in which who makes the world has them; switches from
+0, in the topology's order. A *source* of events is a host (its next arrival
 or deadline), a *trunk* (the direction of a link that leads into a switch from another switch), or
 a switch (its traffic manager's next event). Trunks and switches are numbered together, in this
 order. Hosts and trunks have an *inbox*: the frames on their way to it, in order of time; hosts'
@@ -13,37 +13,39 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.base.topology import FRAME_OVERHEAD
 
 from testbed.protocols.records import new_table, record
-from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.simulate.event_queue import EventQueue, new_event_queue
 from testbed.simulate.frames import FrameMemory, Frames
 from testbed.workload.machine import Batch, new_batch
 
 FRAMES = 1024  # room at first; a world grows
+SHORTEST_NS = 200  # of a turn of hosts or switches; in less time too little happens
+TURNS = 4  # at the end of a run, until hosts and switches meet
 
 # World.state
 STATE = record(
-    "open",  # workers that have not finished
+    "open",  # machines for which the run waits and which have not finished
     "free",  # entries in Frames.free
     "pending",  # switch whose packets have to be collected first, -1: none
-    "failed_host",  # the host that found a wrong value
+    "failed_host",  # the host whose machine has failed
     "failed_ns",  # when
     "events",
     "oversized",  # frames longer than any of ours, which a program has made
     "now",
     "pauses",  # of World.pauses that have begun
-    "report_finished",  # 1: jobs come and go, so the loop returns when a worker has finished
-    "background",  # 1: there is background traffic
-    "finished_host",  # the worker that has finished since the last such return, -1: none
-    "closed_ns",  # time at which a worker finished last
-    "goes_on",  # 1: the loop goes on when all workers have finished
+    "report_finished",  # 1: the loop returns when one of these has finished
+    "background",  # 1: some hosts have a second machine, told apart by its UDP port
+    "finished_host",  # that of which it has finished since the last such return, -1: none
+    "closed_ns",  # time at which one of these finished last
+    "goes_on",  # 1: the loop goes on when all of them have finished
     # Hosts one after the other (loop.py), 0 in `to_switch_ns`: not so
     "to_switch_ns",  # a packet takes at least so long from a host to its switch,
     "to_host_ns",  # and so long from there until a host handles it
     "slice_ns",  # hosts do so much at a time, and switches a fraction of it
     "grid_ns",  # a run ends at a multiple of it,
-    "after_ns",  # at least so long after the last worker has finished
+    "after_ns",  # at least so long after the last of these machines has finished
     "lag_ns",  # so long before the time up to which the loop runs hosts are left where they are
     "too_late",  # packets that a switch has refused, because they should have arrived: none
     "hosts_ns",  # all steps of hosts before this time are done,
@@ -59,7 +61,7 @@ HOST = record(
     "hot_bytes",  # from there on, what every step reads
     "status",  # and its status
     "header",  # row of World.headers for its first destination
-    "is_worker",
+    "awaited",  # 1: the run waits until its machine has finished
     "delay_ns",  # from a frame's arrival to its handling: the shortest,
     "spread_ns",  # and how much longer it may be
     "hold_ns",  # so long a drawn delay lasts; 0: it is drawn for each frame
@@ -102,7 +104,7 @@ class World(NamedTuple):
     switches: np.ndarray  # SWITCH[S]
     leads: np.ndarray  # int32[S, ports], the inbox behind each port; -1: none; H + T + trunk: it is
     #                    in another part
-    background: np.ndarray  # int32[S, ports], that of background traffic, -1: none
+    background: np.ndarray  # int32[S, ports], that of the second machine, -1: none
     first: np.ndarray  # int32[H + 2 T], of each inbox, then of each trunk's outbox, -1: empty
     last: np.ndarray  # int32[H + 2 T]
     leaving: np.ndarray  # int64[T], frames in each outbox
@@ -118,7 +120,7 @@ class World(NamedTuple):
 def new_world(hosts: int, trunks: int, switches: int, ports: int, memory: FrameMemory) -> World:
     """A world of so many nodes, none of which is anything yet, with its frames in `memory`.
     `headers`, `partial`, `arrived` and `out` are empty, to be replaced."""
-    batch = new_batch(0, 1, 32)
+    batch = new_batch(0, 8)
     return World(
         state=new_table(STATE, free=FRAMES, pending=-1, failed_host=-1, finished_host=-1),
         queue=new_event_queue(hosts),
@@ -143,3 +145,17 @@ def new_world(hosts: int, trunks: int, switches: int, ports: int, memory: FrameM
         frame=np.zeros(memory.frame_bytes, np.uint8),
         left=np.zeros(2, np.int64),
     )
+
+
+def set_turns(
+    world: World, to_switch_ns: int, to_host_ns: int, slice_ns: int, window_ns: int = 0
+) -> None:
+    """Let hosts and switches take turns if a packet takes long enough from any host to its switch,
+    and from there until a host has handled it. `slice_ns`: of hosts, at a time."""
+    if min(to_switch_ns, to_host_ns) < SHORTEST_NS:
+        return
+    state = world.state[0]
+    state.to_switch_ns, state.to_host_ns = to_switch_ns, to_host_ns
+    state.slice_ns = slice_ns
+    state.grid_ns = window_ns or TURNS * (to_switch_ns + to_host_ns)
+    state.after_ns = to_switch_ns if window_ns else 0

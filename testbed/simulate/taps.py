@@ -14,14 +14,25 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Collection, Mapping
 from ctypes import CFUNCTYPE, POINTER, byref, c_int32, c_int64, c_uint32, c_uint64, c_void_p
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from p4engine.switch.traffic_manager_abi import Output
 from p4fabric.base.config.pcapng import INBOUND, OUTBOUND
 
 if TYPE_CHECKING:
-    from testbed.simulate.frame_world import FrameNodes
-    from testbed.simulate.world import Nodes
+    from p4engine.switch.library import Switch
+
+    from testbed.simulate.state import World
+
+
+class Nodes(Protocol):
+    """What has the switches of a world, by name, in their order there."""
+
+    switches: dict[str, Switch]
+
+    @property
+    def world(self) -> World: ...
+
 
 # (switch, port, INBOUND or OUTBOUND, time in ns, frame)
 Seen = Callable[[str, int, int, int, bytes], None]
@@ -31,9 +42,7 @@ _CLEAR = CFUNCTYPE(None, c_void_p)
 _OUTPUTS = CFUNCTYPE(c_uint64, c_void_p, c_void_p, c_void_p)
 
 
-def listen(
-    nodes: Nodes | FrameNodes, ports: Mapping[str, Collection[int]], seen: Seen
-) -> list[Any]:
+def listen(nodes: Nodes, ports: Mapping[str, Collection[int]], seen: Seen) -> list[Any]:
     """Call `seen` for each packet that passes these ports, by switch, from now on. Packets of one
     port and direction come in order of time, others in any order; what enters, once the switch has
     it. Returns what must live as long

@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from p4engine.backend.build import Compiled
 from p4engine.switch.library import Switch
-from p4fabric.base.topology import Topology, host_ip, host_mac, switch_mac
+from p4fabric.base.topology import host_ip, host_mac, switch_mac
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.mixing import mix2
 from testbed.protocols.records import replaced
-from testbed.protocols.values import mix2
-from testbed.routing.tree import switch_of
+from testbed.routing.hops import switch_of
 from testbed.schemes import new_machine
 from testbed.setup import Platform, Setup
 from testbed.setup.host_specs import host_specs
@@ -33,15 +33,14 @@ from testbed.setup.records import NewPart
 from testbed.simulate import background, event_queue, loop
 from testbed.simulate.frames import FrameMemory
 from testbed.simulate.packing import packed
-from testbed.simulate.state import World, new_world
+from testbed.simulate.state import World
+from testbed.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
 from testbed.workload import rank_graph, worker
 from testbed.workload.generator import PORT as BACKGROUND_PORT
-from testbed.workload.machine import Machine, new_batch, on_new_way
+from testbed.workload.machine import Machine, new_batch
 from testbed.workload.machine_group import grouped
 from testbed.workload.placed_machine import Placed, Stepper
 
-ROWS_IN = 64
-ROWS_OUT = 1024
 BACKGROUND_STREAM = 0xB6F2
 BACKGROUND = "background"  # a role
 HOST_STREAM = 0x405F  # distinguishes hosts' random numbers from others of the same seed
@@ -149,7 +148,7 @@ class Nodes:
             row = self._connect(number, name, peers, role, (node.placed, node.stepper))
             row.hot_bytes = node.hot_bytes
             row.status = node.machine.status.ctypes.data
-            row.is_worker = int(node.is_worker)
+            row.awaited = int(node.is_worker)
             row.draws = self.draws.pop(name, 0)
             self.world.leads[row.switch, row.port] = number
             event_queue.put(self.world.queue, number, now_ns)
@@ -232,7 +231,7 @@ class Nodes:
             for number, node in self.present
             if node.spec.job.number == new.job and _place(node.spec) == new.number
         )
-        machine = on_new_way(node.machine, new.part)
+        machine = worker.on_new_way(node.machine, new.part)
         self.hosts[number] = changed = Node.of(node.spec, machine, node.placed.words, self.batches)
         row = self.world.hosts[number]
         row.step, row.machine = changed.stepper.address, changed.placed.address
@@ -258,8 +257,8 @@ def build(setup: Setup, compiled: Compiled) -> Nodes:
     With `arrivals` there are no hosts yet, only numbers for them: of each host of the topology, in
     order."""
     platform = setup.platform
-    topology, values, width = platform.topology, platform.values, platform.bitmap_bits
-    batches = Placed(new_batch(ROWS_IN, values, width)), Placed(new_batch(ROWS_OUT, values, width))
+    topology, words = platform.topology, sizes.packet_words(platform.values, platform.bitmap_bits)
+    batches = Placed(new_batch(ROWS_IN, words)), Placed(new_batch(ROWS_OUT, words))
     specs = [] if platform.arrivals else host_specs(setup)
     hosts = len(topology.hosts) if platform.arrivals else len(specs)
     switches = {
@@ -346,40 +345,6 @@ def _switch(setup: Setup, name: str, compiled: Compiled, seed: int) -> Switch:
     return switch
 
 
-def _trunks(topology: Topology) -> dict[tuple[str, int], tuple[str, int]]:
-    """Links between switches: (switch, port) to (switch, port), in both directions."""
-    found = {}
-    for name in topology.switches:
-        for port, (neighbour, ring_link, _) in topology.ports(name).items():
-            if not topology.is_host(neighbour):
-                there = topology.ports(neighbour).items()
-                far = next(p for p, (o, i, _) in there if i == ring_link and o == name)
-                found[name, port] = neighbour, far
-    return found
-
-
-def empty_world(
-    topology: Topology,
-    hosts: int,
-    switches: dict[str, Switch],
-    batches: tuple[Placed, Placed],
-    memory: FrameMemory,
-) -> World:
-    """A world without hosts, but with numbers for so many."""
-    trunks = _trunks(topology)
-    ports = 1 + max(port for name in switches for port in topology.ports(name))
-    world = new_world(hosts, len(trunks), len(switches), ports, memory)
-    numbers = {name: number for number, name in enumerate(switches)}
-    for trunk, ((name, port), (other, far)) in enumerate(trunks.items()):
-        world.leads[numbers[name], port] = hosts + trunk
-        world.trunks[trunk] = numbers[other], far
-    for number, switch in enumerate(switches.values()):
-        world.switches[number] = _functions(switch)
-    arrived, out = batches
-    world.places[:] = arrived.address, out.address, world.deadline.ctypes.data
-    return world._replace(arrived=arrived.part, out=out.part)
-
-
 def _delays(platform: Platform, role: str, row: Any) -> None:
     """Write the delays of a "worker" or "server" into a host's record of World.hosts."""
     assert platform.virtual is not None
@@ -403,13 +368,6 @@ def _pauses(nodes: Nodes) -> np.ndarray:
         if node.spec.host in affected_nodes(setup.listed, fault)[0]
     ]
     return np.array(sorted(rows), np.int64).reshape(-1, 3)
-
-
-def _functions(switch: Switch) -> tuple[int, ...]:
-    """A row of World.switches."""
-    entry = switch.entry_points()
-    names = "receive", "receive_ahead", "advance", "next_event", "outputs", "outputs_clear"
-    return (switch.address, *(entry[name] for name in names))
 
 
 def _identity(mac: bytes, ip: bytes, port: int) -> np.ndarray:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from p4fabric.base.flow import Flow
 
+from testbed.protocols.mixing import mix2
 from testbed.protocols.records import new_status, new_table
-from testbed.protocols.values import mix2
 from testbed.workload import tcp_model
 from testbed.workload.generator import (
     FINE,
@@ -47,8 +47,8 @@ class Way(NamedTuple):
     round_trip_ns: int
 
     def timeout_ns(self, packet_bytes: int) -> int:
-        """The least timeout of TCP: 400 packets' times on the slowest link, and four round trips,
-        as for jobs (testbed/setup/timing.py)."""
+        """The least timeout of TCP: 400 packets' times on the slowest link, and four round
+        trips."""
         return (
             TIMEOUT_PACKETS * 8 * packet_bytes * 10**9 // self.slowest_bps + 4 * self.round_trip_ns
         )

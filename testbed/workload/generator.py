@@ -6,7 +6,7 @@ little-endian. A receiver keeps one row for each flow that arrives: packets, byt
 came late or twice, and a histogram of latencies. What a host receives and sends has one of two
 forms. Of a network file, it is whole frames, which end with the tag: P4 programs add and remove
 headers at the front, so it is still there at the receiver, whatever they have done. Of background
-traffic beside jobs, it is the payload of UDP, which has the tag near its beginning
+traffic, it is the payload of UDP, which has the tag near its beginning
 (`HOST.tag_end`); the rest of it is padding that is never written.
 
 A flow sends packets at a rate, or it is the sender of the model of TCP in tcp_model.py, whose
@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.protocols.jit import njit
+from testbed.protocols.mixing import mix2
 from testbed.protocols.records import new_table, record
-from testbed.protocols.values import mix2
 from testbed.workload import tcp_model
+from testbed.workload.machine import STEPS
 from testbed.workload.native import copy, peek, poke
 from testbed.workload.tcp_model import NEVER, TcpEnds
 
@@ -494,3 +495,6 @@ def step(machine, now, arrived, count, out):
         filled += 1
         host.head += 1
     return filled, deadline
+
+
+STEPS[Generator] = step

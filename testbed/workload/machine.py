@@ -1,13 +1,13 @@
 """One host's whole machine, in the form that every runtime steps: packets and time in, packets and
 the next deadline out.
 
-A runtime knows three things of a machine: `step`, its `status` (testbed.protocols.records) and its
-`counters`. `Batch` arrays are all that they exchange: rows of packets in network byte order, their
-payload lengths in bytes and, for packets to send, their destinations as places in the role's list
-of addresses.
+A runtime knows two things of a machine: `step`, and its `status`, a record that begins with the
+fields of `records.STATUS`. `Batch` arrays are all that they exchange: rows of packets in network
+byte order, their payload lengths in bytes and, for packets to send, their destinations as places in
+the host's list of addresses.
 
-A system's scheme makes its machines (testbed/schemes); a machine of a new type has its step in
-`STEPS`, which is chosen by the type when numba compiles the loop that calls it.
+A module that has a type of machines enters its step into `STEPS`, where numba finds it by the type
+when it compiles what calls it. So nothing here knows what machines there are.
 """
 
 from __future__ import annotations
@@ -18,12 +18,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numba.extending import overload
 
-from testbed.protocols import grid, sizes, switchml
-from testbed.protocols.host_spec import PlannedWorker, ServerStripes, TreesPart, WorkerPart
 from testbed.protocols.jit import CALLEE
-from testbed.workload import generator, servers, worker
 
-Machine: TypeAlias = Any  # a named tuple whose type is in `STEPS`, to which plug-ins add their own
+Machine: TypeAlias = Any  # a named tuple whose type is in `STEPS`
 
 
 class Batch(NamedTuple):
@@ -32,32 +29,15 @@ class Batch(NamedTuple):
     destinations: np.ndarray  # int64[rows]
 
 
-def new_batch(rows: int, values: int, bitmap_width: int) -> Batch:
-    """Room for `rows` packets."""
-    words = sizes.packet_words(values, bitmap_width)
+def new_batch(rows: int, words: int) -> Batch:
+    """Room for `rows` packets of so many 32-bit words."""
     return Batch(
         np.zeros((rows, words), np.uint32), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     )
 
 
 # How a machine is stepped, by its type.
-STEPS: dict[type, Callable] = {
-    worker.WorkerMachine: worker.step,
-    servers.PoolServerMachine: servers.step_pool,
-    servers.SendingServerMachine: servers.step_sending,
-    generator.Generator: generator.step,
-}
-
-
-def on_new_way(machine: Machine, part: WorkerPart | ServerStripes) -> Machine:
-    """The machine of a host that continues with other stripes or trees, after a failure of a
-    link."""
-    if isinstance(part, TreesPart):
-        return machine._replace(protocol=switchml.on_new_way(machine.protocol, part))
-    if isinstance(part, PlannedWorker):
-        return machine._replace(protocol=grid.worker_on_new_way(machine.protocol, part))
-    assert isinstance(part, ServerStripes), part
-    return machine._replace(protocol=grid.server_on_new_way(machine.protocol, part))
+STEPS: dict[type, Callable] = {}
 
 
 def step(machine: Machine, now: int, arrived: Batch, count: int, out: Batch) -> tuple[int, int]:

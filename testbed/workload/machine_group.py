@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from testbed.protocols import records, wire
+from testbed.protocols import wire
 from testbed.protocols.jit import njit
+from testbed.protocols.records import offset
 from testbed.workload.machine import STEPS, Batch, Machine
 from testbed.workload.native import copy, peek
 from testbed.workload.placed_machine import Placed, Stepper, call_step
 
 NEVER = (1 << 62) - 1
-_FAILED = 8 * records.names_of(records.STATUS).index("failed")
+_FAILED = offset("failed")
 
 
 class Group(NamedTuple):

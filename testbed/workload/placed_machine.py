@@ -291,6 +291,7 @@ def _compiled(machine_type: PlacedTuple, batch_type: PlacedTuple) -> CFunc:
     # numba names a C function after this one and its signature, the same for all machines. Two
     # processes may have compiled two machines' steps under one name, and whoever loads both from
     # the cache would call one of them for both.
+    call.__module__ = machine_type.instance_class.__module__  # whose code it has in it
     call.__name__ = call.__qualname__ = f"step_{machine_type.name}_{batch_type.name}"
     return cfunc(STEP, cache=True)(call)
 

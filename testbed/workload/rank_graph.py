@@ -33,8 +33,8 @@ import numpy as np
 from testbed.protocols import heap, lag, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.jit import njit, of_module
+from testbed.protocols.mixing import mix2
 from testbed.protocols.records import new_record, record, replaced
-from testbed.protocols.values import mix2
 
 NEVER = (1 << 62) - 1
 COMPUTE_STREAM = 0xC0A9  # distinguishes these random numbers from others of the same seed

@@ -8,6 +8,7 @@ import numpy as np
 
 from testbed.protocols import pool_server, ps, server_losses, server_store
 from testbed.protocols.jit import njit
+from testbed.workload.machine import STEPS
 
 
 class PoolServerMachine(NamedTuple):
@@ -68,3 +69,7 @@ def step_sending(machine, now, arrived, count, out):
     )
     filled = ps.send(server, now, filled, out.packets, out.lengths, out.destinations)
     return filled, ps.deadline(server)
+
+
+STEPS[PoolServerMachine] = step_pool
+STEPS[SendingServerMachine] = step_sending

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from testbed.protocols.jit import njit
+from testbed.protocols.mixing import mix2
 from testbed.protocols.records import record
-from testbed.protocols.values import mix2
 
 NEVER = (1 << 62) - 1
 UNIT = 1024  # of a window, to one packet

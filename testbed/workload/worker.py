@@ -15,10 +15,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from testbed.collective import memory_map
-from testbed.protocols import given, host_sums, send_scoreboard
-from testbed.protocols.host_spec import HostSpec
+from testbed.protocols import given, grid, host_sums, send_scoreboard, switchml
+from testbed.protocols.host_spec import (
+    HostSpec,
+    PlannedWorker,
+    ServerStripes,
+    TreesPart,
+    WorkerPart,
+)
 from testbed.protocols.jit import njit, of_module
 from testbed.workload import feed, rank_program, training
+from testbed.workload.machine import STEPS, Machine
 
 
 class WorkerMachine(NamedTuple):
@@ -135,3 +142,17 @@ def step(machine, now, arrived, count, out):
     if status[0].finished == 1 and not _all_sent(protocol):
         status[0].finished = 0
     return filled, min(_deadline(protocol, scoreboard), _source_deadline(source))
+
+
+STEPS[WorkerMachine] = step
+
+
+def on_new_way(machine: Machine, part: WorkerPart | ServerStripes) -> Machine:
+    """The machine of a worker or server that continues with other stripes or trees, after a failure
+    of a link."""
+    if isinstance(part, TreesPart):
+        return machine._replace(protocol=switchml.on_new_way(machine.protocol, part))
+    if isinstance(part, PlannedWorker):
+        return machine._replace(protocol=grid.worker_on_new_way(machine.protocol, part))
+    assert isinstance(part, ServerStripes), part
+    return machine._replace(protocol=grid.server_on_new_way(machine.protocol, part))

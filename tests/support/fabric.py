@@ -24,7 +24,7 @@ from p4fabric.base.topology import Topology, host_mac, switch_mac
 
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.records import as_dict
+from testbed.protocols.status import as_dict
 from testbed.schemes import new_machine
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
@@ -76,8 +76,8 @@ class Host:
     def __init__(self, spec: HostSpec, room: int = 4 * ROWS) -> None:
         self.spec = spec
         self.is_worker = spec.is_worker
-        self.arrived = machine.new_batch(ROWS, spec.job.values, spec.job.bitmap_width)
-        self.out = machine.new_batch(room, spec.job.values, spec.job.bitmap_width)
+        words = sizes.packet_words(spec.job.values, spec.job.bitmap_width)
+        self.arrived, self.out = machine.new_batch(ROWS, words), machine.new_batch(room, words)
         self.count = 0
         self.deadline = ctypes.c_int64()
         self.at = ctypes.byref(self.deadline)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from testbed.analysis.laws import broken, of_tables
+from testbed.analysis.laws import of_tables
+from testbed.analysis.laws.law import broken
 from testbed.analysis.laws.tables import of_rows
 from testbed.setup import Setup
 from testbed.setup.link_loads import loads_of

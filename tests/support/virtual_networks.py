@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.laws import broken, of_network
+from testbed.analysis.laws.law import broken
+from testbed.analysis.laws.network_file import of_network
 from testbed.netfile.install_entries import compile_all
 from testbed.netfile.load_network import load_network
 from testbed.netfile.virtual_network import VirtualNetwork

@@ -25,7 +25,7 @@ from testbed.cli.shared import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from testbed.analysis.laws import Verdict
+    from testbed.analysis.laws.law import Verdict
     from testbed.artifacts.verify import Checked
 
 MOST_LINES = 5  # of a law's violations

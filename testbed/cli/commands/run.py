@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 from p4fabric.base.errors import UserError
 
@@ -96,6 +98,13 @@ def call(options: Namespace) -> int:
     )
 
 
+def _report(*parts: Any) -> None:
+    """Draw figures of a network file's run; what draws is imported when it is wanted."""
+    from testbed.netfile.virtual_report import write_report
+
+    write_report(*parts)
+
+
 def _run_network(options: Namespace) -> int:
     """Run a network file, on its runtime."""
     from testbed.netfile.load_network import load_network
@@ -108,9 +117,10 @@ def _run_network(options: Namespace) -> int:
         if options.cli is not None:
             raise UserError("--cli needs Mininet; take it out, or `runtime: virtual`")
         from testbed.netfile.virtual_command import run_virtual
+        from testbed.runner import LAWS
 
-        report = not options.no_report
-        return run_virtual(plan, options.results, options.pcap, report, options.json)
+        report, laws = None if options.no_report else _report, bool(os.environ.get(LAWS))
+        return run_virtual(plan, options.results, options.pcap, report, options.json, laws)
     more = "; or add `runtime: virtual` to the file"
     if options.pcap:
         raise UserError(f"--pcap needs virtual time here; in real hosts, run tcpdump{more}")

@@ -18,7 +18,7 @@ from p4fabric.base.errors import UserError
 from testbed.protocols import server_store, sizes, wire
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
-from testbed.workload import machine
+from testbed.workload import worker
 from tests.support import recorded
 from tests.support.experiments import setup_of
 from tests.support.fabric import MS, US, Host, check_values, lossy
@@ -231,7 +231,7 @@ def test_workers_of_changed_trees_ask_as_they_did(name):
             break
         if count in WAYS:
             host: Host = draw.one([host for host in fabric.workers() if not host.finished()])
-            host.use(machine.on_new_way(host.machine, host.spec.worker_part))
+            host.use(worker.on_new_way(host.machine, host.spec.worker_part))
             fabric._call(fabric.now, host.spec.host)
             fabric._wake.pop(host.spec.host, None)
         fabric.step()

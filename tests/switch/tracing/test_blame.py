@@ -16,7 +16,7 @@ from testbed.cli import main as commands
 from testbed.emulate.mininet_run import Repetition
 from testbed.protocols.sizes import frame_bytes
 from testbed.results import find, read
-from testbed.routing.tree import links_between, switch_of
+from testbed.routing.hops import links_between, switch_of
 from testbed.runtimes.program import prepare
 from testbed.setup import Setup
 from testbed.simulate import taps

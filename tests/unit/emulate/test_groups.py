@@ -22,7 +22,7 @@ from testbed.emulate.host_group import HostGroup
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.experiment import load_text
 from testbed.hosts import progress_board as board
-from testbed.protocols import records
+from testbed.protocols.status import COUNTER_NAMES
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_specs
 from tests.support.fake_processes import Spawner
@@ -150,7 +150,7 @@ def test_what_a_host_says_is_noted(tmp_path):
     host, channel = group.hosts[0], spawner.spawned[0].channel
     assert host.receive() and not host.ready and not host.joined
     host.row[board.STILL_NS], host.row[board.COUNTERS] = 5, 7
-    assert host.totals["still_ns"] == 5 and host.totals[records.COUNTER_NAMES[0]] == 7
+    assert host.totals["still_ns"] == 5 and host.totals[COUNTER_NAMES[0]] == 7
     wish = {"key": "a", "rank": 0, "size": 2, "ranks": None}
     said = [
         *({"ready": True}, {"joined": True}, {"wanted": wish}, {"withdrawn": "a"}, {"made": 3}),

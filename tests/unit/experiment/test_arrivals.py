@@ -8,7 +8,7 @@ from p4fabric.base.errors import UserError
 
 from testbed.experiment import load_text
 from testbed.experiment.placement import POLICIES, choose
-from testbed.routing.tree import switch_of
+from testbed.routing.hops import switch_of
 from testbed.topos import KINDS
 
 TEXT = """

@@ -13,7 +13,7 @@ import pytest
 
 from testbed.hosts import host_process, progress_board
 from testbed.protocols.host_spec import SwitchmlSpec
-from testbed.protocols.records import COUNTER_NAMES
+from testbed.protocols.status import COUNTER_NAMES
 from tests.support.host_specs import OPTIONS, host_spec
 
 

@@ -12,7 +12,7 @@ from testbed.workload import machine_group
 from testbed.workload.machine import new_batch
 from tests.support.host_specs import OPTIONS, host_spec
 
-VALUES, WIDTH = 64, 32
+WORDS = 71
 
 
 def machine_of(job: int):
@@ -23,7 +23,7 @@ def machine_of(job: int):
 @pytest.fixture
 def made():
     """A table with the machines of jobs 0 and 7."""
-    table = machine_table.MachineTable(new_batch(8, VALUES, WIDTH), new_batch(8, VALUES, WIDTH))
+    table = machine_table.MachineTable(new_batch(8, WORDS), new_batch(8, WORDS))
     for place, job in enumerate((0, 7)):
         table.put(place, machine_of(job), job, 10 * place)
     return table

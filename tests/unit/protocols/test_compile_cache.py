@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import sys
 import time
+from unittest import mock
 
 import pytest
 from p4engine_testing import damage
 
-from testbed import protocols
+from testbed import code_cache
 from testbed.protocols.jit import Checked
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
@@ -23,9 +24,9 @@ sys.path.insert(0, sys.argv[1])
 import importlib
 importlib.import_module(sys.argv[2])
 from numba.core.dispatcher import Dispatcher
-from testbed.protocols import cache_directory
+from testbed import code_cache
 from testbed.protocols.jit import Checked
-folder = str(cache_directory())
+(folder,) = map(str, code_cache.directories())
 found = 0
 for name, module in list(sys.modules.items()):
     if name.startswith("testbed."):
@@ -78,6 +79,49 @@ print(sum(function.stats.cache_hits.values()), sum(function.stats.cache_misses.v
         source.write("# changed\n")
     assert ran(tmp_path / "other") == ["0", "1"]
     assert ran(tmp_path / "one") == ["1", "0"]
+
+
+UPPER = """
+import sys
+from pathlib import Path
+from numba import config
+from testbed.protocols.jit import ByContent
+from testbed import code_cache
+package = Path(sys.argv[1])
+code_cache.add_sources(package / "upper", ("*.py",))
+sys.path.insert(0, sys.argv[1])
+import upper.machine, plain
+from testbed.protocols import heap
+place = lambda function: Path(function._cache.cache_path).parent
+below, above = code_cache.directories()
+assert place(heap.push) == below and place(upper.machine.step) == above
+def call():
+    "Has code of a machine's type in it."
+assert ByContent.from_function(call, heap.__file__).get_cache_path().startswith(str(below))
+call.__module__ = "upper.machine"
+assert ByContent.from_function(call, heap.__file__).get_cache_path().startswith(str(above))
+assert config.CACHE_DIR == str(above), "of plain.step, which may have any code in it"
+print(below.name, above.name)
+"""
+
+
+def test_a_package_of_its_own_has_its_own_folder_that_depends_on_what_is_below(tmp_path):
+    (tmp_path / "upper").mkdir()
+    machine, text = tmp_path / "upper" / "machine.py", "@njit(cache=True)\ndef step(): pass\n"
+    machine.write_text(f"from testbed.protocols.jit import njit\n{text}")
+    (tmp_path / "plain.py").write_text(machine.read_text())
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("NUMBA_DISABLE_JIT", None)
+
+    def folders():
+        command = [sys.executable, "-c", UPPER, str(tmp_path)]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split()
+
+    below, above = folders()
+    machine.write_text(machine.read_text() + "# changed\n")
+    assert folders() == [below, mock.ANY] and folders()[1] != above
 
 
 def test_what_is_compiled_is_loaded_without_what_the_compiler_knows(tmp_path):
@@ -147,17 +191,17 @@ def test_a_damaged_file_is_made_again_and_one_line_says_so(compiled, tmp_path, e
 
 def test_only_folders_that_nobody_used_for_long_are_removed(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    protocols.cache_directory.cache_clear()
+    code_cache.cache_directory.cache_clear()
     try:
-        mine = protocols.cache_directory()
+        (mine,) = code_cache.directories()
         old, young = mine.parent / "old", mine.parent / "young"
         for folder, days in ((old, 31), (young, 29), (mine, 400)):
             (folder / "protocols").mkdir(parents=True)
             os.utime(folder, (0, time.time() - days * 24 * 3600))
-        protocols.remove_unused()
+        code_cache.remove_unused()
         assert mine.exists() and young.exists() and not old.exists()
     finally:
-        protocols.cache_directory.cache_clear()
+        code_cache.cache_directory.cache_clear()
 
 
 def test_a_folder_that_cannot_be_made_is_named():
@@ -198,7 +242,7 @@ from testbed.schemes import new_machine
 from testbed.workload import placed_machine
 from testbed.workload.machine import new_batch
 from tests.support.host_specs import OPTIONS, host_spec
-table = MachineTable(new_batch(8, 64, 32), new_batch(8, 64, 32))
+table = MachineTable(new_batch(8, 71), new_batch(8, 71))
 options = SwitchmlSpec.of(OPTIONS, sets=2)
 for place, program in enumerate((False, True)):
     spec = host_spec({"system": "switchml", "program": program}, options=options)

@@ -28,7 +28,7 @@ class Ends:
         setup = set_up(load_text(text(path, "ring", 2, iterations=iterations)))
         specs = [spec for spec in host_specs(setup) if spec.is_worker]
         self.source, self.target = (new_machine(spec).protocol for spec in specs)
-        self.batch = new_batch(64, 64, 32)
+        self.batch = new_batch(64, 71)
 
     def sent(self, one: flows.Flows, now: int) -> list[tuple[np.ndarray, int]]:
         """What a rank sends at `now`: rows and their lengths."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from testbed.protocols import send_scoreboard, sizes, wire, worker_state
-from testbed.workload import machine
+from testbed.workload import worker
 from tests.support import recorded
 from tests.support.one_host import BASE, FULL, OneHost, OneServer, OneWorker, Packet
 from tests.support.recorded import Draw
@@ -237,7 +237,7 @@ def played(host: OneHost, draw: Draw) -> recorded.Record:
         del peers.sent[:-SENT_LAST], peers.given[:-SENT_LAST]
         if draw.chance(3) and host.is_worker and host.job.system == "tree":
             part = host.spec.worker_part
-            host.host.use(machine.on_new_way(host.host.machine, part))
+            host.host.use(worker.on_new_way(host.host.machine, part))
         later = now + draw.one((0, 1, 700, 5000, 5000, 40_000, 300 * US, 3 * MS))
         due = draw.chance(40) and now < host.deadline < worker_state.NEVER
         now = min(host.deadline, now + 200 * MS) if due else later

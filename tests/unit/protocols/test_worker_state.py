@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from testbed.protocols import worker_state
-from testbed.protocols.records import new_counters, new_record
+from testbed.protocols.records import new_record
 from testbed.protocols.sizes import FRAME_OVERHEAD
+from testbed.protocols.status import new_counters
 from testbed.protocols.worker_state import NEVER, UNIT
 
 US, MS = 1000, 1_000_000

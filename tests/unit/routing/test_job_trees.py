@@ -6,7 +6,8 @@ import pytest
 from p4fabric.base.errors import UserError
 from p4fabric.base.topology import Topology
 
-from testbed.routing.tree import job_tree, next_hops, root_switch
+from testbed.routing.hops import next_hops
+from testbed.routing.tree import job_tree, root_switch
 from tests.support.topologies import Cycle, Deep
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.routing.tree import job_tree, next_hop, next_hops, root_switch, routes, tiers_crossed
+from testbed.routing.hops import next_hop, next_hops, routes
+from testbed.routing.tree import job_tree, root_switch, tiers_crossed
 from testbed.topos.leaf_spine import LeafSpine
 from testbed.topos.rails import Rails
 

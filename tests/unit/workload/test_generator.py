@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from testbed.protocols.mixing import mix2
 from testbed.protocols.records import new_record
-from testbed.protocols.values import mix2
 from testbed.workload.flow_machine import percentile
 from testbed.workload.generator import (
     BUCKETS,

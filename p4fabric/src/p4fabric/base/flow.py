@@ -1,9 +1,8 @@
-"""Flows: what one host sends to another, without a program of its own.
+"""Flows: what one host sends to another without a program of its own.
 
-Files of several kinds describe them: network files under the key `flows`, and whatever else has
-background traffic. An entry of either is a `FlowKeys` with more keys, and stands for a `Flow` from
-each of its senders to each of its receivers. What sends them on Mininet is
-p4fabric/emulate/flow_process.py.
+An entry of a file that describes them, such as the key `flows` of a network file, is a `FlowKeys`
+with more keys, and stands for a `Flow` from each of its senders to each of its receivers. What
+sends them in virtual time is generator.py, on Mininet flow_process.py.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ NAME = re.compile(r"[a-z][a-z0-9]{0,7}")
 _ALLOWED_NAME = "a name is a small letter and up to 7 small letters or digits"
 MAX_PORTS = 510  # of a switch: port numbers of v1model have 9 bits, ours begin at 1, and 511 drops
 MAX_PER_SERVER = 64
+FRAME_OVERHEAD = 14 + 20 + 8  # bytes in front of UDP's payload: Ethernet, IPv4, UDP
 MAX_NODES = 65_000  # numbers have 16 bits in addresses, and of all nodes as replication ids
 
 
