@@ -141,9 +141,10 @@ def get_ready(experiments: Iterable[Experiment]) -> None:
     emulated = [each for each in experiments if each.runtime != VIRTUAL]
     if not emulated:
         return
-    from testbed.machine.preflight import require_bmv2, require_machine
+    from testbed.machine.network_needs import require_network
+    from testbed.machine.preflight import require_bmv2, set_up
 
-    require_machine()
+    require_network(set_up())
     on_bmv2 = [each for each in emulated if each.switch == "bmv2"]
     if on_bmv2:
         require_bmv2(on_bmv2)

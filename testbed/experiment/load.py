@@ -124,7 +124,7 @@ def _loaded(
 
 def read_file(path: Path) -> str:
     """The text of an experiment file. Raises UserError."""
-    return read_named(path, "an experiment file", MAX_BYTES, lambda: _meant(path))
+    return read_named(path, "an experiment file", MAX_BYTES, _meant)
 
 
 def _meant(path: Path) -> str:

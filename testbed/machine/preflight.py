@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from p4fabric.base.errors import UserError
 
-from testbed.machine.network_needs import require_network
 from testbed.paths import sudo
 
 if TYPE_CHECKING:
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
 def set_up() -> str:
     """What to do about anything that is not installed."""
     return f"run `{sudo()}./demo`, which installs it"
-
-
-def require_machine() -> None:
-    """Check the needs of a run on a Mininet network. Raises UserError that names all that is
-    missing."""
-    require_network(set_up())
 
 
 def require_bmv2(experiments: Iterable[Experiment]) -> None:

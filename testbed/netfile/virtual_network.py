@@ -26,7 +26,8 @@ from testbed.netfile.virtual_plan import flows_of, mac_of
 from testbed.netfile.virtual_schema import FlowEntry
 from testbed.protocols.records import new_table
 from testbed.routing.hops import links_between
-from testbed.simulate.frame_world import FrameNodes, Turns
+from testbed.simulate.frame_world import FrameNodes
+from testbed.simulate.state import SHORTEST_NS, set_turns
 from testbed.workload.flow_machine import HostFlows, Way
 from testbed.workload.generator import HOST, UNTIL_END, Generator, new_receptions
 
@@ -104,7 +105,7 @@ class VirtualNetwork:
                 self.classes[name] = made = PythonHost(plan, name, addresses, batches, machine)
                 self.nodes.add_step(name, made, made.status)
         if self._early and plan.net.hosts:
-            self.nodes.take_turns(self._turns())
+            self._take_turns()
 
     def _longest(self) -> int:
         """Room for the bytes of a frame."""
@@ -142,7 +143,8 @@ class VirtualNetwork:
         made.output_early(self._early)
         return made
 
-    def _turns(self) -> Turns:
+    def _take_turns(self) -> None:
+        """Let hosts and switches take turns (loop.py), if links are long enough."""
         latency_ns = self.plan.file.virtual.switch_latency_ns
         links = [self._link_of(host) for host in self.topology.hosts]
         least = min(link.delay_ns - link.jitter_ns for link in links)
@@ -151,7 +153,8 @@ class VirtualNetwork:
             for link in links
             if link.bandwidth_bps
         ]
-        return Turns(least, least + latency_ns, max(min(slices, default=LONGEST_SLICE_NS), 200))
+        slice_ns = max(min(slices, default=LONGEST_SLICE_NS), SHORTEST_NS)
+        set_turns(self.nodes.world, least, least + latency_ns, slice_ns)
 
     def _port(self, host: str) -> int:
         return self.topology.port_to(self.topology.switch_of(host), host)

@@ -42,24 +42,19 @@ def new_folder(parent: Path, name: str, text: str) -> Path:
             if not path.exists():
                 path.mkdir()
                 hand_over(path)
-        save(folder / "network.yaml", text)
+        write_whole(folder / "network.yaml", text)
     except OSError as error:
         raise UserError(f"can't make a results folder in {parent}: {error.strerror}") from None
     return folder
 
 
-def save(path: Path, text: str) -> None:
-    """Write a file of a results folder."""
-    write_whole(path, text)
-
-
 def write(folder: Path, data: dict[str, Any], tables: dict[str, Rows]) -> None:
     """Write `data` as results.json, and the tables that have rows as CSV. Raises UserError."""
     try:
-        save(folder / "results.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        write_whole(folder / "results.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         for name, rows in tables.items():
             if rows:
-                save(folder / f"{name}.csv", as_csv(rows))
+                write_whole(folder / f"{name}.csv", as_csv(rows))
     except OSError as error:
         raise UserError(f"{folder} can't be written: {error.strerror}") from None
 

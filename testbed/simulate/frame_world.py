@@ -8,7 +8,6 @@ has shaped.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +17,7 @@ from p4fabric.base.topology import Topology
 from testbed.simulate import event_queue, loop
 from testbed.simulate.event_queue import NEVER
 from testbed.simulate.frames import FrameMemory
-from testbed.simulate.state import World, set_turns
+from testbed.simulate.state import World
 from testbed.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
 from testbed.workload.machine import new_batch
 from testbed.workload.placed_machine import Placed, Stepper, raised
@@ -30,15 +29,6 @@ class Step(Protocol):
     """A function of type placed_machine.STEP, at `address`."""
 
     address: int | None
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Arguments of state.set_turns, in ns."""
-
-    to_switch_ns: int
-    to_host_ns: int
-    slice_ns: int
 
 
 class FrameNodes:
@@ -92,10 +82,6 @@ class FrameNodes:
         row.raw = 1
         self.world.leads[row.switch, row.port] = number
         event_queue.put(self.world.queue, number, 0)
-
-    def take_turns(self, turns: Turns) -> None:
-        """Let hosts and switches take turns (loop.py), if links are long enough."""
-        set_turns(self.world, turns.to_switch_ns, turns.to_host_ns, turns.slice_ns)
 
     # -- events
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
 
 from p4fabric.base.errors import UserError
 
@@ -98,13 +97,6 @@ def call(options: Namespace) -> int:
     )
 
 
-def _report(*parts: Any) -> None:
-    """Draw figures of a network file's run; what draws is imported when it is wanted."""
-    from testbed.netfile.virtual_report import write_report
-
-    write_report(*parts)
-
-
 def _run_network(options: Namespace) -> int:
     """Run a network file, on its runtime."""
     from testbed.netfile.load_network import load_network
@@ -116,10 +108,15 @@ def _run_network(options: Namespace) -> int:
     if plan.file.runtime == "virtual":
         if options.cli is not None:
             raise UserError("--cli needs Mininet; take it out, or `runtime: virtual`")
-        from testbed.netfile.virtual_command import run_virtual
+        from testbed.netfile.virtual_command import Report, run_virtual
         from testbed.runner import LAWS
 
-        report, laws = None if options.no_report else _report, bool(os.environ.get(LAWS))
+        report: Report | None = None
+        if not options.no_report:
+            from testbed.netfile.virtual_report import write_report
+
+            report = write_report
+        laws = bool(os.environ.get(LAWS))
         return run_virtual(plan, options.results, options.pcap, report, options.json, laws)
     more = "; or add `runtime: virtual` to the file"
     if options.pcap:

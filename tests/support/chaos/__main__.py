@@ -10,7 +10,7 @@ from pathlib import Path
 
 from p4fabric.base.errors import UserError
 
-from testbed.machine.preflight import require_machine
+from testbed.machine.network_needs import require_network
 from tests.support.chaos.campaign import Campaign, table
 from tests.support.chaos.plans import SYSTEMS
 
@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path("chaos-failures"), help="failed ones")
     options = parser.parse_args()
     try:
-        require_machine()
+        require_network()
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -41,7 +41,7 @@ def test_a_capability_that_root_has_lost_is_named(name):
 
 def test_all_that_is_missing_is_named_at_once(bare_machine):
     with pytest.raises(UserError) as caught:
-        preflight.require_machine()
+        network_needs.require_network(preflight.set_up())
     lines = str(caught.value).splitlines()
     assert [line.split(":")[0] for line in lines] == [
         "Mininet is missing",
@@ -55,7 +55,7 @@ def test_all_that_is_missing_is_named_at_once(bare_machine):
 def test_root_comes_first(bare_machine, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(UserError, match="^a run needs root: start it with sudo$"):
-        preflight.require_machine()
+        network_needs.require_network(preflight.set_up())
 
 
 def test_a_run_without_mininet_is_one_message(bare_machine, capsys):

@@ -75,21 +75,20 @@ def read_yaml(path: Path) -> Any:
         raise DataError(f"{path} can't be read: not YAML: {why}") from None
 
 
-def read_named(path: Path, kind: str, most: int, meant: Callable[[], str] | None = None) -> str:
+def near(path: Path) -> str:
+    """A hint at the YAML file beside a path that was meant."""
+    return did_you_mean(path.name, [each.name for each in path.absolute().parent.glob("*.y*ml")])
+
+
+def read_named(path: Path, kind: str, most: int, meant: Callable[[Path], str] = near) -> str:
     """The text of a file that a user has named, of at most so many bytes. kind: what the file is,
-    with its article; meant: a hint at another file, by default at one beside it. Raises
-    UserError."""
+    with its article; meant: a hint at another file. Raises UserError."""
     if os.path.isdir(path):
         raise UserError(f"{path}: this is a folder; name {kind} in it")
     if not os.path.lexists(path):
         missing = f"no such {kind.partition(' ')[2]}"
-        raise UserError(f"{path}: {sentence(missing, meant() if meant else near(path))}")
+        raise UserError(f"{path}: {sentence(missing, meant(path))}")
     return read_text(path, most)
-
-
-def near(path: Path) -> str:
-    """A hint at the YAML file beside a path that was meant."""
-    return did_you_mean(path.name, [each.name for each in path.absolute().parent.glob("*.y*ml")])
 
 
 def require(
