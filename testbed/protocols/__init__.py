@@ -9,9 +9,10 @@ Numbers that belong together are fields of a record (`records`): measured, that 
 places in an array of integers.
 
 Reading order: `host_spec` (what a host is told), `sizes` and `wire` (the packet), `values` (what
-workers send and how a sum is checked), `records`, `heap`, `send_scoreboard` (what a worker knows of
-an iteration's fragments), `worker_state` and `payload` (what all workers share), `pool_worker` and
-`server_store` (what a system decides: their `Rules`), then a system, such as `esa`.
+workers send and how a sum is checked), `records`, `status` (what a runtime knows of a machine),
+`heap`, `send_scoreboard` (what a worker knows of an iteration's fragments), `worker_state` and
+`payload` (what all workers share), `pool_worker` and `server_store` (what a system decides: their
+`Rules`), then a system, such as `esa`.
 
 Compiled functions take `njit` from `jit`, which says where numba keeps them; `callees` says how
 they call each other. Functions that a system's type chooses (`by_type`) are in `jit`, too. The
