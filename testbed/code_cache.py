@@ -1,4 +1,4 @@
-"""Where compiled functions are kept: a folder for each content of the sources.
+"""Folders of compiled functions: one for each content of the sources.
 
 A package of compiled functions says once which sources they are made from (`add_sources`). Its
 folder is named after these, after those of all packages that have been added before, which it may

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from p4fabric.base.config.input_files import Input
 from p4fabric.base.config.units import SIZE, count, show
 from p4fabric.base.config.yaml_document import write_yaml
 from p4fabric.base.topology import Topology
@@ -19,7 +20,7 @@ from pydantic import PrivateAttr
 
 from testbed import systems
 from testbed.experiment.drawn_jobs import Source
-from testbed.experiment.inputs import Input, identity, inputs_of
+from testbed.experiment.inputs import identity, inputs_of
 from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job

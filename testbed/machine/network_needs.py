@@ -1,4 +1,4 @@
-"""What a network on this machine needs: root with its rights, Mininet, and a few commands.
+"""The needs of a network on this machine: root with its rights, Mininet, and a few commands.
 
 It is checked before anything is built. Errors have remedies.
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def set_up() -> str:
-    """What to do about anything that is not installed."""
+    """The remedy for anything that is not installed."""
     return f"run `{sudo()}./demo`, which installs it"
 
 

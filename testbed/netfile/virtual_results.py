@@ -26,8 +26,8 @@ from p4fabric.base.text_table import Column, Row, Table
 from testbed.netfile.load_network import NetworkPlan
 from testbed.netfile.virtual_checks import Outcome
 from testbed.netfile.virtual_run import VirtualRun
+from testbed.netfile.virtual_tables import Rows
 
-Rows = list[dict[str, Any]]
 OVER_TIME = ("queues", "throughput")
 PRINTED_FLOWS = 40  # rows; all are in the folder
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Nodes(Protocol):
-    """What has the switches of a world, by name, in their order there."""
+    """A world with its switches by name, in their order there."""
 
     switches: dict[str, Switch]
 

@@ -169,12 +169,13 @@ def _verdicts(path: Path) -> list[Verdict]:
     """Of a run's folder, or that of a network file's run in virtual time."""
     from testbed.analysis import laws
     from testbed.analysis.data.sweep_data import run_at
+    from testbed.analysis.laws.network_file import of_network
     from testbed.results import SWEEP_FILE, ResultsError
 
     if (path / "network.yaml").is_file():
         tables, drained = laws.read_network(path)
         try:
-            return laws.of_network(tables, drained)
+            return of_network(tables, drained)
         except (AttributeError, KeyError, TypeError) as error:
             raise ResultsError(f"{path}: its tables are damaged ({error!r})") from None
     if (path / SWEEP_FILE).is_file():

@@ -18,7 +18,8 @@ from testbed.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from testbed.experiment.inputs import Input
+    from p4fabric.base.config.input_files import Input
+
     from testbed.results import Results
 
 # Entries of the environment that differ between any two runs, and those that are said otherwise.

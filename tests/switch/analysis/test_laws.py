@@ -11,7 +11,8 @@ import pytest
 
 from testbed import results
 from testbed.analysis import laws
-from testbed.analysis.laws.law import Held
+from testbed.analysis.laws.law import Held, broken
+from testbed.analysis.laws.network_file import of_network
 from testbed.analysis.laws.summaries import of_packets
 from testbed.analysis.laws.tables import of_rows
 from testbed.cli.main import main
@@ -79,7 +80,7 @@ def test_a_wrong_number_breaks_a_law(tables, table, column, value):
         changed = deepcopy(list(rows))
         old = changed[number].get(column)
         changed[number][column] = eval(value) if value else old + 1
-        assert laws.broken(laws.of_tables([of_rows({**tables, table: changed})])), changed[number]
+        assert broken(laws.of_tables([of_rows({**tables, table: changed})])), changed[number]
 
 
 def _shows(row: dict, column: str) -> bool:
@@ -158,18 +159,18 @@ def test_summaries_say_what_any_rows_say(tables, tmp_path, seed):
 
 def test_a_run_that_failed_is_exempt_from_what_needs_its_end(tmp_path):
     verdicts = laws.of_tables(())
-    assert not laws.broken(verdicts) and all(each.exempt for each in verdicts)
+    assert not broken(verdicts) and all(each.exempt for each in verdicts)
 
 
 def test_network_files_have_laws_as_well(tmp_path, capsys):
     flow = "flows: [{name: f, from: h1, to: h2, rate: 40 Gbit/s, size: 500 B}]\n"
     text = star(MARKING, 3, "virtual: {duration: 20 us}\n" + flow)
     _, made = run_text(tmp_path, text)
-    assert not laws.broken(laws.of_network(made, True))
+    assert not broken(of_network(made, True))
     for table, column in (("ports", "bytes"), ("hosts", "sent"), ("switches", "received")):
         wrong = deepcopy(made)
         wrong[table][0][column] += 1
-        assert laws.broken(laws.of_network(wrong, True)), (table, column)
+        assert broken(of_network(wrong, True)), (table, column)
 
 
 @pytest.mark.parametrize("what", ["nothing", "file.yaml", "--no-run"])

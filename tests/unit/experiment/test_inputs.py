@@ -15,10 +15,11 @@ from typing import Any, get_args
 import pytest
 from p4engine.frontend.preprocessor.includes import included
 from p4fabric.base.config.fields import Reads
+from p4fabric.base.config.input_files import Input
 from pydantic import BaseModel
 
 from testbed.experiment import Experiment, inputs, load
-from testbed.experiment.inputs import Input, changes, have_changed, recorded
+from testbed.experiment.inputs import changes, have_changed, recorded
 from testbed.experiment.schema import ExperimentFile
 from testbed.netfile.load_network import load_network
 from testbed.netfile.network_schema import NetworkFile

@@ -1,4 +1,4 @@
-"""What a link does with packets: the keys of one direction, as every file of ours has them.
+"""The keys of one direction of a link, as every file of ours has them.
 
 An experiment's links have defaults and exceptions beside them (testbed/experiment), those of a
 network file have their two ends (testbed/netfile).
