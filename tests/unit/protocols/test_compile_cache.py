@@ -29,7 +29,7 @@ from testbed.protocols.jit import Checked
 folders = tuple(map(str, code_cache.directories()))
 found = 0
 for name, module in list(sys.modules.items()):
-    if name.startswith("testbed."):
+    if name.startswith(("testbed.", "p4fabric.")):
         values = [*vars(module).values()]
         kinds = [value for value in values if isinstance(value, type)]
         methods = [each for kind in kinds for each in vars(kind).values()]
@@ -43,7 +43,7 @@ assert found > 3
 """
     for first in (
         "testbed.hosts.socket_calls",
-        "testbed.workload.machine",
+        "testbed.workload.worker",
         "testbed.protocols.wire",
     ):
         subprocess.run([sys.executable, "-c", program, str(ROOT), first], check=True)
