@@ -25,13 +25,15 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from p4fabric.simulate import event_queue, loop
+
 from bench.harness import ROOT
 from testbed.experiment import load_text
 from testbed.machine.memory_estimate import estimate_bytes
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
-from testbed.simulate import event_queue, loop, world
+from testbed.simulate import world
 from testbed.simulate.parts import Parts
 from testbed.systems import SYSTEMS
 

@@ -17,12 +17,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from p4fabric.netfile.install_entries import compile_all
+from p4fabric.netfile.load_network import load_network
+from p4fabric.netfile.virtual_network import VirtualNetwork
+from p4fabric.netfile.virtual_run import VirtualRun
+from p4fabric.simulate.captures import Captures
+
 from bench.harness import ROOT
-from testbed.netfile.install_entries import compile_all
-from testbed.netfile.load_network import load_network
-from testbed.netfile.virtual_network import VirtualNetwork
-from testbed.netfile.virtual_run import VirtualRun
-from testbed.simulate.captures import Captures
 
 HOSTS = """
 class Sink:

@@ -31,20 +31,16 @@ import time
 
 import numpy as np
 from numba import njit, types
+from p4fabric.simulate import event_queue, frames, loop
+from p4fabric.simulate.native import peek
+from p4fabric.simulate.placed_machine import at, call_step
 
 from bench.harness import ROOT
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up
-from testbed.simulate import (
-    event_queue,
-    frames,
-    loop,
-    world,
-)
+from testbed.simulate import world
 from testbed.simulate.parts import Parts
-from testbed.workload.native import peek
-from testbed.workload.placed_machine import at, call_step
 
 HEAD = """
 name: bench

@@ -141,7 +141,8 @@ def get_ready(experiments: Iterable[Experiment]) -> None:
     emulated = [each for each in experiments if each.runtime != VIRTUAL]
     if not emulated:
         return
-    from testbed.machine.network_needs import require_network
+    from p4fabric.emulate.network_needs import require_network
+
     from testbed.machine.preflight import require_bmv2, set_up
 
     require_network(set_up())
@@ -197,8 +198,9 @@ def _hold(writer: Writer, virtual: bool) -> None:
     failed has counters of several moments, and its own error to tell."""
     if not virtual and writer.state != "finished":
         return
+    from p4fabric.netfile.law import require
+
     from testbed.analysis.laws import of_tables
-    from testbed.analysis.laws.law import require
     from testbed.analysis.laws.tables import of_writer
 
     require(of_tables(of_writer(writer, virtual)), writer.folder)

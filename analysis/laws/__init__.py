@@ -18,8 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.analysis.laws import jobs, memory, network_file, traffic
-from testbed.analysis.laws.law import Held, Verdict, laws_in
+from p4fabric.netfile import network_laws as network_file
+from p4fabric.netfile.law import Held, Verdict, laws_in
+
+from testbed.analysis.laws import jobs, memory, traffic
 from testbed.analysis.laws.tables import Tables, of_results
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from testbed.analysis.laws.law import Held, law
+from p4fabric.netfile.law import Held, law
+
 from testbed.analysis.laws.tables import Tables
 
 OF_SERVERS = ("ps_packets", "results", "reminders", "asks")

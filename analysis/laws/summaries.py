@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from p4fabric.netfile.law import Held, Place, law
+
 from testbed.analysis.data import departure_data, loss_data
 from testbed.analysis.data.critical_path import WAITING
 from testbed.analysis.data.memory_chart_data import event_increments, pool_map
 from testbed.analysis.data.run_summary import summary
-from testbed.analysis.laws.law import Held, Place, law
 from testbed.analysis.laws.tables import Tables, of_results
 from testbed.results.counters import ABSORBED, LOSS_COLUMNS
 

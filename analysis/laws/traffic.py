@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from testbed.analysis.laws.law import Held, law
+from p4fabric.netfile.law import Held, law
+
 from testbed.analysis.laws.tables import Tables
 from testbed.results.counters import LOSS_COLUMNS
 

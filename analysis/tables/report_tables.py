@@ -25,6 +25,7 @@ from p4fabric.base.text_table import (
     Value,
     table_data,
 )
+from p4fabric.base.ties import of_ties
 from rich.text import Text
 
 from testbed.analysis.data import departure_data, loss_data, tuned_data
@@ -38,7 +39,6 @@ from testbed.analysis.data.run_summary import (
     job_names,
     ratio_intervals,
 )
-from testbed.analysis.data.ties import of_ties
 from testbed.analysis.style.key_words import heading
 from testbed.analysis.style.plot_style import differing
 from testbed.results import write_whole

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from p4fabric.base.topology import Topology
+from p4fabric.netfile.network_schema import NetworkFile
 
 from testbed import systems
 from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile
-from testbed.netfile.network_schema import NetworkFile
 from testbed.systems import tuning
 from testbed.topos import KINDS
 

@@ -187,7 +187,7 @@ def import_schemas(path: Path | None = None, numpy: bool = True) -> bool:
             import numpy as _  # noqa: F401
         network = path is not None and is_network(path)
         if network or path is None:
-            import testbed.netfile.load_network  # noqa: F401
+            import p4fabric.netfile.load_network  # noqa: F401
     return network
 
 

@@ -75,13 +75,13 @@ def warm_hosts(system: str, role: str) -> None:
 def warm_virtual_time() -> None:
     """Compile the loop of virtual time, and the machine of flows; the other machines that it steps
     are those of host processes."""
-    from testbed.protocols.records import new_table
-    from testbed.simulate import loop, state
-    from testbed.simulate.frames import FrameMemory
-    from testbed.workload.flow_machine import HostFlows
-    from testbed.workload.generator import HOST, new_receptions
-    from testbed.workload.machine import new_batch
-    from testbed.workload.placed_machine import Placed, Stepper
+    from p4fabric.simulate import loop, state
+    from p4fabric.simulate.flow_machine import HostFlows
+    from p4fabric.simulate.frames import FrameMemory
+    from p4fabric.simulate.generator import HOST, new_receptions
+    from p4fabric.simulate.machine import new_batch
+    from p4fabric.simulate.placed_machine import Placed, Stepper
+    from p4fabric.simulate.records import new_table
 
     # A world without work.
     loop.run(Placed(state.new_world(1, 0, 1, 1, FrameMemory(64))), 0, 1)

@@ -41,7 +41,7 @@ FAILED = 3
 
 
 def _record(*names: str) -> np.dtype:
-    # Else it could not be read in plain Python (testbed/protocols/records.py).
+    # Else it could not be read in plain Python (p4fabric/src/p4fabric/simulate/records.py).
     assert not any(hasattr(np.record, name) for name in names)
     fields = np.dtype([(name, np.int64) for name in names], align=True)
     return np.dtype((np.record, fields))

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.hops import routes
 from p4fabric.base.topology import Topology
 
 from testbed.dataplane.table_calls import addresses
 from testbed.paths import P4
 from testbed.protocols.sizes import FEWEST_JOBS, aggregator_places, job_places, rounded_bits
-from testbed.routing.hops import routes
 
 if TYPE_CHECKING:
     from testbed.setup.records import Control, JobSetup, Platform, Setup

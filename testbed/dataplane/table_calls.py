@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from p4fabric.base.hops import next_hop
 from p4fabric.base.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
-from testbed.routing.hops import next_hop
 from testbed.routing.tree import JobTree
 from testbed.setup.records import JobSetup, Platform, Setup
 

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from p4fabric.base import units
+from p4fabric.base.hops import next_hops, switch_of
 
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.experiment.planned_faults import NEVER, affected_nodes, title
 from testbed.results.schema import Row
-from testbed.routing.hops import next_hops, switch_of
 
 if TYPE_CHECKING:
     from testbed.dataplane.failover import Failover

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from p4fabric.base.captured_ports import CapturedPort
 from p4fabric.base.errors import RunError, UserError
 from p4fabric.base.steps import quiet_console, step
+from p4fabric.emulate.prompt import open_prompt
 from rich.console import Console
 
 from testbed import dataplane
@@ -27,7 +28,6 @@ from testbed.emulate.fault_injection import Faults
 from testbed.emulate.flow_group import FlowGroup
 from testbed.emulate.host_group import HostGroup
 from testbed.emulate.program_group import ProgramGroup
-from testbed.emulate.prompt import open_prompt
 from testbed.emulate.prompt_beside import prompt_beside
 from testbed.emulate.samplers import MemorySampler
 from testbed.emulate.session import SharedSession

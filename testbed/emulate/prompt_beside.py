@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from testbed.emulate.prompt import open_prompt
+from p4fabric.emulate.prompt import open_prompt
 
 if TYPE_CHECKING:
     from p4fabric.emulate.mininet_network import Network

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p4fabric.base.errors import RunError
-
-from testbed.emulate.network_session import NetworkSession
+from p4fabric.emulate.network_session import NetworkSession
 
 if TYPE_CHECKING:
     from p4fabric.emulate.spawner import Spawner

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from p4fabric.base.hops import switch_of
 from p4fabric.base.topology import Topology
 
 from testbed.routing.group_server import nearest
-from testbed.routing.hops import switch_of
 from testbed.traffic.draws import Stream
 
 POLICIES = ("packed", "spread", "random")

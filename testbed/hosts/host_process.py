@@ -42,6 +42,8 @@ from typing import Any
 
 import numpy as np
 from p4fabric.base.linux.kernel import wake_promptly
+from p4fabric.simulate.machine import new_batch
+from p4fabric.simulate.placed_machine import raised
 
 from testbed.collective import memory_map
 from testbed.hosts import packet_loop as loop
@@ -56,8 +58,6 @@ from testbed.protocols.sizes import frame_bytes, packet_words
 from testbed.protocols.status import COUNTER_NAMES, as_dict
 from testbed.schemes import new_machine
 from testbed.workload import rank_graph, rank_program, worker
-from testbed.workload.machine import new_batch
-from testbed.workload.placed_machine import raised
 from testbed.workload.wrong_value import described
 
 ROWS_IN = 256

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.machine import Batch
+from p4fabric.simulate.placed_machine import Placed, Stepper
+from p4fabric.simulate.records import replaced
 
 from testbed.hosts.progress_board import MACHINES
-from testbed.protocols.records import replaced
 from testbed.protocols.status import COUNTERS, STATUS
-from testbed.workload.machine import Batch
 from testbed.workload.machine_group import pacer_of
-from testbed.workload.placed_machine import Placed, Stepper
 
 
 class Table(NamedTuple):

@@ -1,6 +1,6 @@
 """The loop of a host process, compiled: packets in, one step of each machine, packets out, sleep.
 
-Machines are stepped by their addresses (testbed/workload/placed_machine.py), so this is the same
+Machines are stepped by their addresses (p4fabric/src/p4fabric/simulate/placed_machine.py), so this is the same
 code for every system. It returns to Python only for what is rare: a message from the runner, the
 end of the work, a wrong value. A wake-up costs a few microseconds more in Python than here, and a
 host has two per packet when little is under way.
@@ -14,14 +14,14 @@ fast.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.placed_machine import call_step
 
 from testbed.hosts import progress_board, socket_calls, trains
 from testbed.protocols import sizes
-from testbed.protocols.jit import njit
 from testbed.protocols.status import COUNTER_NAMES
 from testbed.protocols.worker_state import NEVER
 from testbed.workload.machine_group import find_owners, give_pace, pick, take_pace
-from testbed.workload.placed_machine import call_step
 
 HEARTBEAT_NS = 50_000_000
 LONGEST_SLEEP_NS = 50_000_000

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from p4fabric.simulate.records import replaced
 
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.records import replaced
 
 ITERATION_TIMES = ("start_ns", "compute_end_ns", "end_ns")  # int64[I]
 TENSOR_TIMES = ("forward_start_ns", "forward_end_ns", "ready_ns", "first_sent_ns", "done_ns")

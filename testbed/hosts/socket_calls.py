@@ -14,9 +14,8 @@ import ctypes
 import numpy as np
 from numba import types
 from p4fabric.base.linux import kernel
-
-from testbed.protocols.jit import njit
-from testbed.workload.native import INTERPRETED
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.native import INTERPRETED
 
 MSG_DONTWAIT = 0x40
 CLOCK_MONOTONIC = 1

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.machine import Batch
 
 from testbed.hosts import socket_calls, trains
-from testbed.workload.machine import Batch
 
 SO_NO_CHECK = 11
 SO_SNDBUFFORCE = 32

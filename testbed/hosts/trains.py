@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.machine import Batch
+from p4fabric.simulate.native import copy
 
 from testbed.hosts import socket_calls
-from testbed.protocols.jit import njit
-from testbed.workload.machine import Batch
-from testbed.workload.native import copy
 
 SOL_UDP = 17
 UDP_SEGMENT = 103

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from testbed.code_cache import add_sources
-from testbed.code_cache import compiled as compiled
-from testbed.code_cache import remove_unused as remove_unused
+from p4fabric.simulate.code_cache import add_sources
+from p4fabric.simulate.code_cache import compiled as compiled
+from p4fabric.simulate.code_cache import remove_unused as remove_unused
 
 # Of all compiled functions of the testbed, and what else is a part of their code.
 add_sources(

@@ -29,14 +29,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import atp, pool_worker, positions, wire, worker_state
 from testbed.protocols import server_store as store
 from testbed.protocols.floats import WorkerFloats
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit
 from testbed.protocols.positions import Positions
-from testbed.protocols.records import new_record, record
 
 BYPASS = 0xFFFFFFFF  # an index, p4/a2tp.p4
 ONE = 1 << 16

@@ -11,9 +11,9 @@ ack_due_ns.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.protocols import wire
-from testbed.protocols.jit import njit
 
 SPAN = 32  # sequence numbers that one acknowledgement can name
 

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.mixing import mix2
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import (
     esa,
@@ -27,10 +30,7 @@ from testbed.protocols import (
 from testbed.protocols import server_store as store
 from testbed.protocols.floats import WorkerFloats, new_server_floats
 from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
-from testbed.protocols.jit import njit
-from testbed.protocols.mixing import mix2
 from testbed.protocols.positions import Positions, new_positions
-from testbed.protocols.records import new_record, record
 
 REHASH_DRAWS = 8  # to find an index that no other window position of the job has
 

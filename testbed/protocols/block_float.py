@@ -29,8 +29,8 @@ steps.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
-from testbed.protocols.jit import njit
 from testbed.protocols.sizes import rounded_bits
 from testbed.protocols.wire import swap
 

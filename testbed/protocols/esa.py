@@ -10,10 +10,11 @@ job: which jobs meet in which aggregators is chance, of which every repetition i
 
 from __future__ import annotations
 
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.mixing import mix2
+
 from testbed.protocols import pool_worker, priority, server_store
 from testbed.protocols.host_spec import HostSpec, PoolSpec
-from testbed.protocols.jit import njit
-from testbed.protocols.mixing import mix2
 
 CONSECUTIVE = 0
 HASH = 1

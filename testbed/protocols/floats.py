@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.protocols import send_scoreboard, wire
-from testbed.protocols.jit import njit
 
 LARGEST = 213_000_000  # steps; x 10 workers just fits int32
 BOUND = 2.0**-23

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.mixing import mix2
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import host_links, lag, values, wire, worker_state
 from testbed.protocols.host_links import NONE
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit
-from testbed.protocols.mixing import mix2
-from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import fragments_of
 from testbed.protocols.status import new_counters, new_status
 

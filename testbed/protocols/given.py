@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.collective import prelude
 from testbed.protocols import floats, wire
-from testbed.protocols.jit import njit
 from testbed.protocols.sizes import rounded_bits
 
 # Given.form

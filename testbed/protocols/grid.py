@@ -8,6 +8,8 @@ on), otherwise as ESA's.
 
 from __future__ import annotations
 
+from p4fabric.simulate.jit import njit
+
 from testbed.protocols import (
     atp,
     esa,
@@ -18,7 +20,6 @@ from testbed.protocols import (
 )
 from testbed.protocols.floats import WorkerFloats
 from testbed.protocols.host_spec import GridSpec, HostSpec, PlannedWorker, ServerStripes
-from testbed.protocols.jit import njit
 from testbed.protocols.progress import no_progress
 from testbed.protocols.sizes import NO_NODE
 

@@ -7,7 +7,7 @@ reach the top, which is cheaper than removing them from the middle.
 
 from __future__ import annotations
 
-from testbed.protocols.jit import njit
+from p4fabric.simulate.jit import njit
 
 
 @njit(cache=True)

@@ -23,11 +23,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.records import names_of, new_record, record
 
 from testbed.protocols import acks, wire, worker_state
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit
-from testbed.protocols.records import names_of, new_record, record
 from testbed.protocols.send_scoreboard import doubled_ns
 from testbed.protocols.worker_state import NEVER, UNIT
 

@@ -23,6 +23,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import (
     heap,
@@ -37,8 +39,6 @@ from testbed.protocols import (
 )
 from testbed.protocols.host_links import NONE
 from testbed.protocols.host_spec import ChunksPart, HostSpec, HostSumsSpec
-from testbed.protocols.jit import njit
-from testbed.protocols.records import new_record, record
 from testbed.protocols.worker_state import NEVER
 
 # Directions in a chunk, and of items of a queue

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.protocols import wire
-from testbed.protocols.jit import njit
 
 
 class KeptResults(NamedTuple):

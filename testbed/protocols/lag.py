@@ -6,8 +6,7 @@ Buckets are a quarter of an octave wide, so a percentile read from them is at mo
 from __future__ import annotations
 
 import numpy as np
-
-from testbed.protocols.jit import njit
+from p4fabric.simulate.jit import njit
 
 BUCKETS = 160  # up to 2^40 ns
 MAXIMUM = BUCKETS  # place of the largest lag, behind the buckets

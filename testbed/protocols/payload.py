@@ -8,6 +8,7 @@ was found and expected there.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.collective import memory_map
 from testbed.protocols import (
@@ -17,7 +18,6 @@ from testbed.protocols import (
     values,
     wire,
 )
-from testbed.protocols.jit import njit
 
 
 @njit(cache=True)

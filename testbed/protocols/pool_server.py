@@ -14,6 +14,7 @@ clock.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.protocols import (
     floats,
@@ -22,7 +23,6 @@ from testbed.protocols import (
     server_store,
     wire,
 )
-from testbed.protocols.jit import njit
 
 
 @njit(cache=True)

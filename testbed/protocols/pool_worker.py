@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import by_type, njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import (
     floats,
@@ -30,8 +32,6 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.host_spec import HostSpec, ServerSpec
-from testbed.protocols.jit import by_type, njit
-from testbed.protocols.records import new_record, record
 from testbed.protocols.status import new_counters, new_status
 
 TO_SERVER = 0  # the only destination, of most systems

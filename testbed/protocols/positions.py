@@ -24,9 +24,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.protocols.esa import MODES, index_of, start_of
-from testbed.protocols.jit import njit
 from testbed.protocols.sizes import sending_order
 
 

@@ -18,8 +18,8 @@ priorities.
 
 from __future__ import annotations
 
-from testbed.protocols.jit import njit
-from testbed.protocols.mixing import mix2
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.mixing import mix2
 
 OCTAVE = 256  # fixed-point unit of a logarithm
 LOWEST = 1

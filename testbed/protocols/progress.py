@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import wire
-from testbed.protocols.jit import njit
-from testbed.protocols.records import new_record, record
 
 # Progress.state
 STATE = record(

@@ -21,6 +21,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import (
     pool_server,
@@ -31,8 +33,6 @@ from testbed.protocols import (
     wire,
 )
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit
-from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 
 

@@ -53,10 +53,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import heap
-from testbed.protocols.jit import njit
-from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import fragments_of, sending_order
 
 FRONT = 0

@@ -7,9 +7,9 @@ answered gets a *request*. Both back off and stop when the fragment is complete.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.protocols import server_store, stripes, wire
-from testbed.protocols.jit import njit
 
 NEVER = (1 << 62) - 1
 

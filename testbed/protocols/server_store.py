@@ -21,6 +21,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import by_type, njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import (
     block_float,
@@ -32,9 +34,7 @@ from testbed.protocols import (
 )
 from testbed.protocols.floats import ServerFloats
 from testbed.protocols.host_spec import HostSpec, ServerSpec, ServerStripes
-from testbed.protocols.jit import by_type, njit
 from testbed.protocols.progress import Progress, new_progress, no_progress
-from testbed.protocols.records import new_record, record
 from testbed.protocols.status import new_counters, new_status
 from testbed.protocols.stripes import Stripes
 

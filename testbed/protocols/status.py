@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-
-from testbed.protocols import records
-from testbed.protocols.records import new_table, record
+from p4fabric.simulate import records
+from p4fabric.simulate.records import new_table, record
 
 # The same for all systems and roles: a runtime needs to know nothing else. It begins with what
 # every machine has.

@@ -18,9 +18,9 @@ from math import gcd
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.protocols.host_spec import ServerStripes, WorkerStripes
-from testbed.protocols.jit import njit
 
 
 class Stripes(NamedTuple):

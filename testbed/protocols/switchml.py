@@ -35,6 +35,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import (
     block_float,
@@ -50,8 +52,6 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec, TreesPart
-from testbed.protocols.jit import njit
-from testbed.protocols.records import new_record, record
 from testbed.protocols.status import new_counters, new_status
 
 ONE_TREE = TreesPart((0,), (0,), (0,))  # of all slots; the root is the only destination

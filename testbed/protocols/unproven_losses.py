@@ -17,7 +17,8 @@ A fixed timeout is believed: who sets it says after what time a fragment is lost
 
 from __future__ import annotations
 
-from testbed.protocols.jit import njit
+from p4fabric.simulate.jit import njit
+
 from testbed.protocols.send_scoreboard import doubled_ns
 from testbed.protocols.worker_state import patience_ns, retry_ns
 

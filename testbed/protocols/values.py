@@ -16,9 +16,9 @@ lie in arrays, and the check compares with those.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.mixing import mix, mix2, product
 
-from testbed.protocols.jit import njit
-from testbed.protocols.mixing import mix, mix2, product
 from testbed.protocols.wire import swap
 
 LARGEST_FACTOR = 15

@@ -11,8 +11,8 @@ in numpy.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
-from testbed.protocols.jit import njit
 from testbed.protocols.sizes import HEADER_WORDS
 
 PORT = 18766

@@ -9,11 +9,11 @@ rounded nanosecond per packet is 4 %.
 from __future__ import annotations
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.records import new_record, record
 
 from testbed.protocols import sizes
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit
-from testbed.protocols.records import new_record, record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import hash_shift
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from p4fabric.base.errors import UserError
+from p4fabric.base.hops import next_hops, switch_of
 from p4fabric.base.topology import Topology
 
-from testbed.routing.hops import next_hops, switch_of
 from testbed.routing.tree import root_switch, steps_to
 
 

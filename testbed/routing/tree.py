@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from p4fabric.base.errors import UserError
+from p4fabric.base.hops import next_hops, switch_of
 from p4fabric.base.topology import Topology
-
-from testbed.routing.hops import next_hops, switch_of
 
 
 @dataclass(frozen=True)

@@ -225,7 +225,7 @@ def flow_row(
 ) -> Row:
     """A row of table flows, of a run that ended at `end_ns`. carried: bytes that arrived. packets:
     sent, received, lost; bursts: how many, the sum of their times and the longest, None: the flow
-    has none; measured: see testbed/workload/flow_machine.py."""
+    has none; measured: see p4fabric/src/p4fabric/simulate/flow_machine.py."""
     of_packets = ("duplicates", "late", "min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
     start_ns, over_ns = flow.keys.start_ns, flow.keys.ends_ns(end_ns)
     begun = start_ns < end_ns

@@ -51,7 +51,7 @@ def set_up(experiment: Experiment, repetition: int = 0) -> Setup:
 
 
 def new_machine(spec: HostSpec) -> Any:
-    """The state machine of a host (testbed/workload/machine.py)."""
+    """The state machine of a host (p4fabric/src/p4fabric/simulate/machine.py)."""
     if spec.program is not None and spec.program.partners is not None:
         from testbed.workload import worker
 

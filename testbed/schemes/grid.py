@@ -9,6 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from p4fabric.base.errors import UserError
+from p4fabric.base.hops import next_hop
 
 from testbed.dataplane.table_calls import TO_SERVER, addresses, copy_to, hop_to
 from testbed.protocols.host_spec import (
@@ -19,7 +20,6 @@ from testbed.protocols.host_spec import (
     WindowPositions,
 )
 from testbed.protocols.sizes import fragments_of
-from testbed.routing.hops import next_hop
 from testbed.routing.plan import JobPlan
 from testbed.schemes import pool
 from testbed.schemes.pool import WHOLE_INDEX, PoolScheme, numbered

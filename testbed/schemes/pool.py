@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from p4fabric.base.hops import next_hop
 from p4fabric.base.topology import Topology, switch_ip
 
 from testbed.dataplane.table_calls import addresses, copy_to, deliver, send_up, send_up_tree
@@ -16,7 +17,6 @@ from testbed.protocols.host_spec import (
     ServerStripes,
     WindowPositions,
 )
-from testbed.routing.hops import next_hop
 from testbed.routing.tree import job_tree
 from testbed.schemes.ps import ServerScheme
 from testbed.setup.records import Control, JobSetup, NewPart, Platform, Setup

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from p4fabric.base.hops import links_between
+
 from testbed.algorithms.bounds import cost
 from testbed.experiment.schema import VirtualTime
-from testbed.routing.hops import links_between
 from testbed.setup.communicator import Communicator
 from testbed.setup.link_loads import loads_of, sizes_of
 from testbed.setup.records import Platform, Setup

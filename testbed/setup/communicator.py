@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
+from p4fabric.base.hops import next_hop, switch_of
 from p4fabric.base.topology import Topology
 
 from testbed.algorithms.chunk import Group
 from testbed.protocols.sizes import Part
 from testbed.routing.forest import Tree
-from testbed.routing.hops import next_hop, switch_of
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree
 from testbed.setup.plan_entries import aggregating_switches, next_nodes_by_tag

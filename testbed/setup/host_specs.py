@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from p4fabric.base.hops import switch_of
 from p4fabric.base.topology import host_ip, switch_ip
 
 from testbed.experiment.planned_faults import slow_windows
@@ -17,7 +18,6 @@ from testbed.protocols.host_spec import (
     ServerSpec,
     Tensor,
 )
-from testbed.routing.hops import switch_of
 from testbed.setup.records import JobSetup, Setup
 from testbed.setup.timing import uplink_rate
 from testbed.systems.options import AtpOptions

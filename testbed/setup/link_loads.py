@@ -29,11 +29,11 @@ from math import lcm
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.base.hops import links_between, switch_of
 
 from testbed.algorithms.chunk import NOBODY, Group
 from testbed.algorithms.registry import USE_OF, USES, chunks_of
 from testbed.collective_kinds import COLLECTIVES
-from testbed.routing.hops import links_between, switch_of
 from testbed.routing.tree import JobTree
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import JobSetup, Platform, Setup

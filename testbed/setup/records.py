@@ -290,7 +290,7 @@ class Scheme:
         return group.servers
 
     def machine(self, spec: HostSpec) -> tuple:
-        """The state machine of a host (testbed/workload/machine.py)."""
+        """The state machine of a host (p4fabric/src/p4fabric/simulate/machine.py)."""
         raise NotImplementedError
 
     def common_options(self, setup: Setup, job: JobSetup) -> SystemSpec:

@@ -39,12 +39,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 from p4fabric.base.config.link_settings import MAX_RATE, NOMINAL_RATE_BPS
+from p4fabric.base.hops import links_between
 
 from testbed.algorithms.bounds import cost
 from testbed.experiment.scaling import scaled_count
 from testbed.experiment.schema import VirtualTime
 from testbed.routing.group_server import has_shared_servers
-from testbed.routing.hops import links_between
 from testbed.setup.communicator import Communicator
 from testbed.setup.records import Bounds, Platform
 from testbed.setup.scaling import scaled_bounds

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING
 
 from p4fabric.base.config.link_settings import NOMINAL_RATE_BPS
 from p4fabric.base.flow import Flow
-
-from testbed.protocols.records import new_table
-from testbed.protocols.sizes import FRAME_OVERHEAD
-from testbed.results.schema import Row
-from testbed.routing.hops import links_between
-from testbed.runtimes.result_rows import flow_row
-from testbed.setup.timing import uplink_rate
-from testbed.workload import tcp_model
-from testbed.workload.flow_machine import HostFlows, Way, measured, sent
-from testbed.workload.generator import (
+from p4fabric.base.hops import links_between
+from p4fabric.simulate import tcp_model
+from p4fabric.simulate.flow_machine import HostFlows, Way, measured, sent
+from p4fabric.simulate.generator import (
     ACKNOWLEDGEMENT_BYTES,
     HOST,
     TAG_BYTES,
     Generator,
     new_receptions,
 )
+from p4fabric.simulate.records import new_table
+
+from testbed.protocols.sizes import FRAME_OVERHEAD
+from testbed.results.schema import Row
+from testbed.runtimes.result_rows import flow_row
+from testbed.setup.timing import uplink_rate
 
 if TYPE_CHECKING:
     from p4fabric.base.topology import Topology

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from p4fabric.base.hops import switch_of
+from p4fabric.simulate.event_queue import NEVER
+
 from testbed import dataplane
-from testbed.routing.hops import switch_of
 from testbed.setup.host_specs import job_specs
-from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of
 
 if TYPE_CHECKING:

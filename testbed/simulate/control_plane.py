@@ -10,9 +10,10 @@ import contextlib
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from p4fabric.simulate import event_queue
+
 from testbed.dataplane.failover import Failover
 from testbed.setup.late_trees import with_job
-from testbed.simulate import event_queue
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec

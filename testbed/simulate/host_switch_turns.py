@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from p4fabric.simulate.state import SHORTEST_NS, set_turns
+
 from testbed.setup import Platform
-from testbed.simulate.state import SHORTEST_NS, set_turns
 from testbed.simulate.world import Nodes
 
 SLICE_FRAMES = 16  # of a host's link, in a turn

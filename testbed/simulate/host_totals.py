@@ -16,8 +16,9 @@ from testbed.protocols.status import as_dict
 from testbed.workload import rank_program
 
 if TYPE_CHECKING:
+    from p4fabric.simulate.machine import Machine
+
     from testbed.simulate.world import Nodes
-    from testbed.workload.machine import Machine
 
 
 @dataclass

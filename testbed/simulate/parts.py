@@ -22,20 +22,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from p4fabric.base.hops import next_hop, switch_of
+from p4fabric.simulate import event_queue, loop
+from p4fabric.simulate.event_queue import NEVER, EventQueue
+from p4fabric.simulate.frames import hand_over
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.machine import Batch
+from p4fabric.simulate.native import INTERPRETED
+from p4fabric.simulate.placed_machine import Placed, at
+from p4fabric.simulate.state import FRAMES, World
 
-from testbed.protocols.jit import njit
-from testbed.routing.hops import next_hop, switch_of
 from testbed.setup import Platform, Setup
 from testbed.setup.late_trees import late_jobs
-from testbed.simulate import event_queue, loop
-from testbed.simulate.event_queue import NEVER, EventQueue
-from testbed.simulate.frames import hand_over
 from testbed.simulate.host_switch_turns import take_turns, ways_out
-from testbed.simulate.state import FRAMES, World
 from testbed.simulate.world import Nodes
-from testbed.workload.machine import Batch
-from testbed.workload.native import INTERPRETED
-from testbed.workload.placed_machine import Placed, at
 
 SHORTEST_NS = 200  # of a window; in less time too little happens
 WORTHWHILE = 200  # hosts; with fewer of them too little happens in a window

@@ -12,17 +12,18 @@ from collections.abc import Callable
 import numpy as np
 from p4engine.backend.build import Compiled
 from p4fabric.base.errors import RunError
+from p4fabric.simulate import loop
+from p4fabric.simulate.event_queue import NEVER
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes, title
 from testbed.results.schema import Row
 from testbed.setup import Setup
 from testbed.setup.late_trees import late_jobs
-from testbed.simulate import background, loop, world
+from testbed.simulate import background, world
 from testbed.simulate.admission import Admission
 from testbed.simulate.cluster import Cluster
 from testbed.simulate.control_plane import ControlPlane
-from testbed.simulate.event_queue import NEVER
 from testbed.simulate.host_totals import Report, report_of
 from testbed.simulate.parts import EVENTS_AT_ONCE, Parts
 from testbed.simulate.waiting import waiting

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from p4fabric.base import units
 from p4fabric.base.errors import RunError
 from p4fabric.base.steps import step
+from p4fabric.simulate.captures import Captures
 from rich.console import Console
 
 from testbed import dataplane
@@ -24,7 +25,6 @@ from testbed.results.schema import Row
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.run import Run
 from testbed.setup import Setup
-from testbed.simulate.captures import Captures
 from testbed.simulate.virtual_view import VirtualView
 
 if TYPE_CHECKING:

@@ -17,29 +17,30 @@ from typing import Any
 import numpy as np
 from p4engine.backend.build import Compiled
 from p4engine.switch.library import Switch
+from p4fabric.base.hops import switch_of
 from p4fabric.base.topology import host_ip, host_mac, switch_mac
+from p4fabric.simulate import event_queue, loop
+from p4fabric.simulate.frames import FrameMemory
+from p4fabric.simulate.generator import PORT as BACKGROUND_PORT
+from p4fabric.simulate.machine import Machine, new_batch
+from p4fabric.simulate.mixing import mix2
+from p4fabric.simulate.packing import packed
+from p4fabric.simulate.placed_machine import Placed, Stepper
+from p4fabric.simulate.records import replaced
+from p4fabric.simulate.state import World
+from p4fabric.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.mixing import mix2
-from testbed.protocols.records import replaced
-from testbed.routing.hops import switch_of
 from testbed.schemes import new_machine
 from testbed.setup import Platform, Setup
 from testbed.setup.host_specs import host_specs
 from testbed.setup.records import NewPart
-from testbed.simulate import background, event_queue, loop
-from testbed.simulate.frames import FrameMemory
-from testbed.simulate.packing import packed
-from testbed.simulate.state import World
-from testbed.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
+from testbed.simulate import background
 from testbed.workload import rank_graph, worker
-from testbed.workload.generator import PORT as BACKGROUND_PORT
-from testbed.workload.machine import Machine, new_batch
 from testbed.workload.machine_group import grouped
-from testbed.workload.placed_machine import Placed, Stepper
 
 BACKGROUND_STREAM = 0xB6F2
 BACKGROUND = "background"  # a role

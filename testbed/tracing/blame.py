@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
+from p4fabric.base.hops import next_hop, switch_of
+
 from testbed.paths import command_line
-from testbed.routing.hops import next_hop, switch_of
 from testbed.setup import Setup
 from testbed.tracing.fragments import Fragment, place_of, title_of
 from testbed.tracing.packets import numbers

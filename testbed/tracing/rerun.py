@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from p4fabric.base.config.pcapng import INBOUND
 from p4fabric.base.errors import RunError
+from p4fabric.simulate import taps
 
 from testbed.setup import Setup
-from testbed.simulate import taps
 from testbed.simulate.simulation import Simulation
 from testbed.tracing.fragments import Fragment, summed_by_hosts
 from testbed.tracing.packets import fragment_in, packet_in

@@ -29,12 +29,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numba.extending import register_jitable
+from p4fabric.simulate.jit import njit, of_module
+from p4fabric.simulate.records import new_record, record
 
 from testbed.collective import memory_map, prelude
 from testbed.protocols import block_float, given, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit, of_module
-from testbed.protocols.records import new_record, record
 
 for formula in (
     prelude.counter_bits,

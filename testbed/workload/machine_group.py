@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.machine import STEPS, Batch, Machine
+from p4fabric.simulate.native import copy, peek
+from p4fabric.simulate.placed_machine import Placed, Stepper, call_step
+from p4fabric.simulate.records import offset
 
 from testbed.protocols import wire
-from testbed.protocols.jit import njit
-from testbed.protocols.records import offset
-from testbed.workload.machine import STEPS, Batch, Machine
-from testbed.workload.native import copy, peek
-from testbed.workload.placed_machine import Placed, Stepper, call_step
 
 NEVER = (1 << 62) - 1
 _FAILED = offset("failed")

@@ -29,12 +29,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit, of_module
+from p4fabric.simulate.mixing import mix2
+from p4fabric.simulate.records import new_record, record, replaced
 
 from testbed.protocols import heap, lag, send_scoreboard
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.jit import njit, of_module
-from testbed.protocols.mixing import mix2
-from testbed.protocols.records import new_record, record, replaced
 
 NEVER = (1 << 62) - 1
 COMPUTE_STREAM = 0xC0A9  # distinguishes these random numbers from others of the same seed

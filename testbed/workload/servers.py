@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.machine import STEPS
 
 from testbed.protocols import pool_server, ps, server_losses, server_store
-from testbed.protocols.jit import njit
-from testbed.workload.machine import STEPS
 
 
 class PoolServerMachine(NamedTuple):

@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit, of_module
+from p4fabric.simulate.machine import STEPS, Machine
 
 from testbed.collective import memory_map
 from testbed.protocols import given, grid, host_sums, send_scoreboard, switchml
@@ -23,9 +25,7 @@ from testbed.protocols.host_spec import (
     TreesPart,
     WorkerPart,
 )
-from testbed.protocols.jit import njit, of_module
 from testbed.workload import feed, rank_program, training
-from testbed.workload.machine import STEPS, Machine
 
 
 class WorkerMachine(NamedTuple):

@@ -17,8 +17,9 @@ import numpy as np
 from p4fabric.base.errors import RunError
 
 if TYPE_CHECKING:
+    from p4fabric.simulate.machine import Machine
+
     from testbed.protocols.host_spec import HostSpec
-    from testbed.workload.machine import Machine
 
 _BITWISE = {"or": np.bitwise_or, "xor": np.bitwise_xor, "and": np.bitwise_and}
 MOST_SETS = 4096  # of workers that are tried

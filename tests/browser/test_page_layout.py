@@ -6,7 +6,7 @@ import pytest
 
 from testbed.analysis import html
 from testbed.analysis.data import sweep_data as sweeps
-from testbed.netfile.virtual_report import write_report
+from testbed.cli.network_report import write_report
 from testbed.results import Writer, read
 from tests.support import page_layout
 from tests.support.synthetic_results import (

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from p4fabric.base.topology import Topology, host_mac, switch_mac
+from p4fabric.simulate import machine
+from p4fabric.simulate.placed_machine import Placed, Stepper, raised
 
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec
@@ -28,8 +30,6 @@ from testbed.protocols.status import as_dict
 from testbed.schemes import new_machine
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
-from testbed.workload import machine
-from testbed.workload.placed_machine import Placed, Stepper, raised
 from tests.support.experiments import setup_of
 from tests.support.switches import start_switches
 

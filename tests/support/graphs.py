@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.jit import njit
 
 from testbed.protocols import lag, send_scoreboard
 from testbed.protocols.host_spec import Compute, Tensor
-from testbed.protocols.jit import njit
 from testbed.workload import rank_graph, training
 from tests.support.host_specs import host_spec
 

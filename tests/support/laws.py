@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from p4fabric.netfile.law import broken
+
 from testbed.analysis.laws import of_tables
-from testbed.analysis.laws.law import broken
 from testbed.analysis.laws.tables import of_rows
 from testbed.setup import Setup
 from testbed.setup.link_loads import loads_of

@@ -6,11 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from p4fabric.simulate import event_queue, loop
 
 from testbed.collective import client, memory_map
 from testbed.experiment.schema import VirtualTime
 from testbed.runtimes.program import prepare
-from testbed.simulate import event_queue, loop, world
+from testbed.simulate import world
 from testbed.simulate.parts import Parts
 from testbed.workload import feed, worker
 from tests.support.experiments import memory_line, setup_of

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from testbed.analysis.laws.law import broken
-from testbed.analysis.laws.network_file import of_network
-from testbed.netfile.install_entries import compile_all
-from testbed.netfile.load_network import load_network
-from testbed.netfile.virtual_network import VirtualNetwork
-from testbed.netfile.virtual_run import VirtualRun
-from testbed.netfile.virtual_tables import tables
-from testbed.simulate.captures import Captures
+from p4fabric.netfile.install_entries import compile_all
+from p4fabric.netfile.law import broken
+from p4fabric.netfile.load_network import load_network
+from p4fabric.netfile.network_laws import of_network
+from p4fabric.netfile.virtual_network import VirtualNetwork
+from p4fabric.netfile.virtual_run import VirtualRun
+from p4fabric.netfile.virtual_tables import tables
+from p4fabric.simulate.captures import Captures
+
 from tests.support.paths import DATA, ROOT
 
 PROGRAMS = DATA / "virtual"

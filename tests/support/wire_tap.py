@@ -25,6 +25,7 @@ import numpy as np
 from p4engine.switch.library import Switch
 from p4fabric.base.config.pcapng import INBOUND, OUTBOUND
 from p4fabric.base.topology import host_ip, host_mac, switch_ip, switch_mac
+from p4fabric.simulate import taps
 from scapy.layers.l2 import Ether
 
 from testbed.dissect import Ina
@@ -33,7 +34,6 @@ from testbed.protocols.host_spec import HostSpec, PoolSpec, SwitchmlSpec, TreesP
 from testbed.protocols.switchml import ONE_TREE, new_trees
 from testbed.setup import Setup
 from testbed.setup.host_specs import host_specs
-from testbed.simulate import taps
 from testbed.simulate.world import Nodes
 from tests.support.paths import ROOT
 

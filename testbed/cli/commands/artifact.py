@@ -23,9 +23,9 @@ from testbed.cli.shared import (
 )
 
 if TYPE_CHECKING:
+    from p4fabric.netfile.law import Verdict
     from rich.console import Console
 
-    from testbed.analysis.laws.law import Verdict
     from testbed.artifacts.verify import Checked
 
 MOST_LINES = 5  # of a law's violations
@@ -167,9 +167,10 @@ def _laws(options: Namespace) -> int:
 
 def _verdicts(path: Path) -> list[Verdict]:
     """Of a run's folder, or that of a network file's run in virtual time."""
+    from p4fabric.netfile.network_laws import of_network
+
     from testbed.analysis import laws
     from testbed.analysis.data.sweep_data import run_at
-    from testbed.analysis.laws.network_file import of_network
     from testbed.results import SWEEP_FILE, ResultsError
 
     if (path / "network.yaml").is_file():

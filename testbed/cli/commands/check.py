@@ -41,7 +41,7 @@ def arguments(parser: Parser) -> None:
 def call(options: Namespace) -> int:
     if import_schemas(options.file):
         refuse_changes(options, "a network")
-        from testbed.netfile.network_run import check_network
+        from p4fabric.netfile.network_run import check_network
 
         if options.json:
             raise UserError("check --json is for experiments and sweeps")

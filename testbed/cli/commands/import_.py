@@ -40,7 +40,7 @@ def call(options: Namespace) -> int:
     names them. Raises UserError."""
     import_schemas()
     if options.file.suffix not in PROGRAMS:
-        from testbed.netfile.import_topology import import_topology
+        from p4fabric.netfile.import_topology import import_topology
 
         for name in OF_PROGRAMS:
             if getattr(options, name) is not None:

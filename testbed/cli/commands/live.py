@@ -28,8 +28,7 @@ def ps_arguments(parser: Parser) -> None:
 
 def ps(options: Namespace) -> int:
     from p4fabric.emulate import live_runs, registry
-
-    from testbed.machine.network_needs import require_root
+    from p4fabric.emulate.network_needs import require_root
 
     require_root(f"`{command_line('ps')}`")
     records = registry.live_runs() if options.run is None else [live_runs.choose(options.run)]
@@ -81,8 +80,7 @@ def exec_arguments(parser: Parser) -> None:
 def exec(options: Namespace) -> int:
     """Run the command; returns its exit code."""
     from p4fabric.emulate import live_runs
-
-    from testbed.machine.network_needs import require_root
+    from p4fabric.emulate.network_needs import require_root
 
     require_root(f"`{command_line('exec')}`")
     words = options.words[1:] if options.words[:1] == ["--"] else options.words
@@ -100,8 +98,7 @@ def logs_arguments(parser: Parser) -> None:
 
 def logs(options: Namespace) -> int:
     from p4fabric.emulate import live_runs
-
-    from testbed.machine.network_needs import require_root
+    from p4fabric.emulate.network_needs import require_root
 
     require_root(f"`{command_line('logs')}`")
     record = live_runs.choose(options.run)

@@ -34,8 +34,7 @@ def clean_arguments(parser: Parser) -> None:
 
 def clean(options: Namespace) -> int:
     from p4fabric.emulate import registry
-
-    from testbed.machine.network_needs import require_root
+    from p4fabric.emulate.network_needs import require_root
 
     require_root(f"`{command_line('clean')}`")
     removed = registry.clean()

@@ -99,7 +99,7 @@ def call(options: Namespace) -> int:
 
 def _run_network(options: Namespace) -> int:
     """Run a network file, on its runtime."""
-    from testbed.netfile.load_network import load_network
+    from p4fabric.netfile.load_network import load_network
 
     refuse_changes(options, "a network")
     if options.web is not None:
@@ -108,12 +108,13 @@ def _run_network(options: Namespace) -> int:
     if plan.file.runtime == "virtual":
         if options.cli is not None:
             raise UserError("--cli needs Mininet; take it out, or `runtime: virtual`")
-        from testbed.netfile.virtual_command import Report, run_virtual
+        from p4fabric.netfile.virtual_command import Report, run_virtual
+
         from testbed.runner import LAWS
 
         report: Report | None = None
         if not options.no_report:
-            from testbed.netfile.virtual_report import write_report
+            from testbed.cli.network_report import write_report
 
             report = write_report
         laws = bool(os.environ.get(LAWS))
@@ -125,7 +126,8 @@ def _run_network(options: Namespace) -> int:
         raise UserError(f"--no-report: a network file on Mininet has no report{more}")
     if options.json:
         raise UserError(f"--json: on Mininet the exit code says whether checks hold{more}")
+    from p4fabric.netfile.network_run import run_network
+
     from testbed.machine.preflight import set_up
-    from testbed.netfile.network_run import run_network
 
     return run_network(plan, set_up(), "after" if options.cli == "" else options.cli)

@@ -34,8 +34,7 @@ def call(options: Namespace) -> int:
     from p4engine.control.commands import Commands
     from p4engine.frontend.diagnostics import P4Error
     from p4fabric.emulate import live_runs
-
-    from testbed.machine.network_needs import require_root
+    from p4fabric.emulate.network_needs import require_root
 
     require_root(f"`{command_line('switch')}`")
     what, words, as_json = options.what, options.words, options.json

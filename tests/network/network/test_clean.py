@@ -25,7 +25,7 @@ from testbed.paths import import_path
 RUNNER = """
 import sys, pathlib, time
 from p4fabric.emulate import registry
-from testbed.emulate.network_session import NetworkSession
+from p4fabric.emulate.network_session import NetworkSession
 from p4fabric.base import interrupts
 from testbed.topos.star import Star
 interrupts.install()

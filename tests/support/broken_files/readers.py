@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from p4fabric.netfile.load_network import load_network
 from rich.console import Console
 
 from testbed.analysis import report
@@ -22,7 +23,6 @@ from testbed.artifacts.verify import opened
 from testbed.cli.main import main
 from testbed.experiment.load import load
 from testbed.experiment.sweep import is_sweep, load_sweep
-from testbed.netfile.load_network import load_network
 from testbed.results import ResultsError, read
 from testbed.routing.graph_file import read_graph
 from testbed.traffic import chakra, simai

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from p4fabric.base.errors import UserError
+from p4fabric.emulate.network_needs import require_network
 
-from testbed.machine.network_needs import require_network
 from tests.support.chaos.campaign import Campaign, table
 from tests.support.chaos.plans import SYSTEMS
 

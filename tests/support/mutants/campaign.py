@@ -87,7 +87,9 @@ OF_FOLDERS = {
     "testbed/experiment": ("tests/unit/experiment", "p4fabric/tests/unit"),
     "analysis/data": ("tests/unit/analysis", "tests/switch/analysis", "tests/switch/api"),
     "testbed/tracing": ("tests/switch/tracing",),
-    "testbed/netfile": (*("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),),
+    "p4fabric/src/p4fabric/netfile": (
+        *("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),
+    ),
     "traffic": ("tests/unit/traffic", "tests/unit/cli", "tests/switch/simulate"),
     "labs/classes": ("labs/tests/unit/classes",),
     "labs/grader": ("labs/tests/unit", "labs/tests/switch"),

@@ -8,11 +8,11 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
+from p4fabric.netfile.law import Held, broken
+from p4fabric.netfile.network_laws import of_network
 
 from testbed import results
 from testbed.analysis import laws
-from testbed.analysis.laws.law import Held, broken
-from testbed.analysis.laws.network_file import of_network
 from testbed.analysis.laws.summaries import of_packets
 from testbed.analysis.laws.tables import of_rows
 from testbed.cli.main import main

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from p4fabric.netfile.load_network import load_network
 
-from testbed.netfile.load_network import load_network
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "examples" / "published"

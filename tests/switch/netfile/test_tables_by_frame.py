@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from p4fabric.base.config.pcapng import INBOUND
+from p4fabric.netfile.virtual_results import OVER_TIME, as_csv, as_json, printed
+from p4fabric.netfile.virtual_run import VirtualRun
+from p4fabric.netfile.virtual_tables import tables
+from p4fabric.simulate import taps
+from p4fabric.simulate.captures import Captures
 
-from testbed.netfile.virtual_results import OVER_TIME, as_csv, as_json, printed
-from testbed.netfile.virtual_run import VirtualRun
-from testbed.netfile.virtual_tables import tables
-from testbed.simulate import taps
-from testbed.simulate.captures import Captures
 from tests.support.matrix import first_of
 from tests.support.virtual_networks import MARKING, built, star
 

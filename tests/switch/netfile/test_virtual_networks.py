@@ -539,7 +539,7 @@ def test_turns_of_hosts_and_switches_change_nothing(tmp_path, monkeypatch):
     text = star(MARKING, 3, MIXED, host={2: "answer: {delay: 300 ns}"})
     run, by_turns = run_text(tmp_path, text)
     assert run.network.nodes.world.state[0].to_switch_ns == 1000
-    monkeypatch.setattr("testbed.netfile.virtual_network.set_turns", lambda *arguments: None)
+    monkeypatch.setattr("p4fabric.netfile.virtual_network.set_turns", lambda *arguments: None)
     run, in_order = run_text(tmp_path, text)
     assert run.network.nodes.world.state[0].to_switch_ns == 0
     for table in ("flows", "ports", "hosts", "drops", "throughput"):

@@ -17,7 +17,7 @@ from tests.support.paths import ROOT
 
 SCRIPT = """
 import json
-from testbed.simulate import loop
+from p4fabric.simulate import loop
 from tests.support.experiments import experiment
 from tests.support.virtual import run_virtual
 text = '''

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from p4fabric.base.config.pcapng import INBOUND
+from p4fabric.simulate import taps
 
 from testbed.cli.program_times import tiers_of
 from testbed.experiment import load_text
@@ -18,7 +19,6 @@ from testbed.runtimes.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.setup.link_loads import TierLoad, loads_of
-from testbed.simulate import taps
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import memory_line
 from tests.support.histories.cases import TINY

@@ -4,9 +4,9 @@ after the other, in turns, or in parts, every node ends in the same state."""
 from __future__ import annotations
 
 import pytest
+from p4fabric.simulate.event_queue import NEVER
 
 from testbed.simulate import host_switch_turns, parts
-from testbed.simulate.event_queue import NEVER
 from tests.support.event_orders import (
     assert_equal,
     ended,

@@ -9,11 +9,12 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 from p4fabric.base.errors import RunError, UserError
+from p4fabric.simulate import event_queue
 
 from testbed.dataplane.memory_snapshot import SnapshotTaker
 from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes.program import prepare
-from testbed.simulate import event_queue, simulation
+from testbed.simulate import simulation
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, memory_line, setup_of
 from tests.support.matrix import first_of

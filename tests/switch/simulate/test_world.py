@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.simulate.event_queue import NEVER, put
 
 from testbed.runtimes.program import prepare
 from testbed.setup.records import NewPart
 from testbed.simulate import world
-from testbed.simulate.event_queue import NEVER, put
 from tests.support.experiments import setup_of
 from tests.support.link_faults import text
 

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from p4fabric.base.hops import links_between, switch_of
+from p4fabric.simulate import taps
 
 from testbed.cli import main as commands
 from testbed.emulate.mininet_run import Repetition
 from testbed.protocols.sizes import frame_bytes
 from testbed.results import find, read
-from testbed.routing.hops import links_between, switch_of
 from testbed.runtimes.program import prepare
 from testbed.setup import Setup
-from testbed.simulate import taps
 from testbed.simulate.simulation import Simulation
 from testbed.tracing import blame
 from testbed.tracing.fragments import Fragment

@@ -17,6 +17,7 @@ from itertools import groupby
 
 import numpy as np
 import pytest
+from p4fabric.simulate import taps
 
 from testbed import dataplane
 from testbed.protocols import wire
@@ -24,7 +25,6 @@ from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.program import prepare
 from testbed.setup import Setup
-from testbed.simulate import taps
 from testbed.tracing import lanes, path, rerun, watch
 from testbed.tracing.fragments import summed_by_hosts
 from testbed.tracing.packets import Packet, packet_in

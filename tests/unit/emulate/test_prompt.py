@@ -11,8 +11,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from p4fabric.base.errors import RunError
+from p4fabric.emulate import prompt
 
-from testbed.emulate import prompt, prompt_beside
+from testbed.emulate import prompt_beside
 
 
 class Shell:

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 from p4fabric.base.errors import RunError
+from p4fabric.emulate import network_session as sessions
+from p4fabric.emulate.network_session import NetworkSession
 
-from testbed.emulate import network_session as sessions
-from testbed.emulate.network_session import NetworkSession
 from testbed.emulate.session import Session, SharedSession
 
 

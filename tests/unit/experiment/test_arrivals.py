@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 from p4fabric.base.errors import UserError
+from p4fabric.base.hops import switch_of
 
 from testbed.experiment import load_text
 from testbed.experiment.placement import POLICIES, choose
-from testbed.routing.hops import switch_of
 from testbed.topos import KINDS
 
 TEXT = """

@@ -16,14 +16,14 @@ import pytest
 from p4engine.frontend.preprocessor.includes import included
 from p4fabric.base.config.fields import Reads
 from p4fabric.base.config.input_files import Input
+from p4fabric.netfile.load_network import load_network
+from p4fabric.netfile.network_schema import NetworkFile
+from p4fabric.netfile.virtual_results import inputs_of
 from pydantic import BaseModel
 
 from testbed.experiment import Experiment, inputs, load
 from testbed.experiment.inputs import changes, have_changed, recorded
 from testbed.experiment.schema import ExperimentFile
-from testbed.netfile.load_network import load_network
-from testbed.netfile.network_schema import NetworkFile
-from testbed.netfile.virtual_results import inputs_of
 from testbed.paths import P4
 from testbed.systems import SYSTEMS
 from testbed.traffic import transformer_times

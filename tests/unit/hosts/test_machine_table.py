@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.simulate.machine import new_batch
 
 from testbed.hosts import machine_table
 from testbed.protocols import wire
 from testbed.protocols.host_spec import SwitchmlSpec
 from testbed.schemes import new_machine
 from testbed.workload import machine_group
-from testbed.workload.machine import new_batch
 from tests.support.host_specs import OPTIONS, host_spec
 
 WORDS = 71

@@ -8,9 +8,9 @@ import struct
 
 import numpy as np
 import pytest
+from p4fabric.simulate.machine import Batch
 
 from testbed.hosts import socket_calls, trains
-from testbed.workload.machine import Batch
 
 WORDS = 16
 FULL = 4 * WORDS

@@ -10,9 +10,10 @@ import sys
 
 import pytest
 from p4fabric.base.errors import UserError
+from p4fabric.emulate import network_needs
 
 from testbed.experiment import load_text
-from testbed.machine import doctor, network_needs, preflight
+from testbed.machine import doctor, preflight
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from p4fabric.base.errors import UserError
+from p4fabric.netfile.install_entries import compile_all, dry_run, install
+from p4fabric.netfile.load_network import load_network
 
 from testbed.cli.main import main
 from testbed.cli.shared import is_network
-from testbed.netfile.install_entries import compile_all, dry_run, install
-from testbed.netfile.load_network import load_network
 from tests.support.paths import DATA
 from tests.support.topology_files import NETWORK, PROGRAM
 

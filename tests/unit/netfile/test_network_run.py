@@ -6,7 +6,7 @@ import subprocess
 import time
 from types import SimpleNamespace
 
-from testbed.netfile import network_run
+from p4fabric.netfile import network_run
 
 
 class Host:

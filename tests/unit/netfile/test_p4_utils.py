@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from p4fabric.netfile.install_entries import dry_run
+from p4fabric.netfile.load_network import load_network
+from p4fabric.netfile.p4_utils import _latency
+from p4fabric.netfile.virtual_plan import flows_of
 
 from testbed.cli.main import main
-from testbed.netfile.install_entries import dry_run
-from testbed.netfile.load_network import load_network
-from testbed.netfile.p4_utils import _latency
-from testbed.netfile.virtual_plan import flows_of
 from tests.support.topology_files import app
 
 

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from p4fabric.netfile.install_entries import dry_run
+from p4fabric.netfile.load_network import load_network
 
 from testbed.cli.main import main
-from testbed.netfile.install_entries import dry_run
-from testbed.netfile.load_network import load_network
 from tests.support.topology_files import exercise
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 CHAIN = """
-from testbed.protocols.jit import njit
+from p4fabric.simulate.jit import njit
 
 @njit(cache=True)
 def innermost(x):

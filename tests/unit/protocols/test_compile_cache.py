@@ -9,9 +9,9 @@ from unittest import mock
 
 import pytest
 from p4engine_testing import damage
+from p4fabric.simulate import code_cache
+from p4fabric.simulate.jit import Checked
 
-from testbed import code_cache
-from testbed.protocols.jit import Checked
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 
@@ -24,8 +24,8 @@ sys.path.insert(0, sys.argv[1])
 import importlib
 importlib.import_module(sys.argv[2])
 from numba.core.dispatcher import Dispatcher
-from testbed import code_cache
-from testbed.protocols.jit import Checked
+from p4fabric.simulate import code_cache
+from p4fabric.simulate.jit import Checked
 folders = tuple(map(str, code_cache.directories()))
 found = 0
 for name, module in list(sys.modules.items()):
@@ -85,13 +85,13 @@ UPPER = """
 import sys
 from pathlib import Path
 from numba import config
-from testbed.protocols.jit import ByContent
-from testbed import code_cache
+from p4fabric.simulate.jit import ByContent
+from p4fabric.simulate import code_cache
+from testbed.protocols import heap
 package = Path(sys.argv[1])
 code_cache.add_sources(package / "upper", ("*.py",))
 sys.path.insert(0, sys.argv[1])
 import upper.machine, plain
-from testbed.protocols import heap
 place = lambda function: Path(function._cache.cache_path).parent
 *_, below, above = code_cache.directories()
 assert place(heap.push) == below and place(upper.machine.step) == above
@@ -108,7 +108,7 @@ print(below.name, above.name)
 def test_a_package_of_its_own_has_its_own_folder_that_depends_on_what_is_below(tmp_path):
     (tmp_path / "upper").mkdir()
     machine, text = tmp_path / "upper" / "machine.py", "@njit(cache=True)\ndef step(): pass\n"
-    machine.write_text(f"from testbed.protocols.jit import njit\n{text}")
+    machine.write_text(f"from p4fabric.simulate.jit import njit\n{text}")
     (tmp_path / "plain.py").write_text(machine.read_text())
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     environment.pop("NUMBA_DISABLE_JIT", None)
@@ -239,8 +239,8 @@ def test_the_steps_of_two_machines_have_two_names(tmp_path):
 from testbed.hosts.machine_table import MachineTable
 from testbed.protocols.host_spec import SwitchmlSpec
 from testbed.schemes import new_machine
-from testbed.workload import placed_machine
-from testbed.workload.machine import new_batch
+from p4fabric.simulate import placed_machine
+from p4fabric.simulate.machine import new_batch
 from tests.support.host_specs import OPTIONS, host_spec
 table = MachineTable(new_batch(8, 71), new_batch(8, 71))
 options = SwitchmlSpec.of(OPTIONS, sets=2)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from p4fabric.simulate.machine import new_batch
 
 from testbed.experiment import load_text
 from testbed.protocols import flows, host_links, wire
 from testbed.protocols.worker_state import UNIT
 from testbed.schemes import new_machine, set_up
 from testbed.setup.host_specs import host_specs
-from testbed.workload.machine import new_batch
 from tests.support.ranks import Ranks, text
 
 MS = 1_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from p4fabric.simulate.records import new_record
 
 from testbed.protocols import unproven_losses, worker_state
-from testbed.protocols.records import new_record
 
 RETRY = 100  # before a round trip is known, four of the shortest timeouts
 

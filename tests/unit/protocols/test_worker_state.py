@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from p4fabric.simulate.records import new_record
 
 from testbed.protocols import worker_state
-from testbed.protocols.records import new_record
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.status import new_counters
 from testbed.protocols.worker_state import NEVER, UNIT

@@ -14,8 +14,8 @@ WALL = re.compile(
 ALLOWED = {
     "testbed/results/environment.py": "the date of a run",
     "testbed/results/writer.py": "the date of a run",
-    "testbed/netfile/virtual_results.py": "the date of a run",
-    "testbed/code_cache.py": "the age of files in a cache",
+    "p4fabric/src/p4fabric/netfile/virtual_results.py": "the date of a run",
+    "p4fabric/src/p4fabric/simulate/code_cache.py": "the age of files in a cache",
     "p4engine/src/p4engine/backend/cache.py": "the age of files in a cache",
     "p4engine/src/p4engine/runtime/stamps.h": "the clock of the kernel's stamps (test_stamps.py)",
     "p4engine/src/p4engine/p4runtime/service.py": "the date of messages to controllers",

@@ -86,9 +86,9 @@ sys.exit(code)
 # Commands that people wait for, each with what it must not wait for, and the most modules of
 # packages (the language's own are not counted) that it may import.
 QUICK = {
-    "show": (("numpy", "pandas", "rich", "testbed.netfile.network_schema"), 230),
+    "show": (("numpy", "pandas", "rich", "p4fabric.netfile.network_schema"), 230),
     "ls": (("pandas", "pydantic"), 240),
-    "check": (("pandas", "testbed.netfile.network_schema"), 430),
+    "check": (("pandas", "p4fabric.netfile.network_schema"), 430),
 }
 
 

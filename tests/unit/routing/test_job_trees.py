@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from p4fabric.base.errors import UserError
+from p4fabric.base.hops import next_hops
 from p4fabric.base.topology import Topology
 
-from testbed.routing.hops import next_hops
 from testbed.routing.tree import job_tree, root_switch
 from tests.support.topologies import Cycle, Deep
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as some
-
-from testbed.simulate import event_queue
+from p4fabric.simulate import event_queue
 
 SOURCES = 11
 TIMES = some.one_of(some.integers(0, 5), some.just(event_queue.NEVER))

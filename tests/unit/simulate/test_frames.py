@@ -1,4 +1,4 @@
-"""Frames on their way (testbed/simulate/frames.py): rows that are free, rows that wait, and rows
+"""Frames on their way (p4fabric/src/p4fabric/simulate/frames.py): rows that are free, rows that wait, and rows
 that change their owner."""
 
 from __future__ import annotations
@@ -7,12 +7,11 @@ import ctypes
 
 import numpy as np
 import pytest
-
-from testbed.simulate import frames, loop
-from testbed.simulate.event_queue import NEVER, first
-from testbed.simulate.frames import CHUNK, HEAD, FrameMemory
-from testbed.simulate.state import FRAMES, World, new_world
-from testbed.workload.placed_machine import Placed
+from p4fabric.simulate import frames, loop
+from p4fabric.simulate.event_queue import NEVER, first
+from p4fabric.simulate.frames import CHUNK, HEAD, FrameMemory
+from p4fabric.simulate.placed_machine import Placed
+from p4fabric.simulate.state import FRAMES, World, new_world
 
 HOSTS, TRUNKS = 2, 3
 INBOX, OUTBOX = HOSTS + 1, HOSTS + TRUNKS + 1  # of the second trunk

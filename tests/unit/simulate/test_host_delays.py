@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numba import njit
+from p4fabric.simulate import loop
+from p4fabric.simulate.state import HOST
 
 from testbed.experiment import load_text
 from testbed.schemes import platform_of
-from testbed.simulate import loop
-from testbed.simulate.state import HOST
 from testbed.simulate.world import _delays
 
 FRAME_PS = 25_600  # 320 bytes at 100 Gbit/s

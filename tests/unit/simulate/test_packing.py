@@ -1,11 +1,10 @@
-"""Machines' arrays side by side (testbed/simulate/packing.py)."""
+"""Machines' arrays side by side (p4fabric/src/p4fabric/simulate/packing.py)."""
 
 from typing import NamedTuple
 
 import numpy as np
-
-from testbed.protocols.records import new_record, record
-from testbed.simulate.packing import LARGEST_BYTES, LINE_BYTES, packed
+from p4fabric.simulate.packing import LARGEST_BYTES, LINE_BYTES, packed
+from p4fabric.simulate.records import new_record, record
 
 
 class Inner(NamedTuple):

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-
-from testbed.protocols.mixing import mix2
-from testbed.protocols.records import new_record
-from testbed.workload.flow_machine import percentile
-from testbed.workload.generator import (
+from p4fabric.simulate.flow_machine import percentile
+from p4fabric.simulate.generator import (
     BUCKETS,
     FINE,
     LONGEST_NS,
@@ -18,6 +15,8 @@ from testbed.workload.generator import (
     exponential,
     times,
 )
+from p4fabric.simulate.mixing import mix2
+from p4fabric.simulate.records import new_record
 
 
 def test_exponential_is_a_logarithm():

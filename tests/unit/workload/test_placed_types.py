@@ -12,9 +12,9 @@ from collections import namedtuple
 import numpy as np
 import pytest
 from numba import typeof
+from p4fabric.simulate.placed_machine import PlacedTuple
 
 from testbed import protocols, workload
-from testbed.workload.placed_machine import PlacedTuple
 from tests.support.paths import ROOT
 from tests.support.placed_tuples import Inner, Pair, nested
 
@@ -40,7 +40,7 @@ import sys
 import numpy as np
 from numba import typeof
 from numba.core.serialize import dumps
-from testbed.workload.placed_machine import PlacedTuple
+from p4fabric.simulate.placed_machine import PlacedTuple
 from tests.support.placed_tuples import nested
 for number in range(int(sys.argv[1])):
     typeof(np.zeros((1,) * (number + 1), np.int16))

@@ -1,8 +1,5 @@
-"""The keys of one direction of a link, as every file of ours has them.
-
-An experiment's links have defaults and exceptions beside them (testbed/experiment), those of a
-network file have their two ends (testbed/netfile).
-"""
+"""The keys of one direction of a link, as every kind of file has them. Those of a network file have
+their two ends beside them (p4fabric/netfile)."""
 
 from __future__ import annotations
 
