@@ -181,7 +181,7 @@ def import_schemas(path: Path | None = None, numpy: bool = True) -> bool:
     wait meanwhile: an interrupted import of pydantic panics in Rust, and an interrupted class of it
     is a RuntimeError."""
     with interrupts.postponed(), no_blas_threads():
-        import testbed.experiment
+        import testbed.experiment  # noqa: F401
 
         if numpy:
             import numpy as _  # noqa: F401

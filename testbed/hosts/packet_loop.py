@@ -1,6 +1,6 @@
 """The loop of a host process, compiled: packets in, one step of each machine, packets out, sleep.
 
-Machines are stepped by their addresses (p4fabric/src/p4fabric/simulate/placed_machine.py), so this is the same
+Machines are stepped by their addresses (p4fabric.simulate.placed_machine), so this is the same
 code for every system. It returns to Python only for what is rare: a message from the runner, the
 end of the work, a wrong value. A wake-up costs a few microseconds more in Python than here, and a
 host has two per packet when little is under way.

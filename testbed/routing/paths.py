@@ -27,7 +27,7 @@ def distances(network: Network, target: str) -> dict[str, int]:
 
 
 def shortest_path(network: Network, source: str, target: str) -> Path | None:
-    """The first of the shortest paths, the one that the routes of p4fabric/src/p4fabric/base/hops.py take;
+    """The first of the shortest paths, the one that the routes of p4fabric.base.hops take;
     None: there is none."""
     hops = _hops(network, target)
     path = [source]

@@ -1,4 +1,4 @@
-"""Frames on their way (p4fabric/src/p4fabric/simulate/frames.py): rows that are free, rows that wait, and rows
+"""Frames on their way (p4fabric.simulate.frames): rows that are free, rows that wait, and rows
 that change their owner."""
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 
 from p4engine.backend.c_build import find_c_compiler
+
 from p4fabric.base.errors import UserError
 
 INSTALL = "install it"

@@ -15,6 +15,7 @@ from p4engine.control.commands import Commands
 from p4engine.frontend.diagnostics import P4Error
 from p4engine.program_info import ProgramInfo
 from p4engine.values.names import Names
+
 from p4fabric.base.errors import UserError
 from p4fabric.netfile.load_network import NetworkPlan
 from p4fabric.netfile.network_schema import Entry, SwitchSettings

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from p4fabric.base.config.data_files import read_named
 from p4fabric.base.config.explain import explain
 from p4fabric.base.config.fields import user_file
@@ -19,7 +21,6 @@ from p4fabric.netfile.network_schema import Check, LinkEntry, Net, NetworkFile
 from p4fabric.netfile.virtual_plan import VirtualProblems
 from p4fabric.netfile.virtual_plan import given as is_given
 from p4fabric.netfile.virtual_schema import CONDITIONS
-from pydantic import ValidationError
 
 COMMANDS = ("ping", "run", "start")
 

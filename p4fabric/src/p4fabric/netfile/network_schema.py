@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
+from pydantic import Field
+
 from p4fabric.base.config.fields import (
     ANY_TEXT,
     NAME,
@@ -34,7 +36,6 @@ from p4fabric.netfile.virtual_schema import (
     VirtualChecks,
     VirtualSettings,
 )
-from pydantic import Field
 
 ADDRESS = Text(
     r"\d{1,3}(\.\d{1,3}){3}/\d{1,2}", "an IPv4 address with its prefix, such as 10.0.1.1/24"

@@ -16,6 +16,7 @@ from p4engine.backend.build import compile_program
 from p4engine.frontend.diagnostics import P4Error
 from p4engine.program_info import ProgramInfo
 from p4engine.values.names import Names
+
 from p4fabric.base.config.data_files import read_json, read_text
 from p4fabric.base.config.yaml_document import Inline
 from p4fabric.base.errors import UserError

@@ -23,6 +23,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
 from p4fabric.base.errors import RunError, UserError
 from p4fabric.netfile.python_object import load_object, place_of
 from p4fabric.simulate.generator import ACKNOWLEDGEMENT, DATA, NO_FLOW, Generator

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from p4engine.backend.build import Compiled
+from rich.console import Console
+
 from p4fabric.base import captured_ports
 from p4fabric.base.flow import old_words
 from p4fabric.base.steps import step
@@ -23,7 +25,6 @@ from p4fabric.netfile.virtual_network import Row, VirtualNetwork
 from p4fabric.netfile.virtual_run import VirtualRun, warn
 from p4fabric.netfile.virtual_tables import tables
 from p4fabric.simulate.captures import Captures
-from rich.console import Console
 
 # (folder of results, run, its tables, what checks have found)
 Report: TypeAlias = Callable[[Path, VirtualRun, dict[str, list[Row]], list[Outcome]], None]

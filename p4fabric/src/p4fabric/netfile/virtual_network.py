@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from p4engine.switch.library import Switch
+
 from p4fabric.base.config.link_settings import NOMINAL_RATE_BPS
 from p4fabric.base.flow import Flow
 from p4fabric.base.hops import links_between

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from p4engine.control.commands import Commands
 from p4engine.values.numbers import ControlError
+
 from p4fabric.base.errors import RunError, UserError
 from p4fabric.base.ties import of_ties
 from p4fabric.netfile.virtual_network import Row, VirtualNetwork

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
+from pydantic import Field, model_validator
+
 from p4fabric.base.config import units
 from p4fabric.base.config.fields import (
     ANY_TEXT,
@@ -29,7 +31,6 @@ from p4fabric.base.config.fields import (
 )
 from p4fabric.base.config.units import PERCENT, RATE, SIZE, TIME, Dimension, FieldError, describe
 from p4fabric.base.flow import FlowKeys, refuse
-from pydantic import Field, model_validator
 
 MAC = Text(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", "a MAC address, such as 08:00:00:00:01:11")
 ADDRESS = Text(r"\d{1,3}(\.\d{1,3}){3}", "an IPv4 address, such as 10.0.1.1")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from p4fabric.base.flow import Flow
 from p4fabric.base.units import natural
 from p4fabric.netfile.virtual_network import Row, VirtualNetwork

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from p4engine.backend.cache import cache_folder, digest, touch
 from p4engine.frontend.diagnostics import P4Error
+
 from p4fabric.base.errors import UserError
 
 _SOURCES: dict[Path, list[Path]] = {}  # by a package's folder, the lowest package first

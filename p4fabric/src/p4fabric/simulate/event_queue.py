@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
 from p4fabric.simulate.jit import njit
 
 NEVER = (1 << 62) - 1  # as the protocols have it

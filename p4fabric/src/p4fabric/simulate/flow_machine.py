@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from p4fabric.base.flow import Flow
 from p4fabric.simulate import tcp_model
 from p4fabric.simulate.generator import (

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from p4engine.switch.library import Switch
+
 from p4fabric.base.topology import Topology
 from p4fabric.simulate import event_queue, loop
 from p4fabric.simulate.event_queue import NEVER

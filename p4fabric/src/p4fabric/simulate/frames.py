@@ -19,6 +19,7 @@ from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
+
 from p4fabric.simulate import event_queue
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.native import copy, peek, poke, prefetch, prefetch_to_write

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
 from p4fabric.simulate import tcp_model
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.machine import STEPS

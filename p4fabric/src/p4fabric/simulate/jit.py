@@ -23,6 +23,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from p4engine.backend.cache import sealed, unsealed
+
 from p4fabric.simulate.code_cache import cache_directory, directories, package_of
 
 
@@ -49,6 +50,7 @@ with _without("coverage"):
     from numba.core.caching import Cache, IndexDataCacheFile, UserProvidedCacheLocator
     from numba.core.runtime import rtsys
     from numba.extending import overload
+
     from p4fabric.simulate.callees import CALLEE, njit
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import typeof, types
+
 from p4fabric.base.errors import RunError
 from p4fabric.base.topology import FRAME_OVERHEAD
 from p4fabric.simulate import event_queue, frames

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba.extending import overload
+
 from p4fabric.simulate.jit import CALLEE
 
 Machine: TypeAlias = Any  # a named tuple whose type is in `STEPS`

@@ -6,6 +6,7 @@ Nothing is kept between two draws, so each can be made again by itself, in any o
 from __future__ import annotations
 
 import numpy as np
+
 from p4fabric.simulate.jit import njit
 
 

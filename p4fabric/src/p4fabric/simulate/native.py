@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
 from p4fabric.simulate.jit import njit
 
 # Whether what numba would compile runs as plain Python.

@@ -36,6 +36,7 @@ from numba.extending import (
 )
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype, from_dtype
+
 from p4fabric.simulate.machine import STEPS, Batch, step
 from p4fabric.simulate.native import INTERPRETED, foreign
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+
 from p4fabric.base.topology import FRAME_OVERHEAD
 from p4fabric.simulate.event_queue import EventQueue, new_event_queue
 from p4fabric.simulate.frames import FrameMemory, Frames

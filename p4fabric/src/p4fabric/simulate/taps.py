@@ -17,10 +17,12 @@ from ctypes import CFUNCTYPE, POINTER, byref, c_int32, c_int64, c_uint32, c_uint
 from typing import TYPE_CHECKING, Any, Protocol
 
 from p4engine.switch.traffic_manager_abi import Output
+
 from p4fabric.base.config.pcapng import INBOUND, OUTBOUND
 
 if TYPE_CHECKING:
     from p4engine.switch.library import Switch
+
     from p4fabric.simulate.state import World
 
 

@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.mixing import mix2
 from p4fabric.simulate.records import record

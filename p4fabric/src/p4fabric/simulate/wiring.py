@@ -7,6 +7,7 @@ traffic manager's functions alone.
 from __future__ import annotations
 
 from p4engine.switch.library import Switch
+
 from p4fabric.base.topology import Topology
 from p4fabric.simulate.frames import FrameMemory
 from p4fabric.simulate.machine import Batch
