@@ -18,6 +18,8 @@ from typing import Any
 import pandas as pd
 from p4fabric.base.config.data_files import DataError, read_json, require
 
+from testbed.analysis.data.hardware_data import NAMES as HARDWARE
+from testbed.analysis.data.hardware_data import hardware
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.data.tuned_data import tuned_words
 from testbed.analysis.style.key_words import words
@@ -275,7 +277,8 @@ def frame(sweep: Sweep) -> pd.DataFrame:
 
     Columns: `point` (number), one per varied key (text, "" where a point has none), `system`
     (name), `series` (text: all keys but `Sweep.placed`), `x` (float64 in base units, NaN where a
-    point has no value on the axis), `fidelity`, `tuned` (text; where options were), the columns of
+    point has no value on the axis), `fidelity`, `tuned` (text; where options were), `servers` and
+    `hosts` (see hardware_data.py; where points differ in them), the columns of
     `testbed.analysis.data.run_summary.run`,
     `jct_JOB_ns` of each job (unless there are many), and, where the file declares a figure,
     `jct_ratio` (see `_ratio`)."""
@@ -300,6 +303,7 @@ def frame(sweep: Sweep) -> pd.DataFrame:
                     "x": on_axis.number if on_axis else float("nan"),
                     "fidelity": results.fidelity,
                     "tuned": tuned_words(results),
+                    **hardware(results),
                     **row,
                     **_named(jobs),
                 }
@@ -307,6 +311,8 @@ def frame(sweep: Sweep) -> pd.DataFrame:
     found = pd.DataFrame(rows)
     if len(found) and not found["tuned"].any():
         found = found.drop(columns="tuned")
+    if len(found) and all(len(found[each].unique()) < 2 for each in HARDWARE if each in found):
+        found = found.drop(columns=[each for each in HARDWARE if each in found])
     if len(found) and sweep.figure is not None:
         found["jct_ratio"] = _ratio(found, sweep.series_called(sweep.figure.against))
     return found

@@ -26,8 +26,23 @@ class Line:
     busbw: Sequence[float]
 
 
-def draw(path: Path, title: str, lines: Sequence[Line]) -> list[Path]:
-    """Writes `path` as PNG and PDF; returns both. Dotted lines are bounds."""
+@dataclass(frozen=True)
+class Published:
+    """A published point of a system: a time in ns or a busbw in GB/s, from `low` to `high`, and how
+    far the measured one is from it."""
+
+    system: str
+    size: int
+    low: float
+    high: float
+    is_time: bool
+    error: str
+
+
+def draw(
+    path: Path, title: str, lines: Sequence[Line], published: Sequence[Published] = ()
+) -> list[Path]:
+    """Writes `path` as PNG and PDF; returns both. Dotted lines are bounds, crosses published."""
     with rc_context(plot_style.rc()):
         figure = new_figure(plot_style.PAGE, 2.6)
         left, right = figure.subplots(1, 2)
@@ -40,6 +55,14 @@ def draw(path: Path, title: str, lines: Sequence[Line]) -> list[Path]:
                 line.sizes, [each / 1e3 for each in line.bounds_ns], ":", color=system.color, lw=0.7
             )
             right.plot(line.sizes, line.busbw, **look)
+        for point in published:
+            axes, scale = (left, 1e3) if point.is_time else (right, 1)
+            middle, half = (point.high + point.low) / 2 / scale, (point.high - point.low) / 2 / scale
+            look = {"fmt": "x", "color": SYSTEMS[point.system].color, "markersize": 5, "lw": 1}
+            axes.errorbar([point.size], [middle], [half], **look)
+            axes.annotate(
+                point.error, (point.size, middle), (3, -8), textcoords="offset points", fontsize=5
+            )
         left.set_yscale("log")
         left.set_ylabel("time (µs); dotted: bound")
         right.set_ylabel("busbw (GB/s)")

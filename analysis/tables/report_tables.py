@@ -29,6 +29,7 @@ from p4fabric.base.ties import of_ties
 from rich.text import Text
 
 from testbed.analysis.data import departure_data, loss_data, tuned_data
+from testbed.analysis.data.hardware_data import hardware
 from testbed.analysis.data.run_summary import (
     LENGTHS,
     Frames,
@@ -222,6 +223,8 @@ POINTS = (
     IN_SWITCH,
     _time("jct_mean_ns", "average\nJCT"),
     _ratio("jct_ratio", "relative\nJCT"),
+    _count("servers", "servers"),
+    _count("hosts", "hosts\n(ports)"),
     TO_PS,
     FROM_PS,
     _count("lost_packets", "lost"),
@@ -726,6 +729,10 @@ def comparison(
     notes = [fallback_notes(each["jobs"]) for each in frames]
     if any(notes):
         rows.append(Row(["carried by hosts", *(note or "none" for note in notes)]))
+    used = [hardware(each) for each in runs]
+    if any(each != used[0] for each in used):
+        for name, title in (("servers", "servers"), ("hosts", "hosts (ports)")):
+            rows.append(Row([title, *(each.get(name, math.nan) for each in used)], units.number))
     if any(tuned := [tuned_data.tuned_words(each) for each in runs]):
         rows.append(Row([TUNED, *(each or "no" for each in tuned)]))
     rows += [

@@ -60,6 +60,41 @@ def cost(algorithm: str, collective: str, group: Group, root: int = 0) -> Cost:
     return Cost({pair: times * part for pair, times in shares.items()}, steps)
 
 
+@lru_cache(maxsize=1024)
+def longest_way(
+    algorithm: str, collective: str, group: Group, inside: int, between: int, root: int = 0
+) -> int:
+    """What the steps of a call that must follow each other cost, if one costs `inside` in a server
+    and `between` from one to another: the most of all chunks."""
+    use, kind = USE_OF[collective], COLLECTIVES[collective]
+    chunks = chunks_of(algorithm, use, group)
+    if use == ROOTED:
+        count = len(chunks) // group.size
+        chunks = chunks[root * count : (root + 1) * count]
+
+    def way(parents: Ranks) -> int:
+        found = {NOBODY: 0}
+
+        def cost_of(rank: int) -> int:
+            chain = []
+            while rank not in found and parents[rank] != NOBODY:
+                chain.append(rank)
+                rank = parents[rank]
+            total = found.setdefault(rank, 0)
+            for each in reversed(chain):
+                same = group.servers[each] == group.servers[parents[each]]
+                total += inside if same else between
+                found[each] = total
+            return total
+
+        return max(map(cost_of, range(group.size)))
+
+    return max(
+        (way(each.up) if kind.sums else 0) + (way(each.down) if kind.to_all else 0)
+        for each in chunks
+    )
+
+
 def _pairs(chunk: Chunk, collective: str) -> tuple[list[tuple[int, int]], int]:
     """(source, target) of each packet of a fragment, and how many follow each other."""
     found: list[tuple[int, int]] = []

@@ -23,6 +23,7 @@ from testbed.experiment.drawn_jobs import Source
 from testbed.experiment.inputs import identity, inputs_of
 from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
+from testbed.experiment.schema_costs import Costs
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import bitmap_width
 from testbed.systems.tuning import KEY, Tuned, Tuning
@@ -216,4 +217,6 @@ def summary(experiment: Experiment) -> str:
     parts = [f"{jobs} on {experiment.topology.title()} ({network})", experiment.system_entry.title]
     if experiment.system_entry.memory:
         parts.append(f"{experiment.aggregators} aggregators per switch")
+    if isinstance(experiment.costs, Costs):
+        parts.append(f"costs {experiment.costs.title()}")
     return ", ".join(parts)

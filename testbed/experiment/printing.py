@@ -13,6 +13,7 @@ from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Route
+from testbed.experiment.schema_costs import CostSection
 from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job, RankModel
 from testbed.experiment.schema_network import LinkOptions, SwitchException
 
@@ -38,6 +39,8 @@ def as_data(part: Any, given_only: bool = False) -> Any:
             as_data(each, given_only=isinstance(each, LinkOptions | SwitchException))
             for each in part
         )
+    if isinstance(part, dict):
+        return {key: as_data(value) for key, value in part.items()}
     if not isinstance(part, BaseModel):
         return part
     data: dict[str, Any] = {}
@@ -45,9 +48,11 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         value = getattr(part, name)
         if given_only and name not in part.model_fields_set:
             continue
+        if isinstance(part, CostSection) and value == info.default:
+            continue
         if isinstance(part, _WITHOUT_NONE) and value is None or name == "servers" and not value:
             continue
-        optional = ("memory", "virtual", "arrivals", "gpu", "backend", "parallel", "env")
+        optional = ("memory", "virtual", "costs", "arrivals", "gpu", "backend", "parallel", "env")
         if name in optional and value is None:  # of one without
             continue
         if isinstance(part, Job) and name in (OF_REPLAY if part.is_program else OF_PROGRAM):

@@ -23,6 +23,7 @@ from testbed import systems
 from testbed.experiment import bmv2_limits, resolve_arrivals
 from testbed.experiment.background_flows import check as check_background
 from testbed.experiment.background_flows import warnings as flow_warnings
+from testbed.experiment.cost_profiles import resolved
 from testbed.experiment.experiment import Experiment, bitmap_bits
 from testbed.experiment.lossless_checks import RESTARTS, lossy_links, short_queues
 from testbed.experiment.planned_faults import check as check_faults
@@ -41,6 +42,7 @@ from testbed.experiment.schema import MAX_AGGREGATORS, ExperimentFile, Memory, V
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives
+from testbed.experiment.schema_costs import Costs, costs_in
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions
@@ -208,9 +210,61 @@ def _program(system: SystemOptions, folder: Path) -> Found:
         yield Problem.of(("system", "program"), error)
 
 
-def _virtual_time(virtual: VirtualTime | None, runtime: str) -> Found:
-    if runtime == "virtual":
-        yield {"virtual": virtual or VirtualTime()}
+def _costs(costs: Costs | str | None, folder: Path) -> Found:
+    """The whole cost profile."""
+    if costs is None:
+        return
+    try:
+        yield {"costs": resolved(costs, folder)}
+    except FieldError as error:
+        yield Problem.of(("costs",), error)
+
+
+def _virtual_time(
+    virtual: VirtualTime | None,
+    runtime: str,
+    costs: Costs | str | None,
+    values_per_packet: int | None = None,
+) -> Found:
+    if runtime != "virtual":
+        return
+    virtual = virtual or VirtualTime()
+    if not isinstance(costs, Costs):
+        yield {"virtual": virtual}
+        return
+    values = values_per_packet or 1
+    found = {"switch_latency_ns": costs.switch.latency_ns * costs.switch.passes(values)}
+    for role, host in (("worker", costs.host), ("server", costs.server)):
+        found |= {f"{role}_delay_ns": host.delay_ns, f"{role}_jitter_ns": host.jitter_ns}
+        found[f"{role}_packet_time_ns"] = host.frame_ns(values)
+    of_profile = {k: each for k, each in found.items() if k not in virtual.model_fields_set}
+    virtual = virtual.model_copy(update=of_profile)
+    for role in ("worker", "server"):
+        if getattr(virtual, f"{role}_jitter_ns") > getattr(virtual, f"{role}_delay_ns"):
+            found_jitter, most = (shown(virtual, f"{role}_{key}_ns") for key in ("jitter", "delay"))
+            yield Problem(
+                ("virtual", f"{role}_jitter"),
+                f"found {found_jitter}, with what profile {costs.name} says; allowed: at most"
+                f" {role}_delay, {most}",
+            )
+    yield {"virtual": virtual}
+
+
+def _of_hosts(costs: Costs | str | None, runtime: str, switch: str) -> str:
+    """Costs that a real clock cannot honour."""
+    if not isinstance(costs, Costs) or runtime == "virtual":
+        return ""
+    real = ("nic", "host", "server", "switch")
+    return ", ".join(
+        f"{each.key} ({each.text})" for each in costs_in(costs) if each.path[0] in real
+    )
+
+
+def _with_passes(costs: Costs | str | None, entry: systems.System, values_per_packet: int) -> bool:
+    """Packets need passes for which the profile names no way."""
+    if not isinstance(costs, Costs) or not entry.memory:
+        return False
+    return costs.switch.passes(values_per_packet) > 1 and costs.switch.recirculation_bps is None
 
 
 def _background(
@@ -309,6 +363,30 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
         lambda virtual, runtime: virtual and runtime != "virtual",
         "is for runtime virtual, not {runtime}, where hosts and switches take the time that they"
         " take. Take this key out",
+    ),
+    _costs,
+    Rule(
+        "costs",
+        _of_hosts,
+        "{found}: runtime {runtime} has real hosts and switches, which take the time that they"
+        " take. Take runtime virtual, or a profile without them",
+    ),
+    Rule(
+        "costs",
+        lambda costs, jobs: (
+            isinstance(costs, Costs)
+            and costs.of_calls
+            and next((job.name for job in jobs if job.is_program), "")
+        ),
+        "has costs of calls (algorithms or copy), and {found} is a program whose calls take the"
+        " time that they take. Take a profile without them, or replay the program's recording",
+    ),
+    Rule(
+        "costs",
+        _with_passes,
+        "a pass through a switch adds {costs.switch.values} values, values_per_packet is"
+        " {values_per_packet}, and the profile says no switch.recirculation. Take fewer values, or"
+        " name the rate",
     ),
     _virtual_time,
     Rule(

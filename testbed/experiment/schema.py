@@ -25,6 +25,7 @@ from p4fabric.base.config.fields import (
     Quantity,
     Section,
     Whole,
+    WordOr,
     as_pydantic,
 )
 from p4fabric.base.config.problems import Path as KeyPath
@@ -37,6 +38,7 @@ from testbed import systems
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
+from testbed.experiment.schema_costs import Costs
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_network import Links, Switches
 from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES
@@ -294,6 +296,14 @@ class ExperimentFile(BaseModel):
         default=None,
         json_schema_extra={"default": "all defaults; only with runtime virtual"},
         description="Delays of hosts and switches in virtual time.",
+    )
+    costs: Annotated[Costs | str | None, WordOr(Costs, (), "{from: h100-nvlink, protocol: LL}")] = (
+        Field(
+            default=None,
+            json_schema_extra={"default": "the defaults of `virtual`, and nothing else"},
+            description="What calls, steps, hosts, network cards and switches cost beside packets"
+            " on links: a profile's name, a file, or a mapping; see [costs.md](costs.md).",
+        )
     )
     scale_windows: Annotated[bool, Flag()] = Field(
         default=False,

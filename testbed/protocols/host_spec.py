@@ -275,6 +275,20 @@ class RankProgram(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class CallCosts(Part):
+    """What a worker's calls cost beside their packets (testbed/setup/costs.py); T tensors, K kinds
+    of costs, P partners by their places (ChunksPart, or RankProgram.partners)."""
+
+    call_ns: tuple[int, ...]  # [T], from a call's turn to its first packet
+    kinds: tuple[int, ...]  # [T], the costs that a tensor's packets have
+    step_ns: tuple[tuple[int, ...], ...]  # [K][P], until a packet of a partner may be used
+    paces: tuple[int, ...]  # [K], time of a packet on the link, in 1/65536 of that at its rate
+    waiting: int  # most packets that wait for their step at a time
+    ahead: int  # fragments of a tensor that are in steps, and so not whole
+    send_ns: tuple[int, ...] = ()  # [P], from a transfer's turn to its first packet
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerPart(Part):
     """A system's own part of one worker's specification. Systems derive theirs from it."""
 
@@ -336,6 +350,7 @@ class HostSpec(Part):
     compute: Compute | None = None  # of a worker
     worker_part: WorkerPart | None = None  # of a worker, if its system has one
     program: RankProgram | None = None  # of a rank of one
+    costs: CallCosts | None = None  # of a worker, with a cost profile
     members: tuple[HostSpec, ...] = ()  # the host's roles in further communicators of its job
 
     def __post_init__(self) -> None:
@@ -366,6 +381,7 @@ class HostSpec(Part):
             address="127.0.0.1",
             peers=peers,
             program=program,
+            costs=None,
             members=(),
         )
 

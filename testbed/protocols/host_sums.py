@@ -16,6 +16,9 @@ keeps rows for two iterations. It takes no packet of i + 2 before its neighbours
 has to give them of i, and until then they try with a single packet. A sum is held only from its
 arrival until the neighbours have what became of it, in a place that is used again at once: a window
 of sums, and those that wait for this worker's own gradient. The packet's fields: docs/baselines.md.
+
+With a cost profile a packet has to wait until the worker may use it, as long as a step from its
+sender takes. It is acknowledged before, so that windows need not grow with steps.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from testbed.protocols import (
     worker_state,
 )
 from testbed.protocols.host_links import NONE
-from testbed.protocols.host_spec import ChunksPart, HostSpec, HostSumsSpec
+from testbed.protocols.host_spec import CallCosts, ChunksPart, HostSpec, HostSumsSpec
 from testbed.protocols.worker_state import NEVER
 
 # Directions in a chunk, and of items of a queue
@@ -83,6 +86,21 @@ class Chunks(NamedTuple):
     pace: np.ndarray  # int64[C], see host_spec.ChunksPart
 
 
+class Steps(NamedTuple):
+    """Costs of steps, and packets that wait for theirs: K kinds of costs, P peers, T tensors, R
+    places of packets, W words. Everything is empty without a cost profile."""
+
+    step_ns: np.ndarray  # int64[K, P]
+    kinds: np.ndarray  # int64[T]
+    paces: np.ndarray  # int64[K], see host_spec.CallCosts
+    count: np.ndarray  # int64[1], packets that wait
+    heap: np.ndarray  # int32[R], their places, what is due first on top
+    free: np.ndarray  # int32[R], the other places, from `count` on
+    due_ns: np.ndarray  # int64[R]
+    peer: np.ndarray  # int64[R]
+    rows: np.ndarray  # uint32[R, W]
+
+
 class Member(NamedTuple):
     """P peers, F fragments, B words of bitmap, V values. Row of fragment f of iteration i: (i & 1)
     F + f. Item 2 r + d is the sum of row r on its way up or down. A transmission's token is its
@@ -92,6 +110,7 @@ class Member(NamedTuple):
 
     worker: pool_worker.Worker
     links: host_links.Links
+    steps: Steps
     state: np.record  # STATE
     chunks: Chunks
     unbegun: np.ndarray  # int64[T], of a tensor that is ready: what begins here has, before it
@@ -127,13 +146,16 @@ def new_member(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -
     words, rows, peers = job.bitmap_width // 32, 2 * job.fragments, len(part.partners)
     windows = options.window, options.window
     below, after = [each[2] for each in part.chunks], [each[3] for each in part.chunks]
+    row_words = wire.HEADER_WORDS + words + job.values
+    ahead = spec.costs.ahead if spec.costs is not None else 0
     return Member(
         worker=worker,
         links=host_links.new_links(
             spec, part.partners, options.ack_delay_ns, windows, worker.counters, yields=False
         ),
+        steps=_new_steps(spec.costs, row_words),
         state=new_record(
-            STATE, tensor=-1, met=-1, paced_ps=NEVER, span=_span(part.steps, options.window)
+            STATE, tensor=-1, met=-1, paced_ps=NEVER, span=_span(part.steps, options.window) + ahead
         ),
         chunks=Chunks(
             table=np.array(part.table, np.int64),
@@ -163,6 +185,22 @@ def new_member(spec: HostSpec, gradients: pool_worker.Gradients | None = None) -
         free_ps=np.zeros(peers, np.int64),
         over=np.zeros(job.fragments, np.int32),
         own=np.zeros(words + job.values, np.uint32),
+    )
+
+
+def _new_steps(costs: CallCosts | None, words: int) -> Steps:
+    costs = costs or CallCosts((), (), (), (), waiting=0, ahead=0)
+    kinds, room = len(costs.step_ns), costs.waiting
+    return Steps(
+        step_ns=np.array(costs.step_ns, np.int64).reshape(kinds, -1 if kinds else 0),
+        kinds=np.array(costs.kinds, np.int64),
+        paces=np.array(costs.paces, np.int64),
+        count=np.zeros(1, np.int64),
+        heap=np.zeros(room, np.int32),
+        free=np.arange(room, dtype=np.int32),
+        due_ns=np.zeros(room, np.int64),
+        peer=np.zeros(room, np.int64),
+        rows=np.zeros((room, words), np.uint32),
     )
 
 
@@ -443,8 +481,14 @@ def _begin_fragments(member, scoreboard, tensor):
 def add_ready(member, scoreboard, now):
     """Add the own gradients of tensors that have become ready, to what has come of them.
 
-    Returns whether there were any, and whether that ends the iteration."""
-    state, iteration, config = member.state, scoreboard.state.iteration, member.links.config
+    Take, too, what has waited for its step. Returns whether there were any, and whether that ends
+    the iteration."""
+    state, config = member.state, member.links.config
+    if member.steps.count[0] > 0:
+        some, finished = _take_due(member, scoreboard, now)
+        if some:
+            return True, finished
+    iteration = scoreboard.state.iteration
     if iteration < 0 or not _is_open(member, iteration):
         return False, False
     before, finished = state.tensor, False
@@ -577,10 +621,59 @@ def _take_data(member, scoreboard, p, row, length, now):
     if not fits:
         counters.foreign += 1
         return False
+    if member.steps.paces.size > 0:
+        return _wait_for_step(member, scoreboard, p, row, fragment, now)
     host_links.acknowledge(links, p, row, now)
     if direction == UP:
         return _take_partial(member, scoreboard, row, iteration, fragment, place, now)
     return _take_whole(member, scoreboard, row, iteration, fragment, place, now)
+
+
+@njit(cache=True)
+def _wait_for_step(member, scoreboard, p, row, fragment, now):
+    """Keep a packet until its step is over. Without room it counts as lost: the peer sends it
+    again."""
+    steps = member.steps
+    count = steps.count[0]
+    if count == steps.heap.size:
+        member.worker.counters[0].stale += 1
+        return False
+    host_links.acknowledge(member.links, p, row, now)
+    place = np.int64(steps.free[count])
+    steps.rows[place, :] = row[: steps.rows.shape[1]]
+    steps.peer[place] = p
+    steps.due_ns[place] = now + steps.step_ns[steps.kinds[scoreboard.tensor[fragment]], p]
+    steps.count[0] = heap.push(steps.heap, count, steps.due_ns, place)
+    return False
+
+
+@njit(cache=True)
+def _take_due(member, scoreboard, now):
+    """Take the packets whose steps are over. Returns whether there were any, and whether that ends
+    the iteration."""
+    steps, worker = member.steps, member.worker
+    fragments = scoreboard.state.fragments
+    some, finished = False, False
+    while steps.count[0] > 0 and worker.status[0].failed == 0:
+        item = np.int64(steps.heap[0])
+        if steps.due_ns[item] > now:
+            break
+        steps.count[0] = heap.pop(steps.heap, steps.count[0], steps.due_ns)
+        steps.free[steps.count[0]] = item
+        some = True
+        row = steps.rows[item]
+        whole = wire.fragment(row)
+        iteration = whole // fragments
+        if iteration < scoreboard.state.iteration:  # it came twice
+            worker.counters[0].duplicate_results += 1
+            continue
+        fragment = whole - iteration * fragments
+        place = (iteration & 1) * fragments + fragment
+        if wire.extra(row) - 1 & 1 == UP:
+            finished |= _take_partial(member, scoreboard, row, iteration, fragment, place, now)
+        else:
+            finished |= _take_whole(member, scoreboard, row, iteration, fragment, place, now)
+    return some, finished
 
 
 @njit(cache=True)
@@ -639,6 +732,9 @@ def _transmit(member, scoreboard, p, item, row, flags, now):
         length = 4 * base
     token = item + 2 * member.stage.size * iteration
     host_links.note_sent(member.links, p, token, length, now)
+    if member.steps.paces.size > 0:  # a share of the link's rate takes longer
+        pace = member.steps.paces[member.steps.kinds[scoreboard.tensor[fragment]]]
+        member.links.state.next_send_ps += config.pace_ps * (pace - 65536) >> 16
     return length
 
 
@@ -751,7 +847,7 @@ def _note_sent(member, scoreboard, item, first, now):
 @njit(cache=True)
 def all_sent(member):
     """True if the neighbours have everything."""
-    return member.undelivered[0] + member.undelivered[1] == 0
+    return member.undelivered[0] + member.undelivered[1] + member.steps.count[0] == 0
 
 
 @njit(cache=True)
@@ -762,4 +858,6 @@ def deadline(member, scoreboard):
     due = host_links.deadline(member.links)
     if member.state.paced_ps < NEVER:
         due = min(due, (member.state.paced_ps + 999) // 1000)
+    if member.steps.count[0] > 0:
+        due = min(due, member.steps.due_ns[member.steps.heap[0]])
     return due

@@ -11,6 +11,7 @@ import numpy as np
 from testbed.experiment import Experiment
 from testbed.experiment.background_flows import flows_of
 from testbed.experiment.planned_faults import LinkChange, link_changes
+from testbed.experiment.schema_costs import Costs
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
@@ -19,6 +20,7 @@ from testbed.routing.group_server import nearest
 from testbed.routing.plan import JobPlan
 from testbed.routing.tree import JobTree, job_tree, root_switch
 from testbed.setup.communicator import Communicator
+from testbed.setup.costs import directions_of
 from testbed.setup.plan_entries import aggregating_switches
 from testbed.setup.planning import plan_jobs
 from testbed.setup.records import JobSetup, Platform, RankGroup, Scheme, Setup
@@ -35,7 +37,7 @@ def platform_of(
     that groups use beside the system."""
     platform = Platform(
         topology=experiment.topology_object(),
-        directions=experiment.directions,
+        directions=directions_of(experiment),
         system=experiment.system_entry,
         scheme=scheme,
         options=experiment.system,
@@ -53,6 +55,7 @@ def platform_of(
         admission=experiment.admission,
         timers=experiment.timers,
         virtual=experiment.virtual,
+        costs=experiment.costs if isinstance(experiment.costs, Costs) else None,
         arrivals=experiment.arrivals is not None,
         links_fail=any(fault.of_link for fault in experiment.faults),
         omits_zeros=_omits_zeros(experiment),

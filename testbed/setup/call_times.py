@@ -2,8 +2,9 @@
 
 A call takes at least as long as its busiest link needs for the bytes (link_loads.py), and at least
 as long as a packet needs from host to host in the steps that must follow each other
-(testbed/algorithms/bounds.py). The alpha-beta model adds both, which is what a call takes whose
-steps wait for each other; what is pipelined takes less.
+(testbed/algorithms/bounds.py), with what launch and steps cost by the cost profile (costs.py). The
+alpha-beta model adds both, which is what a call takes whose steps wait for each other; what is
+pipelined takes less.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from p4fabric.base.hops import links_between
 from testbed.algorithms.bounds import cost
 from testbed.experiment.schema import VirtualTime
 from testbed.setup.communicator import Communicator
+from testbed.setup.costs import costs_of, send_ns
 from testbed.setup.link_loads import loads_of, sizes_of
 from testbed.setup.records import Platform, Setup
 
@@ -50,10 +52,15 @@ def call_time(setup: Setup, number: int, calls: int = 1) -> CallTime:
     latency = 0
     for each in groups:
         assert each.ranks is not None
-        call = each.ranks.calls.calls[0]
-        latency = latency_ns(setup.platform, each.group, sizes_of(call).collective)
+        call = sizes_of(each.ranks.calls.calls[0])
+        latency = latency_ns(setup.platform, each.group, call.collective)
+        if (costs := costs_of(each)) is not None:
+            size = call.values * each.platform.value_bits // 8
+            latency += costs.times(call.collective, size).latency_ns
     if not groups:  # all its bytes go from rank to rank
-        latency = _hop_ns(setup.platform, *setup.jobs[number].group.workers[:2])
+        job = setup.jobs[number]
+        latency = _hop_ns(setup.platform, *job.group.workers[:2])
+        latency += min(send_ns(job, 0, (1,))) if job.platform.costs is not None else 0
     return CallTime(latency, spent)
 
 

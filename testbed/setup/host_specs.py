@@ -18,6 +18,7 @@ from testbed.protocols.host_spec import (
     ServerSpec,
     Tensor,
 )
+from testbed.setup.costs import costs_of, send_ns, worker_costs
 from testbed.setup.records import JobSetup, Setup
 from testbed.setup.timing import uplink_rate
 from testbed.systems.options import AtpOptions
@@ -73,6 +74,7 @@ def with_members(setup: Setup, job: JobSetup) -> list[HostSpec]:
                 spec,
                 program=replace(part, partners=partners),
                 peers=tuple(specs[each].address for each in partners),
+                costs=spec.costs and replace(spec.costs, send_ns=send_ns(job, rank, partners)),
             )
             own = [
                 replace(each, program=replace(part, port=port))
@@ -105,7 +107,7 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
     topology, scheme = platform.topology, platform.scheme
     recording = load_recording(job.trace.path) if is_recording(job.trace.path) else None
     spec = _job_spec(setup, job, recording)
-    options = scheme.host_options(setup, job)
+    options, costs = scheme.host_options(setup, job), costs_of(job)
 
     def address(node: str) -> str:
         number = topology.number(node)
@@ -117,6 +119,7 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
         scale = job.job.scale if job.job.compute_scale is None else job.job.compute_scale
         return recording.scaled_times(worker, min(job.iterations, recording.steps), scale)
 
+    parts = [scheme.worker_part(setup, job, worker) for worker in range(len(group.workers))]
     specs = [
         HostSpec(
             role="worker",
@@ -124,7 +127,7 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
             host=host,
             address=address(host),
             peers=tuple(address(peer) for peer in scheme.peers(group, worker)),
-            rate_bps=uplink_rate(platform, host),
+            rate_bps=uplink_rate(platform, host) if costs is None else costs.rate_bps(host),
             job=spec,
             options=options,
             compute=Compute(
@@ -133,7 +136,8 @@ def job_specs(setup: Setup, job: JobSetup) -> list[HostSpec]:
                 jitter=round(MILLION * job.job.compute_jitter),
                 steps=recorded_times(worker),
             ),
-            worker_part=scheme.worker_part(setup, job, worker),
+            worker_part=parts[worker],
+            costs=worker_costs(job, worker, getattr(parts[worker], "partners", ())),
         )
         for worker, host in enumerate(group.workers)
     ]

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from testbed.experiment.schema import Timers, VirtualTime
     from testbed.experiment.schema_arrivals import Arrivals
     from testbed.experiment.schema_background import Background
+    from testbed.experiment.schema_costs import Costs
     from testbed.experiment.schema_jobs import Fault, Job
     from testbed.experiment.schema_network import Switches
     from testbed.protocols.host_spec import HostSpec
@@ -76,6 +77,7 @@ class Platform:
     admission: str  # "port" or "off"
     timers: Timers  # those that the experiment sets
     virtual: VirtualTime | None  # None: a real clock
+    costs: Costs | None  # the profile of what calls and hosts cost; None: none is named
     arrivals: bool  # jobs come and go
     links_fail: bool  # during a run
     omits_zeros: bool  # packets whose values are all 0 are sent without their values

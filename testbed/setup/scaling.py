@@ -4,6 +4,7 @@ testbed/experiment/scaling.py."""
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import TypeVar
 
 from testbed.experiment.scaling import (
     scaled_count,
@@ -11,7 +12,10 @@ from testbed.experiment.scaling import (
     scaled_ns,
     scaled_section,
 )
+from testbed.experiment.schema_costs import CostSection
 from testbed.setup.records import Bounds, Platform
+
+S = TypeVar("S", bound=CostSection)
 
 
 def scaled_platform(platform: Platform, scale: float) -> Platform:
@@ -27,10 +31,22 @@ def scaled_platform(platform: Platform, scale: float) -> Platform:
         aggregators=scaled_count(platform.aggregators, scale) if platform.aggregators else 0,
         timers=scaled_section(platform.timers, scale),
         virtual=None if virtual is None else scaled_section(virtual, scale),
+        costs=None if platform.costs is None else _scaled_costs(platform.costs, scale),
         full_size=platform,
         scale=scale,
         window_step=scaled_count(platform.window_step, scale),
     )
+
+
+def _scaled_costs(part: S, scale: float) -> S:
+    """A cost profile, or a part of one, with its times."""
+    inner = {name: getattr(part, name) for name in type(part).model_fields}
+    parts = {
+        name: _scaled_costs(each, scale)
+        for name, each in inner.items()
+        if isinstance(each, CostSection)
+    }
+    return scaled_section(part, scale).model_copy(update=parts)
 
 
 def scaled_bounds(bounds: Bounds, scale: float) -> Bounds:

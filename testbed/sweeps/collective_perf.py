@@ -51,6 +51,7 @@ topology: %(topology)s
 links: {bandwidth: %(rate)s, delay: %(delay)s, loss: %(loss)s, queue: %(queue)s}
 system: %(system)s
 %(memory)s
+%(costs)s
 values_per_packet: %(values)d
 repetitions: %(iterations)d
 jobs:
@@ -60,7 +61,8 @@ jobs:
 
 @dataclass(frozen=True)
 class Setting:
-    """Setting of all points. topology: as an experiment says it; "": a star."""
+    """Setting of all points. topology: as an experiment says it; "": a star. costs: a profile,
+    likewise; "": none is named."""
 
     collective: str
     ranks: int
@@ -74,6 +76,7 @@ class Setting:
     iterations: int = 3
     warmup: int = 1
     aggregators: int = 65_536
+    costs: str = ""
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,7 @@ def experiment_of(setting: Setting, system: str, model: Path) -> Experiment:
             "topology": setting.topology or f"{{kind: star, hosts: {hosts}}}",
             "system": system,
             "memory": f"memory: {{aggregators: {setting.aggregators}}}" if entry.memory else "",
+            "costs": f"costs: {setting.costs}" if setting.costs else "",
             "values": setting.values,
             "model": model,
             "ranks": setting.ranks,

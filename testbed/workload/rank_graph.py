@@ -92,7 +92,7 @@ class Graph(NamedTuple):
 
     state: np.record  # STATE
     kind: np.ndarray  # int64[N]
-    duration_ns: np.ndarray  # int64[S, N]
+    duration_ns: np.ndarray  # int64[S, N]; of calls and transfers, until their first packet
     later_ns: np.ndarray  # int64[S, N], added from the second iteration on
     layer: np.ndarray  # int64[N], of a forward step, -1: it is none
     tensor: np.ndarray  # int64[N], of its communicator, where it is a call
@@ -207,10 +207,12 @@ class Nodes:
         transfers: np.ndarray | None = None,
         ahead: int = 0,
         timed: bool = False,
+        calls_ns: np.ndarray | None = None,
     ) -> Graph:
         """The graph of a worker's specification. stream: of the random numbers of its speed.
         durations, later: of the nodes, ns, in each set of compute times. transfers: of each
-        node. timed: whether the times of nodes are kept."""
+        node. timed: whether the times of nodes are kept. calls_ns: of each call and transfer, from
+        its turn to its first packet; None: no time."""
         compute, job, count = spec.compute, spec.job, len(self.kinds)
         if compute is None:
             raise ValueError(f"{spec.title} computes nothing")
@@ -223,6 +225,8 @@ class Nodes:
         if compute.speed_spread:
             for table in (times, more):
                 _vary(table.reshape(-1), stream, compute.speed_spread)
+        if calls_ns is not None:  # hosts that compute slowly do not launch slowly
+            times += calls_ns
         never = np.full((job.iterations, len(job.tensors)), -1, np.int64)
         graph = Graph(
             state=new_record(
@@ -482,11 +486,19 @@ def _take_ends(graph, protocol):
 
 
 @njit(cache=True)
-def _start_posted(graph, protocol, scoreboard):
+def _posted_ns(graph):
+    """Time from which the transfers of the next posted node may begin."""
+    node = graph.posted[graph.state.begun % graph.posted.size]
+    ready_ns = graph.ready_ns[graph.opened[node] & (SLOTS - 1), node]
+    return ready_ns + graph.duration_ns[0, node]
+
+
+@njit(cache=True)
+def _start_posted(graph, protocol, scoreboard, now):
     """Begin the transfers of the nodes that have come to their turn."""
     state = graph.state
     _begin(protocol, scoreboard, state.iteration)
-    while state.begun < state.posted:
+    while state.begun < state.posted and _posted_ns(graph) <= now:
         node = graph.posted[state.begun % graph.posted.size]
         _start_transfers(protocol, node, graph.opened[node])
         state.begun += 1
@@ -526,7 +538,7 @@ def drive(port, protocol, scoreboard, now):
     _compute(graph, port.lag, now)
     _end_iterations(graph, port.lag, now)
     if _carries_transfers(protocol):
-        _start_posted(graph, protocol, scoreboard)
+        _start_posted(graph, protocol, scoreboard, now)
     if _due_ns(graph, own) > now:
         state.next_ns = _next_ns(graph)
         return False
@@ -546,6 +558,7 @@ def drive(port, protocol, scoreboard, now):
         graph.start_ns[turn] = ready_ns
     # It begins after the call before it.
     graph.ready_ns[turn & (SLOTS - 1), node] = ready_ns
+    ready_ns += graph.duration_ns[0, node]
     graph.latest_ns[own] = ready_ns
     send_scoreboard.make_ready(scoreboard, graph.tensor[node], ready_ns)
     return True
@@ -560,16 +573,17 @@ def _due_ns(graph, own):
     node, turn = graph.calls[place], graph.port_turn[own]
     if graph.opened[node] != turn:
         return NEVER
-    return graph.ready_ns[turn & (SLOTS - 1), node]
+    ready_ns = max(graph.ready_ns[turn & (SLOTS - 1), node], graph.latest_ns[own])
+    return ready_ns + graph.duration_ns[0, node]
 
 
 @njit(cache=True)
 def _next_ns(graph):
     """Time at which a compute node ends or the next call of a port begins."""
     state = graph.state
-    if state.begun < state.posted:
-        return 0
     due = state.end_ns if state.running >= 0 else NEVER
+    if state.begun < state.posted:
+        due = min(due, _posted_ns(graph))
     for port in range(graph.told.size):
         due = min(due, _due_ns(graph, port))
     return due

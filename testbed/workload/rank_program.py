@@ -187,7 +187,7 @@ def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
     for node in nodes:
         if node.route in ports and node.kind in CARRIED:
             left[ports[node.route]] += 1
-    made = Nodes(1 + len(ports))
+    made, calls_ns = Nodes(1 + len(ports)), np.zeros(len(nodes), np.int64)
     for node, before in zip(nodes, _dependencies(nodes, moved, part.rank), strict=True):
         if node.kind == COMPUTES:
             made.add(COMPUTE, before)
@@ -196,14 +196,22 @@ def _graph_of(spec: HostSpec, part: RankProgram, stream: int) -> Graph:
         elif node.route in ports:
             port = ports[node.route]
             left[port] -= 1
+            costs = spec.members[port - 1].costs if spec.members else None
+            if costs is not None:
+                calls_ns[len(made.kinds)] = costs.call_ns[left[port]]
             made.add(CALL, before, port=port, tensor=left[port])
         else:  # a collective of a single rank
             made.add(NOTHING, before)
     transfers = np.zeros(len(nodes), np.int64)
     np.add.at(transfers, moved.given_by(part.rank).sends, 1)
     np.add.at(transfers, moved.received_by(part.rank).receives, 1)
+    if spec.costs is not None and part.partners is not None:
+        send_ns = dict(zip(part.partners, spec.costs.send_ns, strict=True))
+        given_by = moved.given_by(part.rank)
+        for target, sends in zip(given_by.target.tolist(), given_by.sends.tolist(), strict=True):
+            calls_ns[sends] = max(calls_ns[sends], send_ns.get(target, 0))
     durations = [node.duration_ns * part.scale_millionths // 1_000_000 for node in nodes]
-    return made.graph(spec, stream, [durations], transfers=transfers, timed=True)
+    return made.graph(spec, stream, [durations], transfers=transfers, timed=True, calls_ns=calls_ns)
 
 
 def _dependencies(nodes: Sequence[Node], moved: Transfers, rank: int) -> list[set[int]]:

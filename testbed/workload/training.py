@@ -34,7 +34,10 @@ def of_spec(spec: HostSpec, lags: np.ndarray) -> Port:
             durations[step, _backward(layers, layer)] = backward_ns
             updates[step, layer] = update_ns
     stream = stream_of(spec, job.number, spec.number)
-    graph = made.graph(spec, stream, durations, updates, ahead=1)
+    calls_ns = np.zeros(len(made.kinds), np.int64)
+    for layer, call_ns in enumerate(spec.costs.call_ns if spec.costs is not None else ()):
+        calls_ns[_backward(layers, layer) + 1] = call_ns
+    graph = made.graph(spec, stream, durations, updates, ahead=1, calls_ns=calls_ns)
     return Port(graph, own=np.zeros(1, np.int64), lag=lags)
 
 

@@ -57,6 +57,13 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--delay", default="1 us", metavar="TIME", help="of links (default: 1 us)")
     parser.add_argument("--loss", default="0", metavar="SHARE", help="of packets (default: 0)")
     parser.add_argument(
+        "--costs",
+        default="",
+        metavar="PROFILE",
+        help="what calls and hosts cost: a profile, a file or a mapping, as in an experiment"
+        " (docs/costs.md)",
+    )
+    parser.add_argument(
         "--values", type=positive, default=256, metavar="N", help="of a packet (default: 256)"
     )
     parser.add_argument(

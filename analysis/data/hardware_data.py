@@ -1,0 +1,39 @@
+"""What a run's jobs use beside the network: hosts, each with a port of a switch, and parameter
+servers, on hosts of their own or on workers'.
+
+A system with servers may be faster because it has more hosts. So tables that compare runs show
+them beside the times.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.results import Results
+
+NAMES = ("servers", "hosts")
+
+
+def hardware(results: Results) -> dict[str, int]:
+    """Numbers of `servers` and of `hosts` with a role, each of which uses a port; {} where jobs
+    come and go, or no experiment was recorded."""
+    jobs = results.experiment.get("jobs")
+    if not jobs:
+        return {}
+    servers, hosts = 0, set()
+    for job in jobs:
+        placed: Any = job.get("placement")
+        if not isinstance(placed, dict):
+            return {}
+        own = [placed["ps"]] if isinstance(placed.get("ps"), str) else placed.get("ps") or []
+        hosts |= {*placed["workers"], *own}
+        servers += len(own) or _on_workers(results.experiment.get("system"), placed["workers"])
+    return {"servers": servers, "hosts": len(hosts)}
+
+
+def _on_workers(system: Any, workers: list[str]) -> int:
+    """Parameter servers of a job that are on its workers' hosts."""
+    if not isinstance(system, dict) or system.get("name") != "colocated_ps":
+        return 0
+    given = system.get("servers")
+    return min(given, len(workers)) if isinstance(given, int) else len(workers)

@@ -1,0 +1,186 @@
+"""What cost profiles give for the rows of experiments/expected/costs.yaml, by runs in virtual time.
+
+    .venv/bin/python -m tools.expected_costs [ROW...] [--write] [--figure FILE]
+
+prints each row with its expected value, what was measured, and the closed form of the profile's
+numbers beside it. --write puts the measured values into the file, and nothing else. --figure draws
+the times and bus bandwidths of `ina perf` over size with the published points and the error of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from p4fabric.base.steps import quiet_console
+
+from testbed.analysis.figures.collective_figure import Line, Published, draw
+from testbed.sweeps.collective_perf import Point, Setting, measure
+
+FILE = Path(__file__).resolve().parents[1] / "experiments/expected/costs.yaml"
+KIB, MIB = 1 << 10, 1 << 20
+FEW, LARGE = 8, 256 * MIB  # bytes
+NVLINK, NIC = "3600 Gbit/s", "400 Gbit/s"
+IN_SWITCH, AUTO = "switchml", "auto"
+RAILS = (
+    "{kind: rails, servers: %d, ranks: 8, scale_up: {bandwidth: "
+    + NVLINK
+    + "}, nic: {bandwidth: "
+    + NIC
+    + "}}"
+)
+TREES = "{name: tree, trees: 8}"  # a tree on each rail
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How a row is measured: a call of `size` bytes among `machines` of 8 ranks, and whether its
+    time or its bus bandwidth counts. rails: machines with a network card for each rank; else all
+    ranks hang on one switch, by links that cost nothing."""
+
+    system: str
+    size: int = FEW
+    machines: int = 1
+    protocol: str = AUTO
+    rails: bool = False
+
+    @property
+    def setting(self) -> Setting:
+        hosts = 8 * self.machines + 1
+        profile = "h100-roce-400g" if self.rails else "h100-nvlink"
+        star = f"{{kind: star, hosts: {hosts}, per_server: 8}}"
+        return Setting(
+            collective="all_reduce",
+            ranks=8 * self.machines,
+            topology=RAILS % self.machines if self.rails else star,
+            rate=NVLINK,
+            delay="0",
+            values=2048 if self.size == LARGE else 64,
+            iterations=1,
+            aggregators=2048,
+            costs=f"{{from: {profile}, protocol: {self.protocol}}}",
+        )
+
+
+ROWS = {
+    "ring_simple_8": Measured("ring", protocol="Simple"),
+    "ring_ll_8": Measured("ring", protocol="LL"),
+    "ring_ll128_8": Measured("ring", protocol="LL128"),
+    "ring_simple_16": Measured("ring", machines=2, protocol="Simple"),
+    "ring_ll_16": Measured("ring", machines=2, protocol="LL"),
+    "tree_ll_16": Measured("double_tree", machines=2, protocol="LL"),
+    "nvls_8": Measured(IN_SWITCH),
+    "collnet_8": Measured(IN_SWITCH, machines=2),
+    "collnet_64": Measured(IN_SWITCH, machines=8),
+    "ring_busbw_8": Measured("ring", LARGE),
+    "nvls_busbw_8": Measured(IN_SWITCH, LARGE),
+    "ring_busbw_16": Measured("ring", LARGE, 2, rails=True),
+    "nvls_busbw_16": Measured(TREES, LARGE, 2, rails=True),
+    "ring_busbw_32": Measured("ring", LARGE, 4, rails=True),
+    "tp8_512": Measured(AUTO, 512),
+    "tp8_32k": Measured(AUTO, 32 * KIB),
+    "tp8_512k": Measured(AUTO, 512 * KIB),
+    "tp8_1m": Measured(AUTO, MIB),
+    "plain_8": Measured(AUTO),
+}
+CANDIDATES = ("ring", "double_tree", IN_SWITCH)  # of auto, as NCCL has them
+
+
+def point_of(row: Measured) -> Point:
+    """The call of a row. Raises UserError and RunError."""
+    systems = (*CANDIDATES, AUTO) if row.system == AUTO else (row.system,)
+    return list(measure(row.setting, systems, [row.size], quiet_console()))[-1]
+
+
+def value_of(row: Measured, point: Point) -> float:
+    """What is measured, in the row's unit: us, or GB/s."""
+    return point.busbw if row.size == LARGE else point.time_ns / 1e3
+
+
+def bounds_of(row: dict) -> tuple[float, float]:
+    expected = row["expected"]
+    low, high = expected if isinstance(expected, list) else (expected, expected)
+    return float(low), float(high)
+
+
+def holds(row: dict, value: float) -> bool:
+    """True if a value is expected, within the tolerance."""
+    low, high = bounds_of(row)
+    return low - row["tolerance"] <= value <= high + row["tolerance"]
+
+
+def error_of(row: dict, value: float) -> str:
+    """How far a value is from the expected range; 0 % in it."""
+    low, high = bounds_of(row)
+    nearest = min(max(value, low), high)
+    return f"{100 * (value - nearest) / nearest:+.0f} %"
+
+
+def with_measured(text: str, name: str, value: float) -> str:
+    """The file's text with the measured value of a row."""
+    pattern = rf"(\{{name: {name}, .*measured: )[^}}]*\}}"
+    changed, count = re.subn(pattern, rf"\g<1>{value:.4g}}}", text)
+    assert count == 1, name
+    return changed
+
+
+def draw_all(path: Path, rows: Sequence[dict]) -> None:
+    """The curves of one machine of 8 ranks, with the published points of as many."""
+    sizes = [FEW, 512, 4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, MIB, 4 * MIB, 32 * MIB, LARGE]
+    found: dict[tuple[str, int], Point] = {}
+    lines = []
+    for system in CANDIDATES:
+        points = [point_of(Measured(system, size)) for size in sizes]
+        found |= {(system, each.size): each for each in points}
+        times, bounds = [e.time_ns for e in points], [e.bound.least_ns for e in points]
+        lines.append(Line(system, sizes, times, bounds, [e.busbw for e in points]))
+    marks = []
+    for row in rows:
+        how = ROWS.get(row["name"])
+        if how is None or row["source"] != "threads" or how.machines > 1:
+            continue
+        of_size = [system for system in CANDIDATES if (system, how.size) in found]
+        best = min(of_size, key=lambda system: found[system, how.size].time_ns)
+        system = best if how.system == AUTO else how.system
+        scale = 1.0 if how.size == LARGE else 1e3
+        low, high = (scale * each for each in bounds_of(row))
+        error = error_of(row, value_of(how, found[system, how.size]))
+        marks.append(Published(system, how.size, low, high, how.size != LARGE, error))
+    draw(path, "all_reduce, 8 H100, costs h100-nvlink; x: published", lines, marks)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="names (default: all)")
+    parser.add_argument("--write", action="store_true", help="put measured values into the file")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="draw curves and points")
+    options = parser.parse_args(words)
+    rows = yaml.safe_load(FILE.read_text())["rows"]
+    chosen = [each for each in rows if each["name"] in (options.rows or ROWS)]
+    print(f"{'row':16} {'expected':>12} {'measured':>9} {'error':>7}  closed form (us)")
+    failed = 0
+    for row in chosen if options.rows or not options.figure else ():
+        how = ROWS[row["name"]]
+        point = point_of(how)
+        value = value_of(how, point)
+        good = holds(row, value)
+        failed += not good
+        low, high = bounds_of(row)
+        shown = f"{low:g}" if low == high else f"{low:g}-{high:g}"
+        said = f"{row['name']:16} {shown:>12} {value:9.4g} {error_of(row, value):>7}"
+        beside = f"{point.bound.model_ns / 1e3:.2f} {point.chosen}"
+        print(f"{said}  {beside} {'' if good else 'FAILS'}".rstrip(), flush=True)
+        if options.write:
+            FILE.write_text(with_measured(FILE.read_text(), row["name"], value))
+    if options.figure:
+        draw_all(options.figure, rows)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
