@@ -4,7 +4,7 @@
 
 prints each row with its expected value, what was measured, and the closed form of the profile's
 numbers beside it. --write puts the measured values into the file, and nothing else. --figure draws
-the times and bus bandwidths of `ina perf` over size with the published points and the error of each.
+times and bus bandwidths of `ina perf` over size, with the published points and the error of each.
 """
 
 from __future__ import annotations

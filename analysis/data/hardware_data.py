@@ -1,5 +1,5 @@
 """What a run's jobs use beside the network: hosts, each with a port of a switch, and parameter
-servers, on hosts of their own or on workers'.
+servers, on hosts of their own or on workers'; and the costs that its hosts were given.
 
 A system with servers may be faster because it has more hosts. So tables that compare runs show
 them beside the times.
@@ -12,6 +12,7 @@ from typing import Any
 from testbed.results import Results
 
 NAMES = ("servers", "hosts")
+SAYING = {"name", "about", "protocol", "sources"}  # keys of a cost profile that cost nothing
 
 
 def hardware(results: Results) -> dict[str, int]:
@@ -29,6 +30,14 @@ def hardware(results: Results) -> dict[str, int]:
         hosts |= {*placed["workers"], *own}
         servers += len(own) or _on_workers(results.experiment.get("system"), placed["workers"])
     return {"servers": servers, "hosts": len(hosts)}
+
+
+def costs_words(results: Results) -> str:
+    """The cost profile of a run, as `costs: profile none, all 0`; "" where it names none."""
+    costs = results.experiment.get("costs")
+    if not isinstance(costs, dict):
+        return ""
+    return f"costs: profile {costs.get('name')}{'' if costs.keys() - SAYING else ', all 0'}"
 
 
 def _on_workers(system: Any, workers: list[str]) -> int:

@@ -12,6 +12,7 @@ from p4fabric.base import units
 from p4fabric.base.config.data_files import read_text
 
 from testbed.analysis.data import explanations, tuned_data
+from testbed.analysis.data.hardware_data import costs_words
 from testbed.analysis.data.job_chart_data import iteration_lines
 from testbed.analysis.data.run_summary import (
     Frames,
@@ -109,7 +110,8 @@ def _summary(results: Results, frames: Frames) -> page.Section:
             blocks.append(page.Paragraph(f"WRONG VALUES among {checked} checked.", "bad"))
         for text, tone in zip(tuned_data.sentences(results), ("", "bad"), strict=False):
             blocks.append(page.Paragraph(f"{text}.", tone))
-        blocks += [page.Paragraph(f"{text}.") for text in tables.past_switches(results)]
+        said_first = (costs_words(results), *tables.past_switches(results))
+        blocks += [page.Paragraph(f"{text}.") for text in said_first if text]
         blocks += [page.Paragraph(f"{text}.", "bad") for text in tables.ties(results)]
         blocks += [page.Paragraph(text) for text in explanations.of_run(frames)]
         blocks.append(page.Figures(_figures(run)))

@@ -29,7 +29,7 @@ from p4fabric.base.ties import of_ties
 from rich.text import Text
 
 from testbed.analysis.data import departure_data, loss_data, tuned_data
-from testbed.analysis.data.hardware_data import hardware
+from testbed.analysis.data.hardware_data import costs_words, hardware
 from testbed.analysis.data.run_summary import (
     LENGTHS,
     Frames,
@@ -315,8 +315,8 @@ def headline(results: Results, frames: Frames) -> Text:
             checked = units.number(run["values_checked"].sum())
             text.append(f"exactness: WRONG VALUES among {checked} checked", style="bold red")
         first, *edges = tuned_data.sentences(results) or [""]
-        if first:
-            text.append(f"\n{first}")
+        for said in filter(None, (first, costs_words(results))):
+            text.append(f"\n{said}")
         for said in [*edges, *past_switches(results), *ties(results)]:
             text.append(f"\n{said}", style="yellow")
         if len(run) > 1:

@@ -19,7 +19,7 @@ from testbed.experiment.schema_costs import Costs, costs_in, merged
 from testbed.paths import EXPERIMENTS
 
 FOLDER = EXPERIMENTS / "costs"
-NONE = "none"
+WHAT = "cost profile"
 MOST_BASES = 8  # profiles that are made from each other
 
 
@@ -60,7 +60,11 @@ def _read(path: Path, makers: tuple[Path, ...]) -> Costs:
 @lru_cache(maxsize=32)
 def _parsed(path: Path, state: tuple[int, int], makers: tuple[Path, ...]) -> Costs:
     """A profile's file. makers: files that are made from it."""
-    document = read_yaml(read_text(path, MAX_BYTES), str(path))
+    text = read_text(path, MAX_BYTES)
+    try:
+        document = read_yaml(text, str(path))
+    except ExperimentError as error:
+        raise ExperimentError(str(path), error.problems, WHAT) from None
     problems = list(document.problems)
     costs = Costs()
     try:
@@ -78,7 +82,7 @@ def _parsed(path: Path, state: tuple[int, int], makers: tuple[Path, ...]) -> Cos
             Problem(each.path, each.message, each.line or document.line(each.path))
             for each in problems
         ]
-        raise ExperimentError(str(path), lines, "cost profile")
+        raise ExperimentError(str(path), lines, WHAT)
     return costs.model_copy(update={"name": path.stem[:64], "base": ""})
 
 

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from p4fabric.base.config.explain import section_model
 from p4fabric.base.config.fields import Kind, Quantity, kind_of
 from p4fabric.base.config.link_settings import LinkSettings
 from pydantic.fields import FieldInfo
@@ -22,6 +23,19 @@ from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Poisson
 from testbed.experiment.schema_arrivals import Kind as JobKind
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives, Route
+from testbed.experiment.schema_costs import (
+    AlgorithmCosts,
+    Algorithms,
+    CopyCosts,
+    Costs,
+    CostSection,
+    HostCosts,
+    NicCosts,
+    ProtocolCosts,
+    ServerCosts,
+    Source,
+    SwitchCosts,
+)
 from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Placement, RankModel
 from testbed.experiment.schema_network import (
     LinkException,
@@ -125,6 +139,21 @@ runtimes.
 
 VIRTUAL = """\
 [virtual.md](virtual.md) explains the model and where the defaults come from.
+"""
+
+COSTS = """\
+A profile by its name (`none`, `h100-nvlink`, `h100-roce-400g`, `tofino-100g-dpdk`, `mininet`), a
+file, or a mapping of the keys below, also with `from`:
+
+```yaml
+costs: {from: tofino-100g-dpdk, host: {delay: 2 us}}
+```
+
+A file has the same keys, and needs a `source` for each number. What a profile does not name costs
+0, also delays of hosts and switches that have other defaults without a profile. A key of
+[virtual](#virtual) that the file gives counts more than the profile. What the runtime or the system
+cannot honour is an error. [costs.md](costs.md) says what each number does, and where those of the
+shipped profiles are from.
 """
 
 ARRIVALS = """\
@@ -313,6 +342,19 @@ figure:
 """
 
 
+COST_SECTIONS = {
+    "sources": Source,
+    "algorithms": Algorithms,
+    "algorithms.ring": AlgorithmCosts,
+    "algorithms.ring.Simple": ProtocolCosts,
+    "nic": NicCosts,
+    "host": HostCosts,
+    "server": ServerCosts,
+    "copy": CopyCosts,
+    "switch": SwitchCosts,
+}
+
+
 def reference() -> str:
     """The page."""
     parts = [OPENING, "## Top level\n", _table(ExperimentFile)]
@@ -328,6 +370,9 @@ def reference() -> str:
     parts += ["## memory\n", _text(Memory), _table(Memory), MEMORY]
     parts += ["## timers\n", _text(Timers), TIMERS, _table(Timers)]
     parts += ["## virtual\n", _text(VirtualTime), VIRTUAL, _table(VirtualTime)]
+    parts += ["## costs\n", COSTS, _table(Costs)]
+    for key, model in COST_SECTIONS.items():
+        parts += [f"### costs.{key}\n", _text(model), _table(model)]
     parts += ["## jobs[]\n", _text(Job), _table(Job)]
     parts += ["### jobs[].model\n", _text(RankModel), _table(RankModel)]
     parts += ["### jobs[].placement\n", _text(Placement), _table(Placement)]
@@ -371,6 +416,8 @@ def _allowed(name: str, info: FieldInfo) -> str:
     kind = kind_of(info)
     if kind:
         return kind.allowed
+    if (model := section_model(info.annotation)) and issubclass(model, CostSection):
+        return "a mapping; see below" if model is not Costs else "see [costs](#costs)"
     sections = {
         "topology": "see [topology](#topology)",
         "links": "see [links](#links)",
@@ -413,6 +460,8 @@ def _default(info: FieldInfo) -> str:
     if info.is_required():
         return "required"
     kind = kind_of(info)
+    if isinstance(info.default, CostSection):
+        return "all 0"
     if kind is None:
         usual = (Links(), Switches(), Timers(), Collectives())
         return "all defaults" if info.default in usual else "none"

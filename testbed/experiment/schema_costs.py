@@ -39,6 +39,8 @@ AUTO = "auto"  # the protocol with the least time in the model
 Time = Annotated[int, Quantity(TIME, 0, SECOND)]
 Rate = Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("unlimited", None),))]
 SourceName = Annotated[str, NAME]
+_NONE = {"default": "none"}  # as the page says it
+SOURCE = Field(default="", json_schema_extra=_NONE, description="A key of `sources`.")
 
 
 class CostSection(Section):
@@ -87,7 +89,7 @@ class AlgorithmCosts(CostSection):
     LL: ProtocolCosts | None = Field(default=None, description="8 bytes, 4 of them a flag.")
     LL128: ProtocolCosts | None = Field(default=None, description="128 bytes, 8 of them a flag.")
     Simple: ProtocolCosts | None = Field(default=None, description="Whole chunks, then a flag.")
-    source: SourceName = Field(default="", description="A key of `sources`.")
+    source: SourceName = SOURCE
 
     def by_protocol(self) -> dict[str, ProtocolCosts]:
         """The protocols that the algorithm has, by name."""
@@ -128,7 +130,7 @@ class NicCosts(CostSection):
     message_bytes: Annotated[int, Quantity(SIZE, 1, 2**40)] = Field(
         default=2**20, alias="message", description="S."
     )
-    source: SourceName = Field(default="", description="A key of `sources`.")
+    source: SourceName = SOURCE
 
 
 class HostCosts(CostSection):
@@ -142,7 +144,7 @@ class HostCosts(CostSection):
     cores: Annotated[int, Whole(1, 1024)] = Field(
         default=1, description="Cores that share this work."
     )
-    source: SourceName = Field(default="", description="A key of `sources`.")
+    source: SourceName = SOURCE
 
     @model_validator(mode="after")
     def _jitter_within_delay(self) -> HostCosts:
@@ -177,7 +179,7 @@ class CopyCosts(CostSection):
     bandwidth_bps: Rate = Field(
         default=None, alias="bandwidth", description="Rate, which limits that of a rank's packets."
     )
-    source: SourceName = Field(default="", description="A key of `sources`.")
+    source: SourceName = SOURCE
 
 
 class SwitchCosts(CostSection):
@@ -187,12 +189,14 @@ class SwitchCosts(CostSection):
     values: Annotated[int | None, Whole(1, 65536, word="unlimited")] = Field(
         default=None, description="Values that a pass adds; more need further passes."
     )
-    recirculation_bps: Rate = Field(
-        default=None,
-        alias="recirculation",
-        description="Rate of the port by which packets come back for further passes.",
+    recirculation_bps: Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("none", None),))] = (
+        Field(
+            default=None,
+            alias="recirculation",
+            description="Rate of the port by which packets come back for further passes.",
+        )
     )
-    source: SourceName = Field(default="", description="A key of `sources`.")
+    source: SourceName = SOURCE
 
     def passes(self, values: int) -> int:
         """Passes of a packet with so many values."""
@@ -203,14 +207,19 @@ class Costs(CostSection):
     """What calls, steps, hosts, network cards and a switch's pipeline cost."""
 
     name: Annotated[str, NAME] = Field(
-        default="", description="Its name in results; a file's is that of the file."
+        default="",
+        json_schema_extra={"default": "that of its file"},
+        description="Its name in results.",
     )
     base: Annotated[str, ANY_TEXT] = Field(
         default="",
         alias="from",
+        json_schema_extra=_NONE,
         description="A profile, by name or file, of which this one has all that it does not name.",
     )
-    about: Annotated[str, ANY_TEXT] = Field(default="", description="What it describes.")
+    about: Annotated[str, ANY_TEXT] = Field(
+        default="", json_schema_extra=_NONE, description="What it describes."
+    )
     protocol: Annotated[str, Choice((AUTO, *PROTOCOLS))] = Field(
         default=AUTO,
         description="NCCL's protocol of all calls; `auto`: of each call, and of those that its"

@@ -34,6 +34,13 @@ LINKS = {
     "reorder_delay": ("200 us",),
     "jitter": ("0 ns", "500 ns"),
 }
+COSTS = (
+    "",
+    "costs: mininet",
+    "costs: h100-roce-400g",
+    "costs: {algorithms: {ring: {LL: {call: 3 us, inside: 300 ns, between: 2 us, rate: 50 %}},"
+    " send: {Simple: {call: 2 us}}}, host: {delay: 2 us, jitter: 1 us}, copy: {latency: 1 us}}",
+)
 # That every job survives.
 WORKER = "{at: 50 us, fault: pause, job: a, worker: 1, for: 10 ms}"
 SLOW = "{at: 50 us, fault: slow, job: a, worker: 0, factor: 8, for: 10 ms}"
@@ -46,6 +53,7 @@ runtime: virtual
 topology: {topology}
 links: {{{links}}}
 {planned}
+{costs}
 system: {{name: {system}{options}}}
 {memory}
 values_per_packet: {values}
@@ -100,6 +108,7 @@ def experiments(draw: st.DrawFn, folder: Any) -> str:
         seed=draw(st.integers(1, 9)),
         topology=topology,
         links=", ".join(f"{key}: {value}" for key, value in _links(draw(_chosen(LINKS))).items()),
+        costs=draw(st.sampled_from(COSTS if system != "grid" else COSTS[:2])),
         planned="switches: {capacity: 1 Gbit/s, burst: 3 packets}" if system == "grid" else "",
         system=system,
         options="".join(f", {key}: {value}" for key, value in options.items()),

@@ -324,6 +324,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         ),
     ),
     (
+        r"RUN perf all_reduce --costs .+",
+        Elsewhere(
+            "tests/switch/simulate/test_costs.py::test_closed_forms_of_nccl_come_out_of_runs"
+        ),
+    ),
+    (
         r"RUN workload \S+\.yaml --figure \S+\.pdf",
         Elsewhere(
             "tests/unit/cli/test_program_commands.py::test_a_rank_is_drawn_and_the_program_written"
@@ -396,6 +402,12 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"pip install '\.\[jax\]'", _EXAMPLES),
     (r"MODULE tools\.models\.generate .+", _TORCH),
     (r"MODULE tools\.models\.page", Module("tools.models.page")),
+    (
+        r"MODULE tools\.expected_costs --write",
+        Elsewhere(
+            "tests/switch/simulate/test_costs.py::test_closed_forms_of_nccl_come_out_of_runs"
+        ),
+    ),
     (r"MODULE labs list", Module("labs list")),
     (
         r"MODULE labs mark \S+( --course \S+| --csv \S+| --json \S+| --jobs \d+)*",

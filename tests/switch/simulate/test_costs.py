@@ -4,6 +4,7 @@ steps on its longest way cost, to the nanosecond."""
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from testbed.collective_kinds import COLLECTIVES
 from testbed.experiment import load_text
@@ -12,7 +13,9 @@ from testbed.setup.call_times import call_time
 from tests.support.experiments import memory_line
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
+from tools import expected_costs
 
+ROWS = yaml.safe_load(expected_costs.FILE.read_text())["rows"]
 CALL, INSIDE, BETWEEN, COPY, EACH = 6_600, 611, 2_703, 1_009, 97
 CLASSES = ("ring", "tree", "nvls", "collnet", "server", "send")
 ONE_LAYER = """\
@@ -182,3 +185,25 @@ def test_steps_and_losses(system, tmp_path):
     spec = experiment(tmp_path, system, 5, costs, size=40_000, links=links, iterations=3)
     (job,) = run_virtual(spec)["jobs"]
     assert job["exact"] and job["retransmissions"] > 0
+
+
+@pytest.mark.parametrize("name", ["ring_ll_8", "ring_simple_8", "nvls_8", "collnet_8"])
+def test_closed_forms_of_nccl_come_out_of_runs(name):
+    """Of the expected values, those of one call; the other rows are measured by the tool."""
+    (row,) = [each for each in ROWS if each["name"] == name]
+    how = expected_costs.ROWS[name]
+    found = expected_costs.value_of(how, expected_costs.point_of(how))
+    assert expected_costs.holds(row, found)
+    assert row["measured"] == pytest.approx(found, rel=1e-3), "as the file has it"
+
+
+def test_only_measured_values_are_written():
+    text = expected_costs.FILE.read_text()
+    changed = expected_costs.with_measured(text, "nvls_8", 26.25)
+    before, after = yaml.safe_load(text)["rows"], yaml.safe_load(changed)["rows"]
+    assert [a["name"] for a, b in zip(after, before, strict=True) if a != b] == ["nvls_8"]
+    differing = next(each for each in after if each["name"] == "nvls_8")
+    assert differing["measured"] == 26.25 and not expected_costs.holds(differing, 26.25)
+    assert expected_costs.error_of(differing, 26.25) == "+5 %"
+    busbw = next(each for each in after if each["name"] == "nvls_busbw_8")
+    assert expected_costs.error_of(busbw, 430) == "+0 %" and expected_costs.holds(busbw, 500)

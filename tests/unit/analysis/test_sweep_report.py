@@ -7,12 +7,15 @@ import json
 import math
 
 import pytest
+import yaml
 from rich.console import Console
 
 from testbed.analysis.data import sweep_data as sweeps
+from testbed.analysis.data.run_summary import summary
 from testbed.analysis.figures import sweep_figures
 from testbed.analysis.report import report_command, sweep_report
-from testbed.analysis.style.plot_style import as_wide_as
+from testbed.analysis.style.plot_style import as_wide_as, plot_styles
+from testbed.analysis.tables import report_tables
 from testbed.results import SWEEP_FILE, ResultsError
 from tests.support.synthetic_results import write_run, write_sweep
 
@@ -57,6 +60,43 @@ def test_the_report_names_every_point_and_draws(folder):
         "measures.png",
         "measures.pdf",
     }
+
+
+PLACED = {"workers": ["h1", "h2", "h3"]}
+
+
+@pytest.mark.parametrize(
+    "ring, expected",
+    [
+        ({"name": "ring"}, {"a": (2, 5), "c": (2, 5), "e": (0, 3)}),
+        ({"name": "colocated_ps", "servers": 2}, {"a": (2, 5), "c": (2, 5), "e": (2, 3)}),
+        ({"name": "colocated_ps", "servers": "all"}, {"a": (2, 5), "c": (2, 5), "e": (3, 3)}),
+        (None, {}),  # all have the same: nothing to compare
+    ],
+)
+def test_servers_and_hosts_stand_beside_times_where_points_differ(folder, ring, expected):
+    for file in folder.glob("*/*/experiment.yaml"):
+        described = yaml.safe_load(file.read_text())
+        of_ring = file.parents[1].name == "e" and ring is not None
+        placed = PLACED if of_ring else PLACED | {"ps": ["h4", "h5"]}
+        described["jobs"] = [{"placement": placed}]
+        described["system"] = ring if of_ring else {"name": described["system"]}
+        file.write_text(yaml.safe_dump(described))
+    sweep = sweeps.read_sweep(folder)
+    table = report_tables.sweep(sweep.points, sweep.keys, sweeps.frame(sweep))
+    keys = [column.key for column in table.columns]
+    found = {}
+    if "hosts" in keys:
+        places = keys.index("servers"), keys.index("hosts")
+        for point, row in zip(sweep.points, table.rows, strict=True):
+            found[point.key] = tuple(
+                int(row.values[place].mean) for place in places if point.finished
+            )
+        found = {key: found[key] for key in expected}
+    assert found == expected
+    runs = [point.results for point in sweep.points if point.finished]
+    compared = report_tables.comparison(runs, [summary(each) for each in runs], plot_styles(runs))
+    assert any(row.values[0] == "hosts (ports)" for row in compared.rows) == bool(expected)
 
 
 def test_a_folder_without_a_readable_description(tmp_path):

@@ -15,7 +15,9 @@ from testbed.topos import SHIPPED as TOPOLOGIES
 from tests.support.paths import ROOT
 
 FILES = [
-    path for path in sorted(ROOT.glob("experiments/**/*.yaml")) if path.parent.name != "expected"
+    path
+    for path in sorted(ROOT.glob("experiments/**/*.yaml"))
+    if path.parent.name not in ("costs", "expected")
 ]
 
 
