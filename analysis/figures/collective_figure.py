@@ -55,14 +55,8 @@ def draw(
                 line.sizes, [each / 1e3 for each in line.bounds_ns], ":", color=system.color, lw=0.7
             )
             right.plot(line.sizes, line.busbw, **look)
-        for point in published:
-            axes, scale = (left, 1e3) if point.is_time else (right, 1)
-            middle, half = (point.high + point.low) / 2 / scale, (point.high - point.low) / 2 / scale
-            look = {"fmt": "x", "color": SYSTEMS[point.system].color, "markersize": 5, "lw": 1}
-            axes.errorbar([point.size], [middle], [half], **look)
-            axes.annotate(
-                point.error, (point.size, middle), (3, -8), textcoords="offset points", fontsize=5
-            )
+        _mark(left, [each for each in published if each.is_time], 1e3)
+        _mark(right, [each for each in published if not each.is_time], 1)
         left.set_yscale("log")
         left.set_ylabel("time (µs); dotted: bound")
         right.set_ylabel("busbw (GB/s)")
@@ -70,8 +64,28 @@ def draw(
         for axes in (left, right):
             _sizes(axes)
         left.set_title(title, loc="left", fontsize=7)
-        figure.legend(loc="outside lower left", ncols=len(lines), fontsize=6)
+        handles = left.get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower left", ncols=6, fontsize=6)
         return save(figure, path)
+
+
+def _mark(axes: Axes, published: Sequence[Published], unit: float) -> None:
+    """Crosses with ranges and errors, a series for each system."""
+    for system in dict.fromkeys(each.system for each in published):
+        own = [each for each in published if each.system == system]
+        axes.errorbar(
+            [each.size for each in own],
+            [(each.low + each.high) / 2 / unit for each in own],
+            [(each.high - each.low) / 2 / unit for each in own],
+            fmt="x",
+            color=SYSTEMS[system].color,
+            markersize=5,
+            lw=1,
+            label=f"{SYSTEMS[system].title}, published",
+        )
+        for each in own:
+            at = (each.size, (each.low + each.high) / 2 / unit)
+            axes.annotate(each.error, at, (3, -8), textcoords="offset points", fontsize=5)
 
 
 def _sizes(axes: Axes) -> None:

@@ -120,6 +120,17 @@ class Algorithms(CostSection):
         default=AlgorithmCosts(), description="Transfers from rank to rank; only `Simple`."
     )
 
+    @model_validator(mode="after")
+    def _none_is_ignored(self) -> Algorithms:
+        for name in type(self).model_fields:
+            for protocol, costs in getattr(self, name).by_protocol().items():
+                if name != "collnet" and costs.per_rank_ns:
+                    found = f"{name}.{protocol}.per_rank: {show_quantity(costs.per_rank_ns, TIME)}"
+                    raise as_pydantic(FieldError(found, "only of collnet"))
+                if name == "send" and protocol != "Simple":
+                    raise as_pydantic(FieldError(f"send.{protocol}", "send.Simple"))
+        return self
+
 
 class NicCosts(CostSection):
     """Costs of a network card (NIC): with Q work requests of S bytes under way, each of which

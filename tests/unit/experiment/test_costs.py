@@ -12,7 +12,7 @@ from testbed.experiment import load_text
 from testbed.experiment.cost_profiles import shipped
 from testbed.experiment.experiment import summary
 from testbed.experiment.schema import VirtualTime
-from testbed.experiment.schema_costs import Costs, CostSection, costs_in
+from testbed.experiment.schema_costs import Costs, CostSection, ProtocolCosts, costs_in
 from testbed.schemes import set_up
 from testbed.setup.costs import costs_of
 from tests.support.experiments import SMALL, changed, message
@@ -58,7 +58,9 @@ def _drawn(model: type[CostSection]) -> st.SearchStrategy:
         )
         if inner is not None and name != "sources":
             fields[key] = _drawn(inner)
-        elif isinstance(kind, Quantity) and "jitter" not in name:
+            if name == "LL":  # what each algorithm may have
+                return st.fixed_dictionaries({}, optional={"Simple": _drawn(ProtocolCosts)})
+        elif isinstance(kind, Quantity) and name not in ("jitter_ns", "per_rank_ns"):
             low, high = max(kind.low, 1000), min(kind.high, 10**6)
             amounts = st.integers(min(low, kind.high), max(high, kind.low))
             percent = st.integers(1, 100).map(lambda each: f"{each} %")
@@ -125,6 +127,14 @@ SOURCES = "sources: {a: {what: x, date: '2026'}}\n"
         ("host: {delay: 1 us, jitter: 2 us}", "jitter: 2 us; allowed: at most the delay, 1 us"),
         ("from: own.yaml", "line 1, from: found 'own.yaml'; allowed: a profile that is not made"),
         ("from: nobody.yaml", "line 1, from: found 'nobody.yaml'; allowed: a file; there is no"),
+        (
+            SOURCES + "algorithms: {ring: {LL: {per_rank: 1 us}, source: a}}",
+            "line 2, algorithms: found ring.LL.per_rank: 1 us; allowed: only of collnet",
+        ),
+        (
+            SOURCES + "algorithms: {send: {LL: {call: 1 us}, source: a}}",
+            "line 2, algorithms: found send.LL; allowed: send.Simple",
+        ),
         ("[1]", "found a list; allowed: a mapping with the keys name, from"),
         ("host: {delay: 1 us", "own.yaml: 1 error in the cost profile"),
     ],
