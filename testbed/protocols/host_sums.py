@@ -483,12 +483,18 @@ def add_ready(member, scoreboard, now):
 
     Take, too, what has waited for its step. Returns whether there were any, and whether that ends
     the iteration."""
-    state, config = member.state, member.links.config
+    some, finished = _add_tensors(member, scoreboard, now)
+    # After the tensors: what is taken now finds all own gradients that are ready in the sums.
     if member.steps.count[0] > 0:
-        some, finished = _take_due(member, scoreboard, now)
-        if some:
-            return True, finished
-    iteration = scoreboard.state.iteration
+        taken, ended = _take_due(member, scoreboard, now)
+        return some or taken, finished or ended
+    return some, finished
+
+
+@njit(cache=True)
+def _add_tensors(member, scoreboard, now):
+    """`add_ready` for what has become ready."""
+    state, iteration, config = member.state, scoreboard.state.iteration, member.links.config
     if iteration < 0 or not _is_open(member, iteration):
         return False, False
     before, finished = state.tensor, False
