@@ -1,4 +1,4 @@
-"""What cost profiles give for the rows of experiments/expected/costs.yaml, by runs in virtual time.
+"""Measured values of the rows of experiments/expected/costs.yaml, by runs in virtual time.
 
     .venv/bin/python -m tools.expected_costs [ROW...] [--write] [--figure FILE]
 
@@ -39,7 +39,7 @@ TREES = "{name: tree, trees: 8}"  # a tree on each rail
 
 @dataclass(frozen=True)
 class Measured:
-    """How a row is measured: a call of `size` bytes among `machines` of 8 ranks, and whether its
+    """A way to measure a row: a call of `size` bytes among `machines` of 8 ranks, and whether its
     time or its bus bandwidth counts. rails: machines with a network card for each rank; else all
     ranks hang on one switch, by links that cost nothing."""
 
@@ -98,7 +98,7 @@ def point_of(row: Measured) -> Point:
 
 
 def value_of(row: Measured, point: Point) -> float:
-    """What is measured, in the row's unit: us, or GB/s."""
+    """The measured value in the row's unit: us, or GB/s."""
     return point.busbw if row.size == LARGE else point.time_ns / 1e3
 
 
@@ -115,7 +115,7 @@ def holds(row: dict, value: float) -> bool:
 
 
 def error_of(row: dict, value: float) -> str:
-    """How far a value is from the expected range; 0 % in it."""
+    """Distance of a value from the expected range; 0 % in it."""
     low, high = bounds_of(row)
     nearest = min(max(value, low), high)
     return f"{100 * (value - nearest) / nearest:+.0f} %"

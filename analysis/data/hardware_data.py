@@ -1,13 +1,11 @@
-"""What a run's jobs use beside the network: hosts, each with a port of a switch, and parameter
-servers, on hosts of their own or on workers'; and the costs that its hosts were given.
+"""Hardware that a run's jobs use beside the network: hosts, each with a port of a switch, and
+parameter servers, on hosts of their own or on workers'; and the costs that its hosts were given.
 
 A system with servers may be faster because it has more hosts. So tables that compare runs show
 them beside the times.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from testbed.results import Results
 
@@ -23,7 +21,7 @@ def hardware(results: Results) -> dict[str, int]:
         return {}
     servers, hosts = 0, set()
     for job in jobs:
-        placed: Any = job.get("placement")
+        placed = job.get("placement")
         if not isinstance(placed, dict):
             return {}
         own = [placed["ps"]] if isinstance(placed.get("ps"), str) else placed.get("ps") or []
@@ -40,7 +38,7 @@ def costs_words(results: Results) -> str:
     return f"costs: profile {costs.get('name')}{'' if costs.keys() - SAYING else ', all 0'}"
 
 
-def _on_workers(system: Any, workers: list[str]) -> int:
+def _on_workers(system: object, workers: list[str]) -> int:
     """Parameter servers of a job that are on its workers' hosts."""
     if not isinstance(system, dict) or system.get("name") != "colocated_ps":
         return 0

@@ -64,7 +64,7 @@ def cost(algorithm: str, collective: str, group: Group, root: int = 0) -> Cost:
 def longest_way(
     algorithm: str, collective: str, group: Group, inside: int, between: int, root: int = 0
 ) -> int:
-    """What the steps of a call that must follow each other cost, if one costs `inside` in a server
+    """Costs of the steps of a call that must follow each other, if one costs `inside` in a server
     and `between` from one to another: the most of all chunks."""
     use, kind = USE_OF[collective], COLLECTIVES[collective]
     chunks = chunks_of(algorithm, use, group)

@@ -19,11 +19,11 @@ from p4fabric.base.topology import Topology
 from pydantic import PrivateAttr
 
 from testbed import systems
+from testbed.costs.profile import Costs
 from testbed.experiment.drawn_jobs import Source
 from testbed.experiment.inputs import identity, inputs_of
 from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
-from testbed.experiment.schema_costs import Costs
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import bitmap_width
 from testbed.systems.tuning import KEY, Tuned, Tuning

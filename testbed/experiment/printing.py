@@ -9,11 +9,11 @@ from p4fabric.base.config.link_settings import LinkSettings
 from p4fabric.base.config.yaml_document import Inline
 from pydantic import BaseModel
 
+from testbed.costs.profile import CostSection
 from testbed.experiment.schema import ExperimentFile, Memory, TopologyChoice
 from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Kind, Poisson, TracedModel
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Route
-from testbed.experiment.schema_costs import CostSection
 from testbed.experiment.schema_jobs import OF_PROGRAM, OF_REPLAY, Fault, Job, RankModel
 from testbed.experiment.schema_network import LinkOptions, SwitchException
 

@@ -16,14 +16,7 @@ from pydantic.fields import FieldInfo
 
 from testbed import systems
 from testbed.algorithms.registry import USE_OF
-from testbed.experiment.figure import Figure
-from testbed.experiment.resolve_topology import parameters
-from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
-from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Poisson
-from testbed.experiment.schema_arrivals import Kind as JobKind
-from testbed.experiment.schema_background import Background
-from testbed.experiment.schema_collectives import Collectives, Route
-from testbed.experiment.schema_costs import (
+from testbed.costs.profile import (
     AlgorithmCosts,
     Algorithms,
     CopyCosts,
@@ -36,6 +29,13 @@ from testbed.experiment.schema_costs import (
     Source,
     SwitchCosts,
 )
+from testbed.experiment.figure import Figure
+from testbed.experiment.resolve_topology import parameters
+from testbed.experiment.schema import ExperimentFile, Memory, Timers, VirtualTime
+from testbed.experiment.schema_arrivals import Arrivals, ClusterTrace, Poisson
+from testbed.experiment.schema_arrivals import Kind as JobKind
+from testbed.experiment.schema_background import Background
+from testbed.experiment.schema_collectives import Collectives, Route
 from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Placement, RankModel
 from testbed.experiment.schema_network import (
     LinkException,

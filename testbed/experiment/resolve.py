@@ -20,10 +20,11 @@ from p4fabric.base.errors import did_you_mean, sentence
 from p4fabric.base.topology import Topology
 
 from testbed import systems
+from testbed.costs.files import resolved
+from testbed.costs.profile import Costs, costs_in
 from testbed.experiment import bmv2_limits, resolve_arrivals
 from testbed.experiment.background_flows import check as check_background
 from testbed.experiment.background_flows import warnings as flow_warnings
-from testbed.experiment.cost_profiles import resolved
 from testbed.experiment.experiment import Experiment, bitmap_bits
 from testbed.experiment.lossless_checks import RESTARTS, lossy_links, short_queues
 from testbed.experiment.planned_faults import check as check_faults
@@ -42,7 +43,6 @@ from testbed.experiment.schema import MAX_AGGREGATORS, ExperimentFile, Memory, V
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives
-from testbed.experiment.schema_costs import Costs, costs_in
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions

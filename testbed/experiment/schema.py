@@ -35,10 +35,10 @@ from p4fabric.base.config.units import show as show_quantity
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from testbed import systems
+from testbed.costs.profile import Costs
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
-from testbed.experiment.schema_costs import Costs
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_network import Links, Switches
 from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES

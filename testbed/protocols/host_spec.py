@@ -276,7 +276,7 @@ class RankProgram(Part):
 
 @dataclass(frozen=True, slots=True)
 class CallCosts(Part):
-    """What a worker's calls cost beside their packets (testbed/setup/costs.py); T tensors, K kinds
+    """Costs of a worker's calls beside their packets (testbed/setup/costs.py); T tensors, K kinds
     of costs, P partners by their places (ChunksPart, or RankProgram.partners)."""
 
     call_ns: tuple[int, ...]  # [T], from a call's turn to its first packet

@@ -93,9 +93,9 @@ class Steps(NamedTuple):
     step_ns: np.ndarray  # int64[K, P]
     kinds: np.ndarray  # int64[T]
     paces: np.ndarray  # int64[K], see host_spec.CallCosts
-    count: np.ndarray  # int64[1], packets that wait
+    waiting: np.ndarray  # int64[1], packets that wait
     heap: np.ndarray  # int32[R], their places, what is due first on top
-    free: np.ndarray  # int32[R], the other places, from `count` on
+    free: np.ndarray  # int32[R], the other places, from `waiting` on
     due_ns: np.ndarray  # int64[R]
     peer: np.ndarray  # int64[R]
     rows: np.ndarray  # uint32[R, W]
@@ -195,7 +195,7 @@ def _new_steps(costs: CallCosts | None, words: int) -> Steps:
         step_ns=np.array(costs.step_ns, np.int64).reshape(kinds, -1 if kinds else 0),
         kinds=np.array(costs.kinds, np.int64),
         paces=np.array(costs.paces, np.int64),
-        count=np.zeros(1, np.int64),
+        waiting=np.zeros(1, np.int64),
         heap=np.zeros(room, np.int32),
         free=np.arange(room, dtype=np.int32),
         due_ns=np.zeros(room, np.int64),
@@ -485,7 +485,7 @@ def add_ready(member, scoreboard, now):
     the iteration."""
     some, finished = _add_tensors(member, scoreboard, now)
     # After the tensors: what is taken now finds all own gradients that are ready in the sums.
-    if member.steps.count[0] > 0:
+    if member.steps.waiting[0] > 0:
         taken, ended = _take_due(member, scoreboard, now)
         return some or taken, finished or ended
     return some, finished
@@ -640,7 +640,7 @@ def _wait_for_step(member, scoreboard, p, row, fragment, now):
     """Keep a packet until its step is over. Without room it counts as lost: the peer sends it
     again."""
     steps = member.steps
-    count = steps.count[0]
+    count = steps.waiting[0]
     if count == steps.heap.size:
         member.worker.counters[0].stale += 1
         return False
@@ -649,7 +649,7 @@ def _wait_for_step(member, scoreboard, p, row, fragment, now):
     steps.rows[place, :] = row[: steps.rows.shape[1]]
     steps.peer[place] = p
     steps.due_ns[place] = now + steps.step_ns[steps.kinds[scoreboard.tensor[fragment]], p]
-    steps.count[0] = heap.push(steps.heap, count, steps.due_ns, place)
+    steps.waiting[0] = heap.push(steps.heap, count, steps.due_ns, place)
     return False
 
 
@@ -660,12 +660,12 @@ def _take_due(member, scoreboard, now):
     steps, worker = member.steps, member.worker
     fragments = scoreboard.state.fragments
     some, finished = False, False
-    while steps.count[0] > 0 and worker.status[0].failed == 0:
+    while steps.waiting[0] > 0 and worker.status[0].failed == 0:
         item = np.int64(steps.heap[0])
         if steps.due_ns[item] > now:
             break
-        steps.count[0] = heap.pop(steps.heap, steps.count[0], steps.due_ns)
-        steps.free[steps.count[0]] = item
+        steps.waiting[0] = heap.pop(steps.heap, steps.waiting[0], steps.due_ns)
+        steps.free[steps.waiting[0]] = item
         some = True
         row = steps.rows[item]
         whole = wire.fragment(row)
@@ -853,7 +853,7 @@ def _note_sent(member, scoreboard, item, first, now):
 @njit(cache=True)
 def all_sent(member):
     """True if the neighbours have everything."""
-    return member.undelivered[0] + member.undelivered[1] + member.steps.count[0] == 0
+    return member.undelivered[0] + member.undelivered[1] + member.steps.waiting[0] == 0
 
 
 @njit(cache=True)
@@ -864,6 +864,6 @@ def deadline(member, scoreboard):
     due = host_links.deadline(member.links)
     if member.state.paced_ps < NEVER:
         due = min(due, (member.state.paced_ps + 999) // 1000)
-    if member.steps.count[0] > 0:
+    if member.steps.waiting[0] > 0:
         due = min(due, member.steps.due_ns[member.steps.heap[0]])
     return due

@@ -8,10 +8,10 @@ from typing import cast
 
 import numpy as np
 
+from testbed.costs.profile import Costs
 from testbed.experiment import Experiment
 from testbed.experiment.background_flows import flows_of
 from testbed.experiment.planned_faults import LinkChange, link_changes
-from testbed.experiment.schema_costs import Costs
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed

@@ -1,4 +1,4 @@
-"""What the calls of a communicator cost beside their packets, by the experiment's cost profile.
+"""Costs of a communicator's calls beside their packets, by the experiment's cost profile.
 
 The profile has NCCL's numbers by algorithm and protocol; here they become what hosts are told. A
 call begins later by its launch. Where hosts add up, each packet of each step waits at the host that
@@ -19,8 +19,8 @@ from p4fabric.base.errors import UserError
 from p4fabric.base.topology import Topology
 
 from testbed.algorithms.bounds import cost, longest_way
+from testbed.costs.profile import AUTO, Costs, NicCosts, ProtocolCosts
 from testbed.experiment import Experiment, LinkDirection
-from testbed.experiment.schema_costs import AUTO, Costs, NicCosts, ProtocolCosts
 from testbed.protocols.host_spec import CallCosts
 from testbed.protocols.sizes import frame_bits
 from testbed.setup.communicator import Communicator
@@ -59,7 +59,7 @@ class GroupCosts:
 
     @cached_property
     def algorithm(self) -> str:
-        """Whose costs its calls have: a key of `algorithms`."""
+        """The costs that its calls have: a key of `algorithms`."""
         group, topology = self.group, self.group.topology
         if group.algorithm:
             return "ring" if group.algorithm in CHAINS else "tree"
@@ -170,10 +170,11 @@ def directions_of(experiment: Experiment) -> tuple[tuple[LinkDirection, LinkDire
     ):
         ends = (a in leaves, b in leaves)
         if tier != SCALE_UP:
-            ways = tuple(
+            there, back = (
                 _by_nic(way, costs.nic) if is_from else way
                 for way, is_from in zip(ways, ends, strict=True)
             )
+            ways = there, back
         found.append(ways)
     return tuple(found)
 
@@ -198,7 +199,7 @@ def costs_of(job: JobSetup) -> GroupCosts | None:
 
 
 def worker_costs(job: JobSetup, worker: int, partners: Sequence[int]) -> CallCosts | None:
-    """What a worker is told, whose partners have these ranks; None without a cost profile."""
+    """Costs for a worker whose partners have these ranks; None without a cost profile."""
     found = costs_of(job)
     if found is None:
         return None
@@ -235,7 +236,7 @@ def send_ns(job: JobSetup, rank: int, partners: Sequence[int]) -> tuple[int, ...
 
 @dataclass(frozen=True)
 class _Shared:
-    """What all workers of a communicator have in common; see CallCosts."""
+    """Costs that all workers of a communicator have in common; see CallCosts."""
 
     call_ns: tuple[int, ...]
     kind_of: tuple[int, ...]

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from p4fabric.base.flow import Flow
     from p4fabric.base.topology import Topology
 
+    from testbed.costs.profile import Costs
     from testbed.experiment import LinkDirection
     from testbed.experiment.planned_faults import LinkChange
     from testbed.experiment.schema import Timers, VirtualTime
     from testbed.experiment.schema_arrivals import Arrivals
     from testbed.experiment.schema_background import Background
-    from testbed.experiment.schema_costs import Costs
     from testbed.experiment.schema_jobs import Fault, Job
     from testbed.experiment.schema_network import Switches
     from testbed.protocols.host_spec import HostSpec

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TypeVar
 
+from testbed.costs.profile import CostSection
 from testbed.experiment.scaling import (
     scaled_count,
     scaled_direction,
     scaled_ns,
     scaled_section,
 )
-from testbed.experiment.schema_costs import CostSection
 from testbed.setup.records import Bounds, Platform
 
 S = TypeVar("S", bound=CostSection)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from p4fabric.base.config.fields import Quantity, kind_of
 from p4fabric.base.errors import UserError
 
+from testbed.costs.files import shipped
+from testbed.costs.profile import Costs, CostSection, ProtocolCosts, costs_in
 from testbed.experiment import load_text
-from testbed.experiment.cost_profiles import shipped
 from testbed.experiment.experiment import summary
 from testbed.experiment.schema import VirtualTime
-from testbed.experiment.schema_costs import Costs, CostSection, ProtocolCosts, costs_in
 from testbed.schemes import set_up
 from testbed.setup.costs import costs_of
 from tests.support.experiments import SMALL, changed, message

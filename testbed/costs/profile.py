@@ -1,4 +1,4 @@
-"""The keys of a cost profile: what calls, steps, hosts, network cards and a switch's pipeline cost.
+"""The keys of a cost profile, of what calls, steps, hosts, network cards and switches cost.
 
 A profile is data with sources. Every number costs 0 unless the profile says something else, so a
 profile is complete, and `none` is the one that says nothing. Calls have the costs of NCCL's own
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from p4fabric.base.config.fields import (
     ANY_TEXT,
@@ -30,17 +30,15 @@ from p4fabric.base.config.units import PERCENT, RATE, SIZE, TIME, FieldError
 from p4fabric.base.config.units import show as show_quantity
 from pydantic import Field, model_validator
 
-from testbed.experiment.schema_network import MAX_RATE
-
 S = TypeVar("S", bound=Section)
+MAX_RATE = 100 * 10**12
 PROTOCOLS = ("LL", "LL128", "Simple")  # of NCCL
 AUTO = "auto"  # the protocol with the least time in the model
 
 Time = Annotated[int, Quantity(TIME, 0, SECOND)]
 Rate = Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("unlimited", None),))]
 SourceName = Annotated[str, NAME]
-_NONE = {"default": "none"}  # as the page says it
-SOURCE = Field(default="", json_schema_extra=_NONE, description="A key of `sources`.")
+SOURCE = Field(default="", json_schema_extra={"default": "none"}, description="A key of `sources`.")
 
 
 class CostSection(Section):
@@ -48,7 +46,7 @@ class CostSection(Section):
 
 
 class Source(CostSection):
-    """Where numbers come from."""
+    """Source of numbers."""
 
     what: Annotated[str, ANY_TEXT] = Field(description="The publication, or what was measured how.")
     date: Annotated[str, Text(r"\d{4}(-\d\d(-\d\d)?)?", "a date such as 2026-06, in quotes")] = (
@@ -215,7 +213,7 @@ class SwitchCosts(CostSection):
 
 
 class Costs(CostSection):
-    """What calls, steps, hosts, network cards and a switch's pipeline cost."""
+    """Costs of calls, steps, hosts, network cards and a switch's pipeline."""
 
     name: Annotated[str, NAME] = Field(
         default="",
@@ -225,11 +223,11 @@ class Costs(CostSection):
     base: Annotated[str, ANY_TEXT] = Field(
         default="",
         alias="from",
-        json_schema_extra=_NONE,
+        json_schema_extra={"default": "none"},
         description="A profile, by name or file, of which this one has all that it does not name.",
     )
     about: Annotated[str, ANY_TEXT] = Field(
-        default="", json_schema_extra=_NONE, description="What it describes."
+        default="", json_schema_extra={"default": "none"}, description="What it describes."
     )
     protocol: Annotated[str, Choice((AUTO, *PROTOCOLS))] = Field(
         default=AUTO,
@@ -257,7 +255,7 @@ class Costs(CostSection):
 def merged(base: S, over: S) -> S:
     """A section with what `over` gives, else as `base`. Numbers of `over` are not from the source
     of those of `base`."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name in over.model_fields_set:
         value, before = getattr(over, name), getattr(base, name)
         if isinstance(value, Section) and isinstance(before, Section):
@@ -289,8 +287,9 @@ def costs_in(part: Section, path: tuple[str, ...] = (), near: Cost | None = None
     """The costs of a profile's part that are not 0. near: what is known of their source."""
     source = near.source if near else ""
     source_path = near.source_path if near else ()
-    if "source" in type(part).model_fields:
-        source, source_path = part.source, (*path, "source")
+    own = getattr(part, "source", None)
+    if isinstance(own, str):
+        source, source_path = own, (*path, "source")
     for name, info in type(part).model_fields.items():
         value, here = getattr(part, name), (*path, info.alias or name)
         kind: Kind | None = kind_of(info)

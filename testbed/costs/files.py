@@ -15,7 +15,7 @@ from p4fabric.base.config.yaml_document import MAX_BYTES, read_yaml
 from p4fabric.base.errors import did_you_mean
 from pydantic import ValidationError
 
-from testbed.experiment.schema_costs import Costs, costs_in, merged
+from testbed.costs.profile import Costs, costs_in, merged
 from testbed.paths import EXPERIMENTS
 
 FOLDER = EXPERIMENTS / "costs"

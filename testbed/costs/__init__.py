@@ -1,0 +1,1 @@
+"""Cost profiles: data with sources about what hosts and switches cost (docs/costs.md)."""
