@@ -10,6 +10,7 @@ pipelined takes less.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from p4fabric.base.hops import links_between
 
@@ -46,22 +47,27 @@ class CallTime:
 
 def call_time(setup: Setup, number: int, calls: int = 1) -> CallTime:
     """The least time of a call of a job's program, whose `calls` calls are all alike."""
-    tiers = loads_of(setup, number).tiers()
-    spent = max((each.least_ns or 0 for each in tiers), default=0) // calls
     groups = [each for each in setup.groups.values() if each.ranks and each.ranks.job == number]
-    latency = 0
+    latency, rate = 0, Fraction(1)
     for each in groups:
         assert each.ranks is not None
         call = sizes_of(each.ranks.calls.calls[0])
         latency = latency_ns(setup.platform, each.group, call.collective)
         if (costs := costs_of(each)) is not None:
             size = call.values * each.platform.value_bits // 8
-            latency += costs.times(call.collective, size).latency_ns
+            times = costs.times(call.collective, size)
+            latency, rate = latency + times.latency_ns, times.rate
     if not groups:  # all its bytes go from rank to rank
         job = setup.jobs[number]
         latency = _hop_ns(setup.platform, *job.group.workers[:2])
         latency += min(send_ns(job, 0, (1,))) if job.platform.costs is not None else 0
-    return CallTime(latency, spent)
+    topology = setup.platform.topology
+    own = {topology.tiers[topology.ports(host)[1][1]] for host in setup.jobs[number].group.workers}
+    spent = [
+        int((each.least_ns or 0) / (rate if each.tier in own else 1))
+        for each in loads_of(setup, number).tiers()
+    ]
+    return CallTime(latency, max(spent, default=0) // calls)
 
 
 def latency_ns(platform: Platform, group: Communicator, collective: str) -> int:
