@@ -191,7 +191,7 @@ def test_closed_forms_of_nccl_come_out_of_runs(name):
     """Of the expected values, those of one call; the other rows are measured by the tool."""
     (row,) = [each for each in ROWS if each["name"] == name]
     how = expected_costs.ROWS[name]
-    found = expected_costs.value_of(how, expected_costs.point_of(how))
+    found = expected_costs.value_of(expected_costs.points_of(how))
     assert expected_costs.holds(row, found)
     assert row["measured"] == pytest.approx(found, rel=1e-3), "as the file has it"
 
