@@ -26,6 +26,9 @@ from testbed.sweeps.collective_perf import Point, Setting, measure
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/costs.yaml"
 KIB, MIB = 1 << 10, 1 << 20
 FEW, HALF, LARGE = 8, 16 * MIB, 32 * MIB  # bytes
+# Of a packet, from which size on: so few that a short call has several, so many that headers are
+# few bytes.
+VALUES = ((HALF, 2048), (512 * KIB, 1024), (32 * KIB, 256), (0, 64))
 NVLINK, NIC = "3600 Gbit/s", "400 Gbit/s"
 IN_SWITCH, AUTO = "switchml", "auto"
 RAILS = (
@@ -40,10 +43,10 @@ TREES = "{name: tree, trees: 8}"  # a tree on each rail
 
 @dataclass(frozen=True)
 class Measured:
-    """A way to measure a row: a call of `size` bytes among `machines` of 8 ranks, and whether its
-    time or, of LARGE, its bus bandwidth counts: that of messages so large that launch and steps do
-    not count, by which two sizes differ. rails: machines with a network card for each rank; else all
-    ranks hang on one switch, by links that cost nothing."""
+    """A way to measure a row: a call of `size` bytes among `machines` of 8 ranks. Its time counts,
+    or, of LARGE, its bus bandwidth: that of messages so large that launch and steps do not count,
+    by which two sizes differ. rails: machines with a network card for each rank; else all ranks
+    hang on one switch, by links that cost nothing."""
 
     system: str
     size: int = FEW
@@ -62,7 +65,7 @@ class Measured:
             topology=RAILS % self.machines if self.rails else star,
             rate=NVLINK,
             delay="0",
-            values=2048 if self.size >= HALF else 64,
+            values=next(values for size, values in VALUES if self.size >= size),
             iterations=1,
             aggregators=2048,
             costs=f"{{from: {profile}, protocol: {self.protocol}}}",
