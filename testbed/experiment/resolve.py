@@ -224,6 +224,7 @@ def _virtual_time(
     virtual: VirtualTime | None,
     runtime: str,
     costs: Costs | str | None,
+    entry: systems.System | None = None,
     values_per_packet: int | None = None,
 ) -> Found:
     if runtime != "virtual":
@@ -233,7 +234,8 @@ def _virtual_time(
         yield {"virtual": virtual}
         return
     values = values_per_packet or 1
-    found = {"switch_latency_ns": costs.switch.latency_ns * costs.switch.passes(values)}
+    passes = costs.switch.passes(values) if entry is not None and entry.memory else 1
+    found = {"switch_latency_ns": costs.switch.latency_ns * passes}
     for role, host in (("worker", costs.host), ("server", costs.server)):
         found |= {f"{role}_delay_ns": host.delay_ns, f"{role}_jitter_ns": host.jitter_ns}
         found[f"{role}_packet_time_ns"] = host.frame_ns(values)
@@ -250,7 +252,7 @@ def _virtual_time(
     yield {"virtual": virtual}
 
 
-def _of_hosts(costs: Costs | str | None, runtime: str, switch: str) -> str:
+def _of_hosts(costs: Costs | str | None, runtime: str) -> str:
     """Costs that a real clock cannot honour."""
     if not isinstance(costs, Costs) or runtime == "virtual":
         return ""

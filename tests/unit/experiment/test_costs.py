@@ -213,6 +213,20 @@ def test_copies_and_further_passes_limit_rates():
         assert experiment.virtual.switch_latency_ns == 300 * -(-64 // values)
 
 
+def test_switches_that_only_forward_need_one_pass():
+    ring = SMALL.replace("{name: esa, window: 16}", "ring").replace("memory: {aggregators: 8}", "")
+    experiment = load_text(f"{ring}costs: {{switch: {{values: 8, latency: 300 ns}}}}\n")
+    assert experiment.virtual.switch_latency_ns == 300
+
+
+def test_a_network_that_shrinks_shrinks_costs_but_not_those_of_packets():
+    costs = "{algorithms: {collnet: {Simple: {call: 10 us}}}, host: {delay: 5 us, packet: 40 ns}}"
+    text = with_costs(costs, "scale_windows: yes\n").replace("0.0004", "0.1")
+    platform = set_up(load_text(text)).platform
+    assert platform.costs.algorithms.collnet.Simple.call_ns == 1000
+    assert platform.virtual.worker_delay_ns == 500 and platform.virtual.worker_packet_time_ns == 40
+
+
 def test_a_server_needs_time_for_packets_and_values():
     costs = "{server: {packet: 100 ns, per_1000_values: 1 us, cores: 2}, host: {packet: 31 ns}}"
     virtual = load_text(with_costs(costs)).virtual
