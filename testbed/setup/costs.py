@@ -200,26 +200,18 @@ def costs_of(job: JobSetup) -> GroupCosts | None:
 
 def worker_costs(job: JobSetup, worker: int, partners: Sequence[int]) -> CallCosts | None:
     """Costs for a worker whose partners have these ranks; None without a cost profile."""
-    found = costs_of(job)
-    if found is None:
+    if job.platform.costs is None:
         return None
-    shared = _of_calls(job)
+    shared, kinds = _of_calls(job)
     servers = job.group.ranks.servers
     steps = tuple(
         tuple(
             each.inside_ns if servers[rank] == servers[worker] else each.between_ns
             for rank in partners
         )
-        for each in shared.kinds
+        for each in kinds
     )
-    return CallCosts(
-        call_ns=shared.call_ns,
-        kinds=shared.kind_of,
-        step_ns=steps if job.group.algorithm else (),
-        paces=shared.paces,
-        waiting=shared.waiting,
-        ahead=shared.ahead,
-    )
+    return replace(shared, step_ns=steps)
 
 
 def send_ns(job: JobSetup, rank: int, partners: Sequence[int]) -> tuple[int, ...]:
@@ -234,18 +226,6 @@ def send_ns(job: JobSetup, rank: int, partners: Sequence[int]) -> tuple[int, ...
     )
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """Costs that all workers of a communicator have in common; see CallCosts."""
-
-    call_ns: tuple[int, ...]
-    kind_of: tuple[int, ...]
-    kinds: tuple[ProtocolCosts, ...]
-    paces: tuple[int, ...]
-    waiting: int
-    ahead: int
-
-
 def _calls(job: JobSetup) -> list[tuple[str, int]]:
     """(collective, bytes) of each tensor."""
     kinds = ["all_reduce"] * len(job.trace.layers)
@@ -256,7 +236,8 @@ def _calls(job: JobSetup) -> list[tuple[str, int]]:
 
 
 @lru_cache(maxsize=4)
-def _of_calls(job: JobSetup) -> _Shared:
+def _of_calls(job: JobSetup) -> tuple[CallCosts, tuple[ProtocolCosts, ...]]:
+    """The costs that all workers have in common, and those of each kind, where hosts add up."""
     found, calls = costs_of(job), _calls(job)
     assert found is not None
     known: dict[tuple[str, int], Times] = {}
@@ -268,7 +249,7 @@ def _of_calls(job: JobSetup) -> _Shared:
     call_ns = tuple(known[call].call_ns for call in calls)
     kind_of = tuple(kinds.index(known[call].costs) for call in calls)
     if not found.group.algorithm:
-        return _Shared(call_ns, kind_of, kinds, (), 0, 0)
+        return CallCosts(call_ns, kind_of, (), (), waiting=0, ahead=0), ()
     paces = tuple(int(WHOLE_PACE / Fraction(repr(each.rate))) for each in kinds)
     rate_bps = max(uplink_rate(platform, host) for host in found.group.workers)
     most, ahead = 4 * job.fragments + 64, 0  # what can be under way in two iterations
@@ -277,4 +258,4 @@ def _of_calls(job: JobSetup) -> _Shared:
         bits = frame_bits(0, platform.bitmap_bits) if platform.omits_zeros else platform.frame_bits
         most = min(most, 2 * step_ns * rate_bps // (bits * SECOND) + 64)
         ahead = -(-latency_ns * rate_bps // (platform.frame_bits * SECOND))
-    return _Shared(call_ns, kind_of, kinds, paces, most, ahead)
+    return CallCosts(call_ns, kind_of, (), paces, waiting=most, ahead=ahead), kinds
