@@ -25,10 +25,13 @@ from testbed.sweeps.collective_perf import Point, Setting, measure
 
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/costs.yaml"
 KIB, MIB = 1 << 10, 1 << 20
-FEW, HALF, LARGE = 8, 16 * MIB, 32 * MIB  # bytes
+FEW = 8  # bytes
+# Sizes by whose difference a bandwidth is measured, of one machine and of several, whose ranks
+# together take more memory.
+LARGE = ((64 * MIB, 128 * MIB), (16 * MIB, 32 * MIB))
 # Of a packet, from which size on: so few that a short call has several, so many that headers are
 # few bytes.
-VALUES = ((HALF, 2048), (512 * KIB, 1024), (32 * KIB, 256), (0, 64))
+VALUES = ((16 * MIB, 2048), (512 * KIB, 1024), (32 * KIB, 256), (0, 64))
 NVLINK, NIC = "3600 Gbit/s", "400 Gbit/s"
 IN_SWITCH, AUTO = "switchml", "auto"
 RAILS = (
@@ -44,15 +47,19 @@ TREES = "{name: tree, trees: 8}"  # a tree on each rail
 @dataclass(frozen=True)
 class Measured:
     """A way to measure a row: a call of `size` bytes among `machines` of 8 ranks. Its time counts,
-    or, of LARGE, its bus bandwidth: that of messages so large that launch and steps do not count,
-    by which two sizes differ. rails: machines with a network card for each rank; else all ranks
-    hang on one switch, by links that cost nothing."""
+    or, with size 0, its bus bandwidth: that of messages so large that launch and steps do not
+    count, by which two sizes differ. rails: machines with a network card for each rank; else all
+    ranks hang on one switch, by links that cost nothing."""
 
     system: str
     size: int = FEW
     machines: int = 1
     protocol: str = AUTO
     rails: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return (self.size,) if self.size else LARGE[self.machines > 1]
 
     @property
     def setting(self) -> Setting:
@@ -65,7 +72,7 @@ class Measured:
             topology=RAILS % self.machines if self.rails else star,
             rate=NVLINK,
             delay="0",
-            values=next(values for size, values in VALUES if self.size >= size),
+            values=next(values for size, values in VALUES if self.sizes[0] >= size),
             iterations=1,
             aggregators=2048,
             costs=f"{{from: {profile}, protocol: {self.protocol}}}",
@@ -82,11 +89,11 @@ ROWS = {
     "nvls_8": Measured(IN_SWITCH),
     "collnet_8": Measured(IN_SWITCH, machines=2),
     "collnet_64": Measured(IN_SWITCH, machines=8),
-    "ring_busbw_8": Measured("ring", LARGE),
-    "nvls_busbw_8": Measured(IN_SWITCH, LARGE),
-    "ring_busbw_16": Measured("ring", LARGE, 2, rails=True),
-    "nvls_busbw_16": Measured(TREES, LARGE, 2, rails=True),
-    "ring_busbw_32": Measured("ring", LARGE, 4, rails=True),
+    "ring_busbw_8": Measured("ring", 0, protocol="Simple"),
+    "nvls_busbw_8": Measured(IN_SWITCH, 0),
+    "ring_busbw_16": Measured("ring", 0, 2, "Simple", rails=True),
+    "nvls_busbw_16": Measured(TREES, 0, 2, rails=True),
+    "ring_busbw_32": Measured("ring", 0, 4, "Simple", rails=True),
     "tp8_512": Measured(AUTO, 512),
     "tp8_32k": Measured(AUTO, 32 * KIB),
     "tp8_512k": Measured(AUTO, 512 * KIB),
@@ -99,8 +106,8 @@ CANDIDATES = ("ring", "double_tree", IN_SWITCH)  # of auto, as NCCL has them
 def points_of(row: Measured) -> list[Point]:
     """The calls of a row. Raises UserError and RunError."""
     systems = (*CANDIDATES, AUTO) if row.system == AUTO else (row.system,)
-    sizes = [HALF, LARGE] if row.size == LARGE else [row.size]
-    return list(measure(row.setting, systems, sizes, quiet_console()))[-len(sizes) :]
+    found = list(measure(row.setting, systems, row.sizes, quiet_console()))
+    return found[-len(row.sizes) :]
 
 
 def value_of(points: Sequence[Point]) -> float:
@@ -141,7 +148,7 @@ def with_measured(text: str, name: str, value: float) -> str:
 
 def draw_all(path: Path, rows: Sequence[dict]) -> None:
     """The curves of one machine of 8 ranks, with the published points of as many."""
-    sizes = [FEW, 512, 4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, MIB, 4 * MIB, HALF, LARGE]
+    sizes = [FEW, 512, 4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, MIB, 4 * MIB, 16 * MIB, *LARGE[0]]
     found: dict[tuple[str, int], Point] = {}
     lines = []
     for system in CANDIDATES:
@@ -154,14 +161,14 @@ def draw_all(path: Path, rows: Sequence[dict]) -> None:
         how = ROWS.get(row["name"])
         if how is None or row["source"] != "threads" or how.machines > 1:
             continue
-        of_size = [system for system in CANDIDATES if (system, how.size) in found]
-        best = min(of_size, key=lambda system: found[system, how.size].time_ns)
-        system = best if how.system == AUTO else how.system
-        scale = 1.0 if how.size == LARGE else 1e3
+        size = how.sizes[-1]
+        system = how.system
+        if system == AUTO:
+            system = min(CANDIDATES, key=lambda each: found[each, size].time_ns)
+        scale = 1e3 if how.size else 1.0
         low, high = (scale * each for each in bounds_of(row))
-        both = [found[system, each] for each in ((HALF, LARGE) if scale == 1 else (how.size,))]
-        error = error_of(row, value_of(both))
-        marks.append(Published(system, how.size, low, high, how.size != LARGE, error))
+        error = error_of(row, value_of([found[system, each] for each in how.sizes]))
+        marks.append(Published(system, size, low, high, how.size > 0, error))
     draw(path, "all_reduce, 8 H100, costs h100-nvlink; x: published", lines, marks)
 
 

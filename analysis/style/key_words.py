@@ -96,6 +96,8 @@ def words(key: str) -> str:
     path = _INDEX.sub("", key)
     section, _, last = path.rpartition(".")
     said = _KEYS.get(path)
+    if section.split(".")[0] == "costs":  # whose parts have the same keys
+        said = f"cost {path.partition('.')[2].replace('.', ' ').replace('_', ' ')}"
     if said is None:
         ways = (way for each in _upwards(section) if (way := _SECTIONS.get(each)))
         said = next(ways, "{}").format(_PARTS.get(last, last.replace("_", " ")))
