@@ -26,9 +26,8 @@ from testbed.sweeps.collective_perf import Point, Setting, measure
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/costs.yaml"
 KIB, MIB = 1 << 10, 1 << 20
 FEW = 8  # bytes
-# Sizes by whose difference a bandwidth is measured, of one machine and of several, whose ranks
-# together take more memory.
-LARGE = ((64 * MIB, 128 * MIB), (16 * MIB, 32 * MIB))
+# Sizes by whose difference a bandwidth is measured: bytes take longer than the steps of 32 ranks.
+LARGE = 64 * MIB, 96 * MIB
 # Of a packet, from which size on: so few that a short call has several, so many that headers are
 # few bytes.
 VALUES = ((16 * MIB, 2048), (512 * KIB, 1024), (32 * KIB, 256), (0, 64))
@@ -59,7 +58,7 @@ class Measured:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        return (self.size,) if self.size else LARGE[self.machines > 1]
+        return (self.size,) if self.size else LARGE
 
     @property
     def setting(self) -> Setting:
@@ -148,7 +147,7 @@ def with_measured(text: str, name: str, value: float) -> str:
 
 def draw_all(path: Path, rows: Sequence[dict]) -> None:
     """The curves of one machine of 8 ranks, with the published points of as many."""
-    sizes = [FEW, 512, 4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, MIB, 4 * MIB, 16 * MIB, *LARGE[0]]
+    sizes = [FEW, 512, 4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, MIB, 4 * MIB, 16 * MIB, *LARGE]
     found: dict[tuple[str, int], Point] = {}
     lines = []
     for system in CANDIDATES:
