@@ -40,13 +40,12 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Image:
-    """`words`: of the command, without `ina`, or what `start` has in its place; `file`: where it
-    writes the image, below RESULTS, a pattern of which the newest counts."""
+    """`words`: of the command, without `ina`; `file`: where it writes the image, below RESULTS, a
+    pattern of which the newest counts."""
 
     words: tuple[str, ...]
     file: str
     finish: Callable[[Path, Path], None] = shutil.copyfile
-    start: tuple[str, ...] = ("run.py",)  # of Python's arguments
 
 
 def page_of_quickstart(report: Path, image: Path) -> None:
@@ -111,11 +110,6 @@ MADE = {
         ("workload", "experiments/llama.yaml", "--figure", "results/images/rank-graph.png"),
         "rank-graph.png",
     ),
-    "costs": Image(
-        ("--figure", "results/images/costs.png"),
-        "costs.png",
-        start=("-m", "tools.expected_costs"),
-    ),
     "number-formats": Image(
         ("recording", "traffic/recordings/train_clicks.npz",
          "--draw", "results/images/number-formats.png"),
@@ -148,8 +142,7 @@ def main() -> int:
     chosen = {name: MADE[name] for name in options.names or MADE}
     if options.list:
         for name, image in chosen.items():
-            called = "ina" if image.start == ("run.py",) else f"python {' '.join(image.start)}"
-            print(f"{name}: {called} {' '.join(image.words)}")
+            print(f"{name}: ina {' '.join(image.words)}")
         return 0
     RESULTS.mkdir(parents=True, exist_ok=True)
     ran: set[tuple[str, ...]] = set()
@@ -161,7 +154,7 @@ def main() -> int:
                 words = ["report", str(finished[-1])] if image.words == QUICKSTART else words
             if words[0] in ("sweep", "figure") or words == [*QUICKSTART]:
                 words += ["--results", str(RESULTS)]
-            subprocess.run([sys.executable, *image.start, *words], cwd=ROOT, check=True)
+            subprocess.run([sys.executable, "run.py", *words], cwd=ROOT, check=True)
         files = sorted(RESULTS.glob(image.file), key=lambda each: each.stat().st_mtime)
         image.finish(files[-1], IMAGES / f"{name}.png")
         print(f"docs/images/{name}.png")
