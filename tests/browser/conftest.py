@@ -21,7 +21,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 def why_no_browser() -> str | None:
     """Reason why these tests can't run here; None if they can."""
     if browser() is None:
-        return f"no browser ({' or '.join(NAMES)}); ./test installs Debian's chromium"
+        return f"no browser ({' or '.join(NAMES)}); ./test --all installs Debian's chromium"
     try:
         import playwright  # noqa: F401
     except ImportError:

@@ -1,7 +1,9 @@
 """The pytest plugin of every test folder here: the option `--slow`, and reasons to skip a ring.
 
 A test's ring is the folder below `tests` that it lies in (unit, switch, network), so a test file
-needs no marker of its own. A skipped test shows its reason in pytest's summary.
+needs no marker of its own. A skipped test shows its reason in pytest's summary. Without `--slow`,
+tests that are marked so are not selected, and files of nothing else are not even imported; the
+summary counts both.
 
 Tests can run side by side (`-n auto`): the files of the rings unit, switch, network and browser are
 shared out. What other work would disturb (a test compares times or rates, or needs an answer soon)
@@ -17,6 +19,7 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
+import re
 import shutil
 import signal
 import threading
@@ -50,6 +53,11 @@ TIMES = "times.yaml"  # of --record-times, below the root of the tests
 LOOK_S = 5.0  # between looks at how much time a test has had
 
 SPENT_S: defaultdict[str, float] = defaultdict(float)  # by ring, so far
+NOT_SELECTED: Counter[str] = Counter()  # tests and files that --slow would add
+MARKED = re.compile(
+    r"^(pytestmark = )pytest\.mark\.slow$|^ *(@)pytest\.mark\.slow$|^ *(?:async )?def (test_)",
+    re.MULTILINE,
+)
 
 # The first call of a compiled function loads it; that is no sign of a flaky test.
 settings.register_profile("without deadline", deadline=None)
@@ -115,6 +123,11 @@ def ring(item: pytest.Item) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     no_network = why_no_network()
     no_compiler = None if find_c_compiler() else "no C compiler (cc, gcc or clang)"
+    if not config.getoption("--slow"):
+        left_out = {item for item in items if ring(item) and item.get_closest_marker("slow")}
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
+        NOT_SELECTED["test"] = len(left_out)
     for item in items:
         if ring(item) == "network":
             item.add_marker(pytest.mark.network)
@@ -124,8 +137,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.switch)
             if no_compiler:
                 item.add_marker(pytest.mark.skip(reason=no_compiler))
-        if ring(item) and item.get_closest_marker("slow") and not config.getoption("--slow"):
-            item.add_marker(pytest.mark.skip(reason="slow: runs with --slow (./test --all)"))
     if hasattr(config, "workerinput"):
         # Long files first, which those of networks and browsers are too: then all processes end
         # together.
@@ -135,6 +146,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             of_file[item.path] += LONG if is_long else 1
         items.sort(key=lambda item: (ring(item) not in FIRST, -of_file[item.path]))
     items.sort(key=lambda item: is_alone(Path(item.path)))
+
+
+def is_wholly_slow(path: Path) -> bool:
+    """True if the text of a test file marks each of its tests as slow, or all at once."""
+    found = Counter("".join(groups) for groups in MARKED.findall(path.read_text()))
+    return bool(found["pytestmark = "]) or found["@"] == found["test_"] > 0
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a file whose tests would not be selected, unless the caller names it."""
+    name = collection_path.name
+    if config.getoption("--slow") or not (name.startswith("test_") and name.endswith(".py")):
+        return None
+    named = {Path(os.path.abspath(word.partition("::")[0])) for word in config.args}
+    if not folders(collection_path) or collection_path in named:
+        return None
+    if not is_wholly_slow(collection_path):
+        return None
+    NOT_SELECTED["file"] += 1
+    return True
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -192,11 +223,20 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 def pytest_testnodedown(node: WorkerController) -> None:
     for name, spent_s in node.workeroutput.get("spent_s", {}).items():
         SPENT_S[name] += spent_s
+    NOT_SELECTED.update({} if NOT_SELECTED else node.workeroutput.get("not_selected", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    counted = [(what, NOT_SELECTED[what]) for what in ("test", "file")]
+    parts = [f"{n} slow {what}{'s' * (n != 1)}" for what, n in counted if n]
+    if parts:
+        terminalreporter.write_line(f"{' and '.join(parts)} not selected: ./test --all")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["spent_s"] = dict(SPENT_S)
+        session.config.workeroutput["not_selected"] = dict(NOT_SELECTED)
     elif session.config.getoption("--record-times"):
         lines = [f"{name}: {spent_s:.1f}\n" for name, spent_s in sorted(SPENT_S.items()) if name]
         said = "# Processor seconds of each ring, with the processes that its tests have started.\n"

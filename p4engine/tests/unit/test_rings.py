@@ -154,6 +154,45 @@ def test_a_failure_is_told_at_once(tmp_path, options):
     assert "failed: " not in summary
 
 
+PARTLY_SLOW = """
+import pytest
+
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_some(number):
+    pass
+
+@pytest.mark.slow
+def test_long():
+    pass
+"""
+NOT_IMPORTABLE = """
+import pytest, no_such_module
+{all_at_once}
+
+{mark}
+def test_long():
+    pass
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["one process", "side by side"])
+def test_slow_tests_are_not_selected_and_wholly_slow_files_not_imported(tmp_path, options):
+    write(tmp_path, "unit/test_partly", PARTLY_SLOW)
+    mark = "pytest.mark.slow"
+    for name, words in (
+        ("a", {"all_at_once": f"pytestmark = {mark}"}),
+        ("b", {"mark": f"@{mark}"}),
+    ):
+        text = NOT_IMPORTABLE.format(**{"all_at_once": "", "mark": "", **words})
+        write(tmp_path, f"unit/test_{name}", text)
+    code, said = run_tests(tmp_path, *options)
+    assert code == 0 and re.search(r"^1 passed", said.splitlines()[-1]), said
+    assert "2 slow tests and 2 slow files not selected: ./test --all" in said
+    code, said = run_tests(tmp_path, *options, "--slow")
+    assert code and said.count("No module named 'no_such_module'") >= 2, said
+    assert "not selected" not in said
+
+
 LEAVING = """
 import subprocess, tempfile
 

@@ -94,7 +94,7 @@ def test_a_port_that_is_not_there_is_named(tmp_path, capsys):
     assert "switch s1 has no port 'h9'; its ports are 1 (to h1)" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark; ./test installs it")
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark; ./test --all installs it")
 def test_wireshark_decodes_it(tmp_path):
     found = captured(tmp_path, STAR, "s1:h3")
     command = ["tshark", "-X", f"lua_script:{ROOT / 'tools' / 'wireshark' / 'ina.lua'}"]

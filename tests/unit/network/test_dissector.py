@@ -36,7 +36,7 @@ NUMBERS = {
 LISTS = ("ina.flags", "ina.index", "ina.worker", "ina.value")
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("tshark") is None, reason="no tshark; ./test installs it"
+    shutil.which("tshark") is None, reason="no tshark; ./test --all installs it"
 )
 
 

@@ -76,8 +76,8 @@ def checkout(tmp_path) -> Checkout:
 
 WARMING = "python -m testbed.cli.warm --all"
 SCHEMAS = "python run.py schema -o experiments/schema"
-SETTING_UP = ["packages", "environment", "extras", WARMING, SCHEMAS]
-TESTING = ["python -m pytest -n auto"]
+SETTING_UP = ["packages", "environment", WARMING, SCHEMAS]
+TESTING = ["python -m tests.support.houses -n auto"]
 DEMO = "python run.py sweep experiments/demo.yaml"
 WARMED = ["python -m testbed.cli.warm", SCHEMAS, DEMO]  # without what the tests alone need
 
@@ -88,12 +88,15 @@ WARMED = ["python -m testbed.cli.warm", SCHEMAS, DEMO]  # without what the tests
         # The second time nothing is set up.
         [("test", SETTING_UP + TESTING), ("test", TESTING), ("demo", [DEMO])],
         # Tools of the tests are installed by test only.
-        [("demo", [*SETTING_UP[:2], *WARMED]), (".ci/run", [*SETTING_UP[:-1], *TESTING])],
-        # PyTorch and Dask are installed for the long tests alone.
+        [
+            ("demo", [*SETTING_UP[:2], *WARMED]),
+            (".ci/run", [*SETTING_UP[:-1], *TESTING, "python -m tests.support.houses --changed"]),
+        ],
+        # A browser, Wireshark, PyTorch and Dask are installed for all tests alone.
         [
             ("test", SETTING_UP + TESTING),
-            ("test --all", ["extras [torch,dask,slurm,fuzz]", f"{TESTING[0]} --slow"]),
-            ("test --all", [f"{TESTING[0]} --slow"]),
+            ("test --all", ["extras [torch,dask,slurm,fuzz]", f"{TESTING[0]} --all"]),
+            ("test --all", [f"{TESTING[0]} --all"]),
         ],
     ],
 )
@@ -184,8 +187,8 @@ def test_arguments_go_to_pytest_as_they_are(checkout):
     python.write_text(f'#!/bin/sh\nfor a; do echo "<$a>" >> "{checkout.calls_file}"; done\n')
     checkout.run("test", "--all", "-k", "two words", "")
     assert checkout.calls() == [
-        "<-m>", "<pytest>", "<-n>", "<auto>",
-        "<--slow>", "<-k>", "<two words>", "<>",
+        "<-m>", "<tests.support.houses>", "<-n>", "<auto>",
+        "<--all>", "<-k>", "<two words>", "<>",
     ]  # fmt: skip
 
 
@@ -280,7 +283,7 @@ case $* in
 *"input uv") [ -e pip ] && cp "$tools/uv" bin/uv ;;
 *torch*) [ -e pip ] || exit 1; [ -e torch ] || { : >torch; work; echo whole >torch; } ;;
 *"-m pip"*) [ -e pip ] && . "$tools/uv" ;;
-*pytest*) [ "$(cat package)" = whole ] && [ "$(cat torch)" = whole ] && touch ../../tested ;;
+*tests.support.houses*) [ "$(cat package)" = whole ] && [ "$(cat torch)" = whole ] && touch ../../tested ;;
 *) [ "$(cat package)" = whole ] ;;
 esac
 """,
