@@ -1,4 +1,4 @@
-"""Whole runs on Mininet: run.py in a process of its own, and what came of it."""
+"""Whole runs on Mininet: `ina` in a process of its own, and what came of it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import subprocess
 from pathlib import Path
 
 from testbed import results
-from tests.support.paths import ROOT
+from tests.support.ina import ina
 
 PYTHON = "/usr/bin/python3"
 
 
 def run(path: Path, folder: Path, *more: str) -> subprocess.CompletedProcess:
     """`ina PATH --results FOLDER MORE...`, waited for."""
-    command = [PYTHON, str(ROOT / "run.py"), str(path), "--results", str(folder), *more]
-    return subprocess.run(command, capture_output=True, text=True)
+    return ina(path, "--results", folder, *more)
 
 
 def succeeded(experiment: Path | str, folder: Path, *more: str) -> results.Results:

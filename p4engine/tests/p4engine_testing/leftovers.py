@@ -14,6 +14,9 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 
 
+LASTING: set[int] = set()  # processes that end with this one
+
+
 def _interfaces() -> set[str]:
     return {f"interface {name}" for name in os.listdir("/sys/class/net")}
 
@@ -45,7 +48,7 @@ def children_of(pid: int) -> set[int]:
 
 def _processes() -> set[str]:
     # Python keeps its helper for shared resources from its first use to the end of the process.
-    own = {resource_tracker._resource_tracker._pid}  # type: ignore[attr-defined]
+    own = {resource_tracker._resource_tracker._pid} | LASTING  # type: ignore[attr-defined]
     found = set()
     for pid in children_of(os.getpid()) - own:
         try:

@@ -52,7 +52,9 @@ LONGEST_LINE = 400  # of a failure
 TIMES = "times.yaml"  # of --record-times, below the root of the tests
 LOOK_S = 5.0  # between looks at how much time a test has had
 
-SPENT_S: defaultdict[str, float] = defaultdict(float)  # by ring, so far
+SPENT_S: defaultdict[str, float] = defaultdict(float)  # by ring and by file, so far
+ELSEWHERE_S: list[float] = []  # of processes that no process here has waited for
+MOST = 60  # files that --record-times names
 NOT_SELECTED: Counter[str] = Counter()  # tests and files that --slow would add
 MARKED = re.compile(
     r"^(pytestmark = )pytest\.mark\.slow$|^ *(@)pytest\.mark\.slow$|^ *(?:async )?def (test_)",
@@ -66,7 +68,7 @@ settings.load_profile("without deadline")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow too")
-    what = f"write each ring's processor seconds, of all processes, to {TIMES}"
+    what = f"write the processor seconds, of all processes, of rings and files to {TIMES}"
     parser.addoption("--record-times", action="store_true", help=what)
 
 
@@ -214,9 +216,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with open(item.config.inipath or __file__) as lock:
         if hasattr(item.config, "workerinput"):
             fcntl.flock(lock, fcntl.LOCK_EX if is_alone(Path(item.path)) else fcntl.LOCK_SH)
+        ELSEWHERE_S.clear()
         begun_s = sum(os.times()[:4])
         yield
-        SPENT_S[ring(item)] += sum(os.times()[:4]) - begun_s
+        spent_s = sum(os.times()[:4]) - begun_s + sum(ELSEWHERE_S)
+        for name in (ring(item), item.nodeid.partition("::")[0]):
+            SPENT_S[name] += spent_s
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -238,9 +243,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.config.workeroutput["spent_s"] = dict(SPENT_S)
         session.config.workeroutput["not_selected"] = dict(NOT_SELECTED)
     elif session.config.getoption("--record-times"):
-        lines = [f"{name}: {spent_s:.1f}\n" for name, spent_s in sorted(SPENT_S.items()) if name]
+        rings = [f"{name}: {s:.1f}\n" for name, s in sorted(SPENT_S.items()) if name.isidentifier()]
+        files = [(s, name) for name, s in SPENT_S.items() if name.endswith(".py")]
+        most = [f"# {s:6.1f}  {name}\n" for s, name in sorted(files, reverse=True)[:MOST]]
         said = "# Processor seconds of each ring, with the processes that its tests have started.\n"
-        (session.config.rootpath / TIMES).write_text(said + "".join(lines))
+        (session.config.rootpath / TIMES).write_text(said + "".join([*rings, *most]))
 
 
 @pytest.hookimpl(optionalhook=True, tryfirst=True)

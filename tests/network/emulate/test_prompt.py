@@ -18,6 +18,7 @@ from p4fabric.base import interrupts
 
 from testbed import results
 from testbed.cli.main import main
+from tests.support.ina import ina
 from tests.support.paths import ROOT
 from tests.support.runs import PYTHON
 
@@ -98,12 +99,6 @@ def terminal(tmp_path):
             each.process.terminate()
             each.ends()
         os.close(each.end)
-
-
-def ina(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [PYTHON, str(ROOT / "run.py"), *words], capture_output=True, text=True, timeout=60
-    )
 
 
 def said(*words: str) -> str:

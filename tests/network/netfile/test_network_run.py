@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from p4fabric_testing import L3
 
-from tests.support.paths import DATA, ROOT
+from tests.support.ina import ina
+from tests.support.paths import DATA
 
 FILE = f"""
 network:
@@ -44,21 +40,11 @@ checks:
 """
 
 
-def run(path: Path) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "run.py", str(path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=dict(os.environ),
-    )
-
-
 @pytest.mark.parametrize("program", [L3, DATA / "l3_tna.p4"])
 def test_a_network_comes_up_and_its_checks_are_reported(tmp_path, program):
     path = tmp_path / "two.yaml"
     path.write_text(FILE.replace(str(L3), str(program)))
-    done = run(path)
+    done = ina(path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nok ") == 3, done.stdout
     assert "s1-p5" in done.stdout and "FAILED" not in done.stdout
@@ -68,7 +54,7 @@ def test_a_network_comes_up_and_its_checks_are_reported(tmp_path, program):
 def test_checks_that_do_not_hold_are_named(tmp_path):
     path = tmp_path / "two.yaml"
     path.write_text(FILE.replace("10.0.2.2/32", "10.0.2.7/32") + "  - {ping: [h2, h1], lost: true}")
-    done = run(path)
+    done = ina(path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "h1 -> h2: no answer" in done.stdout
     assert "ok      ping h2 -> h1 is lost" in done.stdout

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from p4fabric.base.errors import RunError, UserError
 
 from testbed.cli.main import main
+from tests.support.ina import ina
 from tests.support.paths import DATA, ROOT
 from tests.support.topology_files import exercise
 from tests.support.virtual_networks import MARKING, PROGRAMS, built, flow, port, run_text, star
@@ -396,13 +395,7 @@ def test_a_frame_that_outgrows_its_room_is_an_error(tmp_path):
 def whole(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     path = folder / "net.yaml"
     path.write_text(text)
-    return subprocess.run(
-        [sys.executable, "run.py", str(path), "--results", str(folder / "results"), *options],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env=dict(os.environ),
-    )
+    return ina(path, "--results", folder / "results", *options)
 
 
 CHECKS = """

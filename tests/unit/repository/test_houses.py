@@ -14,7 +14,7 @@ from tests.support import houses
 from tests.support.paths import ROOT, files_of_checkout
 
 FILES = {
-    "p4engine": ("src/switch.c", "tests/unit/test_switch.py"),
+    "p4engine": ("src/switch.c", "tests/test_switch.py"),
     "p4fabric": ("src/net.py", "tests/test_net.py"),
     "labs": ("lab1/task.py", "lab13/driver.py", "tests/test_lab1.py", "tests/unit/test_lab13.py"),
     "testbed": ("run.py",),

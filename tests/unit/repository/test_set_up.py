@@ -283,7 +283,7 @@ case $* in
 *"input uv") [ -e pip ] && cp "$tools/uv" bin/uv ;;
 *torch*) [ -e pip ] || exit 1; [ -e torch ] || { : >torch; work; echo whole >torch; } ;;
 *"-m pip"*) [ -e pip ] && . "$tools/uv" ;;
-*tests.support.houses*) [ "$(cat package)" = whole ] && [ "$(cat torch)" = whole ] && touch ../../tested ;;
+*.houses*) [ "$(cat package)" = whole ] && [ "$(cat torch)" = whole ] && touch ../../tested ;;
 *) [ "$(cat package)" = whole ] ;;
 esac
 """,
