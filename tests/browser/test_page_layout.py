@@ -66,7 +66,10 @@ FITS = """
 """
 
 
-@pytest.mark.parametrize("name", ["run", "many-jobs", "comparison", "sweep", "map", "network"])
+LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in ("many-jobs", "sweep", "map")]
+
+
+@pytest.mark.parametrize("name", ["run", "comparison", "network", *LARGE])
 def test_nothing_is_cut_hidden_covered_or_unreadable(new_view, pages, name):
     seen = new_view(*SEEN[0])
     seen.open(pages[name])

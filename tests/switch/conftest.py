@@ -34,4 +34,4 @@ def usual_samples(few_samples, monkeypatch) -> None:
 @pytest.fixture
 def budget(request: pytest.FixtureRequest) -> Budget:
     """Of a property: a few seconds, minutes in ./test --all."""
-    return Budget(240.0 if request.config.getoption("--slow") else 12.0)
+    return Budget(240.0 if request.config.getoption("--slow") else 6.0)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from pathlib import Path
 
-
 LASTING: set[int] = set()  # processes that end with this one
 
 

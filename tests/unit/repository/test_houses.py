@@ -14,28 +14,32 @@ from tests.support import houses
 from tests.support.paths import ROOT, files_of_checkout
 
 FILES = {
-    "p4engine": ("src/switch.c", "tests/test_switch.py"),
-    "p4fabric": ("src/net.py", "tests/test_net.py"),
-    "labs": ("lab1/task.py", "lab13/driver.py", "tests/test_lab1.py", "tests/unit/test_lab13.py"),
-    "testbed": ("run.py",),
-    "tests": ("test_run.py",),
-    ".venv": (),
+    "p4engine": ("src/switch.c",),
+    "p4fabric": ("src/net.py",),
+    "labs": ("lab1/task.py", "lab13/driver.py"),
+    "testbed": ("paths.py",),
 }
+TESTS = {
+    "p4engine": ("unit/test_switch.py",),
+    "p4fabric": ("unit/test_net.py",),
+    "labs": ("unit/test_lab1.py", "unit/test_lab13.py"),
+}
+RUNS_TESTBED = "/".join(("labs", "tests", TESTS["labs"][1]))
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A repository with all houses."""
     root = tmp_path / "repository"
-    for folder, names in FILES.items():
-        (root / folder).mkdir(parents=True)
-        for name in names:
-            path = root / folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"text of {name}\n")
+    paths = [root / folder / name for folder, names in FILES.items() for name in names]
+    paths += [root / house / "tests" / name for house, names in TESTS.items() for name in names]
+    for path in (*paths, root / "tests" / "unit" / "paths.py"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"text of {path.name}\n")
     shutil.copy(ROOT / ".gitignore", root)
-    (root / "labs/lab13/driver.py").write_text("from testbed.run import run\n")
-    (root / "labs/tests/unit/test_lab13.py").write_text("from labs.lab13 import driver\n")
+    (root / ".venv").mkdir()
+    (root / "labs" / FILES["labs"][1]).write_text("from testbed.run import run\n")
+    (root / RUNS_TESTBED).write_text("from labs.lab13 import driver\n")
     return root
 
 
@@ -66,7 +70,7 @@ def digests(root: Path) -> dict[str, str]:
 def whole(*names: str) -> list[str]:
     """What pytest gets where these houses run beside the core."""
     tests = [f"{name}/tests" for name in names]
-    left = [] if "labs" in names else ["labs/tests/unit/test_lab13.py"]
+    left = [] if "labs" in names else [RUNS_TESTBED]
     return ["repository", "-c", "pyproject.toml", *tests, "tests", *left]
 
 
@@ -151,7 +155,7 @@ def test_what_runs_and_what_not_is_said_with_the_reason(root, call, capsys):
     said = capsys.readouterr().err
     why = f"labs: unchanged since the recorded green tree (digest {short}); "
     assert "testbed: runs\n" in said and f"{why}./test --all or labs/test runs it\n" in said
-    _change(root / "labs/lab1/task.py")
+    _change(root / "labs" / FILES["labs"][0])
     assert houses.main(root, ["--changed"]) == 0
     assert capsys.readouterr().out == "labs\n"
     assert call("-x", "--slow") == ["repository", "-x", "--slow", *whole("labs")[1:]]
@@ -161,7 +165,7 @@ def test_what_runs_and_what_not_is_said_with_the_reason(root, call, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [["tests/test_run.py::test_a"], ["-k", "star"], ["-x", "p4engine/tests"], ["--lf"]]
+    "words", [["testbed/paths.py::a"], ["-k", "star"], ["-x", "p4engine/tests"], ["--lf"]]
 )
 def test_arguments_that_name_tests_go_to_pytest_alone(root, call, words, capsys):
     assert call(*words, "--all") == ["repository", *words, "--slow"]
@@ -180,7 +184,7 @@ def test_a_house_has_its_own_door(root, call):
 
 
 def test_only_a_green_whole_run_of_an_unchanged_tree_is_recorded(root, call, monkeypatch, capsys):
-    task = root / "labs/lab1/task.py"
+    task = root / "labs" / FILES["labs"][0]
     call("--record-green", code=1)
     assert not (root / houses.GREEN).exists()
     call("--record-green", meanwhile=lambda: _change(task))
@@ -193,7 +197,7 @@ def test_only_a_green_whole_run_of_an_unchanged_tree_is_recorded(root, call, mon
 @pytest.mark.parametrize("conflict", [False, True])
 def test_a_merged_record_counts_for_both_sides_and_for_no_third_tree(root, call, conflict):
     """Whether git puts the lines together or marks a conflict."""
-    engine, task = root / "p4engine/src/switch.c", root / "labs/lab1/task.py"
+    engine, task = root / "p4engine" / FILES["p4engine"][0], root / "labs" / FILES["labs"][0]
     sides = []
     for path in (engine, task):
         kept = path.read_text()
