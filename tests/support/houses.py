@@ -204,7 +204,9 @@ def main(root: Path, words: list[str]) -> int:
         _say(str(each))
     running = [each.house for each in made if each.runs and each.house != CORE]
     digests = {name: digest(root, name) for name in running}
-    if house == CORE:
+    if house != CORE:
+        words += ["tests"]
+    else:
         left = [
             path for each in made if not each.runs for path in tests_of_the_core(root, each.house)
         ]

@@ -176,7 +176,7 @@ def test_arguments_that_name_tests_go_to_pytest_alone(root, call, words, capsys)
 
 
 def test_a_house_has_its_own_door(root, call):
-    assert call("--house", "p4engine", "-x", "--record-green") == ["p4engine", "-x"]
+    assert call("--house", "p4engine", "-x", "--record-green") == ["p4engine", "-x", "tests"]
     assert call() == whole("p4fabric", "labs")
     for house in houses.houses(ROOT):
         door = (ROOT / house / "test").read_text()
