@@ -17,11 +17,26 @@ os.environ["INA_LAWS"] = "hold"  # every run that a test makes, in a process of 
 pytest.register_assert_rewrite("tests.support.runs")  # failures there show values, as in tests
 
 __all__ = ["pytest_addoption"]
+FLAGS = "P4ENGINE_CFLAGS"
+QUICK = "-O1"  # behind the usual -O3: a program takes two thirds of the time, packets little more
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     skip_without_mininet(items, Path(__file__).parent / "network")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """In the rings unit and switch, which compile hundreds of P4 programs, the C compiler is quick.
+    Other rings, and all with --slow, have the programs that users have."""
+    with pytest.MonkeyPatch.context() as patch:
+        from p4engine_testing.rings import ring
+
+        quick = ring(item) in ("unit", "switch") and not item.config.getoption("--slow")
+        if quick and FLAGS not in os.environ:
+            patch.setenv(FLAGS, QUICK)
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

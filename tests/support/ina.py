@@ -25,7 +25,7 @@ from p4engine_testing import leftovers, rings
 from tests.support.fork_server import LARGEST, ROOT, RUN
 
 # Read when a command needs them, not while modules are imported.
-READ_LATE = {"PYTEST_CURRENT_TEST", "TMPDIR", "PATH", "INA_LAWS", "COLUMNS", "NO_COLOR"}
+READ_LATE = {"PYTEST_CURRENT_TEST", "TMPDIR", "PATH", "INA_LAWS", "COLUMNS", "P4ENGINE_CFLAGS"}
 # What a command imports when it comes to it, with what those import.
 PRELOADED = (
     "testbed.cli.commands.check",

@@ -56,6 +56,7 @@ SPENT_S: defaultdict[str, float] = defaultdict(float)  # by ring and by file, so
 ELSEWHERE_S: list[float] = []  # of processes that no process here has waited for
 MOST = 60  # files that --record-times names
 NOT_SELECTED: Counter[str] = Counter()  # tests and files that --slow would add
+SLOW_FILES: set[Path] = set()  # the latter
 MARKED = re.compile(
     r"^(pytestmark = )pytest\.mark\.slow$|^ *(@)pytest\.mark\.slow$|^ *(?:async )?def (test_)",
     re.MULTILINE,
@@ -166,7 +167,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     if not is_wholly_slow(collection_path):
         return None
-    NOT_SELECTED["file"] += 1
+    if named & {*collection_path.parents}:  # and not only its neighbour
+        SLOW_FILES.add(collection_path)
+        NOT_SELECTED["file"] = len(SLOW_FILES)
     return True
 
 

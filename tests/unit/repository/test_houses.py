@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from p4engine.backend.c_build import find_target
 
 from tests.support import houses
 from tests.support.paths import ROOT, files_of_checkout
@@ -218,3 +219,9 @@ def test_a_merged_record_counts_for_both_sides_and_for_no_third_tree(root, call,
     assert call() == whole("labs"), "p4engine is as on one side, labs as on none"
     call("--record-green", "--all")
     assert len(houses.recorded(root, houses.GREEN)) == 3, "written anew"
+
+
+def test_the_quick_rings_compile_quickly_unless_all_is_asked_for(request):
+    slow = request.config.getoption("--slow")
+    quick = "-O1" in find_target().flags
+    assert quick != slow or "P4ENGINE_CFLAGS" in os.environ
