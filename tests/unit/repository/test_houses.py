@@ -186,8 +186,13 @@ def test_a_house_has_its_own_door(root, call):
 
 def test_only_a_green_whole_run_of_an_unchanged_tree_is_recorded(root, call, monkeypatch, capsys):
     task = root / "labs" / FILES["labs"][0]
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     call("--record-green", code=1)
-    assert not (root / houses.GREEN).exists()
+    call("--collect-only")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k star")
+    call()
+    assert not (root / houses.GREEN).exists() and not (root / houses.HERE_GREEN).exists()
+    monkeypatch.delenv("PYTEST_ADDOPTS")
     call("--record-green", meanwhile=lambda: _change(task))
     assert {house for house, _ in houses.recorded(root, houses.GREEN)} == {"p4engine", "p4fabric"}
     monkeypatch.setattr(houses, "_left_out", lambda _: "network tests need root (sudo ./test)")
