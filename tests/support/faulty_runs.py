@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from testbed import results
-from tests.support.paths import ROOT
+from tests.support.ina import ina
 
 TEXT = """
 name: fault
@@ -29,9 +27,7 @@ def run(folder: Path, system: str, fault: str) -> tuple[int, str, results.Result
     path = folder / "fault.yaml"
     memory = "memory: {aggregators: 64}" if system in ("esa", "atp") else ""
     path.write_text(TEXT.format(system=system, memory=memory, fault=fault))
-    command = [sys.executable, str(ROOT / "run.py"), str(path), "--results", str(folder / "r")]
-    command.append("--no-report")
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = ina(path, "--results", folder / "r", "--no-report")
     (made,) = (folder / "r").glob("fault-*")
     return done.returncode, done.stderr, results.read(made)
 

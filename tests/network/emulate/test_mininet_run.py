@@ -18,6 +18,7 @@ from p4engine_testing.leftovers import children_of
 from p4fabric.emulate import registry
 
 from testbed import results
+from tests.support.ina import ina
 from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.runs import PYTHON, run
@@ -330,8 +331,7 @@ def test_a_killed_run_leaves_an_unfinished_folder_and_nothing_that_clean_misses(
     process.kill()
     process.communicate()
     assert gone(started), "processes outlive their killed runner"
-    done = subprocess.run([PYTHON, str(ROOT / "run.py"), "clean"], capture_output=True, text=True)
-    assert done.returncode == 0
+    assert ina("clean").returncode == 0
     assert not list(registry.DIRECTORY.glob(f"{process.pid}-*"))
     if (tmp_path / "results").exists():
         state = results.read(only_results(tmp_path / "results")).state
