@@ -260,7 +260,7 @@ class Network:
             most = min(DOUBLED[1] * one, 1.1 * MOST_NS)
             if not min(DOUBLED[0] * one, 0.9 * MOST_NS) <= two <= most:
                 told = f"fragment {fragment}: {one / MS:g} ms, then {two / MS:g} ms"
-                raise Broken(HOST, "its timeouts do not double up to 64 ms", told)
+                raise Broken(HOST, "its timeouts do not double up to their limit", told)
         self.packets += 1
         if self.packets > MOST_PACKETS * setting.fragments * len(self.hosts):
             raise Broken(HOST, "it sends too much", f"{self.packets} packets")

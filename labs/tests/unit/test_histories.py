@@ -41,6 +41,8 @@ def test_no_stranger_is_left_to_luck():
         assert set(seen.values()) == {2}
         same = [what for what, data in made if data == bytes(packet)]
         assert not {what for what in same if "nobody" not in what}
+        values = bytes(packet)[-4 * len(packet[Agg].values) :]
+        assert not [what for what, data in made if values in data], "no trace would show"
 
 
 def test_numbers_cross_the_places_where_fewer_bits_and_signs_end():

@@ -68,6 +68,7 @@ def _run(
     line: Line = PLAIN,
     seed: int = 1,
     disturb: Any = None,
+    unlucky: tuple[int, int] | None = None,
 ) -> Network:
     rng = random.Random(seed)
     values = [
@@ -80,7 +81,7 @@ def _run(
             hosts.append(OurHost(SETTING, who, rows, rng))
         else:
             hosts.append(network.TheirHost(InProcess(kind), SETTING, who, rows))
-    made = Network(SETTING, values, hosts, switch, line, rng, disturb)
+    made = Network(SETTING, values, hosts, switch, line, rng, disturb, unlucky)
     made.run()
     return made
 
@@ -233,6 +234,16 @@ def test_a_host_that_breaks_the_specification_is_named(method, function, told, t
         _run(kind, ModelSwitch())
     assert error.value.side == "host"
     assert not any(c.isdigit() for c in error.value.hidden_lines("")[0])
+
+
+@pytest.mark.parametrize("most_ms", [32, 64, 128])
+def test_timeouts_double_up_to_their_limit(most_ms, theirs, monkeypatch):
+    monkeypatch.setitem(theirs.poll.__globals__, "MOST_NS", most_ms * 1_000_000)
+    if most_ms == 64:
+        _run(theirs, ModelSwitch(), unlucky=(1, 20))
+        return
+    with pytest.raises(Broken, match="timeouts do not double up to their limit"):
+        _run(theirs, ModelSwitch(), unlucky=(1, 20))
 
 
 def test_our_hosts_use_what_is_left_open():
