@@ -59,6 +59,14 @@ def draw_numbers(rng: random.Random) -> list[int]:
     return [*made, *sorted(rng.sample(last[:-1], 2)), last[-1]]
 
 
+def draw_slots(rng: random.Random, slots: int, count: int) -> list[int]:
+    """Different slots of so many (a power of two). Two differ in the top bit alone."""
+    low = rng.randrange(slots // 2)
+    high = low + slots // 2
+    others = rng.sample([slot for slot in range(slots) if slot not in (low, high)], count - 2)
+    return rng.sample([low, high, *others], count)
+
+
 def alike(rng: random.Random, number: int) -> int:
     """A smaller number that differs in one bit; `number` itself if it is 0."""
     bits = [1 << bit for bit in range(32) if number >> bit & 1]

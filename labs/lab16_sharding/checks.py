@@ -22,7 +22,7 @@ from labs.grader.bench import (
     total,
 )
 from labs.grader.fabric import Fabric, Link, P4Node
-from labs.grader.histories import NUMBERS, Strangers, draw_numbers, dress, leaving
+from labs.grader.histories import NUMBERS, Strangers, draw_numbers, draw_slots, dress, leaving
 from labs.grader.jobs import SLOTS, VALUES
 from labs.grader.lab import Lab
 from labs.grader.packets import (
@@ -58,7 +58,7 @@ SUM = ("Agg.kind", "Agg.values")
 PORTS = 8
 MOST_EVENTS = 30_000
 # Numbers at which hosts' fragments begin: 0, below 2^31, below 2^32, and another one.
-FIRST = (0, (1 << 31) - 20, (1 << 32) - 80, 1 << 20)
+FIRST = (0, (1 << 31) - 6, (1 << 32) - 80, 1 << 20)
 
 
 @dataclass
@@ -343,7 +343,7 @@ def _streams(t: Bench) -> list[ShardStream]:
         tell(each, group, owned)
         owners.append({n: who for a, b, who in owned for n in range(a, b + 1)})
     made = []
-    for which, slot in zip((0, 0, 1), rng.sample(range(SLOTS), 3), strict=True):
+    for which, slot in zip((0, 0, 1), draw_slots(rng, SLOTS, 3), strict=True):
         made.append(ShardStream(jobs[which], slot, draw_numbers(rng), owners[which]))
     return made
 

@@ -11,7 +11,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from labs.grader.bench import Bench, Switch, draw_bits, numbers, total
-from labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
+from labs.grader.histories import Strangers, alike, draw_numbers, draw_slots, dress, leaving
 from labs.grader.jobs import VALUES
 from labs.grader.lab import Lab
 from labs.grader.packets import (
@@ -276,7 +276,7 @@ def histories(t: Bench) -> None:
     """Two jobs with slots of their own in one switch, packet by packet against a model."""
     rng, job = t.random, start(t)
     rival, streams = job.other(), list[Stream]()
-    for slot, each in zip(rng.sample(range(SLOTS), 4), (job, job, rival, rival), strict=True):
+    for slot, each in zip(draw_slots(rng, SLOTS, 4), (job, job, rival, rival), strict=True):
         streams.append(Stream(each, slot, draw_numbers(rng)))
     models = {job.number: Combiner(), rival.number: Combiner()}
     kinds, more = (0, RESULT, REMINDER, RECEIPT, 7, 255), {"of no worker": partial(_nobody, rng)}
@@ -361,7 +361,8 @@ def _late(s: Stream, model: Combiner) -> tuple[int, Message]:
 def _no_slot(s: Stream, model: Combiner) -> tuple[int, Message]:
     """A token without a slot, whose place is much like that of the slot, or an answer to it."""
     port, m = s.job.t.random.choice((_token, _answer))(s, model)
-    return port, replace(m, slot=s.slot | 1 << s.job.t.random.randrange(5, 16))
+    slot = s.slot | 1 << s.job.t.random.randrange(5, 16)
+    return port, replace(m, slot=s.job.t.random.choice((slot, slot, SLOTS, 0xFFFF)))
 
 
 def _nobody(rng: random.Random, packet: Packet) -> None:

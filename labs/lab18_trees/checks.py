@@ -3,6 +3,7 @@ and that survive a switch."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,12 +12,13 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from labs.grader.bench import Bench, Switch, draw_bits, first_number
-from labs.grader.histories import Strangers, alike, draw_numbers, dress, leaving
+from labs.grader.histories import Strangers, alike, draw_numbers, draw_slots, dress, leaving
 from labs.grader.jobs import SLOTS, VALUES
 from labs.grader.lab import Lab
 from labs.grader.packets import (
     DATA,
     GRADIENT,
+    KINDS,
     NOTHING,
     RECEIPT,
     REMINDER,
@@ -407,12 +409,18 @@ def histories(t: Bench) -> None:
     model."""
     rng, tier = t.random, start(t, True, most=3)
     tiers = [tier, start(t, False, most=3, beside=tier)]
-    slots, streams = rng.sample(range(SLOTS), 4), list[Stream]()
+    slots, streams = draw_slots(rng, SLOTS, 4), list[Stream]()
     for each in tiers:
         model = each.model()
         streams += [Stream(each, slots.pop(), draw_numbers(rng), model) for _ in range(2)]
     kinds, jobs = (0, NOTHING, RECEIPT, DATA, 7, 255), [each.job for each in tiers]
     strange = Strangers(rng, kinds, jobs, (GRADIENT, RESULT, REMINDER))
+    for stream, draw in itertools.product(streams, (_result, _reminder)):
+        port, m = draw(stream)
+        packet = dress(rng, stream.tier.packet(port, m), 0xFF, False)
+        packet[Agg].slot = stream.slot
+        t.case = f"a {KINDS[m.kind].lower()} that meets a free set"
+        stream.meets(stream.tier.parent or port, m, packet, stream.slot, t.case)
     while left := [s for s in streams if s.turn < len(s.numbers)]:
         stream = rng.choice(left)
         draw = rng.choices((_gradient, _result, _reminder), (10, stream.results, 2))[0]
@@ -434,7 +442,7 @@ def histories(t: Bench) -> None:
             tier.switch.expect(port, data, {}, "this is nothing for the switch")
         if m.kind != GRADIENT:
             t.case = f"a {name} of another fragment"
-            bit = rng.choice((31, rng.randrange(16, 32), rng.randrange(16)))
+            bit = rng.choice((31, 0, rng.randrange(32)))
             other = replace(m, number=m.number ^ 1 << bit)
             stream.meets(port, other, packet, slot, "another fragment's packet")
             if m.kind == RESULT and not stream.tier.parent and rng.random() < 0.8:

@@ -10,7 +10,7 @@ from scapy.layers.inet import UDP
 from scapy.packet import Packet
 
 from labs.grader.bench import Bench, Switch, numbers, total
-from labs.grader.histories import Strangers, dress, leaving
+from labs.grader.histories import Strangers, draw_slots, dress, leaving
 from labs.grader.lab import Lab
 from labs.grader.packets import (
     GRADIENT,
@@ -245,7 +245,7 @@ def histories(t: Bench) -> None:
     kinds = [0, RESULT, *(GRADIENT ^ 1 << bit for bit in range(2, 8))]
     more = {"outside of the pool": far}
     strange = Strangers(rng, kinds, [few.number, many.number], more=more)
-    slots = dict(zip(rng.sample(range(SLOTS), 3), (few, few, many), strict=True))
+    slots = dict(zip(draw_slots(rng, SLOTS, 3), (few, few, many), strict=True))
     left = {slot: (2 if pool is few else 1) * pool.workers for slot, pool in slots.items()}
     inside: dict[int, list[list[int]]] = {slot: [] for slot in slots}
     while some := [slot for slot, count in left.items() if count]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scapy.packet import Packet
 
 from labs.grader.bench import Bench, Failure, draw_bits, first_number, numbers, total
-from labs.grader.histories import Strangers, draw_numbers, leaving
+from labs.grader.histories import Strangers, draw_numbers, draw_slots, leaving
 from labs.grader.jobs import SLOTS, VALUES
 from labs.grader.lab import Lab
 from labs.grader.packets import (
@@ -267,7 +267,7 @@ def lossy(t: Bench) -> None:
 def _history(t: Bench) -> None:
     """Two jobs with slots of their own in one switch, packet by packet against a model."""
     rng, job = t.random, start(t, 3)
-    jobs, slots = [job, job, start(t, beside=job)], rng.sample(range(SLOTS), 3)
+    jobs, slots = [job, job, start(t, beside=job)], draw_slots(rng, SLOTS, 3)
     streams = [Stream(j, slot, draw_numbers(rng)) for j, slot in zip(jobs, slots, strict=True)]
     kinds = (0, RESULT, 3, 5, 6, 7, 255)
     strange = Strangers(rng, kinds, [each.number for each in jobs], (GRADIENT,))

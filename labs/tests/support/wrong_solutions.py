@@ -325,6 +325,10 @@ WRONG = {
             "kinds of three bits",
             *("hdr.agg.kind == NOTHING) {", "(hdr.agg.kind & 7) == NOTHING) {"),
         ),
+        _experts(
+            "sixteen slots",
+            *("meta.slot = (bit<32>) hdr.agg.slot;", "meta.slot = (bit<32>) (hdr.agg.slot & 0xf);"),
+        ),
         _experts("a token from a wrong port takes a slot", _HOME, f"{_NOT_HOME}{_HOME[11:]}"),
         _experts(
             "a token of an unknown job takes a slot",
@@ -390,6 +394,15 @@ WRONG = {
                 "                    store_values();\n                    write_set();\n"
                 "                }\n            }",
             ),
+        ),
+        _tree(
+            "a free root takes a result",
+            *("(meta.state == FILLING && meta.parent", "(meta.state < SENT && meta.parent"),
+        ),
+        _tree(
+            "numbers without their lowest bit",
+            "                       hdr.agg.number == meta.number && meta.state >= SENT",
+            "                       (hdr.agg.number ^ meta.number) < 2 && meta.state >= SENT",
         ),
         _tree(
             "a carry of the rounding is lost",
