@@ -52,7 +52,7 @@ def test_a_student_works_with_the_wheel_alone(wheel: Path, tmp_path: Path) -> No
     """With the packages of this environment, and nothing of this checkout but what the labs' wheel
     depends on."""
     site, empty = tmp_path / "site", tmp_path / "empty"
-    run(*PIP, "install", "--no-deps", "--target", site, wheel, cwd=tmp_path)
+    zipfile.ZipFile(wheel).extractall(site)
     empty.mkdir()
     # PYTHONPATH goes before the editable installation of the checkout.
     path = os.pathsep.join(map(str, (site, ROOT, ROOT / "p4engine" / "src", *sys.path)))
