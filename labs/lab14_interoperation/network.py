@@ -30,6 +30,7 @@ from labs.lab14_interoperation.wire import (
 
 US, MS = 1_000, 1_000_000
 FIRST_NS, MOST_NS = 1 * MS, 64 * MS  # our hosts' timeouts
+LATE_FIRST_NS = 10 * MS  # of any host
 LIMIT_NS = 2000 * MS
 LATEST = 7  # a copy is up to 2^7 delays later
 DOUBLED = (1.8, 2.2)
@@ -255,6 +256,11 @@ class Network:
             raise Broken(HOST, "it sends a fragment whose result it has", f"{fragment}")
         times = self.sent.setdefault((who, fragment), [])
         times.append(self.now)
+        if len(times) == 2 and fragment < SLOTS:  # nothing has been measured when these are sent
+            first = times[1] - times[0]
+            if not FIRST_NS <= first <= LATE_FIRST_NS:
+                told = f"fragment {fragment}: {first / MS:g} ms"
+                raise Broken(HOST, "its first timeout is too short or too long", told)
         if len(times) > 2:
             one, two = times[-2] - times[-3], times[-1] - times[-2]
             most = min(DOUBLED[1] * one, 1.1 * MOST_NS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import random
 import struct
@@ -236,14 +237,24 @@ def test_a_host_that_breaks_the_specification_is_named(method, function, told, t
     assert not any(c.isdigit() for c in error.value.hidden_lines("")[0])
 
 
-@pytest.mark.parametrize("most_ms", [32, 64, 128])
-def test_timeouts_double_up_to_their_limit(most_ms, theirs, monkeypatch):
-    monkeypatch.setitem(theirs.poll.__globals__, "MOST_NS", most_ms * 1_000_000)
-    if most_ms == 64:
-        _run(theirs, ModelSwitch(), unlucky=(1, 20))
-        return
-    with pytest.raises(Broken, match="timeouts do not double up to their limit"):
-        _run(theirs, ModelSwitch(), unlucky=(1, 20))
+@pytest.mark.parametrize(
+    "first_ns, most_ns, told",
+    [
+        (1_000_000, 32_000_000, "timeouts do not double up to their limit"),
+        (1_000_000, 128_000_000, "timeouts do not double up to their limit"),
+        (900_000, 64_000_000, "first timeout is too short or too long"),
+        (11_000_000, 64_000_000, "first timeout is too short or too long"),
+        (1_000_000, 64_000_000, ""),
+        (10_000_000, 64_000_000, ""),
+    ],
+)
+def test_timeouts_begin_and_double_within_their_limits(
+    first_ns, most_ns, told, theirs, monkeypatch
+):
+    for name, value in (("FIRST_NS", first_ns), ("MOST_NS", most_ns)):
+        monkeypatch.setitem(theirs.poll.__globals__, name, value)
+    with pytest.raises(Broken, match=told) if told else contextlib.nullcontext():
+        _run(theirs, ModelSwitch(), unlucky=(1, 5))
 
 
 def test_our_hosts_use_what_is_left_open():
