@@ -11,6 +11,8 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,9 +23,17 @@ from tests.support.mutants import (
     python_changes,
     yaml_changes,
 )
-from tests.support.mutants.campaign import COMPILER, OF_FOLDERS, OF_RUNTIME, PLAIN, changes
+from tests.support.mutants.campaign import (
+    COMPILER,
+    OF_FOLDERS,
+    OF_RUNTIME,
+    PLAIN,
+    Campaign,
+    changes,
+)
 from tests.support.mutants.campaign import tests_of as files_of
 from tests.support.mutants.change import sample
+from tests.support.mutants.coverage import Covered
 from tests.support.mutants.install import (
     _codes,
     install,
@@ -32,6 +42,10 @@ from tests.support.mutants.install import (
     use_own_cache,
 )
 from tests.support.mutants.score import (
+    INVALID,
+    KILLED,
+    SURVIVED,
+    UNCOVERED,
     Result,
     Score,
     equal_mutants,
@@ -331,6 +345,49 @@ def test_invalid_and_equal_mutants_do_not_count():
     found, left = score(file, results, 4)
     assert (found.killed, found.survived, found.equal, found.invalid) == (1, 1, 1, 1)
     assert [result.name for result in left] == ["something else"]
+
+
+@pytest.mark.parametrize(
+    "minutes, known, reason",
+    [
+        (0, {}, "1 were not tried"),
+        (9, {}, "test_x: SIGKILL"),
+        (9, {"seconds": 9.0, "lines": {REPORT: [1]}}, "1 take more than 5 s"),
+    ],
+)
+def test_without_tests_nothing_is_judged(tmp_path, monkeypatch, minutes, known, reason):
+    """Not even as survivors: a busy machine has no time for the tests."""
+    run, item = _campaign(tmp_path, monkeypatch, minutes), SimpleNamespace(path=Path(__file__))
+    answer = (Covered(**known), "") if known else "SIGKILL"
+    monkeypatch.setattr(run, "_in_child", lambda *_: answer)
+    with pytest.raises(pytest.exit.Exception, match=reason) as told:
+        run._usable({"test_x": item})
+    assert told.value.returncode == 2
+    file = tmp_path / "covered-python.json"  # what a busy machine has ended may pass next time
+    assert ("test_x" in json.loads(file.read_text()) if file.exists() else False) == bool(known)
+
+
+def test_what_no_test_executes_is_counted_apart(tmp_path, monkeypatch):
+    run = _campaign(tmp_path, monkeypatch, minutes=9)
+    run.engine = True
+    change = run.changes[0]
+    result = run._judge(change, {})
+    found, left = score(REPORT, [result], 1)
+    assert (result.end, found.survived, found.uncovered, left) == (UNCOVERED, 1, 1, [result])
+    assert " | 0 of 1 | 1 | 0.0 %" in found.row()
+    ran = []
+    for untried in (1, 0):  # with tests that have not been tried, nothing is known of it
+        run.untried = untried
+        monkeypatch.setattr(run, "_usable", lambda _: {})
+        run.pytest_runtestloop(SimpleNamespace(items=[]))
+        ran.append([*read(tmp_path / "results.jsonl")])
+    assert ran == [[], [run.key(change)]]
+
+
+def _campaign(folder: Path, monkeypatch: pytest.MonkeyPatch, minutes: float) -> Campaign:
+    for name in ("signal.signal", "settings", "prepare_engine"):  # of a process
+        monkeypatch.setattr(f"{Campaign.__module__}.{name}", Mock())
+    return Campaign("python", changes(REPORT)[:1], folder, 5, 5, minutes, told=lambda _: None)
 
 
 def test_every_equal_mutant_can_still_be_made():

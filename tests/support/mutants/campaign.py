@@ -3,7 +3,8 @@
 pytest collects the tests once, with everything imported. Each mutant is a fork of that process: it
 makes the change its own and runs the tests that execute the line, the ones that are most likely to
 fail per second of processor time first, until one fails. So a mutant costs its compilation and a
-few tests, and no imports.
+few tests, and no imports. A change that no usable test executes is counted apart; without any
+usable test nothing is judged.
 
 A test that fails, crashes or takes ten times its usual processor time has noticed. Tests that fail,
 are skipped or take more than `most_s` without a change are left out, and a mutant that has lived
@@ -42,7 +43,15 @@ from tests.support.mutants.apart import leave_the_others
 from tests.support.mutants.change import Change, digest
 from tests.support.mutants.coverage import CLines, Covered, P4Lines, PythonLines
 from tests.support.mutants.install import install, prepare_engine, use_own_cache
-from tests.support.mutants.score import INVALID, KILLED, SURVIVED, Result, equal_mutants, read
+from tests.support.mutants.score import (
+    INVALID,
+    KILLED,
+    SURVIVED,
+    UNCOVERED,
+    Result,
+    equal_mutants,
+    read,
+)
 from tests.support.paths import ROOT
 
 OF_P4 = ("tests/switch/p4", "tests/switch/dataplane", "tests/switch/protocols")
@@ -190,9 +199,13 @@ class Campaign:
         self.done = {
             key: result
             for key, result in done.items()
-            if not (again and result.end == SURVIVED and (result.file, result.name) not in equal)
+            if not again
+            or result.end not in (SURVIVED, UNCOVERED)
+            or (result.file, result.name) in equal
         }
         self.covered: dict[str, Covered] = {}
+        self.left_out: dict[str, str] = {}  # tests that cannot be used, and why
+        self.untried = 0  # tests of which nothing is known
         self.kills: Counter[tuple[str, str]] = Counter()  # by file and test
         self.runs: Counter[tuple[str, str]] = Counter()
         for result in self.done.values():
@@ -226,9 +239,7 @@ class Campaign:
         self.apart = any(name.startswith(ON_MININET) for name in items)
         if self.apart:
             self.longest_s = LONGEST_ON_MININET_S
-        self._cover(items)
-        usable = {name: items[name] for name in items if name in self.covered}
-        self._limit_baseline(usable)
+        usable = self._usable(items)
         for number, change in enumerate(self.changes, 1):
             key = self.key(change)
             if key in self.done:
@@ -237,6 +248,9 @@ class Campaign:
                 self.told("the campaign's time is over; the same command continues it")
                 break
             result = self._judge(change, usable)
+            if result.end == UNCOVERED and self.untried:
+                self.told(f"{change.file}:{change.line} is not judged: {self.untried} tests to try")
+                continue
             with self.results_file.open("a") as file:
                 file.write(result.as_json() + "\n")
             self.done[key] = result
@@ -251,6 +265,24 @@ class Campaign:
 
     # ---- what the tests do without a change ----
 
+    def _usable(self, items: dict[str, pytest.Item]) -> dict[str, pytest.Item]:
+        """The tests that may notice changes. Without any, every mutant would seem to survive, so
+        the campaign ends with an error."""
+        self._cover(items)
+        long = {name for name, found in self.covered.items() if found.seconds > self.most_s}
+        usable = {name: items[name] for name in items if name in self.covered.keys() - long}
+        total = sum(self.covered[name].seconds for name in usable)
+        self.told(f"{len(usable)} tests of {total:.0f} s")
+        if not usable:
+            reasons = "".join(f"\n  {name}: {why}" for name, why in self.left_out.items())
+            pytest.exit(
+                f"no mutant is judged, because none of {len(items)} tests can be used: {len(long)}"
+                f" take more than {self.most_s:g} s (--most-s), {self.untried} were not tried in"
+                f" half of the campaign's time (--minutes), the others are left out:{reasons}",
+                returncode=2,
+            )
+        return usable
+
     def _cover(self, items: dict[str, pytest.Item]) -> None:
         """Fill `covered` from the file of an earlier campaign, or by running each test."""
         path = self.folder / f"covered-{self.kind}.json"
@@ -264,19 +296,26 @@ class Campaign:
             entry = known.get(name)
             if entry is None or entry["key"] != key or not set(files) <= set(entry["of"]):
                 if time.monotonic() > self.cover_until_s:
-                    continue  # a later campaign may know it
+                    self.untried += 1  # a later campaign may know it
+                    continue
                 answer = self._in_child(
                     lambda item=item: self._covered(item, files), self.longest_s
                 )
-                lines = asdict(answer) if isinstance(answer, Covered) else None
+                if isinstance(answer, str):  # its process was ended, maybe by a busy machine
+                    self.left_out[name] = answer
+                    self.told(f"{name}: left out ({answer})")
+                    continue
+                lines = asdict(answer[0]) if answer[0] else None
                 of = sorted({*files, *(entry["of"] if entry and entry["key"] == key else [])})
-                entry = {"key": key, "of": of, "covered": lines}
+                entry = {"key": key, "of": of, "covered": lines, "why": answer[1]}
                 known[name] = entry
                 path.write_text(json.dumps(known))
-                said = f"left out ({answer})" if lines is None else f"{lines['seconds']} s"
+                said = f"left out ({answer[1]})" if lines is None else f"{lines['seconds']} s"
                 self.told(f"{name}: {said}")
             if entry["covered"] is not None:
                 self.covered[name] = Covered(**entry["covered"])
+            else:
+                self.left_out[name] = entry.get("why", "it failed before")
 
     def _shared_digest(self) -> str:
         """Digest of the files on which tests depend, beside their own file."""
@@ -292,7 +331,7 @@ class Campaign:
         paths = [p for p in paths if not {"mutants", "explorer"} & {*p.parts}]
         return digest("".join(p.read_text() for p in paths))
 
-    def _covered(self, item: pytest.Item, files: list[str]) -> Covered | str:
+    def _covered(self, item: pytest.Item, files: list[str]) -> tuple[Covered | None, str]:
         """In a child: run a test and see what it executes, or why it cannot be used."""
         _limit(4 * self.most_s + EXTRA_S)
         lines: P4Lines | PythonLines | CLines
@@ -307,23 +346,21 @@ class Campaign:
         passed = self._passes(item)
         seconds = self._clock_s() - begin
         if not passed:
-            return _short(self.raised)
+            return None, _short(self.raised)
         found = lines.lines()
         if item.nodeid.startswith(ON_MININET):  # nobody knows what its processes execute
             found = dict.fromkeys(files)
-        return Covered(round(seconds, 2), found)
-
-    def _limit_baseline(self, usable: dict[str, pytest.Item]) -> None:
-        for name in list(usable):
-            if self.covered[name].seconds > self.most_s:
-                del usable[name]
-        total = sum(self.covered[name].seconds for name in usable)
-        self.told(f"{len(usable)} tests of {total:.0f} s")
+        return Covered(round(seconds, 2), found), ""
 
     # ---- one mutant ----
 
     def _judge(self, change: Change, usable: dict[str, pytest.Item]) -> Result:
         names = [name for name in usable if self.covered[name].may_notice(change)]
+        place = self.key(change), change.file, change.line, change.kind, change.name
+        if not names:
+            longer = any(found.may_notice(change) for found in self.covered.values())
+            by = "only longer tests execute it" if longer else "no test executes it"
+            return Result(*place, UNCOVERED, by, 0.0)
         names.sort(key=lambda name: self._price(change.file, name))
         if self.kind == "c":  # nothing is known of lines: a test of each test file in turn
             files: dict[str, list[str]] = {}
@@ -348,9 +385,6 @@ class Campaign:
             self.told(f"{killer}: left out, it fails by itself")
             del usable[killer]
             names.remove(killer)
-        if not names:
-            by = "no test executes it"
-        place = self.key(change), change.file, change.line, change.kind, change.name
         return Result(*place, end, by, round(seconds, 2))
 
     def _is_sure(self, change: Change, item: pytest.Item) -> bool:

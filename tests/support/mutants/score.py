@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 KILLED, SURVIVED, INVALID = "killed", "survived", "invalid"
+UNCOVERED = "uncovered"  # survived, but no test that can be used executes it
 EQUAL = Path(__file__).with_name("equal.yaml")
 Z = 1.96  # of a normal distribution: 95 % lie within
 
@@ -51,7 +52,8 @@ def equal_mutants(path: Path = EQUAL) -> dict[tuple[str, str], str]:
 
 @dataclass(frozen=True)
 class Score:
-    """Mutants of one file or folder that were run. `all`: how many there are with the others."""
+    """Mutants of one file or folder that were run. `all`: how many there are with the others;
+    `uncovered`: of those that survived."""
 
     file: str
     killed: int
@@ -59,6 +61,7 @@ class Score:
     equal: int
     invalid: int
     all: int
+    uncovered: int = 0
 
     @property
     def mutants(self) -> int:
@@ -83,11 +86,12 @@ class Score:
         between = "all" if low == high else f"{100 * low:.0f} to {100 * high:.0f} %"
         run = f"{self.mutants + self.equal + self.invalid} of {self.all}"
         killed = f"{self.killed} of {self.mutants}"
-        return f"| {self.file} | {run} | {self.equal} | {killed} | {share} | {between} |"
+        told = run, self.equal, killed, self.uncovered, share, between
+        return f"| {self.file} | {' | '.join(map(str, told))} |"
 
 
-HEAD = """| file | changes run | equal | killed | score | 95 % interval |
-|---|---|---|---|---|---|"""
+HEAD = """| file | changes run | equal | killed | no test executes | score | 95 % interval |
+|---|---|---|---|---|---|---|"""
 
 
 def score(
@@ -98,6 +102,9 @@ def score(
     equal = equal_mutants(equal_file)
     killed = sum(result.end == KILLED for result in results)
     invalid = sum(result.end == INVALID for result in results)
-    survivors = [r for r in results if r.end == SURVIVED]
+    survivors = [r for r in results if r.end in (SURVIVED, UNCOVERED)]
     left = [r for r in survivors if (r.file, r.name) not in equal]
-    return Score(name, killed, len(left), len(survivors) - len(left), invalid, count), left
+    uncovered = sum(r.end == UNCOVERED for r in left)
+    return Score(
+        name, killed, len(left), len(survivors) - len(left), invalid, count, uncovered
+    ), left
