@@ -303,8 +303,10 @@ class Fabric(World):
 
     def _at_host(self, name: str, arrival: tuple[int, bytes] | None) -> None:
         host, now = self.hosts[name], self.now
-        if arrival is None and now < self._wake.get(name, 0):
-            return  # an earlier alarm that has been set anew since
+        if arrival is None:
+            if now < self._wake.get(name, 0):
+                return  # an earlier alarm that has been set anew since
+            self._wake.pop(name, None)  # it may be set for the same moment again
         out, deadline = self.at_host(name, now, *(arrival[1:] if arrival else ()))
         assert not host.failed(), host.wrong()
         for sent in out:

@@ -187,7 +187,16 @@ def hold_bytes(made: Transformer) -> None:
             own = layout.place(rank, "cp")
             assert all(layout.place(n.peer, "cp") == (own + 1) % made.cp for n in sends)
             assert all(layout.place(n.peer, "cp") == (own - 1) % made.cp for n in receives)
-        _hold_update(made, stage, program.ranks[rank])
+        nodes = program.ranks[rank]
+        before: list[set[int]] = []  # all that ends before a node
+        for node in nodes:
+            before.append({*node.after}.union(*(before[each] for each in node.after)))
+        assert not any(nodes[each].kind == SEND for node in nodes for each in node.after)
+        _hold_update(made, stage, nodes, before)
+        if made.pp > 1:
+            _hold_passes(made, stage, nodes, before)
+        if made.sharding == "fsdp":
+            _hold_gathers(made, stage, nodes)
     _hold_operations(made, program)
 
 
@@ -264,10 +273,71 @@ def _buckets(made: Transformer, stage: int, group: str, size: int) -> list[int]:
     return found
 
 
-def _hold_update(made: Transformer, stage: int, nodes: tuple[Node, ...]) -> None:
-    before: list[set[int]] = []
-    for node in nodes:
-        before.append({*node.after}.union(*(before[each] for each in node.after)))
+def _hold_passes(
+    made: Transformer, stage: int, nodes: tuple[Node, ...], before: list[set[int]]
+) -> None:
+    """One forward, one backward: a stage is ahead of the last one by as many microbatches as there
+    are stages behind it, and no further."""
+    count, final = made.microbatches, stage == made.pp - 1
+    ahead = min(made.pp - 1 - stage, count)
+
+    def ends(tag: int, kind: str) -> list[set[int]]:
+        """What each send follows, as it holds nothing up itself; or receives, which do."""
+        return [
+            {*node.after} if kind == SEND else {place}
+            for place, node in enumerate(nodes)
+            if (node.tag, node.kind) == (tag, kind)
+        ]
+
+    forward, backward = ends(4, RECV if final else SEND), ends(5, SEND if final else RECV)
+    assert len(forward) == len(backward) == count
+    for number in range(count):
+        earlier = forward[number].union(*(before[each] for each in forward[number]))
+        done = [each for each in range(count) if backward[each] <= earlier]
+        assert done == [*range(number - ahead)], (stage, number, done)
+        earlier = backward[number].union(*(before[each] for each in backward[number]))
+        done = [each for each in range(count) if forward[each] <= earlier]
+        assert done == [*range(min(count, number + ahead + 1))], (stage, number, done)
+    for place, node in enumerate(nodes):  # gradients are summed up when all microbatches have some
+        summed = node.group.partition(".")[0] in ("dp", "dp_ep") and node.dtype == "float32"
+        if summed and made.sharding != "fsdp":
+            assert all(each <= before[place] for each in backward[: count - final])
+
+
+def _hold_gathers(made: Transformer, stage: int, nodes: tuple[Node, ...]) -> None:
+    """Each pass gathers the weights of each unit, while the unit before computes: from when that
+    may begin, but for its own weights."""
+    ahead = min(made.pp - 1 - stage, made.microbatches)
+    passes = "F" * ahead + "FB" * (made.microbatches - ahead) + "B" * ahead
+    gathers, users = [], defaultdict(list)
+    for place, node in enumerate(nodes):
+        if node.kind == "all_gather" and node.group.partition(".")[0] in ("dp", "dp_ep"):
+            gathers.append(place)
+        else:
+            for each in node.after:
+                users[each].append({*node.after})
+    left = iter(gathers)
+    for one in passes:
+        units = [*enumerate(_units(made, stage))][:: 1 if one == "F" else -1]
+        held = []
+        for _, unit in units:
+            wanted = {group: made.layout.group_size(group) for group in unit if unit[group]}
+            wanted = {group: size for group, size in wanted.items() if size > 1}
+            own = {next(left): (group, -(-2 * unit[group] // wanted[group])) for group in wanted}
+            for place, found in own.items():
+                assert (nodes[place].group.partition(".")[0], nodes[place].bytes) == found
+            held.append({*own})
+        for (place, _), own, following in zip(units, held, [*held[1:], set()], strict=True):
+            direct = [after for each in own for after in users[each] if not following & after]
+            assert direct or not own or place == stage == 0, "nothing waits for weights"
+            for after in direct if following else ():
+                assert all(after - own == {*nodes[each].after} for each in following), after
+    assert not [*left]
+
+
+def _hold_update(
+    made: Transformer, stage: int, nodes: tuple[Node, ...], before: list[set[int]]
+) -> None:
     last = max(place for place, node in enumerate(nodes) if node.kind == COMPUTE)
     followed = {each for node in nodes for each in node.after}
     # Sends hold nothing up, nor does what goes on with them at once; nothing follows gradients of

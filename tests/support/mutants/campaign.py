@@ -285,12 +285,13 @@ class Campaign:
 
     def _cover(self, items: dict[str, pytest.Item]) -> None:
         """Fill `covered` from the file of an earlier campaign, or by running each test."""
-        path = self.folder / f"covered-{self.kind}.json"
-        known = json.loads(path.read_text()) if path.exists() else {}
+        path = self.folder / f"covered-{self.kind}.jsonl"
+        known = dict(map(json.loads, path.read_text().splitlines())) if path.exists() else {}
         shared = self._shared_digest()
         of_kind = {"plain": PLAIN, "python": OF_FOLDERS}.get(self.kind, {})
         others = () if self.engine else _modules(of_kind)
         files = sorted({*self.sources, *others})
+        python = PythonLines(files) if self.kind in ("plain", "python") else None
         for name, item in items.items():
             key = digest(item.path.read_text() + shared)
             entry = known.get(name)
@@ -299,7 +300,7 @@ class Campaign:
                     self.untried += 1  # a later campaign may know it
                     continue
                 answer = self._in_child(
-                    lambda item=item: self._covered(item, files), self.longest_s
+                    lambda item=item: self._covered(item, files, python), self.longest_s
                 )
                 if isinstance(answer, str):  # its process was ended, maybe by a busy machine
                     self.left_out[name] = answer
@@ -309,7 +310,8 @@ class Campaign:
                 of = sorted({*files, *(entry["of"] if entry and entry["key"] == key else [])})
                 entry = {"key": key, "of": of, "covered": lines, "why": answer[1]}
                 known[name] = entry
-                path.write_text(json.dumps(known))
+                with path.open("a") as file:
+                    file.write(json.dumps([name, entry]) + "\n")
                 said = f"left out ({answer[1]})" if lines is None else f"{lines['seconds']} s"
                 self.told(f"{name}: {said}")
             if entry["covered"] is not None:
@@ -331,17 +333,20 @@ class Campaign:
         paths = [p for p in paths if not {"mutants", "explorer"} & {*p.parts}]
         return digest("".join(p.read_text() for p in paths))
 
-    def _covered(self, item: pytest.Item, files: list[str]) -> tuple[Covered | None, str]:
+    def _covered(
+        self, item: pytest.Item, files: list[str], python: PythonLines | None
+    ) -> tuple[Covered | None, str]:
         """In a child: run a test and see what it executes, or why it cannot be used."""
         _limit(4 * self.most_s + EXTRA_S)
         lines: P4Lines | PythonLines | CLines
-        if self.kind == "c":
+        if python:
+            lines = python
+            lines.begin()
+        elif self.kind == "c":
             test = str(item.path.relative_to(ROOT))
             lines = CLines([file for file in files if test in tests_of("c", [file])])
-        elif self.kind == "p4":
-            lines = P4Lines(item.nodeid.startswith(TRACED))
         else:
-            lines = PythonLines(files)
+            lines = P4Lines(item.nodeid.startswith(TRACED))
         begin = self._clock_s()
         passed = self._passes(item)
         seconds = self._clock_s() - begin

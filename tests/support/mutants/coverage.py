@@ -90,7 +90,8 @@ class P4Lines:
 
 
 class PythonLines:
-    """Records from now on, in this process and its forks, which lines of `files` are executed."""
+    """Which lines of `files` a process and its forks execute after `begin`. It is made once, for
+    many processes, because that takes longer than most tests."""
 
     def __init__(self, files: list[str]) -> None:
         from coverage import Coverage
@@ -98,6 +99,11 @@ class PythonLines:
         self.names = {str((ROOT / file).resolve()): file for file in files}
         self.coverage = Coverage(data_file=None, include=list(self.names), config_file=False)
         self.forks = os.memfd_create("forks")  # some become another user, so it is no file
+
+    def begin(self) -> None:
+        """Record from now on, in this process, a fork of the one that has made this."""
+        os.ftruncate(self.forks, 0)
+        os.lseek(self.forks, 0, os.SEEK_SET)
         self.own = os.getpid()
         for name in ("_exit", "execvp", "execvpe"):
             setattr(os, name, self._telling(getattr(os, name)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric.base.topology import host_ip, host_mac
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -14,12 +15,12 @@ from tests.support.switchml import SlotSwitch
 
 MANY = """
 name: test
-topology: {kind: star, hosts: 301}
+topology: %s
 system: esa
 memory: {aggregators: 16}
 values_per_packet: 4
 jobs:
-  - {name: many, command: "true", workers: 300}
+  - {name: many, command: "true", workers: %d}
 """
 ZEROS = {"kind": wire.GRADIENT_ZEROS, "values": []}
 HEADER_BYTES = 14 + 20 + 8 + 24 + 4
@@ -157,25 +158,43 @@ def test_a_whole_sum_says_for_whom_it_is_and_a_part_does_not(system, flag):
         assert only(switch.gradient(1, 0, priority=20)).flags == wire.PARTIAL
 
 
-@pytest.mark.parametrize("flag", [wire.FOR_ONE, wire.FROM_ONE])
-@pytest.mark.parametrize("worker", [0, 255, 256, 299])
-def test_a_copy_is_for_the_one_worker_of_many_that_is_named(worker, flag):
-    """Numbers of workers need more than the 8 bits of an exponent."""
-    setup = setup_of(MANY)
-    (switch,) = start_switches(setup).values()
-    server = setup.platform.topology.port_to("s1", "h301")
+@pytest.mark.parametrize(
+    "network, workers",
+    [("{kind: star, hosts: 301}", 300), ("{kind: two_level, tors: 2, hosts: 257}", 514)],
+)
+def test_copies_have_values_for_those_behind_their_ports_who_need_them(network, workers):
+    """Numbers of workers need more than the 8 bits of an exponent. Of those above 255 only one is
+    in the first rack."""
+    setup = setup_of(MANY % (network, workers))
+    topology, group = setup.platform.topology, setup.jobs[0].group
+    name = topology.switch_of(group.servers[0])
+    switch, behind = start_switches(setup)[name], {}
+    for port, (there, _, _) in topology.ports(name).items():
+        hosts = [host for host in group.workers if there in (host, topology.switch_of(host))]
+        if hosts:
+            behind[port] = {group.workers.index(host) for host in hosts}
+    server = topology.number(group.servers[0])
     wide = type("Wide", (Ina,), {"bitmap_width": setup.platform.bitmap_bits})
-    fields = {"exponent": worker >> 8, "next_exponent": worker & 0xFF, "flags": flag}
-    head = wide(kind=wire.RESULT, sender=0x4000, bitmap=(1 << 300) - 1, values=[7] * 4, **fields)
-    ports = wire.PORT, wire.PORT
-    udp = UDP(sport=ports[0], dport=ports[1], chksum=0)
-    ether = Ether(src="02:00:00:00:01:2d", dst="02:00:00:01:00:01")
-    ip = IP(src="10.0.1.45", dst="10.255.0.1")
-    switch.receive(server, bytes(ether / ip / udp / head), 1000)
-    out = switch.advance(10**9)
-    longest = max(len(frame) for _, _, frame in out)
-    whole = {port for _, port, frame in out if len(frame) == longest}
-    named = setup.platform.topology.port_to("s1", f"h{worker + 1}")
-    everyone = {port for _, port, _ in out}
-    assert len(out) == len(everyone) == 300
-    assert whole == ({named} if flag == wire.FOR_ONE else everyone - {named})
+    begin = Ether(src=host_mac(server)) / IP(src=host_ip(server), dst="10.255.0.1")
+    begin /= UDP(sport=wire.PORT, dport=wire.PORT, chksum=0)
+    for number in range(8):
+        worker, flag = (
+            (0, 255, 256, workers - 1)[number >> 1],
+            (wire.FOR_ONE, wire.FROM_ONE)[number & 1],
+        )
+        fields = {"exponent": worker >> 8, "next_exponent": worker & 0xFF, "flags": flag}
+        result = {
+            "kind": wire.RESULT,
+            "sender": 0x4000,
+            "fragment_number": number,
+            "values": [7] * 4,
+        }
+        head = wide(bitmap=(1 << workers) - 1, **result, **fields)
+        switch.receive(topology.port_to(name, group.servers[0]), bytes(begin / head), number)
+        out = switch.advance((number + 1) * 10**9)
+        longest = max(len(frame) for _, _, frame in out)
+        needed = {
+            port: bool(those & {worker} if flag == wire.FOR_ONE else those - {worker})
+            for port, those in behind.items()
+        }
+        assert {port: len(frame) == longest for _, port, frame in out} == needed

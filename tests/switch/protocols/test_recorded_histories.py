@@ -163,6 +163,7 @@ PROGRAMS = {
     "esa that delivers, program": "esa, results_from: switch",
     "atp that delivers, program": "atp, release: on_completion, results_from: switch",
     "colocated_ps, program": "colocated_ps",
+    **{f"{each} on a slow link, program": each for each in ("ring", "double_tree", "colocated_ps")},
 }
 
 
@@ -172,7 +173,9 @@ def test_a_program_s_calls_go_as_they_did(name):
     draw, made = Draw(name), recorded.Record()
     system, _, more = PROGRAMS[name].partition(", ")
     faults = lossy(draw.randrange(100), 0.03, 0.03, 0.03)
-    fabric, jobs = programs(program_text(system, options=f", {more}" * bool(more)))
+    text = program_text(system, options=f", {more}" * bool(more))
+    slow = "slow" in name
+    fabric, jobs = programs(text.replace("1 Gbit/s", "200 kbit/s") if slow else text)
     unlucky = {host.spec.host for host in (*fabric.workers()[1:2], *fabric.servers())}
     addresses = {bytes(map(int, fabric.hosts[h].spec.address.split("."))) for h in unlucky}
 
@@ -185,7 +188,7 @@ def test_a_program_s_calls_go_as_they_did(name):
         return faults(now, node, frame)
 
     fabric.schedule = schedule
-    for number in range(6):
+    for number in range(11 if slow else 6):
         call, root = CALLS[number % len(CALLS)], draw.randrange(4)
         size = draw.one((1, 16, 40, 100))
         arrays = [each >> 3 for each in draw_arrays(number, 4 * size, np.int32)]

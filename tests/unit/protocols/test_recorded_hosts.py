@@ -24,6 +24,7 @@ FILE = "hosts"
 STEPS = 400
 SENT_LAST = 60  # packets that may be answered
 LINK = "links: {bandwidth: 100 Mbit/s}"
+SLOW = "links: {bandwidth: 50 kbit/s}"  # what is acknowledged takes a packet's turn
 KEEPS = "faults: [{fault: restart, switch: s1, at: 1 s}]"
 SHORT = "value_bits: 16"
 UP, DOWN = 0, 1
@@ -47,6 +48,7 @@ WORKERS: dict[str, dict[str, Any]] = {
     "tree on a link": {"keys": f"{LINK}\n{KEEPS}", "workers": 5, "aggregators": 8},
     "ring": {"number": 1, "window": 40, "timeout": "2 ms"},
     "ring on a link": {"number": 1, "window": 3, "keys": LINK, "compute": 1},
+    "ring on a slow link": {"number": 1, "window": 8, "keys": SLOW, "room": 2, "workers": 40},
     "ring with acks": {"number": 1, "window": 8, "keys": "timers: {ack_delay: 30 us}"},
     "ring of zeros": {"number": 1, "window": 2, "zeros": "header_only", "order": "fifo"},
 }
@@ -162,7 +164,7 @@ class Peers(NamedTuple):
 
     def _of_neighbour(self) -> Packet:
         """Of the member before this one; acknowledgements of the one behind it."""
-        draw, host = self.draw, self.host
+        draw, host, count = self.draw, self.host, self.host.workers
         data = [packet for packet in self.sent if packet.extra]
         if data and draw.chance(50):
             first = draw.one(data).index - draw.one((0, 0, 1, 31))
@@ -183,18 +185,19 @@ class Peers(NamedTuple):
         missing = np.flatnonzero(host.scoreboard.status & send_scoreboard.RECEIVED == 0)
         if missing.size and draw.chance(70):  # what ends the iteration
             fragment, iteration = int(draw.one(missing)), max(0, host.iteration)
-            up = up if fragment % 3 == 2 else fragment % 3 == 1
+            up = up if fragment % count > 1 else fragment % count == 1
+        chunk = (fragment + (count > 3 and draw.chance(10))) % count
         fields = {"sender": 0, "index": draw.randrange(120) + 40 * iteration}
-        fields["flags"] = self._flags()
+        fields["flags"] = self._flags(*[wire.FROM_ONE] * (count > 3))
         if up:
-            members = [(1 - k) % 3 for k in range((0 - fragment) % 3, 0, -1)]
+            members = [(1 - k) % count for k in range((0 - fragment) % count, 0, -1)]
             bits = sum(1 << member for member in members)
             numbers = host.sum_of(members, fragment, iteration) if members else [0] * 4
-            extra = 1 + 2 * (fragment % 3) + UP
+            extra = 1 + 2 * chunk + UP
             return host.packet(
                 wire.CONTROL, fragment, iteration, numbers, bitmap=bits, extra=extra, **fields
             )
-        extra = 1 + 2 * (fragment % 3) + DOWN
+        extra = 1 + 2 * chunk + DOWN
         return host.result(fragment, iteration, wire.CONTROL, extra=extra, **fields)
 
     def _of_worker(self) -> Packet:
