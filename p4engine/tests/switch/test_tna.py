@@ -6,6 +6,7 @@ import functools
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -248,7 +249,7 @@ def build(folder, queues: int = 4, **parts: str) -> Switch:
     return Switch(compile_program(folder / "program.p4"), ports=range(8), priority_queues=queues)
 
 
-def test_a_session_shortens_its_copies(tmp_path):
+def test_a_session_s_copies_go_to_its_port_and_its_group_and_are_shortened(tmp_path):
     switch = build(
         tmp_path,
         apply="ig_dprsr.mirror_type = 1;",
@@ -257,9 +258,14 @@ def test_a_session_shortens_its_copies(tmp_path):
         egress_parser="state parse { transition accept; }",
     )
     data = bytes.fromhex("0100000000000000aabb")
-    for length, expected in ((None, data), (9, data[:9]), (20, data), (4, data[:4])):
-        switch.mirror_session(9, 6, length=length)
-        assert programs.send(switch, data, now_ns=switch.now_ns() + 1) == [(1, data), (6, expected)]
+    groups = {None: [], 1: [2], 7: [3, 4]}
+    for group in (1, 7):
+        switch.multicast_group(group, [(port, 1) for port in groups[group]])
+    for length, port, group in product((None, 9, 20, 4), (None, 6), groups):
+        switch.mirror_session(9, port, group, length)
+        to = [*groups[group], *([] if port is None else [port])]
+        left = programs.send(switch, data, now_ns=switch.now_ns() + 1)
+        assert sorted(left) == [(1, data), *((each, data[:length]) for each in to)]
 
 
 def test_what_egress_knows_of_the_queue(tmp_path):

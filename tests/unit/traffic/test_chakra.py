@@ -312,3 +312,16 @@ def test_a_call_of_all_ranks_names_no_group(tmp_path):
     chakra.write(tmp_path / "run.et", everyone, numbered=True)
     assert b"pg_name" not in (tmp_path / "run.0.et").read_bytes()
     assert without_files(chakra.load(tmp_path / "run.et")) == without_files(everyone)
+
+
+def test_attributes_of_all_types_of_whole_numbers_are_read():
+    """As protobuf writes them: of signed types in two's complement, or in zigzag."""
+    values = (0, 1, -1, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**64 - 1)
+    for field in (7, 9, 11, 13, 15, 17, 27):
+        signed, zigzag = field in (7, 9, 15, 17), field in (15, 17)
+        for value in values:
+            if (value < 0 and not signed) or (value >= 2**63 and signed):
+                continue
+            written = value << 1 ^ value >> 63 if zigzag else value & 2**64 - 1
+            data = proto(1, "n") + proto(field, written)
+            assert chakra._attribute(data) == ("n", value), field
