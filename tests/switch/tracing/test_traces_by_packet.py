@@ -25,7 +25,7 @@ from testbed.protocols.sizes import frame_bytes
 from testbed.runtimes import result_rows as collect
 from testbed.runtimes.program import prepare
 from testbed.setup import Setup
-from testbed.tracing import lanes, path, rerun, watch
+from testbed.tracing import lanes, path, rerun, trace_text, watch
 from testbed.tracing.fragments import summed_by_hosts
 from testbed.tracing.packets import Packet, packet_in
 from tests.support.experiments import memory_line, setup_of
@@ -326,6 +326,14 @@ def stopped(setup, compiled, found) -> None:
     early, _ = rerun.paths(setup, compiled, [*found], until_ns=times[len(times) // 3])
     last_ns = max(step.time_ns for each in early.values() for step in each.steps)
     for fragment, each in early.items():
+        went_on = {
+            step.cause.number for step in each.steps if step.cause and step.kind != path.SENT
+        }
+        for step in each.steps:  # nothing disappears
+            left = step.leaves if step.kind == path.HANDLED else step.packet
+            goes = left is not None and (left.job, left.fragment) == fragment
+            goes &= step.kind != path.ARRIVED
+            assert not goes or step.ends or step.number in went_on, step
         # What a host sends is seen when its switch has it, and switches take turns.
         whole = [step for step in found[fragment].steps if step.time_ns < last_ns - 50_000]
         now = [step for step in each.steps if step.time_ns < last_ns - 50_000]
@@ -353,3 +361,7 @@ def pictures(setup, found) -> None:
     for what, mark in lanes.MARKS.items():
         if what != "egress drop":  # which looks like an eviction
             assert drawn.count(mark) == ended[what]
+    for fragment, each in found.items():
+        assert all(begin <= end for _, begin, end in lanes._held(fragment, each))
+    evicted = [trace_text.evicted_by(step) for step in worst[1].steps if step.kind == path.HANDLED]
+    assert drawn.count("v") == ended["egress drop"] + len(evicted) - evicted.count(None)
