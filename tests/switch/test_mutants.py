@@ -42,9 +42,6 @@ from tests.support.mutants.install import (
     use_own_cache,
 )
 from tests.support.mutants.score import (
-    INVALID,
-    KILLED,
-    SURVIVED,
     UNCOVERED,
     Result,
     Score,
