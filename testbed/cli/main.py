@@ -6,33 +6,18 @@ once. docs/commands.md has the exit codes.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import importlib
-import logging
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from p4engine.process_end import exit_with
-from p4fabric.base import interrupts
-from p4fabric.base.errors import (
-    RunError,
-    UserError,
-    did_you_mean,
-    legible,
-    require_utf8,
-    sentence,
-    shortage,
-)
+from p4fabric.base.command_line import Parser, exit_code, logged, run_process, verbose_option
+from p4fabric.base.errors import UserError, did_you_mean, sentence
 
-from testbed.cli.shared import Parser, find_latest
+from testbed.cli.shared import find_latest
 from testbed.paths import DISTRIBUTIONS, program_name
 
-# New objects after which Python looks for cycles of old ones. With its own 700, a seventh of a
-# short run's time goes into looking through modules that were just imported.
-GARBAGE_AFTER = 100_000
 LOGGERS = ("testbed", "p4fabric", "p4engine")
 COMMANDS = {
     "run": "run an experiment, a sweep or a network file (`run` may be left out)",
@@ -108,13 +93,7 @@ def parser_of(*commands: str) -> Parser:
     for word, text in COMMANDS.items():
         one = parsers.add_parser(word, help=text, description=text, allow_abbrev=False)
         if word in commands:
-            one.add_argument(
-                "-v",
-                "--verbose",
-                action="count",
-                default=0,
-                help="log on standard error what is done, and how long it took; -vv: in detail",
-            )
+            verbose_option(one)
             find(word)[0](one)
             one.set_defaults(parser=one)
     return parser
@@ -149,95 +128,38 @@ def version() -> str:
     return "\n".join([*lines, *(f"  {line}" for line in plugins.listing())])
 
 
-@contextlib.contextmanager
-def logged(verbose: int) -> Iterator[None]:
-    """A block whose log is on standard error: 0: no log; 1: steps; 2: all that is logged."""
-    if not verbose:
-        yield
-        return
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(relativeCreated)8.0f ms  %(name)s: %(message)s"))
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
-        logger.addHandler(handler)
-    try:
-        yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
-            logger.removeHandler(handler)
-
-
 def main(arguments: list[str]) -> int:
     """Run one command line; returns the exit code. Prints errors to stderr."""
-    interrupts.install()
-    gc.set_threshold(GARBAGE_AFTER)
-    try:
-        for argument in arguments:
-            require_utf8(argument, "argument")
-        if not arguments:
-            parser_of().print_help(sys.stderr)
-            return 2
-        if arguments[0] == "help":
-            arguments = ["--help"]
-        arguments = with_command(arguments)
-        parser = parser_of(arguments[0])
-        try:
-            options, unknown = parser.parse_known_args(arguments)
-            if hasattr(options, "changes"):  # after an option, argparse does not know them
-                given = [*options.changes, *unknown]
-                options.changes = [each for each in given if each[0] != "-" and "=" in each]
-                unknown = [each for each in given if each not in options.changes]
-            if unknown:  # argparse would show the usage of all commands
-                getattr(options, "parser", parser).error(
-                    f"unrecognized arguments: {' '.join(unknown)}"
-                )
-        except SystemExit as done:  # --help
-            return int(done.code or 0)
-        if options.version:
-            print(version())
-            return 0
-        if hasattr(options, "of_results"):
-            find_latest(options)
-        with logged(options.verbose):
-            return find(options.command)[1](options)
-    except UserError as error:
-        print(f"error: {legible(error)}", file=sys.stderr)
+    return exit_code(_run, arguments)
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments:
+        parser_of().print_help(sys.stderr)
         return 2
-    except RunError as error:
-        print(describe(error), file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(interrupts.reason(), file=sys.stderr)
-        return interrupts.exit_code()
-    except BrokenPipeError:
-        # `ina show FILE | head`: the reader has enough. Python must not complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if arguments[0] == "help":
+        arguments = ["--help"]
+    arguments = with_command(arguments)
+    parser = parser_of(arguments[0])
+    try:
+        options, unknown = parser.parse_known_args(arguments)
+        if hasattr(options, "changes"):  # after an option, argparse does not know them
+            given = [*options.changes, *unknown]
+            options.changes = [each for each in given if each[0] != "-" and "=" in each]
+            unknown = [each for each in given if each not in options.changes]
+        if unknown:  # argparse would show the usage of all commands
+            getattr(options, "parser", parser).error(f"unrecognized arguments: {' '.join(unknown)}")
+    except SystemExit as done:  # --help
+        return int(done.code or 0)
+    if options.version:
+        print(version())
         return 0
-    except (MemoryError, OSError, RuntimeError) as error:
-        if not (cause := shortage(error)):
-            raise
-        print(f"failed: {cause}", file=sys.stderr)
-        return 1
+    if hasattr(options, "of_results"):
+        find_latest(options)
+    with logged(options.verbose, LOGGERS):
+        return find(options.command)[1](options)
 
 
 def entry() -> None:
     """The command `ina`, as a process."""
-    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "0") != "0":
-        # Root's byte code has no business in a user's checkout.
-        sys.dont_write_bytecode = True
-        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    # A PATH that sudo has reset may not have the folders of ip and ifconfig.
-    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    exit_with(lambda: main(sys.argv[1:]))
-
-
-def describe(error: RunError) -> str:
-    """A failed run's message with the end of the log that explains it."""
-    text = f"failed: {error}"
-    if error.log_tail:
-        tail = "\n".join(f"  | {line}" for line in error.log_tail.splitlines())
-        text += f"\nthe end of {error.log}:\n{tail}" if error.log else f"\n{tail}"
-    return text
+    run_process(main)

@@ -10,20 +10,13 @@ import argparse
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NoReturn
 
 from p4fabric.base import interrupts
+from p4fabric.base.command_line import Parser as Parser
 from p4fabric.base.errors import UserError
 from p4fabric.base.linux.blas_threads import no_blas_threads
 
 from testbed.paths import LATEST, command_line, default_results
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse whose mistakes are UserErrors of one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
 def positive(text: str) -> int:

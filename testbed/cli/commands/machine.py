@@ -15,7 +15,6 @@ from p4fabric.base.errors import UserError
 from p4fabric.base.linux.whole_files import write_whole
 
 from testbed.cli.shared import Parser, json_option
-from testbed.paths import command_line
 
 
 def doctor_arguments(parser: Parser) -> None:
@@ -33,18 +32,9 @@ def clean_arguments(parser: Parser) -> None:
 
 
 def clean(options: Namespace) -> int:
-    from p4fabric.emulate import registry
-    from p4fabric.emulate.network_needs import require_root
+    from p4fabric.emulate.live_runs import clean_command
 
-    require_root(f"`{command_line('clean')}`")
-    removed = registry.clean()
-    for line in removed:
-        print(f"removed {line}")
-    for record in registry.live_runs():
-        print(f"left alone: {record.title or 'a run'} is running (process {record.runner.pid})")
-    if not removed:
-        print("nothing to remove")
-    return 0
+    return clean_command()
 
 
 def completion_arguments(parser: Parser) -> None:

@@ -100,34 +100,22 @@ def call(options: Namespace) -> int:
 def _run_network(options: Namespace) -> int:
     """Run a network file, on its runtime."""
     from p4fabric.netfile.load_network import load_network
+    from p4fabric.netfile.run_plan import MORE, Options, run_plan
+    from p4fabric.netfile.virtual_command import Report
+
+    from testbed.machine.preflight import set_up
+    from testbed.runner import LAWS
 
     refuse_changes(options, "a network")
     if options.web is not None:
         raise UserError("--web is for experiments; a network file has no jobs to show")
     plan = load_network(options.file)
-    if plan.file.runtime == "virtual":
-        if options.cli is not None:
-            raise UserError("--cli needs Mininet; take it out, or `runtime: virtual`")
-        from p4fabric.netfile.virtual_command import Report, run_virtual
+    report: Report | None = None
+    if options.no_report and plan.file.runtime != "virtual":
+        raise UserError(f"--no-report: a network file on Mininet has no report{MORE}")
+    if not options.no_report and plan.file.runtime == "virtual":
+        from testbed.cli.network_report import write_report
 
-        from testbed.runner import LAWS
-
-        report: Report | None = None
-        if not options.no_report:
-            from testbed.cli.network_report import write_report
-
-            report = write_report
-        laws = bool(os.environ.get(LAWS))
-        return run_virtual(plan, options.results, options.pcap, report, options.json, laws)
-    more = "; or add `runtime: virtual` to the file"
-    if options.pcap:
-        raise UserError(f"--pcap needs virtual time here; in real hosts, run tcpdump{more}")
-    if options.no_report:
-        raise UserError(f"--no-report: a network file on Mininet has no report{more}")
-    if options.json:
-        raise UserError(f"--json: on Mininet the exit code says whether checks hold{more}")
-    from p4fabric.netfile.network_run import run_network
-
-    from testbed.machine.preflight import set_up
-
-    return run_network(plan, set_up(), "after" if options.cli == "" else options.cli)
+        report = write_report
+    words = options.results, options.pcap, options.json, options.cli, set_up()
+    return run_plan(plan, Options(*words, report, bool(os.environ.get(LAWS))))

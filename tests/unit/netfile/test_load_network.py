@@ -90,6 +90,7 @@ def test_clones_are_cut_off_where_the_file_says(tmp_path):
         ('{run: "true", on: h1}', '{run: "true"}', "needs the host that runs it"),
         ('{run: "true", on: h1}', "{on: h1}", "one of the keys ping, run, start"),
         ("delay: 3 ms", "delay: 3", "unit"),
+        ("delay: 3 ms", "delay: 3 ms, delay_spread: 9 %", "each link here has its own `delay`"),
         ("s2: {}", "s2: {cpu_port: 9}", "`p4runtime` only"),
         ("s2: {}", "s2: {program: none.p4}", "none.p4"),
     ],

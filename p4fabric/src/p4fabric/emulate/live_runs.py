@@ -19,6 +19,8 @@ from p4fabric.base.errors import RunError, UserError, did_you_mean, sentence
 from p4fabric.base.linux import kernel
 from p4fabric.base.linux.processes import Identity
 from p4fabric.base.program import command_line
+from p4fabric.emulate import registry
+from p4fabric.emulate.network_needs import require_root
 from p4fabric.emulate.registry import Record, live_runs
 
 KEEP_S = 2.0  # for a command to end once it has been asked to
@@ -146,3 +148,16 @@ def log_files(record: Record, node: str) -> list[Path]:
     folder = record.logs or record.folder
     found = [path for path in (*folder.glob(f"{node}.log"), *folder.glob(f"{node}-r*.log"))]
     return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
+def clean_command() -> int:
+    """Remove what killed runs have left on this machine, and say what. Raises UserError."""
+    require_root(f"`{command_line('clean')}`")
+    removed = registry.clean()
+    for line in removed:
+        print(f"removed {line}")
+    for record in live_runs():
+        print(f"left alone: {record.title or 'a run'} is running (process {record.runner.pid})")
+    if not removed:
+        print("nothing to remove")
+    return 0

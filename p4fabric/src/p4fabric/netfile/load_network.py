@@ -48,7 +48,7 @@ def load_network(path: str | Path) -> NetworkPlan:
     """Read a network file. Raises UserError that lists everything that is wrong with it."""
     path = Path(path)
     text = read_named(path, "a network file", MAX_BYTES)
-    document = read_yaml(text, str(path))
+    document = read_yaml(text, str(path), "network")
     problems = list(document.problems)
     plan = None
     if not problems:
@@ -60,7 +60,7 @@ def load_network(path: str | Path) -> NetworkPlan:
             plan, problems = _Plan(file, path, text).made()
     if problems or plan is None:
         lines = [Problem(p.path, p.message, p.line or document.line(p.path)) for p in problems]
-        raise ExperimentError(str(path), lines)
+        raise ExperimentError(str(path), lines, "network")
     return plan
 
 
@@ -159,6 +159,8 @@ class _Plan:
             self._problem((*path, "jitter"), "the jitter is larger than the delay")
         if "ecn_threshold_packets" in link.model_fields_set:
             self._problem((*path, "ecn_threshold"), "marks are the P4 program's own business here")
+        if "delay_spread" in link.model_fields_set:
+            self._problem((*path, "delay_spread"), "each link here has its own `delay`: set that")
         self._try(path, self.topology.add_link, first, second)
         self.ports.append((first_port, second_port))
 

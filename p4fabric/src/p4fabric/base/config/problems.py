@@ -71,8 +71,8 @@ class Problem:
 
 
 class ExperimentError(UserError):
-    """An experiment file, or `what` is a part of one, that cannot be used. `problems` are all that
-    were found, by line."""
+    """An experiment file that cannot be used; `what`: another kind of file, or a part of one.
+    `problems` are all that were found, by line."""
 
     def __init__(self, file: str, problems: Iterable[Problem], what: str = "experiment") -> None:
         self.problems = sorted(problems, key=lambda each: each.line or 0)

@@ -18,6 +18,7 @@ import yaml
 
 from p4fabric.base.config.data_files import MAX_DEPTH
 from p4fabric.base.config.problems import ExperimentError, Path, Problem
+from p4fabric.base.errors import sentence
 
 MAX_BYTES = 4 * 2**20
 MAX_VALUES = 500_000  # a few aliases of aliases could otherwise become billions
@@ -52,23 +53,25 @@ class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, Any] = {}
 
 
-def read_yaml(text: str, file: str) -> Document:
-    """Parse `text`. Raises ExperimentError if it is no YAML at all; see `Document.problems`."""
+def read_yaml(text: str, file: str, what: str = "experiment") -> Document:
+    """Parse `text`, which is `what`. Raises ExperimentError if it is no YAML at all; see
+    `Document.problems`."""
     try:
         small = len(text) < 64 << 10
         node = _composed(text) if small else yaml.compose(text, _Loader)
     except yaml.YAMLError as error:
-        raise ExperimentError(file, [_syntax_problem(error)]) from None
+        raise ExperimentError(file, [_syntax_problem(error)], what) from None
     except RecursionError:
-        raise ExperimentError(file, [Problem((), "it is nested too deeply")]) from None
+        raise ExperimentError(file, [Problem((), "it is nested too deeply")], what) from None
     if node is None:
-        message = "the file is empty; experiments/quickstart.yaml shows what one looks like"
-        raise ExperimentError(file, [Problem((), message)])
+        example = "experiments/quickstart.yaml shows what one looks like"
+        message = sentence("the file is empty", example if what == "experiment" else "")
+        raise ExperimentError(file, [Problem((), message)], what)
     document = Document()
     try:
         document.data = _Builder(document).value(node, ())
     except _TooMuch as error:
-        raise ExperimentError(file, [Problem((), str(error))]) from None
+        raise ExperimentError(file, [Problem((), str(error))], what) from None
     return document
 
 

@@ -1,0 +1,5 @@
+"""`python -m p4fabric`."""
+
+from p4fabric.cli import entry
+
+entry()
