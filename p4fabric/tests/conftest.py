@@ -1,10 +1,13 @@
 """All tests know the plugin `p4engine_testing.rings`; those of networks also need Mininet."""
 
+import os
 from pathlib import Path
 
 import pytest
 from p4engine_testing.load import pytest_addoption
 from p4fabric_testing.networks import skip_without_mininet
+
+os.environ["P4FABRIC_LAWS"] = "hold"  # every run that a test makes, in a process of its own as well
 
 __all__ = ["pytest_addoption"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.virtual_networks import MARKING, run_text, star
 
 from testbed.analysis import html
 from testbed.analysis.data import sweep_data as sweeps
@@ -17,7 +18,6 @@ from tests.support.synthetic_results import (
     write_run,
     write_sweep,
 )
-from tests.support.virtual_networks import MARKING, run_text, star
 
 # The colours of ticks, which are drawn again for another scheme.
 INKS = "[...document.querySelectorAll('.xtick text')].map((each) => getComputedStyle(each).fill)"

@@ -122,7 +122,7 @@ _FIRST = Elsewhere(
     "tests/unit/cli/test_first_steps.py::test_a_first_file_is_sound_for_every_system"
 )
 _NETFILE = Elsewhere(
-    "tests/network/netfile/test_network_run.py::test_a_network_comes_up_and_its_checks_are_reported"
+    "p4fabric/tests/network/test_network_run.py::test_a_network_comes_up_and_its_checks_are_reported"
 )
 _GRADE = Elsewhere("labs/tests/switch/test_grading.py::test_the_solution_gets_full_points")
 _SERVED = Elsewhere(
@@ -348,31 +348,31 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     ),
     (
         r"RUN import \S+\.json( --program \S+)?",
-        Elsewhere("tests/unit/netfile/test_p4_utils.py::test_hosts_of_a_switch_share_a_subnet"),
+        Elsewhere(
+            "tests/switch/netfile/test_ina_on_networks.py::test_a_topology_is_imported_and_runs"
+        ),
     ),
     (
         r"RUN check basic\.yaml",
-        Elsewhere(
-            "tests/unit/netfile/test_load_network.py::test_a_file_is_read_and_its_entries_fit_the_program"
-        ),
+        Elsewhere("tests/switch/netfile/test_ina_on_networks.py::test_commands_know_network_files"),
     ),
     (
         r"PYTHON examples/published/make_network\.py .+|RUN switchml\.yaml",
         Elsewhere(
-            "tests/switch/netfile/test_published.py::test_the_printed_file_is_a_sound_network_file"
+            "p4fabric/tests/switch/test_published.py::test_the_printed_file_is_a_sound_network_file"
         ),
     ),
     (
         r"RUN examples/incast/incast\.yaml( --json --no-report| --pcap s1:3)?",
         Elsewhere(
-            "tests/switch/netfile/test_virtual_networks.py"
+            "tests/switch/netfile/test_ina_on_networks.py"
             "::test_the_example_of_the_docs_is_that_of_the_folder_and_runs"
         ),
     ),
     (
         r"RUN import topology\.json( --virtual)?",
         Elsewhere(
-            "tests/switch/netfile/test_virtual_networks.py::test_a_topology_of_the_tutorials_runs"
+            "p4fabric/tests/switch/test_virtual_networks.py::test_a_topology_of_the_tutorials_runs"
         ),
     ),
     (r"RUN basic\.yaml( --cli)?", _NETFILE),

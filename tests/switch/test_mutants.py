@@ -15,8 +15,8 @@ from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
-from tests.support.matrix import first_of
 from tests.support.mutants import (
     c_changes,
     p4_changes,

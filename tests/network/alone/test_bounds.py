@@ -8,10 +8,10 @@ disturbs, has the same test of all systems (tests/switch/simulate/test_bounds.py
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.analysis.data.run_summary import summary
 from tests.support.bounds import WINDOW, text_of
-from tests.support.matrix import first_of
 from tests.support.runs import finished
 
 ATTEMPTS = 4

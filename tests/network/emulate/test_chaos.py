@@ -6,10 +6,10 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from tests.support.chaos.campaign import Campaign, table
 from tests.support.chaos.plans import SYSTEMS
-from tests.support.matrix import first_of
 
 # Events of seed 1: ESA on a disk without room, and a switch of GRID that is killed.
 EVENTS = [7, 35]

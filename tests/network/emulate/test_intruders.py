@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
+from p4fabric_testing.matrix import first_of
 from rich.console import Console
 
 from testbed import results
@@ -19,7 +20,6 @@ from testbed.schemes import set_up
 from testbed.setup.host_specs import host_kinds
 from tests.support.experiments import memory_line
 from tests.support.intruders import SENDER, frames
-from tests.support.matrix import first_of
 
 EXPERIMENT = """
 name: intruders

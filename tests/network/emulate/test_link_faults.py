@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed import results
 from tests.support.link_faults import SYSTEMS, text
-from tests.support.matrix import first_of
 from tests.support.runs import finished, run
 
 FAILS = "{at: 150 ms, fault: link_down, between: [s1, s3], failover: 200 ms, for: 500 ms}"

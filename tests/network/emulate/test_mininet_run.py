@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from p4engine_testing.leftovers import children_of
 from p4fabric.emulate import registry
+from p4fabric_testing.matrix import first_of
 
 from testbed import results
 from tests.support.ina import ina
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.runs import PYTHON, run
 

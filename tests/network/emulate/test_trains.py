@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.matrix import first_of
 from scapy.all import IP, UDP, Ether
 from scapy.utils import RawPcapNgReader
 
-from tests.support.matrix import first_of
 from tests.support.runs import succeeded
 
 FAST = """

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from p4fabric.netfile.load_network import load_network
+from p4fabric_testing import topology_files
 from rich.console import Console
 
 from testbed.analysis import report
@@ -31,7 +32,6 @@ from testbed.traffic.cluster_traces import read_cluster_trace
 from testbed.traffic.recording import load_recording
 from testbed.traffic.trace import load_gradients, load_trace
 from tests.support import cluster_traces as traces
-from tests.support import topology_files
 from tests.support.paths import ROOT
 from tests.support.recordings import PROGRAM, write_recording
 from tests.support.synthetic_results import EXPERIMENT, write_run, write_sweep

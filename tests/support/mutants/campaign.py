@@ -97,7 +97,10 @@ OF_FOLDERS = {
     "analysis/data": ("tests/unit/analysis", "tests/switch/analysis", "tests/switch/api"),
     "testbed/tracing": ("tests/switch/tracing",),
     "p4fabric/src/p4fabric/netfile": (
-        *("tests/unit/netfile", "tests/switch/netfile", "tests/unit/experiment"),
+        *("p4fabric/tests/unit", "p4fabric/tests/switch", "tests/switch/netfile"),
+    ),
+    "p4fabric/src/p4fabric/simulate": (
+        *("p4fabric/tests/unit", "p4fabric/tests/switch", "tests/switch/simulate"),
     ),
     "traffic": ("tests/unit/traffic", "tests/unit/cli", "tests/switch/simulate"),
     "labs/classes": ("labs/tests/unit/classes",),

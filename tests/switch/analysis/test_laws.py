@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from p4fabric.netfile.law import Held, broken
 from p4fabric.netfile.network_laws import of_network
+from p4fabric_testing.virtual_networks import MARKING, run_text, star
 
 from testbed import results
 from testbed.analysis import laws
@@ -20,7 +21,6 @@ from testbed.results import Writer
 from tests.support.experiments import experiment
 from tests.support.synthetic_results import ENVIRONMENT
 from tests.support.virtual import run_virtual
-from tests.support.virtual_networks import MARKING, run_text, star
 
 TEXT = """
 name: laws

@@ -8,10 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.collective import CollectiveError
 from tests.support.fabric import MS, lossy, total
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.programs import BLOCK, draw, programs, reference, sums, text
 

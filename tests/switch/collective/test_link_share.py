@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from bench.allreduce import least_s
-from tests.support.matrix import first_of
 from tests.support.programs import SlowNetwork
 
 RANKS = 4

@@ -6,13 +6,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.collective import CollectiveError, prelude
 from testbed.collective_kinds import CARRIED, OWN, ROOT, WHOLE, Collective
 from testbed.protocols import sizes
 from tests.support.experiments import memory_line
 from tests.support.fabric import MS, perfect
-from tests.support.matrix import first_of
 from tests.support.programs import BLOCK, draw, programs, step, sums, text
 
 SYSTEMS = ["esa", "ring", "switchml", "atp", "ps", "grid"]

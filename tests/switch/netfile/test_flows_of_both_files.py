@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+from p4fabric_testing.virtual_networks import MARKING, built, flow, run_text, star
+
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.simulate import background
 from tests.support.virtual import run_virtual
-from tests.support.virtual_networks import MARKING, built, flow, run_text, star
 
 EXPERIMENT = """
 runtime: virtual

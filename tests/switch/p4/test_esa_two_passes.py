@@ -20,6 +20,7 @@ from p4engine.switch.library import Switch
 from p4engine.trace.events import Event
 from p4engine.trace.tracer import Tracer
 from p4fabric.base.topology import host_ip
+from p4fabric_testing.matrix import first_of
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -32,7 +33,6 @@ from tests.support.bmv2.cases import CASES, Case, calls_of, surroundings
 from tests.support.bmv2.compare import TIMES, events_of, outputs
 from tests.support.bmv2.packets import sequence
 from tests.support.experiments import experiment, setup_of
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.switches import TWO_JOBS
 from tests.support.virtual import content, run_virtual

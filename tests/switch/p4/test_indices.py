@@ -58,7 +58,9 @@ def test_the_systems(path, definitions):
     assert [str(each) for each in index_warnings(path, definitions, FOLDERS)] == []
 
 
-@pytest.mark.parametrize("path", programs("labs", "examples", "bench", "tests/data"))
+@pytest.mark.parametrize(
+    "path", programs("labs", "examples", "bench", "tests/data", "p4fabric/tests")
+)
 def test_labs_and_examples(path):
     definitions = {"VALUES": 8, "EVICTION_AGE": 1}
     assert [str(each) for each in index_warnings(path, definitions, FOLDERS)] == []

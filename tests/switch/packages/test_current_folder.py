@@ -9,9 +9,9 @@ import sys
 import pytest
 from p4engine.module_start import module_path
 from p4fabric_testing import L3
+from p4fabric_testing.matrix import first_of
 
 from tests.support.hostile_folder import imported, make_hostile, run_in
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 
 TEXT = """

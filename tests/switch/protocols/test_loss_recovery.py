@@ -8,10 +8,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import MS, Fabric
-from tests.support.matrix import first_of
 from tests.support.switches import start_switches
 
 TEXT = """

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.protocols import sizes, wire
 from tests.support.experiments import memory_line
 from tests.support.fabric import perfect, run_exact
-from tests.support.matrix import first_of
 from tests.support.recordings import sparse, write_recording
 
 SYSTEMS = ["esa", "atp", "switchml", "ps", "grid"]

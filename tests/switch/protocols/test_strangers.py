@@ -12,13 +12,13 @@ import struct
 from collections import deque
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed import dataplane
 from testbed.protocols import sizes, wire
 from testbed.workload.wrong_value import wrong_value
 from tests.support.experiments import memory_line, setup_of
 from tests.support.fabric import MS, Fabric, check_values, total
-from tests.support.matrix import first_of
 from tests.support.switches import start_switches
 
 ONE = """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from p4fabric.base.errors import UserError
+from p4fabric_testing.matrix import first_of
 
 from testbed.protocols.sizes import frame_bytes
 from testbed.systems import PLANNERS
 from tests.support import topologies
 from tests.support.experiments import experiment
 from tests.support.grid import FRAGMENTS, SCHEMES, UPWARDS, passed, plan_of, planned, text_of
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.virtual import run_virtual
 

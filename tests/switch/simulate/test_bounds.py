@@ -6,12 +6,12 @@ and the last window, acknowledgements, asks."""
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed import results
 from testbed.analysis.data.run_summary import summary
 from testbed.cli.main import main
 from tests.support.bounds import SYSTEMS, WINDOW, text_of
-from tests.support.matrix import first_of
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from p4fabric.base.errors import UserError
+from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
 from testbed.experiment.experiment import choices
@@ -14,7 +15,6 @@ from testbed.traffic import chakra
 from testbed.traffic.rank_calls import load_program
 from testbed.traffic.rank_counts import kind_of_group
 from tests.support.experiments import memory_line
-from tests.support.matrix import first_of
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from tests.support.experiments import memory_line
-from tests.support.matrix import first_of
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
 

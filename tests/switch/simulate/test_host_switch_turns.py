@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.simulate import host_switch_turns
 from tests.support.event_orders import (
@@ -14,7 +15,6 @@ from tests.support.event_orders import (
     started,
 )
 from tests.support.experiments import memory_line
-from tests.support.matrix import first_of
 
 TEXT = """
 name: turns

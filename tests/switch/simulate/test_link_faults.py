@@ -6,13 +6,13 @@ import random
 
 import pytest
 from p4fabric.base.errors import RunError
+from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
 from testbed.runtimes.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
 from tests.support.link_faults import SYSTEMS, text
-from tests.support.matrix import first_of
 from tests.support.virtual import content, run_virtual
 
 OTHER_PATH = "{at: 400 us, fault: link_down, between: [s1, s3], failover: 300 us}"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from p4fabric.base.config.pcapng import INBOUND
 from p4fabric.simulate import taps
+from p4fabric_testing.matrix import first_of
 
 from testbed.cli.program_times import tiers_of
 from testbed.experiment import load_text
@@ -22,7 +23,6 @@ from testbed.setup.link_loads import TierLoad, loads_of
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import memory_line
 from tests.support.histories.cases import TINY
-from tests.support.matrix import first_of
 from tests.support.ranks import drawn
 
 TEXT = """

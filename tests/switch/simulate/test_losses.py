@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.dataplane import loss_notes
 from testbed.dataplane.loss_notes import AGAIN, CAUSES
@@ -13,7 +14,6 @@ from testbed.experiment import load_text
 from testbed.protocols import wire
 from testbed.schemes import set_up
 from tests.support.experiments import memory_line
-from tests.support.matrix import first_of
 from tests.support.virtual import run_virtual
 
 EXPERIMENT = """

@@ -7,10 +7,10 @@ time and counts are the same on every machine."""
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from bench import harness
 from testbed.traffic.trace import shipped
-from tests.support.matrix import first_of
 from tests.support.virtual import run_virtual
 
 # Of those of bench/losses.yaml.

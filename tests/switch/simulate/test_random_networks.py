@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 from p4fabric.simulate.event_queue import NEVER
+from p4fabric_testing.matrix import first_of
 
 from testbed.simulate import host_switch_turns, parts
 from tests.support.event_orders import (
@@ -15,7 +16,6 @@ from tests.support.event_orders import (
     in_order,
     started,
 )
-from tests.support.matrix import first_of
 from tests.support.random_networks import drawn
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.data.timeline_data import worker_phases, worker_rows
@@ -14,7 +15,6 @@ from testbed.cli import main as commands
 from testbed.experiment import Experiment, load_text
 from testbed.results import find, read
 from tests.support.experiments import setup_of
-from tests.support.matrix import first_of
 from tests.support.ranks import Ranks, text
 from tests.support.trace_events import checked
 from tests.support.virtual import run_virtual

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
 from tests.support.experiments import memory_line
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 from tests.support.virtual import run_virtual
 

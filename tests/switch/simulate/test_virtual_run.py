@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from p4fabric.base.errors import RunError, UserError
 from p4fabric.simulate import event_queue
+from p4fabric_testing.matrix import first_of
 
 from testbed.dataplane.memory_snapshot import SnapshotTaker
 from testbed.protocols.sizes import frame_bytes
@@ -17,7 +18,6 @@ from testbed.runtimes.program import prepare
 from testbed.simulate import simulation
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, memory_line, setup_of
-from tests.support.matrix import first_of
 from tests.support.virtual import content, run_virtual
 
 TEXT = """

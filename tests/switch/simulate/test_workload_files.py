@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
 from testbed.traffic.rank_calls import load_program
-from tests.support.matrix import first_of
 from tests.support.ranks import Ranks
 from tests.support.virtual import run_virtual
 from tests.support.workloads import example, workload

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from p4fabric.base.hops import links_between, switch_of
 from p4fabric.simulate import taps
+from p4fabric_testing.matrix import first_of
 
 from testbed.cli import main as commands
 from testbed.emulate.mininet_run import Repetition
@@ -28,7 +29,6 @@ from testbed.tracing.path import HANDLED
 from testbed.tracing.rerun import paths
 from testbed.workload.wrong_value import WrongValueError, explained
 from tests.support.experiments import memory_line, setup_of
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 
 TEXT = """

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from p4fabric.base.config.pcapng import INBOUND, packets
+from p4fabric_testing.matrix import first_of
 
 from testbed.cli import main as commands
 from testbed.cli.commands.trace import _setup_of
@@ -18,7 +19,6 @@ from testbed.tracing import rerun
 from testbed.tracing.fragments import Fragment, fragment_of, title_of
 from testbed.tracing.packets import packet_in
 from testbed.tracing.path import HANDLED
-from tests.support.matrix import first_of
 
 JOBS = """
 jobs:

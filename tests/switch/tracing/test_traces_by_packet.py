@@ -18,6 +18,7 @@ from itertools import groupby
 import numpy as np
 import pytest
 from p4fabric.simulate import taps
+from p4fabric_testing.matrix import first_of
 
 from testbed import dataplane
 from testbed.protocols import wire
@@ -29,7 +30,6 @@ from testbed.tracing import lanes, path, rerun, trace_text, watch
 from testbed.tracing.fragments import summed_by_hosts
 from testbed.tracing.packets import Packet, packet_in
 from tests.support.experiments import memory_line, setup_of
-from tests.support.matrix import first_of
 
 SYSTEMS = ("esa", "atp", "switchml", "ps", "{name: grid, memory: esa}", "ring", "a2tp")
 STAR = "{kind: star, hosts: 8}"

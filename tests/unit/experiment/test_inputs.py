@@ -19,6 +19,7 @@ from p4fabric.base.config.input_files import Input
 from p4fabric.netfile.load_network import load_network
 from p4fabric.netfile.network_schema import NetworkFile
 from p4fabric.netfile.virtual_results import inputs_of
+from p4fabric_testing.virtual_networks import MARKING, star
 from pydantic import BaseModel
 
 from testbed.experiment import Experiment, inputs, load
@@ -30,7 +31,6 @@ from testbed.traffic import transformer_times
 from testbed.traffic.trace import MODELS_FOLDER
 from tests.support.ranks import Ranks
 from tests.support.recordings import write_recording
-from tests.support.virtual_networks import MARKING, star
 from tests.support.workloads import workload
 
 BASE = {

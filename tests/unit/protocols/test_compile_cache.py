@@ -11,8 +11,8 @@ import pytest
 from p4engine_testing import damage
 from p4fabric.simulate import code_cache
 from p4fabric.simulate.jit import Checked
+from p4fabric_testing.matrix import first_of
 
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 
 

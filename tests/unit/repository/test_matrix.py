@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from tests.support.matrix import pairwise
+from p4fabric_testing.matrix import pairwise
 
 
 def test_each_two_values_are_together():

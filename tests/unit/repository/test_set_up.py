@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from p4fabric_testing.matrix import first_of
 
-from tests.support.matrix import first_of
 from tests.support.paths import ROOT
 
 CALLED = 'printf "%s\\n" "$*" >> {calls}\n'

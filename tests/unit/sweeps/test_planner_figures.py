@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 import pytest
+from p4fabric_testing.matrix import first_of
 
 from testbed.cli import main as commands
 from testbed.routing.planners import PLANNERS, make_plan
 from testbed.sweeps import planner_figures
 from testbed.sweeps.figures import OF_PLANS
 from testbed.sweeps.planner_scenarios import Scenario
-from tests.support.matrix import first_of
 from tests.support.plan_networks import example
 
 LITTLE = Scenario("little", "little", "leaf_spine", {"leaves": 3, "spines": 2, "hosts": 3})

@@ -10,8 +10,7 @@ from p4fabric.base.errors import UserError
 from p4fabric.base.flow import old_words
 from p4fabric.netfile.load_network import load_network
 from p4fabric.netfile.virtual_plan import flows_of
-
-from tests.support.virtual_networks import MARKING, star
+from p4fabric_testing.virtual_networks import MARKING, star
 
 FLOW = "flows: [{name: f, from: h1, to: h2, rate: 1 Gbit/s}]\n"
 

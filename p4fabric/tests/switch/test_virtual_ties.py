@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from p4fabric.base.units import number
 from p4fabric.netfile.virtual_run import ties
-
-from tests.support.virtual_networks import MARKING, flow, port, run_text, star
+from p4fabric_testing.virtual_networks import MARKING, flow, port, run_text, star
 
 LINKS = "bandwidth: 100 Gbit/s, delay: 1 us, queue: 64 packets"
 

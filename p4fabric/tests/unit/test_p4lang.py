@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from p4fabric.cli import main
 from p4fabric.netfile.install_entries import dry_run
 from p4fabric.netfile.load_network import load_network
-
-from testbed.cli.main import main
-from tests.support.topology_files import exercise
+from p4fabric_testing.topology_files import exercise
 
 
 def imported(folder: Path, *options: str, **changes):

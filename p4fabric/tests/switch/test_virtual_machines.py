@@ -7,9 +7,8 @@ import hashlib
 import json
 
 import pytest
-
-from tests.support.paths import DATA
-from tests.support.virtual_networks import MARKING, run_text, star
+from p4fabric_testing import L3_TNA
+from p4fabric_testing.virtual_networks import MARKING, run_text, star
 
 MIXED = """
 virtual: {duration: 30 us, seed: 7}
@@ -76,7 +75,7 @@ def mixed(folder):
 
 def filtered(folder):
     """A program for Tofino, with random early detection, a filter of the rate and meters."""
-    text = (DATA / "l3_tna.p4").read_text()
+    text = L3_TNA.read_text()
     begin, end = text.index("control MyEgress("), text.index("control MyEgressDeparser")
     (folder / "early.p4").write_text(text[:begin] + EARLY + text[end:])
     return star(

@@ -17,9 +17,8 @@ from p4fabric.netfile.virtual_run import VirtualRun
 from p4fabric.netfile.virtual_tables import tables
 from p4fabric.simulate import taps
 from p4fabric.simulate.captures import Captures
-
-from tests.support.matrix import first_of
-from tests.support.virtual_networks import MARKING, built, star
+from p4fabric_testing.matrix import first_of
+from p4fabric_testing.virtual_networks import MARKING, built, star
 
 DATA, ANSWER = 0x1A51, 0x1A52
 HOSTS = 4

@@ -14,8 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from p4fabric.netfile.load_network import load_network
-
-from tests.support.paths import ROOT
+from p4fabric_testing import ROOT
 
 FOLDER = ROOT / "examples" / "published"
 

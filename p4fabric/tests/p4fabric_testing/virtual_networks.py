@@ -14,9 +14,8 @@ from p4fabric.netfile.virtual_run import VirtualRun
 from p4fabric.netfile.virtual_tables import tables
 from p4fabric.simulate.captures import Captures
 
-from tests.support.paths import DATA, ROOT
+from p4fabric_testing import ROOT
 
-PROGRAMS = DATA / "virtual"
 MARKING = str(ROOT / "examples" / "incast" / "marking.p4")
 
 

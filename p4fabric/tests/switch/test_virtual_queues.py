@@ -6,8 +6,8 @@ import math
 import statistics
 
 import pytest
-
-from tests.support.virtual_networks import MARKING, PROGRAMS, flow, port, run_text, star
+from p4fabric_testing import DATA
+from p4fabric_testing.virtual_networks import MARKING, flow, port, run_text, star
 
 SERVICE_NS = 100  # 1250 B at 100 Gbit/s
 UNLIMITED = "delay: 1 us, queue: 100000 packets"
@@ -144,7 +144,7 @@ def test_tofinos_metadata_has_the_same_queue(tmp_path):
         "  - {register: 'deepest[3]', of: s1, at: 100 us}\n"
         "  - {register: 'longest[3]', of: s1, at: 100 us}\n"
     )
-    program = str(PROGRAMS / "queues_tna.p4")
+    program = str(DATA / "queues_tna.p4")
     text = star(program, 3, more, params=", mac: '08:00:00:00:00:%02d'")
     run, found = run_text(tmp_path, text)
     deepest, longest = (row["value"] for row in run.readings)
@@ -159,7 +159,7 @@ def test_a_meter_lets_its_rate_through(tmp_path):
         "flows: [{name: f, from: h1, to: h2, size: 1250 B, rate: 40 Gbit/s}]\n"
     )
     commands = "commands: [meter_set_rates limits 1 500:10000 1000:12500]"
-    _, found = run_text(tmp_path, star(str(PROGRAMS / "limits.p4"), 2, more, switch=commands))
+    _, found = run_text(tmp_path, star(str(DATA / "limits.p4"), 2, more, switch=commands))
     row = flow(found, "f")
     assert row["sent"] == 4000
     [drops] = found["drops"]

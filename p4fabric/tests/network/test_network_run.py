@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-from p4fabric_testing import L3
+import subprocess
+import sys
+from pathlib import Path
 
-from tests.support.ina import ina
-from tests.support.paths import DATA
+import pytest
+from p4fabric_testing import L3, L3_TNA
 
 FILE = f"""
 network:
@@ -40,11 +41,20 @@ checks:
 """
 
 
-@pytest.mark.parametrize("program", [L3, DATA / "l3_tna.p4"])
+def run(path: Path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "p4fabric", "run", str(path)],
+        capture_output=True,
+        text=True,
+        cwd=path.parent,
+    )
+
+
+@pytest.mark.parametrize("program", [L3, L3_TNA])
 def test_a_network_comes_up_and_its_checks_are_reported(tmp_path, program):
     path = tmp_path / "two.yaml"
     path.write_text(FILE.replace(str(L3), str(program)))
-    done = ina(path)
+    done = run(path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\nok ") == 3, done.stdout
     assert "s1-p5" in done.stdout and "FAILED" not in done.stdout
@@ -54,7 +64,7 @@ def test_a_network_comes_up_and_its_checks_are_reported(tmp_path, program):
 def test_checks_that_do_not_hold_are_named(tmp_path):
     path = tmp_path / "two.yaml"
     path.write_text(FILE.replace("10.0.2.2/32", "10.0.2.7/32") + "  - {ping: [h2, h1], lost: true}")
-    done = ina(path)
+    done = run(path)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "h1 -> h2: no answer" in done.stdout
     assert "ok      ping h2 -> h1 is lost" in done.stdout

@@ -6,13 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from p4fabric.cli import main
 from p4fabric.netfile.install_entries import dry_run
 from p4fabric.netfile.load_network import load_network
 from p4fabric.netfile.p4_utils import _latency
 from p4fabric.netfile.virtual_plan import flows_of
-
-from testbed.cli.main import main
-from tests.support.topology_files import app
+from p4fabric_testing.topology_files import app
 
 
 def imported(folder: Path, **topology):
