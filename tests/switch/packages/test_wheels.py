@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from p4fabric_testing import L3
 
 from tests.support.paths import ROOT
 
@@ -68,6 +69,7 @@ def test_the_package_itself_imports_next_to_nothing():
     assert run(sys.executable, "-c", program, cwd=ROOT, environment=clean()) == "[]\n"
 
 
+NEEDED = {"p4engine", "numba", "numpy", "psutil", "pydantic", "pyyaml", "rich", "setuptools"}
 ALL_OF_NETWORKS = """
 import importlib, importlib.util, pkgutil, sys
 import p4fabric
@@ -80,18 +82,43 @@ print(p4fabric.__file__, [name for name in sys.modules if name.partition(".")[0]
 """
 
 
+NETWORK = f"""
+runtime: virtual
+network:
+  program: {L3}
+  hosts: {{h1: {{ip: 10.0.0.1/24}}, h2: {{ip: 10.0.0.2/24}}}}
+  switches:
+    s1:
+      entries:
+        - {{table: route, match: {{hdr.ipv4.destination: 10.0.0.2/32}}, action: forward,
+           params: {{port: 2, mac: "08:00:00:00:00:02"}}}}
+  links: [{{between: [h1, s1-p1]}}, {{between: [h2, s1-p2]}}]
+flows: [{{name: f, from: h1, to: h2, packet_rate: 1e5, count: 5}}]
+checks: [{{flow: f, received: 5}}]
+"""
+
+
 def test_networks_need_no_testbed(wheels, tmp_path):
     """The wheel of p4fabric, with that of the engine and the libraries that it declares: every
-    module can be imported."""
+    module can be imported, and a network file runs in virtual time."""
     site = tmp_path / "site"
     words = [*PIP, "install", "--no-deps", "--target", site, *wheels[1:]]
     run(*words, cwd=tmp_path, environment=clean())
+    environment = clean(PYTHONPATH=str(site), NUMBA_DISABLE_JIT="1")  # nothing to compile anew
     words = [sys.executable, "-c", ALL_OF_NETWORKS]
-    said = run(*words, cwd=tmp_path, environment=clean(PYTHONPATH=str(site)))
+    said = run(*words, cwd=tmp_path, environment=environment)
     assert said == f"{site}/p4fabric/__init__.py []\n"
+    (tmp_path / "net.yaml").write_text(NETWORK)
+    # Modules of the testbed, which this environment has, are refused.
+    alone = "import runpy, sys; sys.modules['testbed'] = None; runpy.run_module('p4fabric')"
+    for word in ("check", "run"):
+        words = [sys.executable, "-c", alone, word, "net.yaml"]
+        said = run(*words, cwd=tmp_path, environment=environment)
+    assert "ok      flow f: received = 5 (found 5)" in said
+    assert "entry_points.txt" in " ".join(zipfile.ZipFile(wheels[2]).namelist())
     required = [words for words in metadata(wheels[2]) if words.startswith("Requires-Dist: ")]
     found = {re.split(r"[ ;>=<]", words)[1] for words in required if "extra ==" not in words}
-    assert found == {"p4engine", "psutil", "pydantic", "pyyaml", "rich", "setuptools"}
+    assert found == NEEDED
 
 
 def metadata(wheel: Path) -> list[str]:
@@ -102,9 +129,15 @@ def metadata(wheel: Path) -> list[str]:
 
 
 def test_the_tests_of_networks_stand_by_themselves():
-    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q"]
-    said = run(*words, cwd=ROOT / "p4fabric", environment=clean())
-    assert "tests/network/test_p4switch.py::test_it_works_in_a_plain_mininet_script" in said
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    said = run(*words, "--collect-only", cwd=ROOT / "p4fabric", environment=clean())
+    for test in (
+        "network/test_p4switch.py::test_it_works_in_a_plain_mininet_script",
+        "switch/test_virtual_networks.py::test_a_topology_of_the_tutorials_runs",
+        "unit/test_load_network.py::test_clones_are_cut_off_where_the_file_says",
+    ):
+        assert f"tests/{test}\n" in said
+    run(*words, "tests/unit/test_command.py", cwd=ROOT / "p4fabric", environment=clean())
     strangers = re.compile(r"(?m)^\s*(?:from|import) (?:testbed|tests|labs)\b")
     files = (ROOT / "p4fabric").rglob("*.py")
     assert not [path for path in files if strangers.search(path.read_text(encoding="utf-8"))]
