@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import subprocess
 import sys
@@ -11,9 +10,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 from numba import typeof
-from p4fabric.base.program import import_path
 from p4fabric.simulate.placed_machine import PlacedTuple
-from p4fabric_testing import TESTS
 from p4fabric_testing.placed_tuples import Inner, Pair, nested
 
 
@@ -44,10 +41,9 @@ for number in range(int(sys.argv[1])):
     typeof(np.zeros((1,) * (number + 1), np.int16))
 print(dumps((PlacedTuple(typeof(nested())),)).hex())
 """
-    environment = {**os.environ, "PYTHONPATH": f"{import_path()}:{TESTS}"}
     few, many = (
         subprocess.run(
-            [sys.executable, "-c", program, count], env=environment, capture_output=True, check=True
+            [sys.executable, "-c", program, count], capture_output=True, check=True
         ).stdout
         for count in ("0", "7")
     )
