@@ -161,7 +161,10 @@ def tests_of(kind: str, files: list[str]) -> tuple[str, ...]:
 
 
 TRACED = "tests/switch/p4/"  # tests that send few packets
-NOT_THEIR = ("test_sanitizers.py", "test_compile_cache.py", "test_cache.py", "test_rings.py")
+NOT_THEIR = (
+    *("test_sanitizers.py", "test_compile_cache.py", "test_code_cache.py", "test_cache.py"),
+    "test_rings.py",
+)
 # Compares this process, which has the mutant, with one that has not.
 BESIDE_THE_ORIGINAL = ("test_plain_python_does_the_same",)
 TIMES, EXTRA_S = 10, 5  # the limit of a test: so many times its usual time, and so much
