@@ -12,7 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from p4fabric.base import interrupts
-from p4fabric.base.command_line import Parser, exit_code, logged, run_process, verbose_option
+from p4fabric.base.command_line import (
+    Parser,
+    exit_code,
+    logged,
+    run_options,
+    run_process,
+    verbose_option,
+)
 from p4fabric.base.linux.blas_threads import no_blas_threads
 from p4fabric.base.program import Program, command_line, introduce, sudo
 
@@ -24,21 +31,8 @@ REMEDY = "`{}apt-get install mininet gcc libc6-dev iproute2 net-tools` installs 
 
 def run_arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="network file")
-    parser.add_argument(
-        "--cli",
-        nargs="?",
-        const="",
-        choices=["before", "after", ""],
-        metavar="before|after",
-        help="Mininet's prompt: before the checks, or after them (alone: after)",
-    )
-    parser.add_argument(
-        "--pcap",
-        action="append",
-        default=[],
-        metavar="SWITCH:PORT",
-        help="in virtual time: capture the packets of a port; can be repeated",
-    )
+    prompt = "Mininet's prompt: before the checks, or after them (alone: after)"
+    run_options(parser, prompt, "in virtual time: capture the packets of a port")
     parser.add_argument(
         "--json", action="store_true", help="in virtual time: print the results as JSON"
     )
@@ -53,11 +47,11 @@ def run_arguments(parser: Parser) -> None:
 
 def run(options: Namespace) -> int:
     from p4fabric.netfile.load_network import load_network
-    from p4fabric.netfile.run_plan import Options, run_plan
+    from p4fabric.netfile.network_run import run_plan
 
     words = options.results, options.pcap, options.json, options.cli, REMEDY.format(sudo())
     laws = bool(os.environ.get(LAWS))
-    return run_plan(load_network(options.file), Options(*words, laws=laws))
+    return run_plan(load_network(options.file), *words, laws=laws)
 
 
 def check_arguments(parser: Parser) -> None:

@@ -6,6 +6,7 @@ import os
 from argparse import Namespace
 from pathlib import Path
 
+from p4fabric.base.command_line import run_options
 from p4fabric.base.errors import UserError
 
 from testbed.cli.shared import (
@@ -24,15 +25,11 @@ from testbed.cli.shared import (
 def arguments(parser: Parser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.yaml", help="experiment or network file")
     changes_argument(parser)
-    parser.add_argument(
-        "--cli",
-        nargs="?",
-        const="",
-        choices=["before", "after", ""],
-        metavar="before|after",
-        help="Mininet's prompt: before or after the jobs (of a network file: the checks); alone:"
-        " while the jobs run (after the checks)",
+    prompt = (
+        "Mininet's prompt: before or after the jobs (of a network file: the checks); alone:"
+        " while the jobs run (after the checks)"
     )
+    run_options(parser, prompt, "capture the packets of a port")
     parser.add_argument(
         "--web",
         nargs="?",
@@ -41,13 +38,6 @@ def arguments(parser: Parser) -> None:
         metavar="stay",
         help="serve a live page of the run to browsers on this machine; stay: also afterwards,"
         " until Ctrl-C",
-    )
-    parser.add_argument(
-        "--pcap",
-        action="append",
-        default=[],
-        metavar="SWITCH:PORT",
-        help="capture the packets of a port; can be repeated",
     )
     no_report_option(parser)
     details_options(parser)
@@ -100,7 +90,7 @@ def call(options: Namespace) -> int:
 def _run_network(options: Namespace) -> int:
     """Run a network file, on its runtime."""
     from p4fabric.netfile.load_network import load_network
-    from p4fabric.netfile.run_plan import MORE, Options, run_plan
+    from p4fabric.netfile.network_run import MORE, run_plan
     from p4fabric.netfile.virtual_command import Report
 
     from testbed.machine.preflight import set_up
@@ -118,4 +108,4 @@ def _run_network(options: Namespace) -> int:
 
         report = write_report
     words = options.results, options.pcap, options.json, options.cli, set_up()
-    return run_plan(plan, Options(*words, report, bool(os.environ.get(LAWS))))
+    return run_plan(plan, *words, report, bool(os.environ.get(LAWS)))

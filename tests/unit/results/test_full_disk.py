@@ -93,7 +93,7 @@ def test_a_file_that_finds_no_inode_is_told_so(small_disk):
 
 
 def test_a_report_without_room_leaves_the_one_before(small_disk, capsys, monkeypatch):
-    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     folder = write_run(small_disk)
     page = folder / "report.html"
     page.write_text("old")
@@ -178,7 +178,7 @@ def test_the_folder_and_the_command_give_the_same_cause(
     def fail(options: object) -> int:
         raise error
 
-    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setattr(machine, "clean", fail)
     assert commands.main(["clean"]) == 1
     assert capsys.readouterr().err == f"failed: {said}\n"
@@ -201,7 +201,7 @@ def test_a_reason_of_any_length_finds_room(small_disk):
 
 
 def test_a_run_on_a_disk_that_is_too_small_is_one_message(small_disk, capsys, monkeypatch):
-    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     path = small_disk / "full.yaml"
     path.write_text(TEXT)
     with (small_disk / "filler").open("wb") as file:
@@ -214,7 +214,7 @@ def test_a_run_on_a_disk_that_is_too_small_is_one_message(small_disk, capsys, mo
 
 
 def test_a_folder_for_which_there_is_no_room_is_not_begun(small_disk, capsys, monkeypatch):
-    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     path = small_disk / "full.yaml"
     path.write_text(TEXT)
     fill(small_disk)
@@ -229,7 +229,7 @@ def test_a_report_that_finds_no_room_fails_and_says_that_results_are_whole(
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(commands.interrupts, "install", lambda: None)
+    monkeypatch.setattr("p4fabric.base.interrupts.install", lambda: None)
     monkeypatch.setattr(report, "_keep", fail)
     monkeypatch.setattr(report, "_show", fail)
     path = tmp_path / "full.yaml"

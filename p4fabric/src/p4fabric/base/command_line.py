@@ -1,4 +1,4 @@
-"""What command lines share: the parser, the log of `-v`, messages of errors, exit codes.
+"""The parts that command lines share: the parser, the log of `-v`, messages of errors, exit codes.
 
 A command ends with 0, with 1 where a run has failed, and with 2 where the user can put something
 right (errors.py); a signal has a code of its own (interrupts.py). It imports little, so that help
@@ -40,6 +40,25 @@ def verbose_option(parser: Parser) -> None:
         action="count",
         default=0,
         help="log on standard error what is done, and how long it took; -vv: in detail",
+    )
+
+
+def run_options(parser: Parser, prompt: str, pcap: str) -> None:
+    """Add what a run on Mininet and one in virtual time have in common. prompt, pcap: the help."""
+    parser.add_argument(
+        "--cli",
+        nargs="?",
+        const="",
+        choices=["before", "after", ""],
+        metavar="before|after",
+        help=prompt,
+    )
+    parser.add_argument(
+        "--pcap",
+        action="append",
+        default=[],
+        metavar="SWITCH:PORT",
+        help=f"{pcap}; can be repeated",
     )
 
 

@@ -1,8 +1,8 @@
-"""Running a network file: starting its network and doing its checks.
+"""Running a network file: on the runtime that it names, with the options of a command line.
 
-The switches start, their links get rates and delays, entries are installed, and the hosts' commands
-run. Then the checks run one after the other, each printed with its result. With `--cli` Mininet's
-command line opens before or afterwards.
+On Mininet, the switches start, their links get rates and delays, entries are installed, and the
+hosts' commands run. Then the checks run one after the other, each printed with its result. With
+`--cli` Mininet's command line opens before or afterwards.
 """
 
 from __future__ import annotations
@@ -14,21 +14,49 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from p4fabric.base.config.units import count
-from p4fabric.base.errors import RunError
+from p4fabric.base.errors import RunError, UserError
 from p4fabric.netfile.install_entries import dry_run, install
 from p4fabric.netfile.load_network import NetworkPlan, load_network
 from p4fabric.netfile.network_schema import Check
 
 if TYPE_CHECKING:
     from p4fabric.netfile.plain_network import PlainNetwork
+    from p4fabric.netfile.virtual_command import Report
 
 PING = "ping -c {count} -i 0.2 -W 1 {address}"
 COMMAND_S = 120  # a command that takes longer has failed
+MORE = "; or add `runtime: virtual` to the file"
+
+
+def run_plan(
+    plan: NetworkPlan,
+    results: Path,
+    pcap: Sequence[str],
+    as_json: bool,
+    prompt: str | None,
+    remedy: str,
+    report: Report | None = None,
+    laws: bool = False,
+) -> int:
+    """Run a network file with the options of a command line; returns the exit code: 1 when a check
+    does not hold. They are those of `run_virtual` and `run_network`; prompt "" stands for "after".
+    Raises UserError, also for an option that the file's runtime cannot honour, and RunError."""
+    if plan.file.runtime == "virtual":
+        if prompt is not None:
+            raise UserError("--cli needs Mininet; take it out, or `runtime: virtual`")
+        from p4fabric.netfile.virtual_command import run_virtual
+
+        return run_virtual(plan, results, pcap, report, as_json, laws)
+    if pcap:
+        raise UserError(f"--pcap needs virtual time here; in real hosts, run tcpdump{MORE}")
+    if as_json:
+        raise UserError(f"--json: on Mininet the exit code says whether checks hold{MORE}")
+    return run_network(plan, remedy, "after" if prompt == "" else prompt)
 
 
 def check_network(path: Path) -> int:
