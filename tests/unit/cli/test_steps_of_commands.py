@@ -48,7 +48,8 @@ def here(tmp_path, monkeypatch):
 )
 def test_a_command_names_what_may_take_long(here, capsys, words, named):
     assert main([*words.split(), "-v"]) == 0
-    said = [line for line in capsys.readouterr().err.splitlines() if " ms  testbed." in line]
+    lines = capsys.readouterr().err.splitlines()
+    said = [line for line in lines if " ms  testbed." in line or " ms  p4fabric." in line]
     places = [next((n for n, line in enumerate(said) if each in line), None) for each in named]
     assert None not in places and places == sorted(places), said
 
@@ -66,7 +67,7 @@ def test_files_of_a_report_are_in_the_detailed_log(tmp_path, caplog):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to whom the folder belongs")
 def test_what_is_cleaned_is_in_the_log(tmp_path, monkeypatch, caplog):
-    caplog.set_level(logging.INFO, "testbed")
+    caplog.set_level(logging.INFO, "p4fabric")
     monkeypatch.setattr(registry, "DIRECTORY", tmp_path / "runs")
     (tmp_path / "runs" / "left").mkdir(parents=True, mode=0o700)
     (tmp_path / "runs").chmod(0o700)
