@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from p4engine_testing.load import pytest_addoption
-from p4fabric.base.program import import_path
+from p4fabric.base import program
 from p4fabric_testing import TESTS
 from p4fabric_testing.networks import skip_without_mininet
 
@@ -20,6 +20,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def children_find_what_they_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes that tests start, and spawners' children, find this p4fabric and its helpers."""
-    monkeypatch.setenv("PYTHONPATH", f"{import_path()}:{TESTS}")
+def this_program_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program of another house runs, even if its package is imported. Processes that tests
+    start, and spawners' children, find this p4fabric and its helpers."""
+    monkeypatch.setattr(program, "_running", program.Program("p4fabric"))
+    monkeypatch.setenv("PYTHONPATH", f"{program.import_path()}:{TESTS}")

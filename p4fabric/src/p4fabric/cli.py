@@ -146,10 +146,10 @@ def _run(arguments: list[str]) -> int:
 
 def main(arguments: list[str]) -> int:
     """Run one command line; returns the exit code. Prints errors to stderr."""
-    introduce(Program(NAME))
     return exit_code(_run, arguments)
 
 
 def entry() -> None:
     """The command `p4fabric`, as a process."""
+    introduce(Program(NAME))
     run_process(main)
