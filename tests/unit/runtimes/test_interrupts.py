@@ -58,7 +58,7 @@ sys.exit(code)
 )
 def test_the_last_line_says_who_has_stopped_it(number, said):
     code = (
-        "import signal\nfrom testbed.runtimes import interrupts\ninterrupts.install()\n"
+        "import signal\nfrom p4fabric.base import interrupts\ninterrupts.install()\n"
         f"try:\n    signal.raise_signal({int(number)})\nexcept KeyboardInterrupt:\n"
         "    code = interrupts.exit_code()\nprint(code, interrupts.reason())"
     )
