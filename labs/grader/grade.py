@@ -183,7 +183,7 @@ def grade(
             f"{lab.name}: hidden numbers need the teacher's part, labs/_teacher, which is not here"
             " (python -m labs export --with-teacher makes a kit that has it)"
         )
-    if lab.testbed and importlib.util.find_spec("testbed.simulate") is None:
+    if lab.testbed and importlib.util.find_spec("testbed") is None:
         raise UserError(
             f"{lab.name} runs experiments, which needs the whole testbed; grade it in a checkout of"
             " the testbed, or in a kit made by: python -m labs export --with-testbed"

@@ -23,10 +23,9 @@ ROOT = LABS.parent
 FABRIC = Path(p4fabric.__file__).parent
 TEACHER = LABS / "_teacher"
 TEACHERS = ("_teacher", "TEACHERS.md")
-TESTBED = ("__init__.py",)  # what the grader uses of testbed/: its name
 PROJECT = "pyproject.toml"
 # Distributions that a kit has, or what it uses of them.
-HERE = ("p4engine", "p4fabric", "ina-testbed")
+HERE = ("p4engine", "p4fabric")
 # What experiments need besides; the testbed's folder has links to some of it.
 WHOLE = (
     *("analysis", "docs", "examples", "experiments", "p4", "topos", "traffic"),
@@ -83,7 +82,7 @@ def export(
         raise UserError("export needs a checkout of the labs or a kit, which this is not")
     names = list(only) or lab_names()
     target.mkdir(parents=True)
-    parts = sorted(p.name for p in (ROOT / "testbed").iterdir()) if with_testbed else TESTBED
+    parts = sorted(p.name for p in (ROOT / "testbed").iterdir()) if with_testbed else []
     for name in parts:
         if not (ROOT / "testbed" / name).is_symlink() and not name.startswith(("__py", ".")):
             _copy(ROOT / "testbed" / name, target / "testbed" / name)

@@ -65,7 +65,7 @@ def test_a_kit_without_the_testbed_says_what_is_missing(monkeypatch):
     found = importlib.util.find_spec
 
     def missing(name, *more):
-        return None if name == "testbed.simulate" else found(name, *more)
+        return None if name == "testbed" else found(name, *more)
 
     monkeypatch.setattr(importlib.util, "find_spec", missing)
     with pytest.raises(UserError, match="needs the whole testbed.*--with-testbed"):

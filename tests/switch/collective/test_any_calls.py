@@ -187,4 +187,4 @@ def test_any_calls_are_right_on_all_ranks(budget: Budget, request):
             TAP.check()
 
     holds()
-    assert budget.done > 3
+    assert budget.done > 1

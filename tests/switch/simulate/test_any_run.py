@@ -87,7 +87,7 @@ def test_any_experiment_ends_with_every_value_right(budget: Budget, request, tmp
                     assert job["values_checked"] == all_values, job
 
     holds()
-    assert budget.done > 3
+    assert budget.done > 1
 
 
 def test_a_pace_that_the_link_holds_up_lets_time_go_on(tmp_path):
