@@ -164,7 +164,7 @@ def brief(results: Results, frames: Frames) -> RenderableType:
         parts.append(printed(tables.brief_jobs({**frames, "jobs": jobs})))
     for table in (tables.lost_by_job(frames, BRIEF_JOBS), tables.lost_by_link(frames, BRIEF_LINKS)):
         parts += [printed(table)] if table.rows else []
-    parts += explanations.of_run(frames)
+    parts += explanations.of_run(explanations.frames_of(results))
     if len(results.faults):
         parts.append(f"{len(results.faults)} planned faults took place.")
     return Group(*parts)
@@ -243,7 +243,7 @@ def report_json(paths: Sequence[str | Path]) -> int:
 
 def render_comparison(runs: Sequence[Results]) -> RenderableType:
     """Notices of runs that are not to be trusted, and the comparison."""
-    frames = [summary(results) for results in runs]
+    frames = [explanations.frames_of(results) for results in runs]
     styles = plot_styles(runs)
     parts: list[RenderableType] = []
     for results, style in zip(runs, styles, strict=True):

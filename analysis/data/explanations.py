@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 from p4fabric.base import units
 
+from testbed.analysis.data import critical_path
 from testbed.analysis.data.critical_path import COMPUTE, WAITING
 from testbed.analysis.data.run_summary import (
     carriers,
@@ -27,6 +28,7 @@ from testbed.systems import SYSTEMS
 if TYPE_CHECKING:
     from testbed.analysis.data.run_summary import Frames
     from testbed.analysis.data.sweep_data import Sweep
+    from testbed.results import Results
 
 MOST = 0.85  # of a time: what takes so much of it limits it
 MORE = 1.05  # times as much: a difference worth a sentence
@@ -49,8 +51,14 @@ _NOT_LOST = {
 }
 
 
+def frames_of(results: Results) -> Frames:
+    """The frames that explain a run: those of `summary`, and "path" (see critical_path.py), which
+    takes longer than they do and is needed for nothing else."""
+    return {**summary(results), "path": results.once(critical_path.frame)}
+
+
 def of_run(frames: Frames) -> list[str]:
-    """The bottleneck of a run, with the numbers that show it. frames: of `summary`; [] where no
+    """The bottleneck of a run, with the numbers that show it. frames: of `frames_of`; [] where no
     job has ended."""
     ended = _ended(frames)
     if not len(ended):
@@ -102,7 +110,7 @@ def of_sweep(sweep: Sweep) -> list[str]:
     if set(sweep.keys) != {"system"} or len(sweep.points) > MOST_POINTS:
         return []
     done = [(point, point.results) for point in sweep.points if point.results and point.finished]
-    frames = [summary(results) for _, results in done if results]
+    frames = [frames_of(results) for _, results in done if results]
     return of_comparison(frames, [point.series() for point, _ in done])
 
 

@@ -23,7 +23,7 @@ import pandas as pd
 from p4fabric.base import units
 from p4fabric.base.text_table import TRUSTED, Estimate
 
-from testbed.analysis.data import critical_path, loss_data
+from testbed.analysis.data import loss_data
 from testbed.results.counters import ABSORBED, ENDINGS, EVENTS, FILLING, HELD, SUMS
 from testbed.systems.system import fallback_words
 
@@ -61,9 +61,8 @@ _CARRIED = [
 
 def summary(results: Results) -> Frames:
     """All frames: "jobs" (one row per repetition and job), "switches" (per repetition and switch),
-    "events" (per repetition, switch, event and job), "run" (per repetition), "lost_by_link" and
-    "lost_by_job" (see loss_data.py), and "path" (see critical_path.py). They are computed once; the
-    frames are the caller's own."""
+    "events" (per repetition, switch, event and job), "run" (per repetition), and "lost_by_link" and
+    "lost_by_job" (see loss_data.py). They are computed once; the frames are the caller's own."""
     return {name: frame.copy() for name, frame in results.once(_summary).items()}
 
 
@@ -78,7 +77,6 @@ def _summary(results: Results) -> Frames:
         "run": run(results, per_job, per_switch),
         "lost_by_link": loss_data.by_link(results),
         "lost_by_job": loss_data.by_job(results),
-        "path": critical_path.frame(results),
     }
 
 

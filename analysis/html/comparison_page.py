@@ -11,7 +11,7 @@ from p4fabric.base.config.data_files import read_text
 
 from testbed.analysis.data import explanations, job_chart_data
 from testbed.analysis.data.memory_chart_data import memory_shares
-from testbed.analysis.data.run_summary import Frames, summary
+from testbed.analysis.data.run_summary import Frames
 from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.bar_charts import bar_chart
@@ -32,7 +32,7 @@ def write_comparison(runs: Sequence[Results], folder: Path) -> Path:
 
 def comparison_page(runs: Sequence[Results]) -> page.Page:
     """The page of at least two runs; those that have not finished are named and not drawn."""
-    frames = [summary(results) for results in runs]
+    frames = [explanations.frames_of(results) for results in runs]
     styles = plot_styles(runs)
     titles = [style.title for style in styles]
     blocks: list[page.Block] = [

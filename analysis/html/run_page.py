@@ -113,7 +113,9 @@ def _summary(results: Results, frames: Frames) -> page.Section:
         said_first = (costs_words(results), *tables.past_switches(results))
         blocks += [page.Paragraph(f"{text}.") for text in said_first if text]
         blocks += [page.Paragraph(f"{text}.", "bad") for text in tables.ties(results)]
-        blocks += [page.Paragraph(text) for text in explanations.of_run(frames)]
+        blocks += [
+            page.Paragraph(text) for text in explanations.of_run(explanations.frames_of(results))
+        ]
         blocks.append(page.Figures(_figures(run)))
     if tuning := verdict_tables.tuning(results):
         blocks.append(page.TableView(tuning))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from p4fabric.netfile.law import Held, Place, law
 
-from testbed.analysis.data import departure_data, loss_data
-from testbed.analysis.data.critical_path import WAITING
+from testbed.analysis.data import critical_path, departure_data, loss_data
 from testbed.analysis.data.memory_chart_data import event_increments, pool_map
 from testbed.analysis.data.run_summary import summary
 from testbed.analysis.laws.tables import Tables, of_results
@@ -96,9 +95,9 @@ def of_jobs(results: Results, held: Held) -> None:
     to_end=True,
 )
 def of_paths(results: Results, held: Held) -> None:
-    path = summary(results)["path"]
+    path = results.once(critical_path.frame)
     jct = results.jobs.set_index(["repetition", "job"])["jct_ns"]
-    waiting = path["time_ns"].where(path["kind"] == WAITING, 0)
+    waiting = path["time_ns"].where(path["kind"] == critical_path.WAITING, 0)
     is_virtual = results.environment.get("runtime") == "virtual"
     for key, rows in path.groupby(["repetition", "job"]):
         place = "repetition {}, job {}".format(*key)

@@ -77,7 +77,7 @@ def printed(results: Results) -> str:
 
 def test_losses_are_on_the_first_screen_and_add_up(tmp_path):
     results = write(tmp_path, lossy)
-    frames = summary(results)
+    frames = explanations.frames_of(results)
     said = explanations.of_run(frames)
     assert said[-3:] == [
         "55 577 packets were dropped by full queues at s1 to h1; 40.0 % of what SwitchML resends"
@@ -110,7 +110,7 @@ def test_what_was_not_measured_is_not_none_lost(tmp_path):
             row |= dict.fromkeys(("queue_drops", "losses", "unmodelled_drops", "marks"))
         found |= {"losses": [], "resent": []}
 
-    frames = summary(write(tmp_path, blind))
+    frames = explanations.frames_of(write(tmp_path, blind))
     assert frames["run"]["lost_packets"].isna().all() and frames["lost_by_link"].empty
     jobs = frames["lost_by_job"]
     assert (
