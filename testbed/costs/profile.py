@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Annotated, TypeVar
 
 from p4fabric.base.config.fields import (
@@ -79,6 +80,15 @@ class ProtocolCosts(CostSection):
     rate: Annotated[float, Quantity(PERCENT, 1, 100)] = Field(
         default=1.0, description="Share of its link's rate at which a rank sends."
     )
+
+    @property
+    def share(self) -> Fraction:
+        """`rate` as it is written, without the error of a float."""
+        return Fraction(repr(self.rate))
+
+    def step_ns(self, is_inside: bool) -> int:
+        """Time of a step, inside a machine or between machines."""
+        return self.inside_ns if is_inside else self.between_ns
 
 
 class AlgorithmCosts(CostSection):

@@ -56,7 +56,7 @@ def call_time(setup: Setup, number: int, calls: int = 1) -> CallTime:
         if (costs := costs_of(each)) is not None:
             size = call.values * each.platform.value_bits // 8
             times = costs.times(call.collective, size)
-            latency, rate = latency + times.latency_ns, times.rate
+            latency, rate = latency + times.latency_ns, times.costs.share
     if not groups:  # all its bytes go from rank to rank
         job = setup.jobs[number]
         latency = _hop_ns(setup.platform, *job.group.workers[:2])

@@ -36,17 +36,12 @@ SECOND = 10**9
 @dataclass(frozen=True)
 class Times:
     """Costs of a call in ns. call: until its first packet; latency: all of it, with its steps.
-    rate: share of the link's rate. protocol: NCCL's, "" if the profile has none."""
+    protocol: NCCL's, "" if the profile has none."""
 
     protocol: str
     costs: ProtocolCosts
     call_ns: int
     latency_ns: int
-
-    @property
-    def rate(self) -> Fraction:
-        """Share of the link's rate."""
-        return Fraction(repr(self.costs.rate))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,11 +104,11 @@ class GroupCosts:
         else:
             server_of = group.topology.server_of
             homes = {server_of(each) for each in group.hosts}
-            steps_ns = 2 * (costs.between_ns if len(homes) > 1 else costs.inside_ns)
+            steps_ns = 2 * costs.step_ns(len(homes) < 2)
         return Times(protocol, costs, first_ns + steps_ns, first_ns + steps_ns)
 
     def _model_ns(self, times: Times, collective: str, size: int) -> Fraction:
-        rate = slowest_rate(self.platform, self.group) * times.rate
+        rate = slowest_rate(self.platform, self.group) * times.costs.share
         return times.latency_ns + 8 * size * SECOND * self._share(collective) / rate
 
     def _share(self, collective: str) -> Fraction:
@@ -133,7 +128,7 @@ class GroupCosts:
         link_bps = uplink_rate(self.platform, host)
         limits = [link_bps, self.costs.gpu_copy.bandwidth_bps or 0]
         if not self.group.algorithm:
-            share = self.times("all_reduce", 0).rate
+            share = self.times("all_reduce", 0).costs.share
             limits = [int(link_bps * share), limits[1], self._recirculated_bps()]
         rate_bps = min((each for each in limits if each), default=0)
         if self.platform.system.planned and rate_bps != link_bps:
@@ -205,11 +200,7 @@ def worker_costs(job: JobSetup, worker: int, partners: Sequence[int]) -> CallCos
     shared, kinds = _of_calls(job)
     servers = job.group.ranks.servers
     steps = tuple(
-        tuple(
-            each.inside_ns if servers[rank] == servers[worker] else each.between_ns
-            for rank in partners
-        )
-        for each in kinds
+        tuple(each.step_ns(servers[rank] == servers[worker]) for rank in partners) for each in kinds
     )
     return replace(shared, step_ns=steps)
 
@@ -220,10 +211,7 @@ def send_ns(job: JobSetup, rank: int, partners: Sequence[int]) -> tuple[int, ...
     assert costs is not None
     own = costs.algorithms.send.Simple or ProtocolCosts()
     first_ns = own.call_ns + 2 * costs.gpu_copy.latency_ns
-    return tuple(
-        first_ns + (own.inside_ns if servers[other] == servers[rank] else own.between_ns)
-        for other in partners
-    )
+    return tuple(first_ns + own.step_ns(servers[other] == servers[rank]) for other in partners)
 
 
 def _calls(job: JobSetup) -> list[tuple[str, int]]:
@@ -250,7 +238,7 @@ def _of_calls(job: JobSetup) -> tuple[CallCosts, tuple[ProtocolCosts, ...]]:
     kind_of = tuple(kinds.index(known[call].costs) for call in calls)
     if not found.group.algorithm:
         return CallCosts(call_ns, kind_of, (), (), waiting=0, ahead=0), ()
-    paces = tuple(int(WHOLE_PACE / Fraction(repr(each.rate))) for each in kinds)
+    paces = tuple(int(WHOLE_PACE / each.share) for each in kinds)
     rate_bps = max(uplink_rate(platform, host) for host in found.group.workers)
     most, ahead = 4 * job.fragments + 64, 0  # what can be under way in two iterations
     if rate_bps:
