@@ -34,7 +34,7 @@ import yaml
 from p4fabric.base.config.yaml_document import Document, read_yaml
 from p4fabric.base.errors import UserError
 
-from testbed.experiment.sweep import Point, Sweep, shown, sweep_of
+from testbed.experiment.sweep_file import Point, Sweep, shown, sweep_of
 from testbed.results import Results, find, read
 from testbed.results.environment import cpu_model
 from testbed.traffic.trace import load_trace

@@ -30,7 +30,7 @@ from p4fabric.simulate import event_queue, loop
 from bench.harness import ROOT
 from testbed.experiment import load_text
 from testbed.machine.memory_estimate import estimate_bytes
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.simulate import world

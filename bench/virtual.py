@@ -37,7 +37,7 @@ from p4fabric.simulate.placed_machine import at, call_step
 
 from bench.harness import ROOT
 from testbed.experiment import load_text
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate import world
 from testbed.simulate.parts import Parts

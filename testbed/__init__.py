@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
     from testbed.api.drawing import figure as figure
     from testbed.api.drawing import style as style
+    from testbed.api.experiment_parts import Background as Background
+    from testbed.api.experiment_parts import Fault as Fault
+    from testbed.api.experiment_parts import Job as Job
     from testbed.api.experiments import Experiment as Experiment
     from testbed.api.experiments import load as load
-    from testbed.api.parts import Background as Background
-    from testbed.api.parts import Fault as Fault
-    from testbed.api.parts import Job as Job
     from testbed.api.results import Result as Result
     from testbed.api.results import SweepResult as SweepResult
     from testbed.api.results import read as read
     from testbed.api.running import run as run
     from testbed.api.running import run_async as run_async
     from testbed.api.running import sweep as sweep
-    from testbed.collective.report import report as report
+    from testbed.collective.measures import report as report
     from testbed.topos.fat_tree import FatTree as FatTree
     from testbed.topos.graph import Graph as Graph
     from testbed.topos.leaf_spine import LeafSpine as LeafSpine
@@ -56,11 +56,11 @@ _NAMES = {
     "read": "api.results",
     "figure": "api.drawing",
     "style": "api.drawing",
-    "report": "collective.report",
+    "report": "collective.measures",
     "Experiment": "api.experiments",
-    "Job": "api.parts",
-    "Fault": "api.parts",
-    "Background": "api.parts",
+    "Job": "api.experiment_parts",
+    "Fault": "api.experiment_parts",
+    "Background": "api.experiment_parts",
     "Result": "api.results",
     "SweepResult": "api.results",
     "Topology": "topology",

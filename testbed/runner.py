@@ -20,8 +20,8 @@ from p4fabric.base.steps import quiet_console, step
 from rich.console import Console
 
 from testbed.machine import memory_estimate as memory
-from testbed.runtimes.program import prepare
-from testbed.runtimes.run import Run, Runtime
+from testbed.run_parts.program import prepare
+from testbed.run_parts.run import Run, Runtime
 from testbed.schemes import set_up
 from testbed.workload.wrong_value import WrongValueError
 
@@ -149,9 +149,9 @@ def get_ready(experiments: Iterable[Experiment]) -> None:
     on_bmv2 = [each for each in emulated if each.switch == "bmv2"]
     if on_bmv2:
         require_bmv2(on_bmv2)
-    from p4fabric.emulate import registry
+    from p4fabric.emulate import run_records
 
-    for line in registry.clean():
+    for line in run_records.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
 
 
@@ -165,7 +165,7 @@ def execute(
     from testbed.results import Writer, describe
 
     experiment, runtime = run.experiment, _runtime(run, captured, on_mininet)
-    assert experiment.tuning is None, "testbed.sweeps.tuning comes first"
+    assert experiment.tuning is None, "testbed.sweeps.trials comes first"
     if names := changes(experiment.inputs, experiment.noted().inputs):
         raise RunError(f"{have_changed(names)} the run was set up; run it again")
     environment = describe(

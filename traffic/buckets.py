@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from testbed.traffic.scaling import share_out
+from testbed.traffic.scaled_integers import share_out
 from testbed.traffic.trace import Layer, Trace
 
 BUCKETS = ("layers", "ddp")  # ways to divide a trace's gradients into tensors

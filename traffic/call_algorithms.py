@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from testbed.algorithms.by_name import USE_OF
 from testbed.algorithms.choice import SYSTEM, Network
-from testbed.algorithms.registry import USE_OF
 from testbed.collective_kinds import COLLECTIVES
 from testbed.traffic.rank_graph import Node, Program
 from testbed.traffic.rank_layout import StagedRanks, staged

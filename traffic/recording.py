@@ -24,7 +24,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.traffic.scaling import scale_times, share_out
+from testbed.traffic.scaled_integers import scale_times, share_out
 from testbed.traffic.trace import (
     MAX_VALUES,
     Gradients,

@@ -26,7 +26,7 @@ from p4fabric.base.errors import UserError, did_you_mean, sentence
 
 from testbed import plugins
 from testbed.protocols import sizes
-from testbed.traffic.scaling import scale_times, scale_values
+from testbed.traffic.scaled_integers import scale_times, scale_values
 
 if TYPE_CHECKING:
     import numpy as np

@@ -106,7 +106,7 @@ def _finite(data: Any) -> Any:
 
 
 def _experiment(request: dict[str, Any]) -> dict[str, Any]:
-    from testbed.experiment.sweep import has_sweep, sweep_of
+    from testbed.experiment.sweep_file import has_sweep, sweep_of
 
     setting = request["setting"]
     document = _mapping(request["experiment"], "experiment.yaml")
@@ -177,7 +177,7 @@ def _work(experiment: Any) -> int:
 
 def _rows(experiments: list[Any]) -> list[dict[str, Any]]:
     """A row for each repetition of each experiment."""
-    from testbed.runtimes.program import prepare
+    from testbed.run_parts.program import prepare
     from testbed.schemes import set_up
     from testbed.simulate.virtual_run import run_repetition
 

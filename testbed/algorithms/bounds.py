@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
+from testbed.algorithms.by_name import ROOTED, USE_OF, chunks_of
 from testbed.algorithms.chunk import NOBODY, Chunk, Group, Ranks
-from testbed.algorithms.registry import ROOTED, USE_OF, chunks_of
 from testbed.collective_kinds import COLLECTIVES
 
 

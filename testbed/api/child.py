@@ -35,7 +35,7 @@ def _outcome(asked: dict[str, Any]) -> dict[str, object]:
     from testbed.analysis.report import after_run
     from testbed.experiment.load import load_text
     from testbed.runner import carry_out
-    from testbed.sweeps.tuning import tuned
+    from testbed.sweeps.trials import tuned
 
     quiet = quiet_console()
     try:

@@ -16,15 +16,15 @@ from p4fabric.base.config.yaml_document import Document, Inline, read_yaml, writ
 from p4fabric.base.errors import UserError
 from p4fabric.base.linux.whole_files import write_whole
 
-from testbed.api.parts import plain
+from testbed.api.experiment_parts import plain
 from testbed.experiment.changes import changed
 from testbed.experiment.experiment import summary
 from testbed.experiment.load import load_document, load_text, read_file
-from testbed.experiment.sweep import has_sweep, sweep_of
+from testbed.experiment.sweep_file import has_sweep, sweep_of
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment as Resolved
-    from testbed.experiment.sweep import Sweep
+    from testbed.experiment.sweep_file import Sweep
 
 
 def load(path: str | Path) -> Experiment:

@@ -256,7 +256,7 @@ def _reasons(point: Point) -> str:
 
 
 def _fits(point: Point, wanted: Mapping[str, Any]) -> bool:
-    from testbed.experiment.sweep import shown
+    from testbed.experiment.sweep_file import shown
 
     for key, value in wanted.items():
         found = point.values.get(key)

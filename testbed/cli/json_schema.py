@@ -20,7 +20,7 @@ from testbed import systems
 from testbed.experiment.figure import Figure
 from testbed.experiment.resolve_topology import parameters
 from testbed.experiment.schema import ExperimentFile
-from testbed.systems import tuning
+from testbed.systems import tuned_options
 from testbed.topos import KINDS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -60,11 +60,11 @@ def experiment_schema(
         },
         "additionalProperties": _VALUES,
     }
-    properties[tuning.KEY] = {
+    properties[tuned_options.KEY] = {
         "description": "Options of the system that are tuned before a run: values, by their keys.",
         "type": "object",
         "minProperties": 1,
-        "additionalProperties": {"anyOf": [*_VALUES["anyOf"], {"const": tuning.BEST}]},
+        "additionalProperties": {"anyOf": [*_VALUES["anyOf"], {"const": tuned_options.BEST}]},
     }
     properties["robust"] = {
         "description": "Further runs that show what the verdicts of a sweep depend on.",
@@ -99,8 +99,8 @@ def _system(known: Mapping[str, systems.System], definitions: dict[str, Any]) ->
         definitions |= own.pop("$defs", {})
         own["properties"]["name"] = {"const": name}
         own["required"] = ["name"]
-        if window := own["properties"].get(tuning.WINDOW):
-            window.setdefault("anyOf", []).append({"const": tuning.BEST})
+        if window := own["properties"].get(tuned_options.WINDOW):
+            window.setdefault("anyOf", []).append({"const": tuned_options.BEST})
         options.append({**own, "title": system.title})
     return {"anyOf": [{"enum": list(known)}, *options]}
 

@@ -9,8 +9,8 @@ from functools import cache
 from p4fabric.base import units
 from p4fabric.base.text_table import Column, Row, Table
 
+from testbed.setup.job_setups import Setup
 from testbed.setup.link_loads import Sizes, TierLoad, call_ns, loads_of, sizes_of, transfer_ns
-from testbed.setup.records import Setup
 from testbed.traffic.layer_program import layer_program
 from testbed.traffic.rank_calls import load_program
 from testbed.traffic.rank_counts import works

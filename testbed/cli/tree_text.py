@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from p4fabric.base.text_table import Column, Row, Table, printed
 from rich.console import RenderableType
 
+from testbed.setup.job_setups import JobSetup, Setup
 from testbed.setup.late_trees import late_jobs
-from testbed.setup.records import JobSetup, Setup
 from testbed.systems.system import fallback_words
 
 JOBS = 32  # of which `facts` speaks

@@ -92,8 +92,8 @@ def warm_virtual_time() -> None:
 
 def warm_switches() -> None:
     """Compile the P4 programs that the demo runs, and with them the runtime of all programs."""
-    from testbed.experiment.sweep import load_sweep
-    from testbed.runtimes.program import prepare
+    from testbed.experiment.sweep_file import load_sweep
+    from testbed.run_parts.program import prepare
     from testbed.schemes import set_up
 
     for point in load_sweep(DEMO).points:
@@ -107,7 +107,7 @@ def warm_figures() -> None:
 
 def demo_hosts() -> list[str]:
     """The kinds of hosts of the demo, workers first, as arguments of this program."""
-    from testbed.experiment.sweep import load_sweep
+    from testbed.experiment.sweep_file import load_sweep
     from testbed.schemes import set_up
     from testbed.setup.host_specs import host_kinds
 

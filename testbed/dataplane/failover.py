@@ -21,13 +21,13 @@ from testbed.dataplane.switch_entries import SwitchEntries
 from testbed.experiment.planned_faults import NEVER, LinkChange, title
 from testbed.results.schema import Row
 from testbed.setup.host_specs import with_members
+from testbed.setup.job_setups import Control, NewPart
 from testbed.setup.late_trees import asked_again, communicators_of, late_jobs
-from testbed.setup.records import Control, NewPart
 from testbed.setup.rerouting import Rerouting
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
-    from testbed.setup.records import Setup
+    from testbed.setup.job_setups import Setup
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from testbed.paths import P4
 from testbed.protocols.sizes import FEWEST_JOBS, aggregator_places, job_places, rounded_bits
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Control, JobSetup, Platform, Setup
+    from testbed.setup.job_setups import Control, JobSetup, Platform, Setup
 
 _log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from testbed.dataplane.install_tables import admission_calls, entry_of, job_calls
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Control, JobSetup, Platform
+    from testbed.setup.job_setups import Control, JobSetup, Platform
 
 LAST_PACKETS_NS = 1_000_000_000  # a packet of an ended job is on its way no longer than this
 MOST_ENDED = 256  # jobs that have ended and are still admitted; the table's size is limited

@@ -12,7 +12,7 @@ from testbed.dataplane.loss_notes import note_calls
 
 if TYPE_CHECKING:
     from testbed.experiment import LinkDirection
-    from testbed.setup.records import Control, Platform
+    from testbed.setup.job_setups import Control, Platform
 
 
 def shape_links(platform: Platform, switch: str, client: Control, latency_ns: int = 0) -> None:

@@ -19,7 +19,7 @@ from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.results.counters import LOSSES
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Control, Platform
+    from testbed.setup.job_setups import Control, Platform
 
 # As protocols/wire.py has them, which loads a compiler; a test compares the two.
 PORT, SERVER = 18766, 0x4000

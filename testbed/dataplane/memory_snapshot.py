@@ -25,7 +25,7 @@ from testbed.results.schema import Row
 from testbed.systems.statistics import EVENTS_PER_JOB, FILLING, HELD
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Control, Platform
+    from testbed.setup.job_setups import Control, Platform
 
 BLOCKS = 64  # of a pool, at most
 ALL_BLOCKS = 512  # of all switches together, about

@@ -26,7 +26,7 @@ from testbed.systems.statistics import (
 )
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Control, Platform
+    from testbed.setup.job_setups import Control, Platform
 
 
 def occupancy(platform: Platform, client: Control) -> list[tuple[int, int, int]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from testbed.dataplane.install_tables import entries_of
 
 if TYPE_CHECKING:
-    from testbed.setup.records import Control, Setup
+    from testbed.setup.job_setups import Control, Setup
 
 
 class SwitchEntries:

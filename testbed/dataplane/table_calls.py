@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from p4fabric.base.hops import next_hop
 from p4fabric.base.topology import Topology, host_ip, host_mac, switch_ip, switch_mac
 
-from testbed.routing.tree import JobTree
-from testbed.setup.records import JobSetup, Platform, Setup
+from testbed.routing.job_tree import JobTree
+from testbed.setup.job_setups import JobSetup, Platform, Setup
 
 BLOCK = 256  # workers that the lower half of a worker's number tells apart (p4/egress.p4)
 TO_SERVER = 1  # p4/esa.p4

@@ -24,7 +24,7 @@ from testbed.experiment.program_jobs import round_trace
 from testbed.hosts.progress_board import MACHINES
 from testbed.setup.build import group_placement, start_job
 from testbed.setup.host_specs import job_specs
-from testbed.setup.records import Control, JobSetup, Platform, Setup
+from testbed.setup.job_setups import Control, JobSetup, Platform, Setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

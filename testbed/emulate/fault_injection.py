@@ -2,7 +2,7 @@
 
 The experiment says what happens to whom and when (testbed/experiment/planned_faults.py); this does
 it to the processes and notes when it did. A slow *worker* is not slowed here: its training loop
-knows the plan and computes longer (testbed/workload/rank_graph.py), which is exact.
+knows the plan and computes longer (testbed/workload/graph_source.py), which is exact.
 
 The watchdog asks this module before it takes silence for a failure. A process that is paused by the
 plan has not failed, and a job without progress that has lost a process has a known cause.

@@ -16,7 +16,7 @@ from p4fabric.emulate.controlled import Controlled
 from p4fabric.emulate.spawner import Process, Spawner
 
 from testbed.results.schema import Row
-from testbed.runtimes.result_rows import flow_row
+from testbed.run_parts.result_rows import flow_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

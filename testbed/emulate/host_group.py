@@ -25,7 +25,7 @@ from testbed.hosts import progress_board as board
 from testbed.hosts.shared_times import SharedTimes
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.status import COUNTER_NAMES
-from testbed.runtimes.live_view import Work, WorkerTimes
+from testbed.run_parts.live_view import Work, WorkerTimes
 from testbed.workload.wrong_value import WrongValue, WrongValueError
 
 # Long enough for a machine that is busy with other things, short enough to be noticed.

@@ -38,9 +38,9 @@ from testbed.machine import kernel_probe
 from testbed.protocols import compiled
 from testbed.results.schema import Row
 from testbed.routing.group_server import has_shared_servers
-from testbed.runtimes import result_rows as collect
-from testbed.runtimes.live_view import JobTitle, Page, Progress, Sources, Work, rows_of, titles_of
-from testbed.runtimes.run import Run
+from testbed.run_parts import result_rows as collect
+from testbed.run_parts.live_view import JobTitle, Page, Progress, Sources, Work, rows_of, titles_of
+from testbed.run_parts.run import Run
 from testbed.setup import JobSetup, Setup
 from testbed.setup.host_specs import host_kinds, host_specs
 from testbed.setup.late_trees import asked_again, late_jobs, with_job
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from testbed.emulate.session import Session
     from testbed.protocols.host_spec import HostSpec
     from testbed.results import Writer
-    from testbed.setup.records import NewPart
+    from testbed.setup.job_setups import NewPart
 
 # Imported where results are written and reported, which otherwise would wait for it.
 FOR_RESULTS = ("pyarrow.parquet", "pandas", "testbed.analysis.report")

@@ -21,8 +21,8 @@ from p4fabric.base.linux.ownership import user_behind
 from p4fabric.emulate.source_address import LIBRARY, OWN_ADDRESS
 
 from testbed.collective.client import BACKEND, RECORD, SOCKET, TIMEOUT_S, socket_name
+from testbed.collective.measures import MEASURES
 from testbed.collective.own_rank import RANKS
-from testbed.collective.report import MEASURES
 from testbed.collective.tally import COLLECTIVES
 from testbed.paths import import_path
 

@@ -35,7 +35,7 @@ from testbed.emulate.program_environment import Place, environment_of_rank, envi
 from testbed.experiment.schema_jobs import COLLECTIVE_TIMEOUT_NS, SERVERS
 from testbed.hosts import progress_board as board
 from testbed.results.schema import Row
-from testbed.runtimes.live_view import Called
+from testbed.run_parts.live_view import Called
 
 if TYPE_CHECKING:
     from p4fabric.base.topology import Topology
@@ -454,7 +454,7 @@ def _add_counts(rows: dict[tuple, dict[str, Any]], text: str) -> None:
 
 
 def _read(line: bytes) -> dict[str, Any] | None:
-    """A line of a rank's measures (collective/report.py); None if it is none."""
+    """A line of a rank's measures (collective/measures.py); None if it is none."""
     try:
         said = json.loads(line)
         whole = isinstance(said["step"], int) and isinstance(said["time_ns"], int)

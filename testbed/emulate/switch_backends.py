@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from p4fabric.emulate.mininet_network import Network
     from p4fabric.emulate.spawner import Process
 
-    from testbed.runtimes.program import Program
+    from testbed.run_parts.program import Program
     from testbed.setup import Control, Platform
 
 

@@ -23,7 +23,7 @@ from testbed.emulate.program_group import ProgramGroup
 from testbed.emulate.samplers import CpuSampler, MemorySampler, RunQueueDelay, WaitSampler
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.hosts import progress_board as board
-from testbed.runtimes.live_view import Progress
+from testbed.run_parts.live_view import Progress
 
 SELECT_S = 0.05
 STILL_NS = 1_000_000_000  # that a turn of the watchdog may begin late before that is a standstill

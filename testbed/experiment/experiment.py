@@ -26,7 +26,7 @@ from testbed.experiment.printing import as_data
 from testbed.experiment.schema import ExperimentFile
 from testbed.experiment.schema_jobs import Job
 from testbed.protocols.sizes import bitmap_width
-from testbed.systems.tuning import KEY, Tuned, Tuning
+from testbed.systems.tuned_options import KEY, Tuned, Tuning
 
 
 @dataclass(frozen=True)

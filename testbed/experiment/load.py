@@ -30,7 +30,7 @@ from testbed.experiment.experiment import Experiment
 from testbed.experiment.resolve import resolve
 from testbed.experiment.schema import ExperimentFile, explain, unknown
 from testbed.paths import EXPERIMENTS, command_line
-from testbed.systems import tuning
+from testbed.systems import tuned_options
 
 _log = logging.getLogger(__name__)
 
@@ -73,31 +73,33 @@ def load_document(
 ) -> Experiment:
     """The same from a document that has been read; servers_reserved: see resolve. Raises
     UserError."""
-    if not tuning.asks(document.data):
+    if not tuned_options.asks(document.data):
         return _loaded(document, file, folder, stem, servers_reserved)
-    plain, options = tuning.taken_out(document)
-    system = tuning.of_system(plain.data)
+    plain, options = tuned_options.taken_out(document)
+    system = tuned_options.of_system(plain.data)
     if system is not None and system.servers == "many":  # the same workers for all of them
         servers_reserved = max(servers_reserved, *map(int, options.get("servers") or (0,)))
     experiment = _loaded(plain, file, folder, stem, servers_reserved)
-    to_tune = tuning.Tuning(options, plain, file, str(folder), stem, servers_reserved)
+    to_tune = tuned_options.Tuning(options, plain, file, str(folder), stem, servers_reserved)
     for values in to_tune.ends():
         load_tried(to_tune, values)
     experiment._tuning = to_tune
     return experiment
 
 
-def load_tried(to_tune: tuning.Tuning, values: tuning.Values, **keys: object) -> Experiment:
+def load_tried(
+    to_tune: tuned_options.Tuning, values: tuned_options.Values, **keys: object
+) -> Experiment:
     """The experiment with values of options to be tuned, and with other keys of the file. Raises
     UserError that names the values."""
-    document = tuning.with_values(to_tune.document, values)
+    document = tuned_options.with_values(to_tune.document, values)
     document.data.update(keys)
     try:
         return _loaded(
             document, to_tune.file, to_tune.folder, to_tune.stem, to_tune.servers_reserved
         )
     except UserError as error:
-        raise UserError(f"{error}\n  tuned, with {tuning.said(values)}") from None
+        raise UserError(f"{error}\n  tuned, with {tuned_options.said(values)}") from None
 
 
 def _loaded(

@@ -23,7 +23,7 @@ from testbed.experiment.printing import shown
 from testbed.experiment.rules import Found, Rule
 from testbed.experiment.schema_network import LinkOptions, Links
 from testbed.protocols.sizes import memory_part
-from testbed.routing.tree import job_tree, root_switch
+from testbed.routing.job_tree import job_tree, root_switch
 
 if TYPE_CHECKING:
     from testbed.experiment.experiment import Experiment, LinkDirection

@@ -15,7 +15,7 @@ from p4fabric.base.config.link_settings import LinkSettings
 from pydantic.fields import FieldInfo
 
 from testbed import systems
-from testbed.algorithms.registry import USE_OF
+from testbed.algorithms.by_name import USE_OF
 from testbed.costs.profile import (
     AlgorithmCosts,
     Algorithms,

@@ -38,7 +38,7 @@ from testbed.experiment.resolve_network import (
 )
 from testbed.experiment.resolve_placement import place
 from testbed.experiment.rules import Found, Known, Rule, ask
-from testbed.experiment.scaling import scaled_count, why_not
+from testbed.experiment.scaled_network import scaled_count, why_not
 from testbed.experiment.schema import MAX_AGGREGATORS, ExperimentFile, Memory, VirtualTime
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import Background

@@ -9,8 +9,8 @@ from p4fabric.base.config.fields import NAME, Choice, Quantity, Section, as_pyda
 from p4fabric.base.config.units import SIZE, FieldError
 from pydantic import Field, create_model, model_validator
 
+from testbed.algorithms.by_name import ALGORITHMS, USE_OF
 from testbed.algorithms.choice import CANDIDATES, SYSTEM, Network
-from testbed.algorithms.registry import ALGORITHMS, USE_OF
 from testbed.traffic.call_algorithms import ANY, AUTO, AlgorithmRules
 
 LARGEST = 1 << 40

@@ -57,7 +57,7 @@ from testbed.protocols.host_spec import HostSpec, ServerStripes, WorkerPart
 from testbed.protocols.sizes import frame_bytes, packet_words
 from testbed.protocols.status import COUNTER_NAMES, as_dict
 from testbed.schemes import new_machine
-from testbed.workload import rank_graph, rank_program, worker
+from testbed.workload import graph_source, rank_program, worker
 from testbed.workload.wrong_value import described
 
 ROWS_IN = 256
@@ -131,7 +131,7 @@ class _Host:
         role = self.roles[place] = _Role(spec, place)
         role.first = self.packets.add_peers(spec.peers)
         if spec.program is not None:
-            role.machine = rank_graph.sharing(role.machine, self.role.machine)
+            role.machine = graph_source.sharing(role.machine, self.role.machine)
         self.put(role)
         return role
 

@@ -155,7 +155,7 @@ def begin(flows, scoreboard, iteration):
 
 @njit(cache=True)
 def carries_transfers(flows):
-    """True: it is the protocol of a rank's port 0 (testbed/workload/rank_graph.py)."""
+    """True: it is the protocol of a rank's port 0 (testbed/workload/graph_source.py)."""
     return True
 
 

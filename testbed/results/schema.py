@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
-from testbed.algorithms.registry import ALGORITHMS
+from testbed.algorithms.by_name import ALGORITHMS
 from testbed.results.counters import COUNTERS, DEPARTURES, EVENTS, LOSSES, RESENT
 
 # A row of a table: its columns' values by name. `schema_check.to_arrow` compares them with the

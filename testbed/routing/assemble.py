@@ -19,9 +19,8 @@ from typing import cast
 from p4fabric.base.errors import UserError
 
 from testbed.routing.fair import Resource, Term, common_rate, fair_rates, loads
+from testbed.routing.loop_free_paths import Path
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import Options
-from testbed.routing.paths import Path
 from testbed.routing.plan import (
     Assignment,
     BeforeRepair,
@@ -35,8 +34,9 @@ from testbed.routing.plan import (
     SwitchLoad,
     WorkerPlan,
 )
+from testbed.routing.planner_options import Options
 from testbed.routing.result_trees import Ends, Tree, result_trees, widest_tree
-from testbed.routing.tags import Tags
+from testbed.routing.steering_tags import Tags
 
 SOLVER = Fraction(1, 10**6)  # relative error by which a linear program's bound may be too low
 DEFAULTS = Options()

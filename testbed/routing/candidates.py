@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from p4fabric.base.errors import UserError
 
 from testbed.routing.assemble import Choice, Leg
+from testbed.routing.loop_free_paths import Path, distances, shortest_paths
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import PATHS
-from testbed.routing.paths import Path, distances, shortest_paths
 from testbed.routing.plan import Range
+from testbed.routing.planner_options import PATHS
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from scipy.sparse import coo_matrix
 
 from testbed.routing.candidates import Candidates
 from testbed.routing.fair import Resource
+from testbed.routing.loop_free_paths import Path
 from testbed.routing.network import min_capacity
-from testbed.routing.paths import Path
 from testbed.routing.result_trees import Ends, Tree, pruned
 
 GAP = 1e-9  # relative gap at which an integer program counts as solved

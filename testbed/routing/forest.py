@@ -37,7 +37,7 @@ from p4fabric.base.errors import UserError
 from p4fabric.base.topology import Topology
 
 from testbed.protocols.sizes import Part
-from testbed.routing.tree import JobTree, job_tree, roots
+from testbed.routing.job_tree import JobTree, job_tree, roots
 
 T = TypeVar("T")
 MOST_BY_ITSELF = 4  # trees of a communicator, if the experiment gives no number

@@ -13,7 +13,7 @@ from p4fabric.base.errors import UserError
 from p4fabric.base.hops import next_hops, switch_of
 from p4fabric.base.topology import Topology
 
-from testbed.routing.tree import root_switch, steps_to
+from testbed.routing.job_tree import root_switch, steps_to
 
 
 def has_shared_servers(topology: Topology) -> bool:

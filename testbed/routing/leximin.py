@@ -18,8 +18,8 @@ from math import comb, inf, prod
 
 from testbed.routing.assemble import Arrangement, Choice
 from testbed.routing.congestion import Congestion
-from testbed.routing.options import Options
-from testbed.routing.paths import Path
+from testbed.routing.loop_free_paths import Path
+from testbed.routing.planner_options import Options
 
 Counts = list[list[int]]
 Onward = dict[tuple[int, str], Path]

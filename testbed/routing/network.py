@@ -121,8 +121,8 @@ class Network:
 
     @cached_property
     def next_hops(self) -> dict[str, dict[str, str]]:
-        """Next node on the way, {node: next node}, for each target that was asked for (paths.py
-        fills it)."""
+        """Next node on the way, {node: next node}, for each target that was asked for (filled by
+        loop_free_paths.py)."""
         return {}
 
     @cached_property

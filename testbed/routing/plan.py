@@ -24,7 +24,7 @@ from typing import Any
 
 from p4fabric.base.errors import UserError
 
-from testbed.routing.options import COUNTED, IGNORED
+from testbed.routing.planner_options import COUNTED, IGNORED
 
 FORMAT = "ina-plan/1"
 

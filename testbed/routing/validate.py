@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from p4fabric.base.errors import UserError, did_you_mean, sentence
 
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import RESULTS, Options
 from testbed.routing.plan import Plan
+from testbed.routing.planner_options import RESULTS, Options
 
 
 def check_options(options: Options) -> None:

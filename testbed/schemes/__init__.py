@@ -1,4 +1,4 @@
-"""The systems' code, one module per system (testbed/setup/records.py describes a scheme).
+"""The systems' code, one module per system (testbed/setup/job_setups.py describes a scheme).
 
 `set_up` makes the Setup of an experiment with the scheme of its system. Schemes import the machines
 of hosts only when one is made: a command that sets up an experiment does not wait for numba.
@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, cast
 
 from testbed import plugins
-from testbed.setup.records import Scheme
+from testbed.setup.job_setups import Scheme
 from testbed.systems.registry import SHIPPED
 
 if TYPE_CHECKING:

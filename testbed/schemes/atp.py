@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from testbed.protocols.host_spec import HostSpec, PoolSpec, WindowPositions
 from testbed.schemes.pool import PoolScheme
-from testbed.setup.records import JobSetup, Platform, Setup
+from testbed.setup.job_setups import JobSetup, Platform, Setup
 
 if TYPE_CHECKING:
     from testbed.systems.options import AtpOptions

@@ -23,6 +23,7 @@ from testbed.protocols.sizes import fragments_of
 from testbed.routing.plan import JobPlan
 from testbed.schemes import pool
 from testbed.schemes.pool import WHOLE_INDEX, PoolScheme, numbered
+from testbed.setup.job_setups import JobSetup, NewPart, Platform, Setup
 from testbed.setup.plan_entries import (
     aggregating_switches,
     groups_by_tag,
@@ -32,7 +33,6 @@ from testbed.setup.plan_entries import (
     worker_stripes,
 )
 from testbed.setup.planning import plan_jobs
-from testbed.setup.records import JobSetup, NewPart, Platform, Setup
 from testbed.systems import SYSTEMS
 from testbed.systems.statistics import Statistics
 

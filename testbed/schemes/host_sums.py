@@ -8,8 +8,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from testbed.algorithms.bounds import cost
+from testbed.algorithms.by_name import ROOTED, SUMS, USES, chunks_of
 from testbed.algorithms.chunk import NOBODY, Chunk, Group
-from testbed.algorithms.registry import ROOTED, SUMS, USES, chunks_of
 from testbed.dataplane.table_calls import forward_only
 from testbed.protocols.host_spec import ChunksPart, HostSpec, HostSumsSpec
 from testbed.setup import Communicator, JobSetup, Scheme, Setup

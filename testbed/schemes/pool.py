@@ -17,9 +17,9 @@ from testbed.protocols.host_spec import (
     ServerStripes,
     WindowPositions,
 )
-from testbed.routing.tree import job_tree
+from testbed.routing.job_tree import job_tree
 from testbed.schemes.ps import ServerScheme
-from testbed.setup.records import Control, JobSetup, NewPart, Platform, Setup
+from testbed.setup.job_setups import Control, JobSetup, NewPart, Platform, Setup
 from testbed.systems.statistics import Statistics
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from testbed.dataplane.table_calls import forward_only
 from testbed.protocols.host_spec import HostSpec, ServerSpec
-from testbed.setup.records import JobSetup, Scheme, Setup
+from testbed.setup.job_setups import JobSetup, Scheme, Setup
 
 
 class ServerScheme(Scheme):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from testbed.dataplane.table_calls import addresses, copy_to, hop_to, send_up_tree
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec
 from testbed.protocols.sizes import Part
-from testbed.routing.tree import JobTree, job_tree
+from testbed.routing.job_tree import JobTree, job_tree
 from testbed.setup import Communicator, Control, JobSetup, NewPart, Platform, Scheme, Setup
 from testbed.systems.statistics import ENDINGS_PER_JOB, FILLING, HELD, Statistics
 

@@ -17,15 +17,15 @@ from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_pa
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
 from testbed.routing.forest import plan as plan_forest
 from testbed.routing.group_server import nearest
+from testbed.routing.job_tree import JobTree, job_tree, root_switch
 from testbed.routing.plan import JobPlan
-from testbed.routing.tree import JobTree, job_tree, root_switch
 from testbed.setup.communicator import Communicator
 from testbed.setup.costs import directions_of
+from testbed.setup.job_setups import JobSetup, Platform, RankGroup, Scheme, Setup
 from testbed.setup.plan_entries import aggregating_switches
 from testbed.setup.planning import plan_jobs
-from testbed.setup.records import JobSetup, Platform, RankGroup, Scheme, Setup
 from testbed.setup.routes import planned_topologies, tree_switches
-from testbed.setup.scaling import scaled_platform
+from testbed.setup.scaled_platform import scaled_platform
 from testbed.setup.timing import communication_bound_ns, slowest_uplink, timers_of, window_of
 from testbed.systems.options import SlotOptions, TreeOptions
 

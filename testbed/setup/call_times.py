@@ -18,8 +18,8 @@ from testbed.algorithms.bounds import cost
 from testbed.experiment.schema import VirtualTime
 from testbed.setup.communicator import Communicator
 from testbed.setup.costs import costs_of, send_ns
+from testbed.setup.job_setups import Platform, Setup
 from testbed.setup.link_loads import loads_of, sizes_of
-from testbed.setup.records import Platform, Setup
 
 # Of a real clock nothing is certain but the links' delays.
 _NO_HOSTS = VirtualTime.model_validate(

@@ -20,8 +20,8 @@ from p4fabric.base.topology import Topology
 from testbed.algorithms.chunk import Group
 from testbed.protocols.sizes import Part
 from testbed.routing.forest import Tree
+from testbed.routing.job_tree import JobTree
 from testbed.routing.plan import JobPlan
-from testbed.routing.tree import JobTree
 from testbed.setup.plan_entries import aggregating_switches, next_nodes_by_tag
 
 Ports = Mapping[str, frozenset[int]]

@@ -24,7 +24,7 @@ from testbed.experiment import Experiment, LinkDirection
 from testbed.protocols.host_spec import CallCosts
 from testbed.protocols.sizes import frame_bits
 from testbed.setup.communicator import Communicator
-from testbed.setup.records import JobSetup, Platform
+from testbed.setup.job_setups import JobSetup, Platform
 from testbed.setup.timing import slowest_rate, uplink_rate
 
 CHAINS = ("ring", "hierarchical")  # algorithms with the costs of rings; others have those of trees

@@ -19,7 +19,7 @@ from testbed.protocols.host_spec import (
     Tensor,
 )
 from testbed.setup.costs import costs_of, send_ns, worker_costs
-from testbed.setup.records import JobSetup, Setup
+from testbed.setup.job_setups import JobSetup, Setup
 from testbed.setup.timing import uplink_rate
 from testbed.systems.options import AtpOptions
 from testbed.traffic.rank_calls import load_transfers

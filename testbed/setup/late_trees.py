@@ -15,7 +15,7 @@ from p4fabric.base.errors import UserError
 
 from testbed.routing.forest import without
 from testbed.setup.build import forest_of, groups_of, start_job, terms_of, why_held
-from testbed.setup.records import JobSetup, Setup
+from testbed.setup.job_setups import JobSetup, Setup
 
 # On a real clock: for switches and host processes to be told before the job starts.
 LEAD_NS = 200_000_000

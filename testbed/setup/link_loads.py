@@ -31,12 +31,12 @@ from typing import NamedTuple
 import numpy as np
 from p4fabric.base.hops import links_between, switch_of
 
+from testbed.algorithms.by_name import USE_OF, USES, chunks_of
 from testbed.algorithms.chunk import NOBODY, Group
-from testbed.algorithms.registry import USE_OF, USES, chunks_of
 from testbed.collective_kinds import COLLECTIVES
-from testbed.routing.tree import JobTree
+from testbed.routing.job_tree import JobTree
 from testbed.setup.communicator import Communicator
-from testbed.setup.records import JobSetup, Platform, Setup
+from testbed.setup.job_setups import JobSetup, Platform, Setup
 from testbed.traffic.rank_calls import Call, load_program, load_transfers
 from testbed.traffic.rank_counts import kind_of_group
 

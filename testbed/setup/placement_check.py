@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from testbed.setup.communicator import Communicator
-from testbed.setup.records import Setup
+from testbed.setup.job_setups import Setup
 
 SHOWN = 6  # names in a list
 JOBS = 16  # of which it is said where they land

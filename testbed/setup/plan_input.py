@@ -8,12 +8,12 @@ from typing import Any
 from p4fabric.base.errors import UserError
 
 from testbed.experiment import Experiment, load
-from testbed.experiment.sweep import is_sweep, load_sweep
+from testbed.experiment.sweep_file import is_sweep, load_sweep
 from testbed.routing.graph_file import network_of, read_graph
 from testbed.routing.network import Network, PlanJob
 from testbed.setup.build import platform_of
+from testbed.setup.job_setups import Scheme
 from testbed.setup.planning import network_of_platform, planned_jobs
-from testbed.setup.records import Scheme
 from testbed.systems.options import GridOptions
 
 Input = tuple[Network, tuple[PlanJob, ...]]

@@ -10,7 +10,7 @@ from p4fabric.base.errors import UserError
 from testbed.experiment.schema_jobs import Job
 from testbed.routing.network import Host, Link, Network, PlanJob, Switch
 from testbed.routing.plan import Plan
-from testbed.setup.records import Platform
+from testbed.setup.job_setups import Platform
 from testbed.systems.options import GridOptions
 
 KEPT_PLANS = 64

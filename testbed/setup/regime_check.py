@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from p4fabric.base.units import number, ratio, time
 
 from testbed.setup.call_times import latency_ns
+from testbed.setup.job_setups import JobSetup, Setup
 from testbed.setup.link_loads import Sizes, Way, call_ns, loads_of, sizes_of
-from testbed.setup.records import JobSetup, Setup
 from testbed.setup.scale_check import jobs_said
 from testbed.setup.timing import product_of, round_trip_ns
-from testbed.systems.tuning import BEST, WINDOW
+from testbed.systems.tuned_options import BEST, WINDOW
 
 ROUND_TRIPS = 4  # of a call that is short
 MOST = 0.5  # of a program's calls: latency decides

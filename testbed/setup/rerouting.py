@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from p4fabric.base.topology import Topology
 
 from testbed.experiment.planned_faults import LinkChange, named_links
-from testbed.setup.records import NewPart, Setup
+from testbed.setup.job_setups import NewPart, Setup
 from testbed.setup.routes import connected
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from p4fabric.base.topology import Topology
 
-from testbed.routing.tree import JobTree, job_tree
+from testbed.routing.job_tree import JobTree, job_tree
 
 if TYPE_CHECKING:
     from testbed.experiment.planned_faults import LinkChange

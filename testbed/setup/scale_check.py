@@ -8,7 +8,7 @@ not at full size.
 
 from __future__ import annotations
 
-from testbed.setup.records import JobSetup, Setup
+from testbed.setup.job_setups import JobSetup, Setup
 
 WINDOWS = 4  # a tensor shorter than so many windows does not behave as a long one
 # A window that was scaled along with a model has at least so many fragments. In a smaller one a

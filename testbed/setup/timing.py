@@ -42,12 +42,12 @@ from p4fabric.base.config.link_settings import MAX_RATE, NOMINAL_RATE_BPS
 from p4fabric.base.hops import links_between
 
 from testbed.algorithms.bounds import cost
-from testbed.experiment.scaling import scaled_count
+from testbed.experiment.scaled_network import scaled_count
 from testbed.experiment.schema import VirtualTime
 from testbed.routing.group_server import has_shared_servers
 from testbed.setup.communicator import Communicator
-from testbed.setup.records import Bounds, Platform
-from testbed.setup.scaling import scaled_bounds
+from testbed.setup.job_setups import Bounds, Platform
+from testbed.setup.scaled_platform import scaled_bounds
 from testbed.systems.options import WorkerOptions
 
 MS = 1_000_000

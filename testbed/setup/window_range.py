@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from p4fabric.base.errors import UserError
 
-from testbed.setup.records import Setup
+from testbed.setup.job_setups import Setup
 from testbed.setup.timing import MAX_WINDOW, PRODUCTS, product_of
-from testbed.systems.tuning import WINDOW, Tried, Tuning
+from testbed.systems.tuned_options import WINDOW, Tried, Tuning
 
 PRODUCTS_AT_MOST = 8
 USUAL_MOST = 1024

@@ -24,7 +24,7 @@ from p4fabric.simulate.records import new_table
 
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.results.schema import Row
-from testbed.runtimes.result_rows import flow_row
+from testbed.run_parts.result_rows import flow_row
 from testbed.setup.timing import uplink_rate
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from testbed.setup.late_trees import with_job
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
-    from testbed.setup.records import NewPart, Setup
+    from testbed.setup.job_setups import NewPart, Setup
     from testbed.simulate.world import Nodes
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @dataclass
 class Report:
     """`spec`: the role's specification. `done`: its counters. `times`: of a worker, int64 ns by
-    name (see testbed.runtimes.result_rows.time_tables)."""
+    name (see testbed.run_parts.result_rows.time_tables)."""
 
     spec: HostSpec
     done: dict[str, Any]

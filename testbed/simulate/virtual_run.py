@@ -22,8 +22,8 @@ from rich.console import Console
 
 from testbed import dataplane
 from testbed.results.schema import Row
-from testbed.runtimes import result_rows as collect
-from testbed.runtimes.run import Run
+from testbed.run_parts import result_rows as collect
+from testbed.run_parts.run import Run
 from testbed.setup import Setup
 from testbed.simulate.virtual_view import VirtualView
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from p4fabric.base.captured_ports import CapturedPort
 
     from testbed.results import Writer
-    from testbed.runtimes.live_view import Page
+    from testbed.run_parts.live_view import Page
     from testbed.simulate.simulation import Simulation
 
 _log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from testbed.experiment.planned_faults import title
 from testbed.results.schema import Row
-from testbed.runtimes import result_rows as collect
-from testbed.runtimes.live_view import (
+from testbed.run_parts import result_rows as collect
+from testbed.run_parts.live_view import (
     Page,
     Progress,
     Sources,

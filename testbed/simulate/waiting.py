@@ -12,7 +12,7 @@ import numpy as np
 
 from testbed.protocols import send_scoreboard, server_store
 from testbed.traffic.rank_graph import GroupRoute
-from testbed.workload.rank_graph import SLOTS
+from testbed.workload.graph_source import SLOTS
 
 if TYPE_CHECKING:
     from testbed.simulate.world import Node, Nodes

@@ -37,9 +37,9 @@ from testbed.protocols.host_spec import HostSpec
 from testbed.schemes import new_machine
 from testbed.setup import Platform, Setup
 from testbed.setup.host_specs import host_specs
-from testbed.setup.records import NewPart
+from testbed.setup.job_setups import NewPart
 from testbed.simulate import background
-from testbed.workload import rank_graph, worker
+from testbed.workload import graph_source, worker
 from testbed.workload.machine_group import grouped
 
 BACKGROUND_STREAM = 0xB6F2
@@ -313,7 +313,7 @@ def _nodes(specs: list[HostSpec], batches: tuple[Placed, Placed]) -> list[Node]:
 def _counting_with(machine: Machine, first: Machine) -> Machine:
     """A machine of a host with the counters of its first one, and, of a rank, with its graph."""
     if isinstance(first, worker.WorkerMachine):
-        machine = rank_graph.sharing(machine, first)
+        machine = graph_source.sharing(machine, first)
     return replaced(machine, {id(machine.counters): first.counters})
 
 

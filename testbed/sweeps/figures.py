@@ -16,7 +16,7 @@ from testbed.paths import EXPERIMENTS
 
 if TYPE_CHECKING:
     from testbed.experiment.figure import Figure, Size
-    from testbed.experiment.sweep import Sweep
+    from testbed.experiment.sweep_file import Sweep
 
 FOLDER = EXPERIMENTS / "figures"
 # Figures without a file: planner_figures.py draws them.
@@ -67,7 +67,7 @@ def find(name: str, folder: Path = FOLDER) -> Path:
 
 def declared(path: Path, size: Size | None = None) -> tuple[Sweep, Figure]:
     """A figure's sweep and its drawing. Raises UserError if the file is not sound."""
-    from testbed.experiment.sweep import load_sweep
+    from testbed.experiment.sweep_file import load_sweep
 
     sweep = load_sweep(path, size)
     if sweep.figure is None:

@@ -26,11 +26,11 @@ def run_point(experiment: Experiment, parent: str) -> str:
     """Run one experiment, after tuning what it leaves to be tuned, and write its report.txt; its
     results folder goes below `parent`, RESULTS/SWEEP/KEY. Returns why it failed, or ""."""
     from testbed.analysis.report import after_run
+    from testbed.run_parts.program import prepare
+    from testbed.run_parts.run import Run
     from testbed.runner import execute
-    from testbed.runtimes.program import prepare
-    from testbed.runtimes.run import Run
     from testbed.schemes import set_up
-    from testbed.sweeps.tuning import tuned
+    from testbed.sweeps.trials import tuned
 
     quiet = quiet_console()
     try:

@@ -24,7 +24,7 @@ from testbed.results.environment import of_this_code
 if TYPE_CHECKING:
     from testbed.analysis.data.sweep_data import Point as EarlierPoint
     from testbed.experiment import Experiment
-    from testbed.experiment.sweep import Point
+    from testbed.experiment.sweep_file import Point
 
 
 def finished(parent: Path) -> list[Results]:
@@ -72,7 +72,7 @@ def why_again(points: Iterable[Point], folder: Path) -> list[str]:
     """Sentences about those of these points, to be run, that an earlier call has finished with
     other inputs: how many, and what has changed. To be asked before the sweep's file is written."""
     from testbed.analysis.data.sweep_data import read_sweep
-    from testbed.experiment.sweep import shown
+    from testbed.experiment.sweep_file import shown
 
     try:
         earlier = {_values(p): p.results for p in read_sweep(folder).points if p.finished}

@@ -29,11 +29,11 @@ from p4fabric.base.config.yaml_document import Document
 from p4fabric.base.errors import UserError
 
 from testbed.experiment.load import load_document
-from testbed.experiment.sweep import Point, Sweep, shown
+from testbed.experiment.sweep_file import Point, Sweep, shown
 from testbed.results import find, read
 from testbed.schemes import set_up
-from testbed.sweeps.tuning import seeds_of
-from testbed.systems.tuning import Values as Data  # a resolved experiment as a file has it
+from testbed.sweeps.trials import seeds_of
+from testbed.systems.tuned_options import Values as Data  # a resolved experiment as a file has it
 
 if TYPE_CHECKING:
     from testbed.experiment import Experiment

@@ -32,22 +32,22 @@ from rich.console import Console
 from testbed.machine import memory_estimate as memory
 from testbed.paths import command_line
 from testbed.results import SWEEP_FILE, hand_over
+from testbed.run_parts.program import Program, prepare
+from testbed.run_parts.run import Run
 from testbed.runner import AS_IT_IS, VIRTUAL, execute, get_ready
-from testbed.runtimes.program import Program, prepare
-from testbed.runtimes.run import Run
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.sweeps import result_reuse, robustness
 from testbed.sweeps.point_pool import AnyPoint, executor, run_points
 from testbed.sweeps.slurm_jobs import LOGS, SlurmJobs
-from testbed.sweeps.tuning import tuned
+from testbed.sweeps.trials import tuned
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
     from contextlib import AbstractContextManager
 
     from testbed.experiment import Experiment
-    from testbed.experiment.sweep import Point, Sweep
+    from testbed.experiment.sweep_file import Point, Sweep
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -166,7 +166,7 @@ def carry_out(
     with step(console, lambda: f"compiling P4 programs: {len(programs)} of {len(todo)} points"):
         for point in todo:
             programs[point.key] = _at_point(point, once, setups[point.key])
-    from testbed.experiment.sweep import other_workers
+    from testbed.experiment.sweep_file import other_workers
 
     of_points = [each for point in sweep.points for each in point.experiment.warnings]
     for warning in dict.fromkeys([*of_points, *other_workers(sweep.points)]):
@@ -247,7 +247,7 @@ def _at_point(point: Point, call: Callable[[T], U], argument: T) -> U:
 
 def _open_folder(sweep: Sweep, results: Path) -> Path:
     """Make the sweep's folder, or find it, and note the varied keys in it."""
-    from testbed.experiment.sweep import system_titles
+    from testbed.experiment.sweep_file import system_titles
 
     folder = results / sweep.name
     titles = system_titles(sweep.points)
@@ -273,7 +273,7 @@ def _described(point: Point, titles: dict[str, str]) -> dict:
     system in a legend. Where all sums are gloo's, no system has a part in them."""
     from p4fabric.base.config.value_lists import number_of
 
-    from testbed.experiment.sweep import shown
+    from testbed.experiment.sweep_file import shown
 
     values: dict[str, dict[str, Any]] = {
         key: {"text": shown(value), "number": number_of(value)}

@@ -30,7 +30,7 @@ class System:
 
     `algorithm`: of the hosts, where they add up without servers (testbed/algorithms).
     `reroutes`: whether jobs go on when links fail during a run; otherwise such faults are errors.
-    The code of a system is its scheme (testbed/setup/records.py)."""
+    The code of a system is its scheme (testbed/setup/job_setups.py)."""
 
     name: str
     title: str

@@ -24,7 +24,7 @@ from testbed.analysis.html.timeline_chart import timeline
 from testbed.dataplane import SnapshotHistory
 from testbed.results import Results
 from testbed.results.schema import Row
-from testbed.runtimes.result_rows import time_tables
+from testbed.run_parts.result_rows import time_tables
 
 # Sections of the page, by their names.
 NETWORK, TIME, MEMORY, MEASURES = "network", "time", "memory", "measures"

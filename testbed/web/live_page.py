@@ -26,7 +26,7 @@ from p4fabric.base.linux.ownership import user_behind
 
 from testbed.paths import module_environment
 from testbed.results.schema import Row
-from testbed.runtimes.live_view import Sources, WorkerTimes
+from testbed.run_parts.live_view import Sources, WorkerTimes
 
 CHARTS_NS = 1_000_000_000  # between two looks at what charts show, at least
 CHARTS_SHARE = 0.02  # of the run's time that goes into it, at most
@@ -65,7 +65,7 @@ class LivePage:
         self._thread.start()
         self._say("open", {"token": token, "user": user_behind(), "stay": stay})
 
-    # -- what a runtime's view calls (testbed.runtimes.live_view.Page)
+    # -- what a runtime's view calls (testbed.run_parts.live_view.Page)
 
     def begin(self, jobs: list[Row], sources: Sources) -> None:
         """A repetition begins."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.algorithms.registry import USE_OF, carrier
+from testbed.algorithms.by_name import USE_OF, carrier
 from testbed.collective.tally import FLOW, SYSTEM, label
 from testbed.collective_kinds import CARRIED, COLLECTIVES
 from testbed.protocols import flows, given
@@ -22,7 +22,7 @@ from testbed.traffic.rank_calls import load_numbers, load_program, load_transfer
 from testbed.traffic.rank_graph import COMPUTE as COMPUTES
 from testbed.traffic.rank_graph import Node, Program
 from testbed.traffic.transfers import Transfers, is_carried
-from testbed.workload.rank_graph import (
+from testbed.workload.graph_source import (
     CALL,
     COMPUTE,
     NOTHING,

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from testbed.protocols.host_spec import HostSpec
-from testbed.workload.rank_graph import CALL, COMPUTE, OPEN, Nodes, Port, stream_of
+from testbed.workload.graph_source import CALL, COMPUTE, OPEN, Nodes, Port, stream_of
 
 
 def of_spec(spec: HostSpec, lags: np.ndarray) -> Port:

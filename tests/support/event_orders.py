@@ -7,7 +7,7 @@ import numpy as np
 from p4fabric.simulate import loop
 from p4fabric.simulate.event_queue import NEVER
 
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.simulate import world
 from testbed.simulate.parts import Parts
 from tests.support.experiments import setup_of

@@ -9,7 +9,7 @@ from p4fabric.simulate.jit import njit
 
 from testbed.protocols import lag, send_scoreboard
 from testbed.protocols.host_spec import Compute, Tensor
-from testbed.workload import rank_graph, training
+from testbed.workload import graph_source, training
 from tests.support.host_specs import host_spec
 
 
@@ -27,7 +27,7 @@ def begin(exchange, scoreboard, iteration):
 class Driven:
     """A port of a graph with its communicator's scoreboard, with tensors of `sizes` values."""
 
-    def __init__(self, port: rank_graph.Port, sizes: list[int], iterations: int) -> None:
+    def __init__(self, port: graph_source.Port, sizes: list[int], iterations: int) -> None:
         self.port = port
         self.scoreboard = send_scoreboard.new_scoreboard(
             sizes, 4, iterations, send_scoreboard.FRONT, 8
@@ -35,12 +35,12 @@ class Driven:
         self._exchange = Exchange(np.zeros(1))
 
     @property
-    def graph(self) -> rank_graph.Graph:
+    def graph(self) -> graph_source.Graph:
         return self.port.graph
 
     def run(self, now: int) -> None:
         """Run the graph up to `now`."""
-        while rank_graph.drive(self.port, self._exchange, self.scoreboard, now):
+        while graph_source.drive(self.port, self._exchange, self.scoreboard, now):
             pass
 
     def arrive(self, tensor: int, when: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from testbed.dataplane import MemorySnapshot, SnapshotHistory
 from testbed.dataplane.memory_snapshot import Blocks
-from testbed.runtimes.live_view import Sources, WorkerTimes
+from testbed.run_parts.live_view import Sources, WorkerTimes
 
 MS = 1_000_000
 JOBS = [

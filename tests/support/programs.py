@@ -10,7 +10,7 @@ from p4fabric.simulate import event_queue, loop
 
 from testbed.collective import client, memory_map
 from testbed.experiment.schema import VirtualTime
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.simulate import world
 from testbed.simulate.parts import Parts
 from testbed.workload import feed, worker

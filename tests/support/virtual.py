@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.experiment import Experiment
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
 from tests.support.laws import hold, hold_loads

@@ -118,7 +118,7 @@ int run(struct state *s, char *text) {
     return n;
 }
 """
-REPORT = "testbed/collective/report.py"
+REPORT = "testbed/collective/measures.py"
 RUNTIME = "p4engine/src/p4engine/runtime"
 ARCHITECTURES = "p4engine/src/p4engine/architectures"
 HASHES = f"{ARCHITECTURES}/v1model/hashes.c"
@@ -402,12 +402,12 @@ def test_what_a_fork_executes_is_executed(end):
     pytest.importorskip("coverage")
     script = (
         "import os\n"
-        "from testbed.collective import report\n"
+        "from testbed.collective import measures\n"
         "from tests.support.mutants.coverage import PythonLines\n"
         f"lines = PythonLines(['{REPORT}'])\n"
         "lines.begin()\n"
         "if os.fork() == 0:\n"
-        "    report.report(step=1)\n"
+        "    measures.report(step=1)\n"
         f"    {end}\n"
         "os.wait()\n"
         f"print(lines.lines()['{REPORT}'])\n"

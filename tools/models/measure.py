@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from testbed.traffic.scaling import share_out
+from testbed.traffic.scaled_integers import share_out
 from tools.models.definitions import MODELS
 
 HEADER = "model,batch,layer,values,forward_ns,backward_ns,update_ns"

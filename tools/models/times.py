@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from testbed.traffic.scaling import share_out
+from testbed.traffic.scaled_integers import share_out
 from testbed.traffic.trace import GPUS
 from tools.models.definitions import MODELS, Model
 from tools.models.measured import (

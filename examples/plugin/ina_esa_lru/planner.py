@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from testbed.routing.assemble import Leg, assemble
 from testbed.routing.candidates import candidates
 from testbed.routing.congestion import Congestion
+from testbed.routing.loop_free_paths import shortest_path
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import Options
-from testbed.routing.paths import shortest_path
 from testbed.routing.plan import Plan, Range
+from testbed.routing.planner_options import Options
 from testbed.routing.planners import Planner
 
 

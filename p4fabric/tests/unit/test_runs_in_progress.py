@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import pytest
 from p4fabric.base.errors import RunError, UserError
 from p4fabric.base.linux.processes import Identity
-from p4fabric.emulate import capture, live_runs, registry
-from p4fabric.emulate.registry import Record
+from p4fabric.emulate import capture, live_runs, run_records
+from p4fabric.emulate.run_records import Record
 from p4fabric.emulate.spawner import Process
 
 
@@ -23,7 +23,7 @@ from p4fabric.emulate.spawner import Process
 def folder(tmp_path, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("needs root: the folder of runs is root's")
-    monkeypatch.setattr(registry, "DIRECTORY", tmp_path / "runs")
+    monkeypatch.setattr(run_records, "DIRECTORY", tmp_path / "runs")
     return tmp_path / "runs"
 
 
@@ -59,7 +59,7 @@ def test_a_record_is_read_as_it_was_written(folder, process, tmp_path):
     made.logs = tmp_path / "logs"
     made.save()
     assert set(made.processes) == {"h1-net"} and made.folder.is_dir()
-    assert Record.read(made.path) == made and registry.live_runs() == [made]
+    assert Record.read(made.path) == made and run_records.live_runs() == [made]
     assert folder.stat().st_mode & 0o777 == 0o700
     made.remove()
     assert list(folder.iterdir()) == [] and Record.read(made.path) is None
@@ -67,8 +67,8 @@ def test_a_record_is_read_as_it_was_written(folder, process, tmp_path):
 
 def test_a_record_of_an_earlier_boot_is_none(folder, monkeypatch):
     made = record()
-    monkeypatch.setattr(registry, "boot_id", lambda: "another")
-    assert Record.read(made.path) is None and registry.live_runs() == []
+    monkeypatch.setattr(run_records, "boot_id", lambda: "another")
+    assert Record.read(made.path) is None and run_records.live_runs() == []
 
 
 def test_a_folder_that_others_may_write_to_is_refused(folder):
@@ -91,7 +91,7 @@ def test_what_dead_runs_left_is_removed_and_what_lives_stays(folder, process):
     (folder / "5-abc").mkdir()
     (folder / f"{2**22 - 1}-abc.new").touch()
     (folder / f"{os.getpid()}-abc.new").touch()
-    assert registry.clean() == [
+    assert run_records.clean() == [
         "record and folder of run 1-broken",
         f"process {process.pid} (h1-net) of run {left.run}",
         f"record and folder of run {left.run} (left)",
@@ -102,7 +102,7 @@ def test_what_dead_runs_left_is_removed_and_what_lives_stays(folder, process):
     assert {path.name for path in folder.iterdir()} == {
         *(lives.run, f"{lives.run}.json", f"{os.getpid()}-abc.new")
     }
-    assert registry.clean() == []
+    assert run_records.clean() == []
 
 
 # ---- the run in progress ----

@@ -49,10 +49,10 @@ def call(options: Namespace) -> int:
     from p4fabric.base.steps import step
 
     from testbed.cli import tree_text
-    from testbed.runtimes.program import prepare
+    from testbed.run_parts.program import prepare
     from testbed.schemes import set_up
     from testbed.setup import placement_check, regime_check, scale_check
-    from testbed.systems.tuning import WINDOW
+    from testbed.systems.tuned_options import WINDOW
 
     def inspect(experiment: Experiment, console: Console | None, tried: _Tried | None) -> Found:
         with step(console, f"checking what follows from {experiment.name}"):
@@ -66,7 +66,7 @@ def call(options: Namespace) -> int:
             warnings += regime_check.warnings(setup, tuned)
             told: list[str] = []
             if experiment.tuning is not None:
-                from testbed.sweeps.tuning import plan_of
+                from testbed.sweeps.trials import plan_of
 
                 told = plan_of(experiment, setup)
             if tried:  # a sweep is told of what differs between its points
@@ -96,7 +96,7 @@ class _Tried:
         """The compiler's warnings. Raises UserError, see `prepare`."""
         from testbed.experiment.printing import as_data
         from testbed.paths import P4
-        from testbed.runtimes.program import prepare
+        from testbed.run_parts.program import prepare
 
         if not self._over_pool or not setup.platform.program.is_relative_to(P4):
             return prepare(setup, self._compiled).warnings
@@ -121,7 +121,7 @@ def check_command(
 
     from testbed.experiment import load
     from testbed.experiment.experiment import choices, summary
-    from testbed.experiment.sweep import is_sweep
+    from testbed.experiment.sweep_file import is_sweep
 
     if is_sweep(path):
         return _check_sweep(path, inspect, as_json, changes)
@@ -158,7 +158,7 @@ def _check_sweep(
     from p4fabric.base.steps import step
     from rich.console import Console
 
-    from testbed.experiment.sweep import load_sweep, other_workers, untuned
+    from testbed.experiment.sweep_file import load_sweep, other_workers, untuned
 
     sweep = load_sweep(path, changes=changes)
     labels: dict[str, list[str]] = {}  # of the points that a warning is about

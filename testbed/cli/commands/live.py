@@ -16,7 +16,7 @@ from testbed.cli.shared import Parser, json_option, print_columns, print_json, r
 from testbed.paths import command_line
 
 if TYPE_CHECKING:
-    from p4fabric.emulate.registry import Record
+    from p4fabric.emulate.run_records import Record
 
 FOLLOW_S = 0.2
 
@@ -27,11 +27,11 @@ def ps_arguments(parser: Parser) -> None:
 
 
 def ps(options: Namespace) -> int:
-    from p4fabric.emulate import live_runs, registry
+    from p4fabric.emulate import live_runs, run_records
     from p4fabric.emulate.network_needs import require_root
 
     require_root(f"`{command_line('ps')}`")
-    records = registry.live_runs() if options.run is None else [live_runs.choose(options.run)]
+    records = run_records.live_runs() if options.run is None else [live_runs.choose(options.run)]
     found = [_described(record) for record in records]
     if options.json:
         print_json(found)

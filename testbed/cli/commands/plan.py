@@ -28,7 +28,7 @@ from testbed.cli.shared import (
 if TYPE_CHECKING:
     from testbed.routing.network import Network
     from testbed.routing.plan import Plan
-    from testbed.setup.records import Setup
+    from testbed.setup.job_setups import Setup
 
 
 def _rate(text: str) -> int:
@@ -137,7 +137,7 @@ def _with_trees(file: Path) -> dict[str, Setup]:
     """The Setups of an experiment, or of a sweep's points by their labels, whose system has a
     manager of trees."""
     from testbed.experiment import load
-    from testbed.experiment.sweep import is_sweep, load_sweep
+    from testbed.experiment.sweep_file import is_sweep, load_sweep
     from testbed.schemes import set_up
 
     named = {"": load(file)} if not is_sweep(file) else None
@@ -149,14 +149,14 @@ def _with_trees(file: Path) -> dict[str, Setup]:
 def _tuned(file: Path) -> list[str]:
     """Sentences on the trials of options that an experiment, or a sweep, leaves to be tuned."""
     from testbed.experiment import load
-    from testbed.experiment.sweep import is_sweep, load_sweep
+    from testbed.experiment.sweep_file import is_sweep, load_sweep
 
     found = [p.experiment for p in load_sweep(file).points] if is_sweep(file) else [load(file)]
     tuned = [each for each in found if each.tuning]
     if not tuned:
         return []
     from testbed.schemes import set_up
-    from testbed.sweeps.tuning import plan_of
+    from testbed.sweeps.trials import plan_of
 
     return list(dict.fromkeys(line for each in tuned for line in plan_of(each, set_up(each))))
 

@@ -49,7 +49,7 @@ def call(options: Namespace) -> int:
     if import_schemas(options.file):
         return _run_network(options)
     from testbed.experiment import load
-    from testbed.experiment.sweep import is_sweep, load_sweep
+    from testbed.experiment.sweep_file import is_sweep, load_sweep
 
     if is_sweep(options.file):
         if options.pcap:

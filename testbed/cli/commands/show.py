@@ -57,7 +57,7 @@ def show_command(path: str | Path, as_json: bool = False, changes: Sequence[str]
     sweep, its points."""
     from testbed.experiment import load
     from testbed.experiment.experiment import summary
-    from testbed.experiment.sweep import is_sweep, load_sweep
+    from testbed.experiment.sweep_file import is_sweep, load_sweep
 
     if as_json:
         print_json(_described(path, changes))
@@ -84,7 +84,7 @@ def _described(path: str | Path, changes: Sequence[str]) -> dict[str, object]:
 
     from testbed.experiment import load
     from testbed.experiment.experiment import summary
-    from testbed.experiment.sweep import is_sweep, load_sweep
+    from testbed.experiment.sweep_file import is_sweep, load_sweep
 
     if is_sweep(path):
         sweep = load_sweep(path, changes=changes)

@@ -53,7 +53,7 @@ def _part(text: str) -> tuple[int, int]:
 
 def call(options: Namespace) -> int:
     import_schemas()
-    from testbed.experiment.sweep import ROBUST_RUNS, load_sweep
+    from testbed.experiment.sweep_file import ROBUST_RUNS, load_sweep
     from testbed.sweeps.sweep_runner import run_sweep
 
     sweep = load_sweep(options.file, changes=options.changes)

@@ -14,7 +14,7 @@ from testbed.paths import command_line
 
 if TYPE_CHECKING:
     from p4engine.control.client import Client
-    from p4fabric.emulate.registry import Record
+    from p4fabric.emulate.run_records import Record
 
 
 def arguments(parser: Parser) -> None:

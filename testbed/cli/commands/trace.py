@@ -220,7 +220,7 @@ class _Captures(_Source):
 
 
 def _source(results: Results, setup: Setup) -> _Source:
-    from testbed.runtimes.program import prepare
+    from testbed.run_parts.program import prepare
 
     platform = setup.platform
     if platform.virtual is None and platform.switch == "bmv2":

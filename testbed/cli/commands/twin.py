@@ -76,7 +76,7 @@ def twin_of(results: Results) -> Experiment:
     from p4fabric.base.config.data_files import read_text
     from p4fabric.base.config.yaml_document import read_yaml, write_yaml
 
-    from testbed import runner as runtimes
+    from testbed import runner as run_parts
     from testbed.experiment import load_text
     from testbed.experiment.inputs import require_same
     from testbed.schemes import set_up
@@ -86,7 +86,7 @@ def twin_of(results: Results) -> Experiment:
     file = results.folder / "experiment.yaml"
     text = read_text(file)
     original = load_text(text, file=str(file), folder=results.folder)
-    if original.runtime == runtimes.VIRTUAL:
+    if original.runtime == run_parts.VIRTUAL:
         raise UserError(
             f"{results.folder}: a run in virtual time; name a run on Mininet, and its twin in"
             " virtual time is made"
@@ -94,7 +94,7 @@ def twin_of(results: Results) -> Experiment:
     if warning := require_same(results, original, "its twin would be of another experiment"):
         print(f"warning: {warning}", file=sys.stderr)
     data: dict[str, Any] = read_yaml(text, str(file)).data
-    data["runtime"], data["switch"] = runtimes.VIRTUAL, "embedded"
+    data["runtime"], data["switch"] = run_parts.VIRTUAL, "embedded"
     data["name"] = f"{original.name[:56]}-virtual"
     setup = set_up(original)
     data["timers"] = _timers(setup)
@@ -120,14 +120,14 @@ def _compare(original: Results, twin: Experiment, options: Namespace) -> dict[st
     from p4fabric.base.text_table import printed, without_zeros
     from rich.console import Console
 
-    from testbed import runner as runtimes
+    from testbed import runner as run_parts
     from testbed.analysis.data.run_summary import summary
     from testbed.analysis.report import after_run, console_of_tables
     from testbed.analysis.tables import report_tables as tables
     from testbed.results import read
 
     console = Console(stderr=True) if options.json else console_of_tables()
-    folder = runtimes.carry_out(twin, options.results, (), console)
+    folder = run_parts.carry_out(twin, options.results, (), console)
     with working("drawing its figures and its page"):
         after_run(folder, quiet_console())
     pair = [original, read(folder)]

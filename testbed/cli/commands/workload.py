@@ -112,7 +112,7 @@ def call(options: Namespace) -> int:
 
 def _experiment(options: Namespace) -> Experiment:
     from testbed.experiment import load
-    from testbed.experiment.sweep import is_sweep
+    from testbed.experiment.sweep_file import is_sweep
 
     if options.file.suffix in PROGRAMS:
         refuse_changes(options, "a workload file")

@@ -21,9 +21,9 @@ from testbed import plugins
 from testbed.routing.candidates import check_reachable, check_results
 from testbed.routing.canonical import canonical_order
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import COUNTED, ROUNDINGS, Options
 from testbed.routing.plan import Plan
 from testbed.routing.plan_check import violations
+from testbed.routing.planner_options import COUNTED, ROUNDINGS, Options
 from testbed.routing.planners import grid, nearest, two_level, whole
 from testbed.routing.validate import check_input, check_memory, check_options
 from testbed.systems.options import GONE_PLANNERS
@@ -71,7 +71,7 @@ def make_plan(
     max_rate_bps: int | None = None,
 ) -> Plan:
     """Plan for some jobs. `max_rate_bps` is T of the jobs that have none of their own; for the
-    other options see testbed/routing/options.py.
+    other options see testbed/routing/planner_options.py.
 
     The rates depend on the network and the jobs, not on their names nor on any order.
 

@@ -37,10 +37,10 @@ from testbed.routing.assemble import Arrangement, Choice, Leg, arranged, plan_fr
 from testbed.routing.candidates import aggregating_for
 from testbed.routing.congestion import GAP, Rows, exact
 from testbed.routing.fair import Resource, common_rate, loads
+from testbed.routing.loop_free_paths import shortest_path
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import Options
-from testbed.routing.paths import shortest_path
 from testbed.routing.plan import BeforeRepair, Plan, Range
+from testbed.routing.planner_options import Options
 
 
 def plan(network: Network, jobs: Sequence[PlanJob], options: Options) -> Plan:

@@ -27,10 +27,10 @@ from testbed.routing.assemble import Arrangement, Leg, arranged, plan_from
 from testbed.routing.candidates import aggregating_for, candidates
 from testbed.routing.congestion import Congestion
 from testbed.routing.fair import Resource
+from testbed.routing.loop_free_paths import Path, distances, shortest_path
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import Options
-from testbed.routing.paths import Path, distances, shortest_path
 from testbed.routing.plan import Plan, Range
+from testbed.routing.planner_options import Options
 from testbed.routing.result_trees import Tree
 
 TRIES = 3  # times that the trees of results are chosen for the plan that was made for other trees

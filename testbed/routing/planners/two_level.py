@@ -26,10 +26,10 @@ from testbed.routing.assemble import Arrangement, Leg, arranged, plan_from
 from testbed.routing.candidates import aggregating_for, candidates
 from testbed.routing.congestion import Congestion
 from testbed.routing.fair import Resource
+from testbed.routing.loop_free_paths import Path, shortest_paths
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import Options
-from testbed.routing.paths import Path, shortest_paths
 from testbed.routing.plan import Plan, Range
+from testbed.routing.planner_options import Options
 from testbed.routing.planners.whole import whole_choice
 
 WORK = 60_000  # workers x evaluations that the search may take

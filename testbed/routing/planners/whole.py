@@ -3,7 +3,7 @@
 `none` aggregates nothing: each worker sends to its PS over one path. `grid-links` is the published
 model extended by link capacities, and by a choice among the k shortest loop-free paths for every
 worker and aggregate. Where it is fast enough, both are solved exactly, as a program in whole counts
-(congestion.py), otherwise by a search from a rounded linear program (search.py).
+(congestion.py), otherwise by a search from a rounded linear program (large_networks.py).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from testbed.routing.assemble import Choice, arranged, plan_from
 from testbed.routing.candidates import Candidates, candidates
 from testbed.routing.congestion import Congestion
+from testbed.routing.large_networks import search
 from testbed.routing.leximin import improve
 from testbed.routing.network import Network, PlanJob
-from testbed.routing.options import Options
 from testbed.routing.plan import Plan
+from testbed.routing.planner_options import Options
 from testbed.routing.result_trees import Tree
-from testbed.routing.search import search
 
 SMALL = 500  # variables of a program that is worth solving exactly
 

@@ -13,7 +13,7 @@ from testbed.emulate.session import Session
 from testbed.emulate.switch_backends import backend_of
 from testbed.experiment import load_text
 from testbed.machine.kernel_probe import why_no_trains
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_kinds
 

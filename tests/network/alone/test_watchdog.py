@@ -19,7 +19,7 @@ from testbed.emulate import host_group as hosts_module
 from testbed.emulate.host_group import HostGroup
 from testbed.emulate.watchdog import Watch
 from testbed.protocols.host_spec import Compute
-from testbed.runtimes.live_view import JobTitle, Progress
+from testbed.run_parts.live_view import JobTitle, Progress
 from tests.support.host_specs import OPTIONS, host_spec
 
 SECOND = 1_000_000_000

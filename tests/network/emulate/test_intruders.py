@@ -15,7 +15,7 @@ from testbed.emulate.session import Session
 from testbed.emulate.switch_backends import backend_of
 from testbed.experiment import load_text
 from testbed.results import Writer, describe
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup.host_specs import host_kinds
 from tests.support.experiments import memory_line

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from p4engine_testing.leftovers import children_of
-from p4fabric.emulate import registry
+from p4fabric.emulate import run_records
 from p4fabric_testing.matrix import first_of
 
 from testbed import results
@@ -315,7 +315,7 @@ def test_an_interrupt_at_any_moment_leaves_nothing(experiment, start, tmp_path, 
     assert code in (128 + number, -number) or in_site, (code, err)
     assert "Traceback" not in err or "run.py" not in err, err
     assert gone(started)
-    assert not list(registry.DIRECTORY.glob(f"{process.pid}-*"))
+    assert not list(run_records.DIRECTORY.glob(f"{process.pid}-*"))
     if (tmp_path / "results").exists():
         for folder in (tmp_path / "results").iterdir():
             assert results.read(folder).state == "interrupted"
@@ -332,7 +332,7 @@ def test_a_killed_run_leaves_an_unfinished_folder_and_nothing_that_clean_misses(
     process.communicate()
     assert gone(started), "processes outlive their killed runner"
     assert ina("clean").returncode == 0
-    assert not list(registry.DIRECTORY.glob(f"{process.pid}-*"))
+    assert not list(run_records.DIRECTORY.glob(f"{process.pid}-*"))
     if (tmp_path / "results").exists():
         state = results.read(only_results(tmp_path / "results")).state
         assert state not in ("finished", "failed")
@@ -367,5 +367,5 @@ def test_a_closed_terminal_ends_the_run_like_an_interrupt(experiment, tmp_path):
     _, status = os.waitpid(pid, 0)
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
     assert gone(started)
-    assert not list(registry.DIRECTORY.glob(f"{pid}-*"))
+    assert not list(run_records.DIRECTORY.glob(f"{pid}-*"))
     assert results.read(only_results(tmp_path / "results")).state == "interrupted"

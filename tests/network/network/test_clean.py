@@ -17,19 +17,19 @@ from pathlib import Path
 
 import pytest
 from p4fabric.base.linux.processes import Identity
-from p4fabric.emulate import registry
+from p4fabric.emulate import run_records
 
 from testbed.paths import import_path
 
 # A runner that holds a network and then waits to be killed, as a run does.
 RUNNER = """
 import sys, pathlib, time
-from p4fabric.emulate import registry
+from p4fabric.emulate import run_records
 from p4fabric.emulate.network_session import NetworkSession
 from p4fabric.base import interrupts
 from testbed.topos.star import Star
 interrupts.install()
-registry.DIRECTORY = pathlib.Path(sys.argv[2])
+run_records.DIRECTORY = pathlib.Path(sys.argv[2])
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
 with NetworkSession("test run", folder) as session:
@@ -41,9 +41,9 @@ with NetworkSession("test run", folder) as session:
 
 CLEAN = """
 import sys, pathlib
-from p4fabric.emulate import registry
+from p4fabric.emulate import run_records
 from testbed.cli.main import main
-registry.DIRECTORY = pathlib.Path(sys.argv[1])
+run_records.DIRECTORY = pathlib.Path(sys.argv[1])
 sys.exit(main(["clean"]))
 """
 
@@ -52,7 +52,7 @@ sys.exit(main(["clean"]))
 def own_registry(monkeypatch):
     """A registry for this test alone; its path is short, for the sockets below it."""
     folder = Path(tempfile.mkdtemp(prefix="ina-"))
-    monkeypatch.setattr(registry, "DIRECTORY", folder)
+    monkeypatch.setattr(run_records, "DIRECTORY", folder)
     yield folder
     shutil.rmtree(folder)
 
@@ -88,7 +88,7 @@ def runner(tmp_path, own_registry):
 
 
 def run_clean() -> str:
-    process = start_python(CLEAN, registry.DIRECTORY, stderr=subprocess.PIPE)
+    process = start_python(CLEAN, run_records.DIRECTORY, stderr=subprocess.PIPE)
     out, err = process.communicate()
     assert process.returncode == 0, err
     return out
@@ -105,7 +105,7 @@ def gone(identities: list[Identity]) -> bool:
 
 def test_a_killed_runner_takes_its_network_along_and_clean_removes_the_rest(runner):
     process, run, holders = runner("a")
-    record = registry.DIRECTORY / f"{run}.json"
+    record = run_records.DIRECTORY / f"{run}.json"
     assert len(holders) == 4 and record.exists()
     process.kill()
     process.wait()
@@ -126,7 +126,7 @@ def test_clean_leaves_a_live_run_alone(runner):
     assert killed_run in output
     assert run not in output and f"test run is running (process {process.pid})" in output
     assert all(holder.alive() for holder in holders)
-    assert (registry.DIRECTORY / run).is_dir()
+    assert (run_records.DIRECTORY / run).is_dir()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -135,5 +135,5 @@ def test_an_interrupted_session_leaves_nothing_for_clean(runner, number):
     process.send_signal(number)
     process.wait()
     assert gone(holders)
-    assert not (registry.DIRECTORY / f"{run}.json").exists()
-    assert not (registry.DIRECTORY / run).exists()
+    assert not (run_records.DIRECTORY / f"{run}.json").exists()
+    assert not (run_records.DIRECTORY / run).exists()

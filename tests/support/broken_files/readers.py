@@ -23,7 +23,7 @@ from testbed.analysis.data.sweep_data import frame, read_sweep
 from testbed.artifacts.verify import opened
 from testbed.cli.main import main
 from testbed.experiment.load import load
-from testbed.experiment.sweep import is_sweep, load_sweep
+from testbed.experiment.sweep_file import is_sweep, load_sweep
 from testbed.results import ResultsError, read
 from testbed.routing.graph_file import read_graph
 from testbed.traffic import chakra, simai

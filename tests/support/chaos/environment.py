@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from p4fabric.emulate import registry
+from p4fabric.emulate import run_records
 
 from tests.support.chaos.plans import Plan
 
@@ -84,9 +84,9 @@ def _results(made: Environment, kib: int, stack: contextlib.ExitStack) -> None:
 
 
 def _registry(made: Environment, kib: int, stack: contextlib.ExitStack) -> None:
-    registry.DIRECTORY.mkdir(mode=0o700, exist_ok=True)
+    run_records.DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     made.wrapper += ["unshare", "--mount", "sh", "-c", _PRIVATE, "sh"]
-    made.wrapper += [str(kib), str(registry.DIRECTORY)]
+    made.wrapper += [str(kib), str(run_records.DIRECTORY)]
 
 
 def _memory_group(made: Environment, mib: int, stack: contextlib.ExitStack) -> None:

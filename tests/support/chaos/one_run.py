@@ -15,7 +15,7 @@ from typing import Any
 
 from p4fabric.base.config.data_files import DataError
 from p4fabric.base.errors import UserError
-from p4fabric.emulate import registry
+from p4fabric.emulate import run_records
 
 from testbed import results
 from tests.support.chaos import processes
@@ -89,9 +89,9 @@ def carry_out(plan: Plan, folder: Path) -> Ended:
 
 def registered(pid: int) -> list[str]:
     """Entries of a runner in the registry."""
-    if not registry.DIRECTORY.is_dir():
+    if not run_records.DIRECTORY.is_dir():
         return []
-    return [f"file {path}" for path in registry.DIRECTORY.glob(f"{pid}-*")]
+    return [f"file {path}" for path in run_records.DIRECTORY.glob(f"{pid}-*")]
 
 
 def _mounts(folder: Path) -> list[str]:
@@ -238,7 +238,7 @@ class _Event:
         """Nothing more goes into a file system."""
         folder = self.around.results
         if what.victim == "registry":
-            inside = str(registry.DIRECTORY).lstrip("/")
+            inside = str(run_records.DIRECTORY).lstrip("/")
             folder = Path(f"/proc/{self.process.pid}/root") / inside
         try:
             with (folder / "filler").open("wb", buffering=0) as file:

@@ -13,7 +13,7 @@ from p4engine.values.numbers import ControlError
 from p4fabric.base.errors import RunError
 
 from testbed.protocols import wire
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, setup_of
 from tests.support.fabric import US, run_exact, total

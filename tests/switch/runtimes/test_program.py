@@ -12,7 +12,7 @@ from testbed import dataplane
 from testbed.cli.main import main
 from testbed.dataplane import install_tables
 from testbed.experiment import load_text
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from tests.support.paths import P4
 
@@ -101,7 +101,7 @@ def test_a_sweep_over_the_size_of_the_pool_tries_a_program_of_the_testbed_once(
         tried.append((setup.platform.aggregators, setup.platform.program.name))
         return prepare(setup, known)
 
-    monkeypatch.setattr("testbed.runtimes.program.prepare", counted)
+    monkeypatch.setattr("testbed.run_parts.program.prepare", counted)
     assert main(swept(tmp_path / "mine.yaml", P4 / "esa.p4")) == 0
     assert "valid: a sweep of 4 points" in capsys.readouterr().out
     assert sorted(tried) == [(16, "esa.p4")] * 2  # one for each seed

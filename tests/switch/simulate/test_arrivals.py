@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, memory_line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from p4fabric_testing.matrix import first_of, pairwise
 
-from testbed.algorithms.registry import USE_OF
+from testbed.algorithms.by_name import USE_OF
 from testbed.experiment import load_text
 from testbed.schemes import set_up
 from testbed.setup.call_times import call_time

@@ -11,7 +11,7 @@ from tests.support.paths import ROOT
 PROGRAM = """
 from testbed.experiment import load_text
 from testbed.protocols import pool_server
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.simulation import Simulation
 

@@ -9,7 +9,7 @@ from p4fabric.base.errors import RunError
 from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
 from tests.support.link_faults import SYSTEMS, text

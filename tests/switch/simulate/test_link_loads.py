@@ -16,7 +16,7 @@ from p4fabric_testing.matrix import first_of
 from testbed.cli.program_times import tiers_of
 from testbed.experiment import load_text
 from testbed.protocols.sizes import frame_bytes
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.setup.link_loads import TierLoad, loads_of

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from p4fabric.base.errors import RunError
 
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.simulate import parts, world
 from testbed.simulate.parts import Parts
 from testbed.simulate.simulation import Simulation

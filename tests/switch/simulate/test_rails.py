@@ -9,7 +9,7 @@ import pytest
 from p4fabric_testing.matrix import first_of
 
 from testbed.experiment import load_text
-from testbed.routing.tree import tiers_crossed
+from testbed.routing.job_tree import tiers_crossed
 from testbed.schemes import set_up
 from tests.support.experiments import memory_line
 from tests.support.ranks import Ranks

@@ -7,7 +7,7 @@ import pytest
 
 from testbed.cli.recording_tables import tables
 from testbed.experiment import load, load_text
-from testbed.experiment.sweep import load_sweep
+from testbed.experiment.sweep_file import load_sweep
 from testbed.traffic.recording import load_recording
 from tests.support.paths import ROOT
 from tests.support.recordings import MS, write_recording

@@ -14,7 +14,7 @@ from p4fabric_testing.matrix import first_of
 
 from testbed.dataplane.memory_snapshot import SnapshotTaker
 from testbed.protocols.sizes import frame_bytes
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.simulate import simulation
 from testbed.simulate.simulation import Simulation
 from tests.support.experiments import experiment, memory_line, setup_of

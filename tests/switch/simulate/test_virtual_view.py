@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from testbed.experiment import load_text
-from testbed.runtimes import live_view as progress
-from testbed.runtimes.program import prepare
+from testbed.run_parts import live_view as progress
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate import virtual_run, virtual_view
 from testbed.simulate.virtual_run import LOADING

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from p4fabric.simulate.event_queue import NEVER, put
 
-from testbed.runtimes.program import prepare
-from testbed.setup.records import NewPart
+from testbed.run_parts.program import prepare
+from testbed.setup.job_setups import NewPart
 from testbed.simulate import world
 from tests.support.experiments import setup_of
 from tests.support.link_faults import text

@@ -15,9 +15,9 @@ from testbed.cli.main import main
 from testbed.experiment import load
 from testbed.paths import P4
 from testbed.results import SWEEP_FILE, find
+from testbed.run_parts.program import prepare
+from testbed.run_parts.run import Run
 from testbed.runner import execute
-from testbed.runtimes.program import prepare
-from testbed.runtimes.run import Run
 from testbed.schemes import set_up
 from testbed.sweeps import sweep_runner
 from testbed.traffic.trace import MODELS_FOLDER

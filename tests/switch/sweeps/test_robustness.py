@@ -25,7 +25,7 @@ from testbed.analysis.data.sweep_data import (
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.cli.main import main
 from testbed.experiment import load_text
-from testbed.experiment.sweep import load_sweep
+from testbed.experiment.sweep_file import load_sweep
 from testbed.schemes import set_up
 from testbed.sweeps import robustness, sweep_runner
 from testbed.sweeps.robustness import FACTORS, Level, NotHere

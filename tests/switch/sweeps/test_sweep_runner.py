@@ -15,7 +15,7 @@ from p4fabric.base.errors import UserError
 from p4fabric.base.linux.processes import Identity
 
 from testbed.cli.main import main
-from testbed.experiment.sweep import load_sweep
+from testbed.experiment.sweep_file import load_sweep
 from testbed.results import find, read
 from testbed.sweeps import dask_cluster
 from testbed.sweeps.sweep_runner import run_sweep

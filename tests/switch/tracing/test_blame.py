@@ -19,7 +19,7 @@ from testbed.cli import main as commands
 from testbed.emulate.mininet_run import Repetition
 from testbed.protocols.sizes import frame_bytes
 from testbed.results import find, read
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.setup import Setup
 from testbed.simulate.simulation import Simulation
 from testbed.tracing import blame

@@ -13,7 +13,7 @@ from testbed.cli import main as commands
 from testbed.cli.commands.trace import _setup_of
 from testbed.experiment import load_text
 from testbed.results import find, read
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.tracing import rerun
 from testbed.tracing.fragments import Fragment, fragment_of, title_of

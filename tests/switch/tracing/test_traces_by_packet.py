@@ -23,8 +23,8 @@ from p4fabric_testing.matrix import first_of
 from testbed import dataplane
 from testbed.protocols import wire
 from testbed.protocols.sizes import frame_bytes
-from testbed.runtimes import result_rows as collect
-from testbed.runtimes.program import prepare
+from testbed.run_parts import result_rows as collect
+from testbed.run_parts.program import prepare
 from testbed.setup import Setup
 from testbed.tracing import lanes, path, rerun, trace_text, watch
 from testbed.tracing.fragments import summed_by_hosts

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from testbed.algorithms.bounds import busbw_factor, cost
+from testbed.algorithms.by_name import ALGORITHMS, ROOTED, SUMS, USES, carrier, chunks_of
 from testbed.algorithms.chunk import NOBODY, Group
-from testbed.algorithms.registry import ALGORITHMS, ROOTED, SUMS, USES, carrier, chunks_of
 
 SIZES = (*range(1, 18), 31, 32, 33, 64)
 

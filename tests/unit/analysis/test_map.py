@@ -18,7 +18,7 @@ from testbed.analysis.data.map_data import maps
 from testbed.analysis.figures import map_figure, sweep_figures
 from testbed.analysis.html.sweep_page import sweep_page
 from testbed.analysis.report import report_command
-from testbed.experiment.sweep import load_sweep
+from testbed.experiment.sweep_file import load_sweep
 from testbed.systems import SYSTEMS
 from tests.support.synthetic_results import write_map
 

@@ -256,7 +256,7 @@ def test_check_says_what_takes_long_beside_its_result(monkeypatch, capsys):
         return SimpleNamespace(warnings=())
 
     monkeypatch.setattr(steps, "FIRST_S", 0.0)
-    monkeypatch.setattr("testbed.runtimes.program.prepare", slowly)
+    monkeypatch.setattr("testbed.run_parts.program.prepare", slowly)
     file = ROOT / "experiments" / "quickstart.yaml"
     assert commands.main(["check", str(file)]) == 0
     said = capsys.readouterr()

@@ -15,7 +15,7 @@ from testbed.routing.network import Switch
 from testbed.routing.plan import from_json
 from testbed.routing.plan_check import violations
 from testbed.routing.planners import make_plan
-from testbed.runtimes.live_view import rows_of, titles_of
+from testbed.run_parts.live_view import rows_of, titles_of
 from testbed.schemes import set_up
 from testbed.setup.plan_input import of_file, read
 from testbed.sweeps.planner_scenarios import SCENARIOS, draw

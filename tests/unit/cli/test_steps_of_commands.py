@@ -7,7 +7,7 @@ import os
 
 import pytest
 from p4fabric.base import interrupts
-from p4fabric.emulate import registry
+from p4fabric.emulate import run_records
 
 from testbed.analysis import html
 from testbed.analysis.figures import figure_files
@@ -68,8 +68,8 @@ def test_files_of_a_report_are_in_the_detailed_log(tmp_path, caplog):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to whom the folder belongs")
 def test_what_is_cleaned_is_in_the_log(tmp_path, monkeypatch, caplog):
     caplog.set_level(logging.INFO, "p4fabric")
-    monkeypatch.setattr(registry, "DIRECTORY", tmp_path / "runs")
+    monkeypatch.setattr(run_records, "DIRECTORY", tmp_path / "runs")
     (tmp_path / "runs" / "left").mkdir(parents=True, mode=0o700)
     (tmp_path / "runs").chmod(0o700)
-    assert registry.clean() == [str(tmp_path / "runs" / "left")]
+    assert run_records.clean() == [str(tmp_path / "runs" / "left")]
     assert f"removed: {tmp_path / 'runs' / 'left'}" in caplog.text

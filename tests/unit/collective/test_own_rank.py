@@ -9,7 +9,7 @@ import types
 import pytest
 from p4fabric.base.errors import UserError
 
-from testbed.collective import client, own_rank, report, tally
+from testbed.collective import client, measures, own_rank, tally
 
 NAMES = ["ina-5-2", "ina-5-3", "ina-5-6"]
 
@@ -18,7 +18,7 @@ NAMES = ["ina-5-2", "ina-5-3", "ina-5-6"]
 def server(monkeypatch, tmp_path):
     """The environment of a process that makes three ranks of a server."""
     own = [
-        {client.SOCKET: name, report.MEASURES: str(tmp_path / name), tally.COLLECTIVES: name}
+        {client.SOCKET: name, measures.MEASURES: str(tmp_path / name), tally.COLLECTIVES: name}
         for name in NAMES
     ]
     for name in own[0]:
@@ -31,10 +31,10 @@ def server(monkeypatch, tmp_path):
 def test_local_rank_says_which_one_it_is(monkeypatch, tmp_path):
     own_rank.adopt()
     assert client.in_job() and client.SOCKET not in os.environ and len(own_rank.entries()) == 3
-    report.report(step=1, loss=2)
+    measures.report(step=1, loss=2)
     assert not [*tmp_path.iterdir()], "nobody knows yet whose report it is"
     monkeypatch.setenv(own_rank.LOCAL, "1")
-    report.report(step=1, loss=2)
+    measures.report(step=1, loss=2)
     assert [path.name for path in tmp_path.iterdir()] == ["ina-5-3"]
     assert os.environ[client.SOCKET] == "ina-5-3" and client.job_rank() == 3
     assert not own_rank.entries() and own_rank.RANKS not in os.environ and client.in_job()

@@ -12,7 +12,7 @@ from testbed.bmv2 import simple_switch
 from testbed.emulate import switch_backends
 from testbed.emulate.switch_backends import backend_of
 from testbed.experiment import load_text
-from testbed.runtimes.program import prepare
+from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 
 TEXT = """

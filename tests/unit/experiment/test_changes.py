@@ -9,7 +9,7 @@ from p4fabric.base.errors import UserError
 
 from testbed.cli.main import main
 from testbed.experiment import load
-from testbed.experiment.sweep import load_sweep
+from testbed.experiment.sweep_file import load_sweep
 
 ONE = """name: one
 runtime: virtual

@@ -14,7 +14,7 @@ from testbed.cli.commands.check import check_command
 from testbed.cli.commands.show import show_command
 from testbed.experiment import load, load_text
 from testbed.experiment.reference_page import reference
-from testbed.experiment.sweep import is_sweep
+from testbed.experiment.sweep_file import is_sweep
 from testbed.schemes import set_up
 from testbed.systems import SYSTEMS
 from testbed.traffic.trace import GPUS, load_trace

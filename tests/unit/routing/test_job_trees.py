@@ -7,7 +7,7 @@ from p4fabric.base.errors import UserError
 from p4fabric.base.hops import next_hops
 from p4fabric.base.topology import Topology
 
-from testbed.routing.tree import job_tree, root_switch
+from testbed.routing.job_tree import job_tree, root_switch
 from tests.support.topologies import Cycle, Deep
 
 

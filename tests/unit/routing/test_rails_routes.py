@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from p4fabric.base.hops import next_hop, next_hops, routes
 
-from testbed.routing.tree import job_tree, root_switch, tiers_crossed
+from testbed.routing.job_tree import job_tree, root_switch, tiers_crossed
 from testbed.topos.leaf_spine import LeafSpine
 from testbed.topos.rails import Rails
 

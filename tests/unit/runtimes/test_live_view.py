@@ -13,7 +13,7 @@ from rich.console import Console
 from testbed.dataplane import MemorySnapshot
 from testbed.dataplane.memory_snapshot import Blocks
 from testbed.hosts.progress_board import BYTES_SENT, ITERATION
-from testbed.runtimes.live_view import Called, Drops, JobTitle, Progress, Work, sparkline, strip
+from testbed.run_parts.live_view import Called, Drops, JobTitle, Progress, Work, sparkline, strip
 
 S = 1_000_000_000
 

@@ -13,7 +13,7 @@ from testbed.dataplane import MemorySnapshot
 from testbed.dataplane.memory_snapshot import NO_BLOCKS
 from testbed.emulate.host_group import HostGroup
 from testbed.hosts import progress_board as board
-from testbed.runtimes.live_view import JobTitle, Progress, Work
+from testbed.run_parts.live_view import JobTitle, Progress, Work
 from tests.support.host_specs import host_spec
 
 S = 1_000_000_000

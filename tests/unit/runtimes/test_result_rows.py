@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from testbed.runtimes.result_rows import together, worker_files
+from testbed.run_parts.result_rows import together, worker_files
 
 
 def test_what_a_switch_counted_before_its_restart_is_kept():

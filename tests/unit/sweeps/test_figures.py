@@ -11,7 +11,7 @@ from testbed.analysis.data import sweep_data
 from testbed.analysis.data.sweep_data import Value
 from testbed.cli import main as commands
 from testbed.experiment.figure import Size
-from testbed.experiment.sweep import load_sweep, system_titles
+from testbed.experiment.sweep_file import load_sweep, system_titles
 from testbed.sweeps import figures, sweep_runner
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT

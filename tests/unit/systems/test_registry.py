@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from testbed.schemes import scheme_of
-from testbed.setup.records import Scheme
+from testbed.setup.job_setups import Scheme
 from testbed.systems import SYSTEMS
 from tests.support.histories import cases
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from testbed.algorithms.by_name import USE_OF
 from testbed.algorithms.choice import SYSTEM
-from testbed.algorithms.registry import USE_OF
 from testbed.collective_kinds import COLLECTIVES
 from testbed.traffic import simai
 from testbed.traffic.call_algorithms import ANY, AUTO, AlgorithmRules, with_algorithms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.protocols.host_spec import Compute, Tensor
-from testbed.workload.rank_graph import varied
+from testbed.workload.graph_source import varied
 from tests.support.graphs import training_loop
 
 MS = 1_000_000

@@ -1,7 +1,7 @@
 """Access from another shell to a run in progress: find it and its nodes, run commands in them.
 
-Everything comes from the run's record (registry.py). A command in a node's namespace is a child of
-the shell's process, not of the run; it is ended when the run ends, so that no namespace outlives
+Everything comes from the run's record (run_records.py). A command in a node's namespace is a child
+of the shell's process, not of the run; it is ended when the run ends, so that no namespace outlives
 its run.
 """
 
@@ -19,9 +19,9 @@ from p4fabric.base.errors import RunError, UserError, did_you_mean, sentence
 from p4fabric.base.linux import kernel
 from p4fabric.base.linux.processes import Identity
 from p4fabric.base.program import command_line
-from p4fabric.emulate import registry
+from p4fabric.emulate import run_records
 from p4fabric.emulate.network_needs import require_root
-from p4fabric.emulate.registry import Record, live_runs
+from p4fabric.emulate.run_records import Record, live_runs
 
 KEEP_S = 2.0  # for a command to end once it has been asked to
 
@@ -153,7 +153,7 @@ def log_files(record: Record, node: str) -> list[Path]:
 def clean_command() -> int:
     """Remove what killed runs have left on this machine, and say what. Raises UserError."""
     require_root(f"`{command_line('clean')}`")
-    removed = registry.clean()
+    removed = run_records.clean()
     for line in removed:
         print(f"removed {line}")
     for record in live_runs():

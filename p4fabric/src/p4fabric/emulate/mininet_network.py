@@ -27,7 +27,7 @@ from p4fabric.base import topology as addresses
 from p4fabric.base.errors import RunError
 from p4fabric.emulate.mininet_parts import Mininet, Node
 from p4fabric.emulate.nodes import BuiltIntf, BuiltLink, FabricHost, P4Switch
-from p4fabric.emulate.registry import DIRECTORY
+from p4fabric.emulate.run_records import DIRECTORY
 from p4fabric.emulate.server_routes import Nic, server_commands
 from p4fabric.emulate.source_address import build_library
 from p4fabric.emulate.spawner import Process, Spawner

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from p4fabric.base import interrupts
-from p4fabric.emulate.registry import Record
+from p4fabric.emulate.run_records import Record
 from p4fabric.emulate.spawner import Spawner
 
 if TYPE_CHECKING:

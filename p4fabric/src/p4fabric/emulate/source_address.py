@@ -17,7 +17,7 @@ from pathlib import Path
 from p4engine.backend.c_build import find_c_compiler
 
 from p4fabric.base.errors import RunError
-from p4fabric.emulate.registry import DIRECTORY
+from p4fabric.emulate.run_records import DIRECTORY
 
 OWN_ADDRESS = "P4FABRIC_ADDRESS"  # environment variable: IPv4 address of the process's rank
 LIBRARY = DIRECTORY / "own_address.so"  # in the namespaces of servers with several hosts

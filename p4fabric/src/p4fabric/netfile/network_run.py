@@ -89,11 +89,11 @@ def run_network(plan: NetworkPlan, remedy: str, prompt: str | None = None) -> in
     path = plan.path
     for warning in dry_run(plan):
         print(f"warning: {warning}", file=sys.stderr)
-    from p4fabric.emulate import registry
+    from p4fabric.emulate import run_records
     from p4fabric.emulate.network_needs import require_network
 
     require_network(remedy)
-    for line in registry.clean():
+    for line in run_records.clean():
         print(f"removed what a killed run had left: {line}", file=sys.stderr)
     from p4fabric.emulate.network_session import NetworkSession
     from p4fabric.emulate.prompt import open_prompt

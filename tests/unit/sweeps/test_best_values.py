@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.sweeps.search import FEW, best, search
+from testbed.sweeps.best_values import FEW, best, search
 
 
 @st.composite

@@ -1,9 +1,9 @@
-"""Options that a file leaves to be tuned (testbed/systems/tuning.py), tried before a run.
+"""Options that a file leaves to be tuned (testbed/systems/tuned_options.py), tried before a run.
 
 Each trial is a run of the same experiment with some values and another seed: seeds are drawn from
 the experiment's first one, and are none of those that it reports, so that a system is not chosen by
-the luck that is then shown. search.py says which values are tried with the first seed. Those within
-CLOSE of the best are tried with two more seeds. Of those whose mean JCT is then within ALIKE of the
+the luck that is then shown. best_values.py says which values are tried with the first seed. Those
+within CLOSE of the best are tried with two more seeds. Of those whose mean JCT is then within ALIKE of the
 lowest, the smallest is taken: a window that is larger than useful only fills queues and memory.
 
 A trial is kept below `results`, in the folder TRIALS, by its identity, and not run again as long as
@@ -27,13 +27,13 @@ from p4fabric.base.linux.whole_files import write_whole
 from p4fabric.base.steps import quiet_console, step
 
 from testbed.results import environment, hand_over, read
+from testbed.run_parts.program import prepare
+from testbed.run_parts.run import Run
 from testbed.runner import VIRTUAL, carry_out, execute, get_ready
-from testbed.runtimes.program import prepare
-from testbed.runtimes.run import Run
 from testbed.schemes import set_up
 from testbed.setup.window_range import tried_values
-from testbed.sweeps import search
-from testbed.systems.tuning import Trial, Tried, Tuned, Tuning, Values
+from testbed.sweeps import best_values
+from testbed.systems.tuned_options import Trial, Tried, Tuned, Tuning, Values
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,7 +108,7 @@ class _Trials:
     def best(self) -> Values:
         """The best values. Raises RunError."""
         first, *others = self._seeds
-        known = search.search(
+        known = best_values.search(
             [len(each) for each in self._values.values()],
             lambda places: self._run([(place, first) for place in places]),
         )
@@ -137,11 +137,11 @@ class _Trials:
             if len(values) > 1 and chosen[key] in (values[0], values[-1])
         )
 
-    def _at(self, place: search.Place) -> Values:
+    def _at(self, place: best_values.Place) -> Values:
         pairs = zip(self._values.items(), place, strict=True)
         return {key: values[number] for (key, values), number in pairs}
 
-    def _run(self, asked: Sequence[tuple[search.Place, int]]) -> list[float]:
+    def _run(self, asked: Sequence[tuple[best_values.Place, int]]) -> list[float]:
         """Costs of values with a seed each."""
         from testbed.experiment.load import load_tried
 
@@ -205,7 +205,7 @@ def plan_of(experiment: Experiment, setup: Setup) -> list[str]:
         return []
     values = tried_values(setup, experiment.tuning)
     total = math.prod(map(len, values.values()))
-    few = max(map(len, values.values())) <= search.FEW
+    few = max(map(len, values.values())) <= best_values.FEW
     listed = "; ".join(f"{key} {', '.join(map(str, each))}" for key, each in values.items())
     text = (
         f"tunes {listed}: {'all' if few else 'some'} of {total} combinations are tried, with a seed"

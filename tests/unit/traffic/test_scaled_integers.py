@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from testbed.traffic.scaling import scale_times, scale_values, share_out
+from testbed.traffic.scaled_integers import scale_times, scale_values, share_out
 from testbed.traffic.trace import Layer, Trace, TraceError, load_trace
 
 SIZES = st.lists(st.integers(1, 10**9), min_size=1, max_size=60)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 from rich.console import Console
 
 from testbed.experiment import Experiment
-from testbed.runtimes.program import Program
+from testbed.run_parts.program import Program
 from testbed.schemes import set_up
 from testbed.setup import Setup
 
 if TYPE_CHECKING:
     from testbed.results import Writer
-    from testbed.runtimes.live_view import Page
+    from testbed.run_parts.live_view import Page
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import testbed
-from testbed.collective.report import MEASURES
+from testbed.collective.measures import MEASURES
 from testbed.emulate.program_group import _read
 
 

@@ -11,7 +11,7 @@ from p4fabric.base.errors import UserError
 from testbed.cli.commands.check import check_command
 from testbed.cli.commands.show import show_command
 from testbed.experiment import load
-from testbed.experiment.sweep import is_sweep, load_sweep, shown, system_titles
+from testbed.experiment.sweep_file import is_sweep, load_sweep, shown, system_titles
 from testbed.systems import SYSTEMS
 from tests.support.experiments import BASE
 from tests.support.paths import ROOT

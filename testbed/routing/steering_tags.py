@@ -8,7 +8,7 @@ differently.
 
 from __future__ import annotations
 
-from testbed.routing.paths import Path
+from testbed.routing.loop_free_paths import Path
 
 _Rules = dict[str, tuple[str, int]]
 

@@ -1,5 +1,5 @@
 """The platform and the timers of jobs whose network shrinks with their models; see
-testbed/experiment/scaling.py."""
+testbed/experiment/scaled_network.py."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import fields, replace
 from typing import TypeVar
 
 from testbed.costs.profile import CostSection
-from testbed.experiment.scaling import (
+from testbed.experiment.scaled_network import (
     scaled_count,
     scaled_direction,
     scaled_ns,
     scaled_section,
 )
-from testbed.setup.records import Bounds, Platform
+from testbed.setup.job_setups import Bounds, Platform
 
 S = TypeVar("S", bound=CostSection)
 

@@ -7,7 +7,7 @@ import pytest
 
 from testbed.protocols import lag
 from testbed.protocols.host_spec import Compute, Tensor
-from testbed.workload.rank_graph import CALL, COMPUTE, NOTHING, Nodes, Port
+from testbed.workload.graph_source import CALL, COMPUTE, NOTHING, Nodes, Port
 from tests.support.graphs import Driven
 from tests.support.host_specs import host_spec
 

@@ -5,7 +5,7 @@
 
 A comparison is fair if each system has its own best settings, so a file may ask for them in place
 of naming them. This module takes the two spellings out of a file's data, so that the rest of the
-data is an experiment as any other, and checks what they ask for. testbed/sweeps/tuning.py tries
+data is an experiment as any other, and checks what they ask for. testbed/sweeps/trials.py tries
 the values, and testbed/setup/window_range.py knows the range of `best`.
 """
 

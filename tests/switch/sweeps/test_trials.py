@@ -13,8 +13,8 @@ from testbed.analysis.report import report_json
 from testbed.cli.main import main
 from testbed.experiment import load_text
 from testbed.results import digest, find, read
-from testbed.sweeps import sweep_runner, tuning
-from testbed.sweeps.tuning import seeds_of, tuned
+from testbed.sweeps import sweep_runner, trials
+from testbed.sweeps.trials import seeds_of, tuned
 
 TEXT = """
 name: tuned
@@ -30,20 +30,20 @@ jobs: [{model: resnet18, workers: 3, iterations: 1, scale: 0.001, compute_scale:
 
 
 @pytest.fixture
-def trials(monkeypatch):
+def tried(monkeypatch):
     """The experiments that are tried, beside those that are known."""
     made = []
-    run = tuning._mean_jct
+    run = trials._mean_jct
 
     def noted(experiment):
         made.append(experiment)
         return run(experiment)
 
-    monkeypatch.setattr(tuning, "_mean_jct", noted)
+    monkeypatch.setattr(trials, "_mean_jct", noted)
     return made
 
 
-def test_a_run_is_tuned_with_other_seeds_and_keeps_the_curve(tmp_path, trials, monkeypatch, capsys):
+def test_a_run_is_tuned_with_other_seeds_and_keeps_the_curve(tmp_path, tried, monkeypatch, capsys):
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # trials in this process
     file = tmp_path / "tuned.yaml"
     file.write_text(TEXT % "esa" + "tune: {window: [2, 64, 16]}\n")
@@ -54,9 +54,9 @@ def test_a_run_is_tuned_with_other_seeds_and_keeps_the_curve(tmp_path, trials, m
     (folder,) = find(tmp_path / "results")
     results = read(folder)
     table = results.table("tuning")
-    assert {each.system.window for each in trials} == {2, 16, 64} == {*table["value"]}
-    assert {each.seed for each in trials} == {*table["seed"]} and not {5, 6} & {*table["seed"]}
-    assert {each.repetitions for each in trials} == {1}
+    assert {each.system.window for each in tried} == {2, 16, 64} == {*table["value"]}
+    assert {each.seed for each in tried} == {*table["seed"]} and not {5, 6} & {*table["seed"]}
+    assert {each.repetitions for each in tried} == {1}
     means = table.groupby("value")["jct_ns"].mean()
     window = results.experiment["system"]["window"]
     assert means[window] <= 1.005 * means.min() and window > 2
@@ -78,23 +78,23 @@ def test_a_run_is_tuned_with_other_seeds_and_keeps_the_curve(tmp_path, trials, m
     ]
 
 
-def test_trials_are_known_by_what_they_are(tmp_path, trials, monkeypatch):
+def test_trials_are_known_by_what_they_are(tmp_path, tried, monkeypatch):
     """More values run those alone that are new; other code, and an other network, all of them."""
     known = load_text(TEXT % "esa" + "tune: {window: [16, 64]}\n")
     first = tuned(known, tmp_path).tuned
-    count = len(trials)
-    assert tuned(known, tmp_path).tuned == first and len(trials) == count
+    count = len(tried)
+    assert tuned(known, tmp_path).tuned == first and len(tried) == count
     more = load_text(TEXT % "{name: esa}" + "name: other\ntune: {window: [16, 2, 64]}\n"[12:])
     tuned(more, tmp_path)
-    assert {each.system.window for each in trials[count:]} == {2}
+    assert {each.system.window for each in tried[count:]} == {2}
     other = load_text((TEXT % "esa").replace("2 us", "3 us") + "tune: {window: [16, 64]}\n")
-    count = len(trials)
+    count = len(tried)
     tuned(other, tmp_path)
-    assert {each.system.window for each in trials[count:]} == {16, 64}
-    monkeypatch.setattr(tuning.environment, "code", lambda: "newer")
-    count = len(trials)
+    assert {each.system.window for each in tried[count:]} == {16, 64}
+    monkeypatch.setattr(trials.environment, "code", lambda: "newer")
+    count = len(tried)
     tuned(known, tmp_path)
-    assert {each.system.window for each in trials[count:]} == {16, 64}
+    assert {each.system.window for each in tried[count:]} == {16, 64}
 
 
 def test_seeds_of_trials_are_never_reported():
@@ -138,9 +138,9 @@ def test_a_sweep_tunes_each_point_for_itself_and_shows_it(tmp_path, capsys, monk
 
 def test_where_no_value_works_the_reason_is_said(tmp_path, capsys, monkeypatch):
     def broken(experiment):
-        raise tuning.RunError("the job could not finish")
+        raise trials.RunError("the job could not finish")
 
-    monkeypatch.setattr(tuning, "_mean_jct", broken)
+    monkeypatch.setattr(trials, "_mean_jct", broken)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     file = tmp_path / "tuned.yaml"
     file.write_text(TEXT % "esa" + "tune: {window: [2, 64]}\n")

@@ -44,7 +44,7 @@ from testbed.experiment.load import load_document, read_document, read_file
 from testbed.experiment.printing import as_data
 from testbed.experiment.printing import shown as shown_attribute
 from testbed.paths import command_line
-from testbed.systems import tuning
+from testbed.systems import tuned_options
 from testbed.systems.system import System
 
 MAX_POINTS = 10_000
@@ -127,7 +127,7 @@ def sweep_of(
 
     def load(choice: Choice, servers_reserved: int = 0) -> Experiment:
         changed = _applied(document, choice, file)
-        tuning.for_systems(changed.data, systems)
+        tuned_options.for_systems(changed.data, systems)
         if size is not None:
             resize(changed.data, size)
         try:
@@ -137,8 +137,8 @@ def sweep_of(
 
     for key in size.ends if size is not None else ():
         choices = _ends(choices, key)
-    if tuning.KEY in document.data:
-        named = (tuning.of_system(_applied(document, each, file).data) for each in choices)
+    if tuned_options.KEY in document.data:
+        named = (tuned_options.of_system(_applied(document, each, file).data) for each in choices)
         systems += dict.fromkeys(system for system in named if system)
     loaded = [load(choice) for choice in choices]
     servers = [_servers(each) for each in loaded]
@@ -204,12 +204,12 @@ def untuned(points: Iterable[Point]) -> list[str]:
     named: dict[str, set[str]] = {}
     for point in points:
         options, to_tune = point.experiment.system, point.experiment.tuning
-        known = to_tune is not None and tuning.WINDOW in to_tune.options
-        varied = any(key.endswith(tuning.WINDOW) for key in point.values)
-        if "system" in point.values and hasattr(options, tuning.WINDOW):
+        known = to_tune is not None and tuned_options.WINDOW in to_tune.options
+        varied = any(key.endswith(tuned_options.WINDOW) for key in point.values)
+        if "system" in point.values and hasattr(options, tuned_options.WINDOW):
             windows = named.setdefault(options.name, set())
             if not known and not varied:
-                windows.add(str(shown_attribute(options, tuning.WINDOW)))
+                windows.add(str(shown_attribute(options, tuned_options.WINDOW)))
     if len(named) < 2 or not any(named.values()):
         return []
     listed = ", ".join(
@@ -217,7 +217,8 @@ def untuned(points: Iterable[Point]) -> list[str]:
     )
     return [
         f"the best window is not known of {listed}; how systems compare may depend on it."
-        f" `{tuning.WINDOW}: {tuning.BEST}`, or the key `{tuning.KEY}`, finds it (docs/verdicts.md)"
+        f" `{tuned_options.WINDOW}: {tuned_options.BEST}`, or the key `{tuned_options.KEY}`, finds it"
+        " (docs/verdicts.md)"
     ]
 
 

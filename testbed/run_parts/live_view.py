@@ -114,7 +114,7 @@ class Called(NamedTuple):
 
 
 class WorkerTimes(NamedTuple):
-    """The times of a worker so far: see testbed.runtimes.result_rows.time_tables for `times`."""
+    """The times of a worker so far: see testbed.run_parts.result_rows.time_tables for `times`."""
 
     job: int
     worker: int
