@@ -217,8 +217,8 @@ def untuned(points: Iterable[Point]) -> list[str]:
     )
     return [
         f"the best window is not known of {listed}; how systems compare may depend on it."
-        f" `{tuned_options.WINDOW}: {tuned_options.BEST}`, or the key `{tuned_options.KEY}`, finds it"
-        " (docs/verdicts.md)"
+        f" `{tuned_options.WINDOW}: {tuned_options.BEST}`, or the key"
+        f" `{tuned_options.KEY}`, finds it (docs/verdicts.md)"
     ]
 
 

@@ -3,8 +3,9 @@
 Each trial is a run of the same experiment with some values and another seed: seeds are drawn from
 the experiment's first one, and are none of those that it reports, so that a system is not chosen by
 the luck that is then shown. best_values.py says which values are tried with the first seed. Those
-within CLOSE of the best are tried with two more seeds. Of those whose mean JCT is then within ALIKE of the
-lowest, the smallest is taken: a window that is larger than useful only fills queues and memory.
+within CLOSE of the best are tried with two more seeds. Of those whose mean JCT is then within ALIKE
+of the lowest, the smallest is taken: a window that is larger than useful only fills queues and
+memory.
 
 A trial is kept below `results`, in the folder TRIALS, by its identity, and not run again as long as
 the code is the same. The run itself gets a table with all trials.
