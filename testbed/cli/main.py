@@ -30,7 +30,7 @@ COMMANDS = {
     "plan": "plan which switch aggregates whose gradient",
     "schema": "print or write JSON schemas of experiment and network files, for editors",
     "completion": "print a script with which a shell completes commands and options",
-    "import": "make a network file from a topology in JSON, or traces of a SimAI workload",
+    "import": "turn a file of another tool into a network file, an experiment or traces",
     "ls": "list the runs and sweeps in a folder of results",
     "diff": "print in what two runs differ: their files, what made them, and their numbers",
     "tag": "give runs or sweeps a tag, by which `ls` finds them",

@@ -65,7 +65,13 @@ def check(options: Namespace) -> int:
 
 
 def import_arguments(parser: Parser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a p4app.json or topology.json")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="a p4app.json or topology.json; a topology of SimAI, a network.yml of ASTRA-sim's"
+        " analytical backend, or an InfraGraph in YAML",
+    )
     parser.add_argument("--program", type=Path, metavar="FILE.p4", help="of all switches")
     parser.add_argument(
         "--virtual", action="store_true", help="make a network file for virtual time"
@@ -74,10 +80,13 @@ def import_arguments(parser: Parser) -> None:
 
 
 def import_(options: Namespace) -> int:
+    from p4fabric.netfile.fabrics import is_fabric
+    from p4fabric.netfile.import_fabric import import_fabric
     from p4fabric.netfile.import_topology import import_topology
 
     words = options.file, options.program, options.output, options.virtual
-    return import_topology(*words, lambda file, root: command_line(f"run {file}", root))
+    read = import_fabric if is_fabric(options.file) else import_topology
+    return read(*words, lambda file, root: command_line(f"run {file}", root))
 
 
 def clean_arguments(parser: Parser) -> None:
@@ -95,7 +104,7 @@ COMMANDS: dict[str, Command] = {
     "run": ("run a network file, on Mininet or in virtual time", run_arguments, run),
     "check": ("check a network file and its P4 programs, without a run", check_arguments, check),
     "import": (
-        "make a network file from a topology of p4-utils or of the P4 tutorials",
+        "make a network file from a topology of p4-utils, the P4 tutorials, or a simulator",
         import_arguments,
         import_,
     ),

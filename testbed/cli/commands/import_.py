@@ -1,4 +1,5 @@
-"""`ina import FILE`: a topology as a network file, or a program of ranks as Chakra traces."""
+"""`ina import FILE`: a topology as a network file, a network of another simulator as an experiment,
+or a program of ranks as Chakra traces."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ def arguments(parser: Parser) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="a p4app.json or topology.json; or NAME.et (Chakra traces) or NAME.txt (a SimAI"
-        " workload)",
+        help="a p4app.json or topology.json; a topology of SimAI, a network.yml of ASTRA-sim's"
+        " analytical backend, or an InfraGraph in YAML; or NAME.et (Chakra traces) or NAME.txt (a"
+        " SimAI workload). The content says which",
     )
     parser.add_argument("--program", type=Path, metavar="FILE.p4", help="of all switches")
     parser.add_argument(
@@ -39,14 +41,24 @@ def call(options: Namespace) -> int:
     """Write the network file; or check the program, print its counts, and write its traces if `-o`
     names them. Raises UserError."""
     import_schemas()
-    if options.file.suffix not in PROGRAMS:
-        from p4fabric.netfile.import_topology import import_topology
+    from p4fabric.netfile.fabrics import is_fabric
 
+    of_fabric = options.file.suffix != ".et" and is_fabric(options.file)
+    if of_fabric or options.file.suffix not in PROGRAMS:
         for name in OF_PROGRAMS:
             if getattr(options, name) is not None:
                 raise UserError(f"--{name} is for programs of ranks; take it out")
+        if of_fabric and options.program is None:
+            if options.virtual:
+                raise UserError("--virtual needs --program; without it an experiment file is made")
+            from testbed.cli.fabric_files import import_fabric
+
+            return import_fabric(options.file, options.output)
+        from p4fabric.netfile import import_fabric as fabrics
+        from p4fabric.netfile.import_topology import import_topology
+
         words = options.file, options.program, options.output, options.virtual
-        return import_topology(*words, command_line)
+        return (fabrics.import_fabric if of_fabric else import_topology)(*words, command_line)
     from testbed.cli.program_output import show, write
     from testbed.traffic.rank_graph import check
     from testbed.traffic.rank_layout import smaller

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from p4fabric.base.errors import UserError
+
 from testbed.cli.shared import (
     Parser,
     changes_argument,
@@ -32,10 +34,18 @@ def arguments(parser: Parser) -> None:
         action="store_true",
         help="FILE is a results folder: print the hash of its tables",
     )
+    parser.add_argument(
+        "--network",
+        type=Path,
+        metavar="OUT.txt",
+        help="write the network as a topology of SimAI, which ASTRA-sim's ns-3 backend reads, too",
+    )
     json_option(parser, "print JSON")
 
 
 def call(options: Namespace) -> int:
+    if options.network:
+        return _write_network(options)
     if options.hash:
         refuse_changes(options, "results")
         from testbed.analysis.data.sweep_data import run_at
@@ -50,6 +60,17 @@ def call(options: Namespace) -> int:
         return show_results(options.file, options.json)
     refuse_network(options.file)
     return show_command(options.file, options.json, options.changes)
+
+
+def _write_network(options: Namespace) -> int:
+    """Write the file's network in the format of another simulator. Raises UserError."""
+    from testbed.cli.fabric_files import export_network
+
+    if options.hash or options.json or is_results(options.file):
+        raise UserError("--network takes an experiment file, and neither --hash nor --json")
+    import_schemas(options.file, numpy=False)
+    refuse_network(options.file)
+    return export_network(options.file, options.network, options.changes)
 
 
 def show_command(path: str | Path, as_json: bool = False, changes: Sequence[str] = ()) -> int:

@@ -9,6 +9,7 @@ import pytest
 from p4fabric.base import units
 
 from testbed.cli.main import main
+from testbed.experiment import load
 from testbed.traffic import chakra
 from testbed.traffic.rank_graph import COMPUTE
 from tests.support.paths import ROOT
@@ -22,6 +23,50 @@ def made(folder: Path) -> Path:
     path = folder / "work.txt"
     path.write_text(workload(ROW, ROW, tp=2, gpus=8))
     return path
+
+
+POD = """\
+7 2 2 1 8 H100
+4 5 6
+0 4 2880Gbps 0.000025ms 0
+1 4 2880Gbps 0.000025ms 0
+2 5 2880Gbps 0.000025ms 0
+3 5 2880Gbps 0.000025ms 0
+0 6 400Gbps 0.0005ms 0
+1 6 400Gbps 0.0005ms 0
+2 6 400Gbps 0.0005ms 0
+3 6 400Gbps 0.0005ms 0
+"""
+
+
+def test_a_network_of_another_simulator_is_an_experiment_and_can_be_written_back(tmp_path, capsys):
+    """The content says what a file is: .txt is a workload, too."""
+    pod, out = tmp_path / "pod.txt", tmp_path / "pod.yaml"
+    pod.write_text(POD)
+    assert main(["import", str(pod), "-o", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "pod.txt is a topology of SimAI: 4 hosts, 3 switches" in printed
+    assert "not taken over: the type of the GPUs, H100" in printed
+    experiment = load(out)
+    assert experiment.topology_object().servers == {"n1": ("h1", "h2"), "n2": ("h3", "h4")}
+    rates = [forward.bandwidth_bps for forward, _ in experiment.directions]
+    assert rates == [2880 * 10**9] * 4 + [400 * 10**9] * 4
+    back = tmp_path / "back.txt"
+    assert main(["show", str(out), "--network", str(back)]) == 0
+    assert back.read_text() == POD.replace("H100", "GPU")
+    capsys.readouterr()
+    for words, error in (
+        (["import", str(pod), "-o", str(out)], "there already"),
+        (["import", str(pod), "--virtual"], "--virtual needs --program"),
+        (["import", str(pod), "--replicas", "2"], "--replicas is for programs of ranks"),
+        (["show", str(out), "--network", str(back)], "there already"),
+        (["show", str(out), "--network", "x.txt", "--json"], "neither --hash nor --json"),
+        (["show", str(out), "links.duplicate=1 %", "--network", "x.txt"], "no jitter, duplicate"),
+        (["show", str(out), "links.each=[{between: [h1, s1], forward: {loss: 1 %}}]"]
+         + ["--network", "x.txt"], "its directions differ"),
+    ):  # fmt: skip
+        assert main(words) == 2
+        assert error in capsys.readouterr().err
 
 
 def test_a_workload_is_imported_as_traces(tmp_path, capsys):

@@ -6,7 +6,7 @@ slow flow between all hosts instead of a ping.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def import_topology(
     data = read_json(source)
     if isinstance(data, dict) and "topology" in data:
         program = program or p4_utils.program_of(data, source)
-        folder = _output(output, program, source).absolute().parent
+        folder = output_file(output, program, source).absolute().parent
         app: P4App | Exercise = P4App(data, source, program, folder)
     elif is_topology(data):
         folder = (output or Path()).absolute().parent if output else Path().absolute()
@@ -55,7 +55,7 @@ def import_topology(
             " tutorials has hosts, switches and links; exercises also run with their own Makefiles:"
             " p4engine/docs/shims.md"
         )
-    output = _output(output, program, source)
+    output = output_file(output, program, source)
     made: dict[str, Any] = {"name": program.stem, "network": app.network()}
     notes = list(app.notes)
     if virtual:
@@ -63,8 +63,21 @@ def import_topology(
         made = {**made, "runtime": "virtual", "flows": FLOWS}
     else:
         made["checks"] = [{"ping": "all"}]
+    return write_network(output, made, source, notes, virtual, command)
+
+
+def write_network(
+    output: Path,
+    made: dict[str, Any],
+    source: Path,
+    notes: Sequence[str],
+    virtual: bool,
+    command: Callable[[str, bool], str],
+) -> int:
+    """Write the network file `made` from `source`, unless it is not valid, and print the notes;
+    other arguments as those of `import_topology`. Raises UserError."""
     run = command(output.name, not virtual)
-    head = HEAD.format(source=source.name, run=run, prompt="" if virtual else PROMPT)
+    head = HEAD.format(source=source.name, run=run, prompt=PROMPT if "checks" in made else "")
     try:
         write_whole(output, head + write_yaml(made))
     except OSError as error:
@@ -83,7 +96,7 @@ def import_topology(
     return 0
 
 
-def _output(output: Path | None, program: Path, source: Path) -> Path:
+def output_file(output: Path | None, program: Path, source: Path) -> Path:
     """The file to write. Raises UserError if it cannot be made."""
     output = output or Path(f"{program.stem}.yaml")
     folder = output.absolute().parent
