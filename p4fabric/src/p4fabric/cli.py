@@ -80,13 +80,10 @@ def import_arguments(parser: Parser) -> None:
 
 
 def import_(options: Namespace) -> int:
-    from p4fabric.netfile.fabrics import is_fabric
-    from p4fabric.netfile.import_fabric import import_fabric
     from p4fabric.netfile.import_topology import import_topology
 
     words = options.file, options.program, options.output, options.virtual
-    read = import_fabric if is_fabric(options.file) else import_topology
-    return read(*words, lambda file, root: command_line(f"run {file}", root))
+    return import_topology(*words, lambda file, root: command_line(f"run {file}", root))
 
 
 def clean_arguments(parser: Parser) -> None:

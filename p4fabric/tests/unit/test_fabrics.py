@@ -12,7 +12,7 @@ from p4fabric.base.config.units import RATE, TIME, parse
 from p4fabric.base.errors import UserError
 from p4fabric.netfile.fabrics import astra_network, is_fabric, read_fabric, simai_topology
 from p4fabric.netfile.fabrics.fabric import Line, topology_of
-from p4fabric.netfile.import_fabric import import_fabric
+from p4fabric.netfile.import_topology import import_topology
 
 FILE = Path("net.txt")
 
@@ -274,8 +274,8 @@ def test_a_fabric_with_a_program_is_a_network_file(tmp_path, capsys):
     output = tmp_path / "pod.yaml"
     assert is_fabric(source) and not is_fabric(program)
     with pytest.raises(UserError, match="give the switches a P4 program with --program"):
-        import_fabric(source, None, output, True, lambda file, root: f"run {file}")
-    assert import_fabric(source, program, output, True, lambda file, root: f"run {file}") == 0
+        import_topology(source, None, output, True, lambda file, root: f"run {file}")
+    assert import_topology(source, program, output, True, lambda file, root: f"run {file}") == 0
     made = yaml.safe_load(output.read_text())
     assert len(made["network"]["hosts"]) == 4 and len(made["network"]["links"]) == 10
     assert made["network"]["program"] == "l2.p4" and made["runtime"] == "virtual"
@@ -284,4 +284,4 @@ def test_a_fabric_with_a_program_is_a_network_file(tmp_path, capsys):
         "not taken over: the type of the GPUs, H100" in printed and f"next: run {output}" in printed
     )
     with pytest.raises(UserError, match="there already"):
-        import_fabric(source, program, output, True, lambda file, root: f"run {file}")
+        import_topology(source, program, output, True, lambda file, root: f"run {file}")

@@ -54,11 +54,10 @@ def call(options: Namespace) -> int:
             from testbed.cli.fabric_files import import_fabric
 
             return import_fabric(options.file, options.output)
-        from p4fabric.netfile import import_fabric as fabrics
         from p4fabric.netfile.import_topology import import_topology
 
         words = options.file, options.program, options.output, options.virtual
-        return (fabrics.import_fabric if of_fabric else import_topology)(*words, command_line)
+        return import_topology(*words, command_line)
     from testbed.cli.program_output import show, write
     from testbed.traffic.rank_graph import check
     from testbed.traffic.rank_layout import smaller

@@ -1,4 +1,5 @@
-"""A network file out of a topology of p4-utils or of the P4 tutorials.
+"""A network file out of a topology of p4-utils, of the P4 tutorials, or of another simulator
+(fabrics/).
 
 The network file stands by itself, and runs on Mininet; with `--virtual` in virtual time, with a
 slow flow between all hosts instead of a ping.
@@ -7,6 +8,7 @@ slow flow between all hosts instead of a ping.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from p4fabric.base.config.yaml_document import write_yaml
 from p4fabric.base.errors import UserError
 from p4fabric.base.linux.whole_files import write_whole
 from p4fabric.netfile import p4_utils
+from p4fabric.netfile.fabrics import is_fabric, read_fabric
+from p4fabric.netfile.fabrics.fabric import network_of, topology_of
 from p4fabric.netfile.host_routes import Routes
 from p4fabric.netfile.load_network import load_network
 from p4fabric.netfile.p4_utils import P4App
@@ -40,10 +44,12 @@ def import_topology(
     program: of all switches; None: the one that the file names. output: the file to write; None:
     named after the program. virtual: the file is for virtual time. command: how a command that runs
     a file is quoted, given the file's name and whether it needs root. Raises UserError."""
+    if is_fabric(source):
+        return _import_fabric(source, program, output, virtual, command)
     data = read_json(source)
     if isinstance(data, dict) and "topology" in data:
         program = program or p4_utils.program_of(data, source)
-        folder = output_file(output, program, source).absolute().parent
+        folder = _output(output, program, source).absolute().parent
         app: P4App | Exercise = P4App(data, source, program, folder)
     elif is_topology(data):
         folder = (output or Path()).absolute().parent if output else Path().absolute()
@@ -55,18 +61,31 @@ def import_topology(
             " tutorials has hosts, switches and links; exercises also run with their own Makefiles:"
             " p4engine/docs/shims.md"
         )
-    output = output_file(output, program, source)
+    output = _output(output, program, source)
     made: dict[str, Any] = {"name": program.stem, "network": app.network()}
     notes = list(app.notes)
     if virtual:
         notes += _without_shells(made["network"])
-        made = {**made, "runtime": "virtual", "flows": FLOWS}
     else:
         made["checks"] = [{"ping": "all"}]
-    return write_network(output, made, source, notes, virtual, command)
+    return _write(output, made, source, notes, virtual, command)
 
 
-def write_network(
+def _import_fabric(source: Path, program: Path | None, output: Path | None, *how: Any) -> int:
+    kind, fabric = read_fabric(source)
+    if program is None:
+        raise UserError(
+            f"{source} is {kind}: give the switches a P4 program with --program FILE.p4"
+        )
+    topology, notes = topology_of(fabric)
+    output = _output(output, program, source)
+    folder = output.absolute().parent
+    network = {"program": relpath(program.absolute(), folder), **network_of(topology)}
+    made = {"name": program.stem, "network": network}
+    return _write(output, made, source, [*fabric.notes, *notes], *how)
+
+
+def _write(
     output: Path,
     made: dict[str, Any],
     source: Path,
@@ -74,8 +93,9 @@ def write_network(
     virtual: bool,
     command: Callable[[str, bool], str],
 ) -> int:
-    """Write the network file `made` from `source`, unless it is not valid, and print the notes;
-    other arguments as those of `import_topology`. Raises UserError."""
+    """Write the network file, unless it is not valid, and print the notes."""
+    if virtual:
+        made = {**made, "runtime": "virtual", "flows": FLOWS}
     run = command(output.name, not virtual)
     head = HEAD.format(source=source.name, run=run, prompt=PROMPT if "checks" in made else "")
     try:
@@ -96,7 +116,7 @@ def write_network(
     return 0
 
 
-def output_file(output: Path | None, program: Path, source: Path) -> Path:
+def _output(output: Path | None, program: Path, source: Path) -> Path:
     """The file to write. Raises UserError if it cannot be made."""
     output = output or Path(f"{program.stem}.yaml")
     folder = output.absolute().parent

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from p4fabric.base.config.units import RATE, TIME, show
-from p4fabric.base.topology import Topology
+from p4fabric.base.config.yaml_document import Inline
+from p4fabric.base.topology import Topology, host_ip, host_mac
 
 IN_MACHINE, NIC, FABRIC = "scale_up", "nic", "fabric"
 
@@ -83,10 +84,24 @@ def topology_of(fabric: Fabric) -> tuple[Topology, list[str]]:
     for line in fabric.lines:
         if id(line) not in held:
             of_rank = line.a in fabric.ranks or line.b in fabric.ranks
-            ends = [names[moved.get(end, end)] for end in (line.a, line.b)]
-            made.add_link(*ends, NIC if of_rank else FABRIC, **line.settings())
+            a, b = (names[moved.get(end, end)] for end in (line.a, line.b))
+            made.add_link(a, b, NIC if of_rank else FABRIC, **line.settings())
     made.check()
     return made, notes
+
+
+def network_of(topology: Topology) -> dict[str, Any]:
+    """Hosts, switches and links as a network file lists them. Hosts get an address each in one
+    network, 10.0.0.0/8; there are no table entries."""
+    hosts = {
+        name: {"ip": f"{host_ip(number)}/8", "mac": host_mac(number)}
+        for number, name in enumerate(topology.hosts, 1)
+    }
+    links = [
+        {"between": Inline(ends), **settings}
+        for ends, settings in zip(topology.links, topology.link_options, strict=True)
+    ]
+    return {"hosts": hosts, "switches": {name: {} for name in topology.switches}, "links": links}
 
 
 def _merged(fabric: Fabric) -> tuple[Fabric, list[str]]:

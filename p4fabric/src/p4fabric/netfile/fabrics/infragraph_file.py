@@ -56,7 +56,8 @@ def read(data: dict[str, Any], path: Path) -> Fabric:
             continue
         ends = [rank_of.get(end, end if end in fabric.ranks else _machine(end)) for end in (a, b)]
         if all(end in fabric.ranks or end in fabric.switches for end in ends):
-            fabric.lines.append(Line(*ends, *rates.get(str(attributes.get("link")), (None, 0))))
+            rate, delay = rates.get(str(attributes.get("link")), (None, 0))
+            fabric.lines.append(Line(ends[0], ends[1], rate, delay))
         else:
             ignored[f"{kind[a]} to {kind[b]}"] += 1
     fabric.notes += [f"not taken over: {n} links, {what}" for what, n in ignored.items()]

@@ -101,8 +101,8 @@ def _link(words: list[str], nodes: int, where: str) -> Line:
         loss = -1.0
     if not 0 <= loss <= 0.99:
         raise UserError(f"{where}: {words[4]} is no share of lost packets from 0 to 0.99")
-    ends = [str(_whole(word, nodes, where)) for word in words[:2]]
-    return Line(*ends, round(bits), round(Fraction(delay[1]) * _TIMES_NS[delay[2]]), loss)
+    a, b = (str(_whole(word, nodes, where)) for word in words[:2])
+    return Line(a, b, round(bits), round(Fraction(delay[1]) * _TIMES_NS[delay[2]]), loss)
 
 
 def _whole(word: str, nodes: int, where: str) -> int:
