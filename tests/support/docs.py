@@ -306,7 +306,7 @@ COMMANDS: tuple[tuple[str, How], ...] = (
         ),
     ),
     (
-        r"RUN plan topos/graphs/grid-example\.txt.* --picture \S+",
+        r"RUN plan topos/graphs/grid-example\.txt.* --figure \S+",
         Elsewhere("tests/unit/cli/test_plan_command.py::test_the_command_writes_a_picture"),
     ),
     (

@@ -1,5 +1,5 @@
-"""`ina ls`: the runs and sweeps in a folder of results, the newest one last; and `ina tag`: words
-by which they are found again."""
+"""`ina ls`: the runs and sweeps in a folder of results, the newest one last; `ina tag`: words by
+which they are found again; and `ina rm`, which removes them."""
 
 from __future__ import annotations
 
@@ -191,4 +191,34 @@ def tag(options: Namespace) -> int:
     for folder in folders:
         kept = [tag for tag in tags_of(folder) if tag != options.tag]
         write_tags(folder, kept if options.remove else [*kept, options.tag])
+    return 0
+
+
+def rm_arguments(parser: Parser) -> None:
+    results_argument(parser, "results", "RESULTS", "folders of runs or sweeps", "+")
+
+
+def rm(options: Namespace) -> int:
+    """Remove results, all or none of them: nothing else, and nothing that is still written."""
+    import shutil
+
+    from testbed.analysis.data.sweep_data import is_sweep
+    from testbed.results import read
+    from testbed.results.reader import by_age
+
+    runs: dict[Path, list[Path]] = {}
+    for folder in options.results:
+        if folder.is_symlink():
+            raise UserError(f"{folder} is a link; name the folder itself")
+        runs[folder] = by_age(folder) if is_sweep(folder) else [read(folder).folder]
+    for folder, inside in runs.items():
+        if busy := [run for run in inside if read(run).state == "running"]:
+            raise UserError(f"{folder}: {busy[0].name} is still running; end it first")
+    for folder, inside in runs.items():
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            raise UserError(f"{folder} cannot be removed: {error.strerror}") from None
+        runs_word = f" with {len(inside)} runs" if inside != [folder] else ""
+        print(f"removed: {folder}{runs_word}")
     return 0

@@ -72,7 +72,7 @@ def arguments(parser: Parser) -> None:
     )
     json_option(parser, "print one plan as JSON")
     parser.add_argument(
-        "--picture", type=picture_file, metavar="FILE", help="draw the plans as .pdf, .png or .svg"
+        "--figure", type=picture_file, metavar="FILE", help="draw the plans as .pdf, .png or .svg"
     )
 
 
@@ -106,7 +106,7 @@ def call(options: Namespace) -> int:
     }
     told = told | {key: value for key, value in given.items() if value is not None}
     names = options.planner.split(",") if options.planner else named or ("grid-links",)
-    picture = options.picture
+    picture = options.figure
     if options.json and len(names) > 1:
         raise UserError("--json prints one plan; name one planner")
     plans: list[Plan] = []
@@ -165,7 +165,7 @@ def _print_trees(setups: Mapping[str, Setup], options: Namespace) -> int:
     """Print who has which tree. Raises UserError for options of planners."""
     from testbed.cli import tree_text
 
-    for name in ("planner", "paths", "results", "roundings", "exact", "max_rate", "picture"):
+    for name in ("planner", "paths", "results", "roundings", "exact", "max_rate", "figure"):
         if getattr(options, name) is not None:
             raise UserError(
                 f"--{name.replace('_', '-')} is for planners; system tree has a manager of trees"

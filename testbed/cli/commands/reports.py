@@ -1,5 +1,5 @@
-"""`ina report RESULTS...` and `ina figure`: tables and figures of what has run, and those of
-docs/figures.md."""
+"""`ina report RESULTS...`, `ina open` and `ina figure`: tables and figures of what has run, their
+page, and those of docs/figures.md."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from testbed.cli.shared import (
     results_option,
     shown,
 )
+from testbed.paths import command_line
 
 
 def report_arguments(parser: Parser) -> None:
@@ -52,6 +53,27 @@ def report(options: Namespace) -> int:
 
     with as_wide_as({1: COLUMN, 2: PAGE}.get(options.column)):
         report_command(options.results, shown=shown(options))
+    return 0
+
+
+def open_arguments(parser: Parser) -> None:
+    results_argument(parser, "results", "RESULTS", "a folder below results/, or SWEEP/HASH")
+
+
+def open(options: Namespace) -> int:
+    """Show the page of results in a browser, and print where it is."""
+    import webbrowser
+
+    from testbed.analysis.data.sweep_data import is_sweep, run_at
+    from testbed.analysis.html.run_page import FILE
+
+    of_sweep = is_sweep(options.results)
+    page = (options.results if of_sweep else run_at(options.results).folder) / FILE
+    if not page.is_file():
+        remedy = command_line(f"report {options.results}")
+        raise UserError(f"{page.parent} has no page {FILE}; `{remedy}` makes it")
+    shown = webbrowser.open(page.resolve().as_uri())
+    print(page if shown else f"{page} (no browser can be started here)")
     return 0
 
 

@@ -57,7 +57,7 @@ def arguments(parser: Parser) -> None:
         "--repetition", type=int, default=0, metavar="N", help="from 0 (default: %(default)s)"
     )
     parser.add_argument(
-        "--picture",
+        "--figure",
         type=picture_file,
         metavar="FILE",
         help="draw lanes, as .png, .pdf or .svg; of several fragments FILE gets numbers",
@@ -94,9 +94,9 @@ def call(options: Namespace) -> int:
 
         for number, each in enumerate(named):
             print("\n".join([*([""] if number else []), *lines(setup, each, found[each])]))
-    if options.picture:
-        with working(f"drawing {options.picture}"):
-            _draw(setup, named, found, options.picture)
+    if options.figure:
+        with working(f"drawing {options.figure}"):
+            _draw(setup, named, found, options.figure)
     if not any(found[each].steps for each in named):
         raise UserError(
             "no packet of it was seen: the run did not get there, or it has no such one"
@@ -241,5 +241,5 @@ def _draw(setup: Setup, named: Sequence[Any], found: dict[Any, Any], file: Path)
         try:
             lanes.draw(setup, each, found[each], path)
         except OSError as error:
-            raise UserError(f"--picture {path}: {error.strerror or error}") from None
+            raise UserError(f"--figure {path}: {error.strerror or error}") from None
         print(f"picture: {path}", file=sys.stderr)

@@ -116,7 +116,7 @@ def test_the_slowest_are_those_of_the_captures(system, tmp_path, capsys):
 def test_as_text_with_a_picture(tmp_path, capsys):
     folder = made(tmp_path)
     picture = tmp_path / "lanes.svg"
-    words = ["trace", str(folder), "--slowest", "2", "--picture", str(picture)]
+    words = ["trace", str(folder), "--slowest", "2", "--figure", str(picture)]
     assert commands.main(words) == 0
     out, err = capsys.readouterr()
     assert out.count("where it waited") == 2 and "ina.job == " in out
@@ -176,7 +176,7 @@ def test_each_name_that_is_printed_can_be_asked_for(system, tmp_path, capsys):
         (("--fragment", "a#99999999"), "no packet of it was seen"),
         (("--fragment", "a/0/fc:0", "--repetition", "1"), "the run has 0 to 0"),
         (
-            ("--fragment", "a/0/fc:0", "--picture", "x.gif"),
+            ("--fragment", "a/0/fc:0", "--figure", "x.gif"),
             "x.gif: name a file that ends in .pdf, .png or .svg",
         ),
         ((), "one of the arguments --fragment --slowest --first-evicted is required"),

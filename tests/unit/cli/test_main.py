@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -146,6 +148,45 @@ def test_help_shows_the_usage_of_a_command(word, capsys):
         shown = capsys.readouterr().out
         assert shown.startswith(f"usage: ina {word}")
         assert commands.COMMANDS[word] in " ".join(shown.split())
+
+
+def test_the_help_lists_all_commands_by_what_they_are_for(capsys):
+    assert commands.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    places = [shown.index(f"\n{title}:\n") for title in commands.GROUPS]
+    assert places == sorted(places)
+    ends = [*places[1:], len(shown)]
+    for (title, group), begin, end in zip(commands.GROUPS.items(), places, ends, strict=True):
+        listed = re.findall(r"^  (\w+) {2,}\w", shown[begin:end], re.MULTILINE)
+        assert listed == [*group], title
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("word", commands.EXAMPLES)
+def test_the_examples_of_a_command_are_in_its_help_and_are_understood(word, capsys):
+    assert commands.main([word, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for example in commands.EXAMPLES[word]:
+        assert f"\n  ina {word} {example}\n" in shown
+        options, unknown = commands.parser_of(word).parse_known_args([word, *shlex.split(example)])
+        assert all("=" in each and each[0] != "-" for each in unknown)
+        assert not unknown or hasattr(options, "changes")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["show", "x.yaml", "--hsah"], "did you mean --hash?"),
+        (["run", "x.yaml", "--reuslts=here"], "did you mean --results?"),
+        (["run", "x.yaml", "--cli", "befor"], "found 'befor'; did you mean before?"),
+        (["completion", "bsh"], "found 'bsh'; did you mean bash?"),
+        (["completion", "tcl"], "allowed: bash, zsh, fish"),
+    ],
+)
+def test_a_wrong_option_or_value_names_the_nearest(words, hint, capsys):
+    assert commands.main(words) == 2
+    said = capsys.readouterr().err
+    assert hint in said and said.count("\n") == 1
 
 
 def test_the_usage_behind_a_mistake_is_one_line(capsys):

@@ -190,13 +190,13 @@ def test_a_picture_of_a_large_network_has_no_hosts() -> None:
 
 def test_the_command_writes_a_picture(tmp_path, capsys) -> None:
     path = tmp_path / "example.png"
-    words = ["plan", str(GRID_EXAMPLE), "--planner", "none,grid-links", "--picture", str(path)]
+    words = ["plan", str(GRID_EXAMPLE), "--planner", "none,grid-links", "--figure", str(path)]
     assert main(words) == 0
     out = capsys.readouterr().out
     assert "grid-links" in out and path.stat().st_size > 5000
     assert main([*words, "--json"]) == 2
     assert "name one planner" in capsys.readouterr().err
-    assert main(["plan", str(GRID_EXAMPLE), "--picture", "x.doc"]) == 2
+    assert main(["plan", str(GRID_EXAMPLE), "--figure", "x.doc"]) == 2
     assert ".pdf" in capsys.readouterr().err
 
 

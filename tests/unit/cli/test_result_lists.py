@@ -40,6 +40,38 @@ def test_runs_are_listed_from_old_to_new(tmp_path, capsys):
     assert described[0]["jct_s"] > 0 and described[2]["jct_s"] is None
 
 
+def test_results_are_removed_all_or_none_of_them_and_nothing_else(tmp_path, capsys):
+    first, second = write_run(tmp_path, "first"), write_run(tmp_path, "second")
+    (tmp_path / "swept").mkdir()
+    swept = write_sweep(tmp_path / "swept")
+    other = tmp_path / "notes"
+    other.mkdir()
+    (tmp_path / "link").symlink_to(second)
+    for folder, error in ((other, "not a results folder"), (tmp_path / "link", "is a link")):
+        assert main(["rm", str(first), str(folder)]) == 2
+        assert error in capsys.readouterr().err and first.is_dir() and other.is_dir()
+    running = Writer.create(tmp_path, "third", "name: third\nsystem: {name: ring}\n", ENVIRONMENT)
+    with running:
+        assert main(["rm", str(first), str(running.folder)]) == 2
+        assert "still running; end it first" in capsys.readouterr().err and first.is_dir()
+    assert "removed" in said(capsys, "rm", first, swept)
+    assert not first.exists() and not swept.exists() and second.is_dir() and other.is_dir()
+    assert main(["rm"]) == 2  # never the newest one by default
+    assert second.is_dir()
+
+
+def test_a_page_is_opened_where_there_is_a_browser(tmp_path, capsys, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda uri: opened.append(uri) or len(opened) == 1)
+    run = write_run(tmp_path, "first")
+    assert main(["open", str(run)]) == 2
+    assert "has no page report.html; `ina report" in capsys.readouterr().err and not opened
+    page = run / "report.html"
+    page.write_text("<html></html>")
+    assert said(capsys, "open", run) == f"{page}\n" and opened == [page.as_uri()]
+    assert said(capsys, "open", run) == f"{page} (no browser can be started here)\n"
+
+
 def test_the_newest_and_the_tagged_ones_are_listed(tmp_path, capsys):
     runs = [write_run(tmp_path, f"run{number}") for number in range(4)]
     assert said(capsys, "ls", tmp_path, "--last", 2).splitlines()[-1] == (

@@ -12,6 +12,7 @@ import contextlib
 import gc
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
@@ -19,7 +20,15 @@ from typing import NoReturn
 from p4engine.process_end import exit_with
 
 from p4fabric.base import interrupts
-from p4fabric.base.errors import RunError, UserError, legible, require_utf8, shortage
+from p4fabric.base.errors import (
+    RunError,
+    UserError,
+    did_you_mean,
+    legible,
+    require_utf8,
+    sentence,
+    shortage,
+)
 
 # New objects after which Python looks for cycles of old ones. With its own 700, a seventh of a
 # short run's time goes into looking through modules that were just imported.
@@ -27,10 +36,28 @@ GARBAGE_AFTER = 100_000
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse whose mistakes are UserErrors of one line."""
+    """argparse whose mistakes are UserErrors of one line, which names the nearest option or
+    value."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Raises UserError for arguments that the command does not take."""
+        options = [word for action in self._actions for word in action.option_strings]
+        hint = did_you_mean(unknown[0].partition("=")[0], options) if unknown[0][:1] == "-" else ""
+        self.error(sentence(f"unrecognized arguments: {' '.join(unknown)}", hint))
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(each) for each in action.choices]
+            hint = did_you_mean(value, known) or f"allowed: {', '.join(filter(None, known))}"
+            raise argparse.ArgumentError(action, sentence(f"found {value!r}", hint))
+
+
+def width() -> int:
+    """Columns of a help text, as argparse fills its own."""
+    return shutil.get_terminal_size().columns - 2
 
 
 def verbose_option(parser: Parser) -> None:
