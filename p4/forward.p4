@@ -42,6 +42,7 @@ control ForwardIngress(inout headers_t hdr, inout metadata_t meta,
         } else {
             drop();
         }
+        TAKE_PATH
     }
 }
 

@@ -16,6 +16,25 @@
         standard.mcast_grp = group;
         hdr.ethernet.source = meta.mac;
     }
+#ifdef PATHS
+    /* The way to the server that a sum's fragment has, or that its packet happens to take. */
+    action to_server_over(bit<32> group, bit<16> count, bit<2> choice_by, ipv4_t ip) {
+        over = group;
+        paths = count;
+        by = choice_by;
+        hdr.ip.destination = ip;
+    }
+    /* The way back that the fragment has: one of several multicast groups. */
+    action to_workers_over(bit<16> group, bit<16> count, bit<16> apart) {
+        to_workers(group);
+        paths = count;
+        by = BY_FRAGMENT;
+        groups = apart;
+    }
+#define JOB_ROUTES to_server; to_workers; to_server_over; to_workers_over; drop;
+#else
+#define JOB_ROUTES to_server; to_workers; drop;
+#endif
     table job_route {
 #ifdef GRID
         key = { meta.job: exact; meta.heading: exact; meta.tag: exact; }
@@ -27,6 +46,6 @@
         key = { meta.job: exact; meta.heading: exact; }
         size = 2 * JOBS;
 #endif
-        actions = { to_server; to_workers; drop; }
+        actions = { JOB_ROUTES }
         default_action = drop();
     }

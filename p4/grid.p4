@@ -154,6 +154,7 @@ control GridIngress(inout headers_t hdr, inout metadata_t meta,
         } else {
             drop();
         }
+        TAKE_PATH
     }
 }
 

@@ -22,6 +22,7 @@
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<8>  PROTOCOL_UDP   = 17;
+const bit<8>  PROTOCOL_TCP   = 6;
 const bit<16> INA_PORT       = 18766;   // "IN"
 const bit<4>  INA_VERSION    = 1;
 
@@ -89,6 +90,13 @@ header udp_t {
     bit<16> checksum;
 }
 
+#ifdef PATHS
+header tcp_ports_t {
+    bit<16> source;
+    bit<16> destination;
+}
+#endif
+
 header ina_t {
     bit<4>  version;
     bit<4>  kind;
@@ -125,6 +133,9 @@ struct headers_t {
     ethernet_t ethernet;
     ip_t       ip;
     udp_t      udp;
+#ifdef PATHS
+    tcp_ports_t tcp;                     // or the first bytes of TCP
+#endif
     ina_t      ina;
     workers_t  workers;
     values_t   values;
@@ -152,5 +163,9 @@ const bit<16> VALUES_BYTES = 4 * VALUES;
 const bit<16> SHORT_VALUES_BYTES = 2 * VALUES;
 const bit<16> IP_BYTES = 20;
 const bit<16> UDP_BYTES = 8;
+
+#ifdef PATHS
+#include "paths.p4"
+#endif
 
 #endif

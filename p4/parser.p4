@@ -22,9 +22,19 @@ parser InaParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         packet.extract(hdr.ip);
         transition select(hdr.ip.ihl, hdr.ip.offset, hdr.ip.protocol) {
             (5, 0, PROTOCOL_UDP): parse_udp;
+#ifdef PATHS
+            (5, 0, PROTOCOL_TCP): parse_tcp;
+#endif
             default: accept;
         }
     }
+
+#ifdef PATHS
+    state parse_tcp {
+        packet.extract(hdr.tcp);
+        transition accept;
+    }
+#endif
 
     state parse_udp {
         packet.extract(hdr.udp);
@@ -87,6 +97,9 @@ control InaDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.ethernet);
         packet.emit(hdr.ip);
         packet.emit(hdr.udp);
+#ifdef PATHS
+        packet.emit(hdr.tcp);
+#endif
         packet.emit(hdr.ina);
         packet.emit(hdr.workers);
         packet.emit(hdr.values);

@@ -56,5 +56,6 @@ control PoolIngress(inout headers_t hdr, inout metadata_t meta,
         } else {
             drop();
         }
+        TAKE_PATH
     }
 }

@@ -514,6 +514,7 @@ control SwitchmlIngress(inout headers_t hdr, inout metadata_t meta,
         } else {
             drop();
         }
+        TAKE_PATH
     }
 }
 

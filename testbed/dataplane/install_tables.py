@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from p4fabric.base.hops import routes
 from p4fabric.base.topology import Topology
 
+from testbed.dataplane import path_tables
 from testbed.dataplane.table_calls import addresses
 from testbed.paths import P4
 from testbed.protocols.sizes import FEWEST_JOBS, aggregator_places, job_places, rounded_bits
@@ -42,6 +43,7 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
         definitions["AGGREGATORS"] = aggregator_places(count) if own else count
         if platform.omits_zeros:
             definitions["ZEROS"] = 1
+    definitions |= path_tables.definitions(platform)
     definitions |= platform.scheme.definitions(platform)
     return platform.program, definitions, (P4,)
 
@@ -62,8 +64,9 @@ def entries_of(
     the thing that they set (`entry_of`), in order."""
     calls: list[tuple] = []
     platform = setup.platform
+    path_tables.install_choice(platform, switch, calls)
     if with_routes:
-        _install_routes(platform.topology, switch, calls)
+        _install_routes(platform, switch, calls)
     _install_marks(platform, switch, calls)
     platform.scheme.tables(setup, switch, calls)
     if platform.admission == "port":
@@ -106,11 +109,15 @@ def entry_of(call: tuple) -> tuple:
     return call[:2]
 
 
-def _install_routes(topology: Topology, switch: str, calls: list[tuple]) -> None:
+def _install_routes(platform: Platform, switch: str, calls: list[tuple]) -> None:
+    topology, groups = platform.topology, path_tables.Groups(platform, switch, calls)
     for nodes, port, neighbour in routes(topology, switch):
         mac, _ = addresses(topology, neighbour)
+        action: tuple[str, list] = ("forward", [port, mac])
+        if platform.paths is not None and platform.paths.of_packets:
+            action = groups.route(nodes[0]) or action
         for prefix in _prefixes(topology, nodes):
-            calls.append(("table_add", "route", "forward", [prefix], [port, mac]))
+            calls.append(("table_add", "route", action[0], [prefix], action[1]))
 
 
 def _prefixes(topology: Topology, nodes: tuple[str, ...]) -> list[tuple[str, int]]:

@@ -41,6 +41,7 @@ from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_network import Links, Switches
+from testbed.experiment.schema_paths import Paths
 from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES
 from testbed.systems.options import SystemOptions
 from testbed.traffic.trace import GPUS
@@ -261,6 +262,12 @@ class ExperimentFile(BaseModel):
     links: Links = Field(
         default=Links(),
         description="Bandwidth, delay, loss and queues of the links.",
+    )
+    paths: Paths | None = Field(
+        default=None,
+        json_schema_extra={"default": "the first of equal paths"},
+        description="The choice among equal paths, of packets and of sums; see"
+        " [paths.md](paths.md).",
     )
     switches: Switches = Field(
         default=Switches(),

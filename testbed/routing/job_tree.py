@@ -51,11 +51,14 @@ class JobTree:
         return tuple(found)
 
 
-def job_tree(topology: Topology, workers: tuple[str, ...], target: str) -> JobTree:
-    """The tree of a job whose server, or root switch, is `target`.
+def job_tree(
+    topology: Topology, workers: tuple[str, ...], target: str, rail: int | None = None
+) -> JobTree:
+    """The tree of a job whose server, or root switch, is `target`. rail: which of equal paths it
+    takes; None: the first worker's.
 
     Raises UserError if a worker has no path to the target."""
-    hops = next_hops(topology, target, topology.local_rank(workers[0]))
+    hops = next_hops(topology, target, topology.local_rank(workers[0]) if rail is None else rail)
     parent: dict[str, tuple[int, str]] = {}
     below: dict[str, list[int]] = {}
     children: dict[str, dict[str, int]] = {}

@@ -10,6 +10,7 @@ import numpy as np
 from p4fabric.base.hops import next_hop
 from p4fabric.base.topology import Topology, switch_ip
 
+from testbed.dataplane.path_tables import job_over
 from testbed.dataplane.table_calls import addresses, copy_to, deliver, send_up, send_up_tree
 from testbed.protocols.host_spec import (
     AggregatingSwitch,
@@ -83,6 +84,8 @@ class PoolScheme(ServerScheme):
         if job.job.is_program:
             priority = PRIORITY_OF_PROGRAMS.get(priority, priority)
         first = len(tree.switches) if tree is not None else 0
+        if job.group.over is not None:
+            first = len(job.group.reminded)
         switches = tuple(
             replace(each, later=place >= first)
             for place, each in enumerate(numbered(platform.topology, job.group.reminded))
@@ -135,6 +138,14 @@ class PoolScheme(ServerScheme):
         """Add to `calls` the workers that complete a sum here, and the next hops of sums and
         results."""
         topology, number, tree = platform.topology, job.group.number, job.group.routed_tree
+        over = job.group.over
+        if over is not None:
+            if switch in over.aggregating:
+                complete = sum(1 << worker for worker in over.below[switch])
+                whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
+                calls.append(("table_add", "job", "aggregate", [number], whole))
+            job_over(platform, switch, job, over, calls)
+            return
         if switch in tree.former:  # its remaining sums go to the server on request
             hop = next_hop(topology, switch, tree.target)
             if hop is not None:

@@ -13,12 +13,14 @@ from testbed.experiment import Experiment
 from testbed.experiment.background_flows import flows_of
 from testbed.experiment.planned_faults import LinkChange, link_changes
 from testbed.experiment.schema_jobs import Job, Placement
+from testbed.experiment.schema_paths import PER_ROOT, PINNED
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
 from testbed.routing.forest import plan as plan_forest
 from testbed.routing.group_server import nearest
 from testbed.routing.job_tree import JobTree, job_tree, root_switch
 from testbed.routing.plan import JobPlan
+from testbed.routing.sum_paths import MOST_ROOTS, SumPaths, per_root, unpinned
 from testbed.setup.communicator import Communicator
 from testbed.setup.costs import directions_of
 from testbed.setup.job_setups import JobSetup, Platform, RankGroup, Scheme, Setup
@@ -58,6 +60,7 @@ def platform_of(
         costs=experiment.costs if isinstance(experiment.costs, Costs) else None,
         arrivals=experiment.arrivals is not None,
         links_fail=any(fault.of_link for fault in experiment.faults),
+        paths=experiment.paths,
         omits_zeros=_omits_zeros(experiment),
         algorithms=algorithms or {},
     )
@@ -93,6 +96,9 @@ def set_up(
     Raises UserError when a worker has no path to its server, or when there is no plan."""
     experiment = experiment.of_repetition(repetition)
     platform = platform_of(experiment, scheme, algorithms)
+    if platform.paths is not None and platform.paths.seed is None:
+        seeded = platform.paths.model_copy(update={"seed": experiment.seed + repetition})
+        platform = replace(platform, paths=seeded)
     if platform.system.managed:
         placed = {number: job for number, job in enumerate(experiment.jobs) if job.placed}
         forest = forest_of(platform, placed)
@@ -305,6 +311,7 @@ def _communicator(
     if platform.system.servers == "one":  # further ones are for groups
         servers = servers[:1]
     tree: JobTree | None = None
+    over: SumPaths | None = None
     reminded: tuple[str, ...] = ()
     if plan is not None:
         reminded = aggregating_switches(plan)
@@ -318,7 +325,8 @@ def _communicator(
     elif platform.system.memory:
         target = servers[0] if servers else root_switch(topology, placement.workers)
         tree = job_tree(topology, placement.workers, target)
-        reminded = tree.switches
+        over = _sum_paths(platform, placement.workers, servers)
+        reminded = over.aggregating if over is not None else tree.switches
         if changes and servers:
             later = planned_topologies(topology, changes)[1:]
             reminded = tree_switches(tree, placement.workers, servers[0], later)
@@ -331,7 +339,24 @@ def _communicator(
         roots=getattr(platform.options, "roots", None) or 0,
         slots=slots,
         tree=tree,
+        over=over,
+        spread=platform.paths is not None and platform.paths.of_packets,
         trees=trees,
         plan=plan,
         reminded=reminded,
     )
+
+
+def _sum_paths(
+    platform: Platform, workers: tuple[str, ...], servers: tuple[str, ...]
+) -> SumPaths | None:
+    """The paths of a communicator's sums; None: those of its tree."""
+    if platform.paths is None or platform.paths.sums == PINNED or not servers:
+        return None
+    topology = platform.topology
+    if platform.paths.sums != PER_ROOT:
+        return unpinned(topology, workers, servers[0])
+    # Multicast groups and their copies have numbers of 16 bits (testbed/dataplane/table_calls.py).
+    nodes = len(topology.hosts) + len(topology.switches)
+    most = min(MOST_ROOTS, 0xFFFF // max(nodes, platform.numbers) - 1)
+    return per_root(topology, workers, servers[0], max(most, 1))

@@ -3,8 +3,9 @@
 A host's packets come through its own port. Between switches packets follow the routes from each
 switch that has something to send for the job (its hosts' switches, and those that aggregate) to
 each of the others, the links of the job's tree, and with a plan the paths of its tags and of its
-results. When routes change, packets on the old paths go on from wherever they are, so every switch
-on the old paths has something to send; and the old ports stay.
+results; where packets choose among equal paths, all of these. When routes change, packets on the
+old paths go on from wherever they are, so every switch on the old paths has something to send; and
+the old ports stay.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from p4fabric.base.hops import next_hop, switch_of
+from p4fabric.base.hops import equal_hops, next_hop, switch_of
 from p4fabric.base.topology import Topology
 
 from testbed.algorithms.chunk import Group
@@ -22,6 +23,7 @@ from testbed.protocols.sizes import Part
 from testbed.routing.forest import Tree
 from testbed.routing.job_tree import JobTree
 from testbed.routing.plan import JobPlan
+from testbed.routing.sum_paths import SumPaths
 from testbed.setup.plan_entries import aggregating_switches, next_nodes_by_tag
 
 Ports = Mapping[str, frozenset[int]]
@@ -41,6 +43,8 @@ class Communicator:
     roots: int = 0  # of its workers that complete sums; 0: all
     slots: Part | None = None  # its part of every switch's memory, where the system divides it
     tree: JobTree | None = None  # None without switch memory, or with a plan or several trees
+    over: SumPaths | None = None  # of sums that are not pinned to `tree`
+    spread: bool = False  # packets may take any of equal paths
     trees: tuple[Tree, ...] = ()  # of a system with a manager of trees
     plan: JobPlan | None = None  # of a system that plans
     # The switches that a server may have to remind at any time of a run, those of its first routes
@@ -95,6 +99,8 @@ class Communicator:
     @property
     def shares(self) -> tuple[tuple[JobTree, Fraction], ...]:
         """All of its trees, each with its share of the fragments."""
+        if self.over is not None:
+            return tuple((tree, Fraction(1, len(self.over.trees))) for tree in self.over.trees)
         if self.tree is not None:
             return ((self.tree, Fraction(1)),)
         slots = sum(tree.slots for tree in self.trees)
@@ -116,7 +122,10 @@ class Communicator:
         """(switch, share of the fragments, whether it adds up all workers) of each sum."""
         for group in self.plan.groups if self.plan is not None else ():
             yield group.node, group.range.share, len(group.workers) == len(self.workers)
-        for tree, share in self.shares if self.plan is None and self.shapes else ():
+        for switch in self.over.aggregating if self.over is not None else ():
+            yield switch, Fraction(1), len(self.over.below[switch]) == len(self.workers)
+        pinned = self.plan is None and self.over is None and bool(self.shapes)
+        for tree, share in self.shares if pinned else ():
             for switch in tree.switches:
                 everyone = len(tree.below[switch]) == len(self.workers)
                 at_root = tree.target == switch or tree.target not in tree.switches
@@ -165,7 +174,8 @@ def _aggregating(group: Communicator) -> set[str]:
     """The switches that hold sums, and those between them; of earlier routes, too."""
     if group.plan is not None:
         return {*aggregating_switches(group.plan), *group.former}
-    return {switch for tree in group.shapes for switch in (*tree.below, *tree.former)}
+    over = group.over.below if group.over is not None else ()
+    return {*over, *(each for tree in group.shapes for each in (*tree.below, *tree.former))}
 
 
 def _leaving(
@@ -175,16 +185,7 @@ def _leaving(
     switches `begins` to each of the switches `ends`, on the tree, and on the paths of the plan."""
     topology = group.topology
     for end in ends:
-        passed: set[str] = set()
-        for begin in begins:
-            node = begin
-            while node not in passed and (hop := next_hop(topology, node, end)):
-                passed.add(node)
-                port, following = hop
-                if topology.is_host(following):
-                    break
-                yield node, port
-                node = following
+        yield from _towards(topology, begins, end, group.spread)
     if group.plan is not None:
         ways = [(switch, node) for (switch, _), node in next_nodes_by_tag(group.plan).items()]
         for switch, following in [*ways, *group.plan.results.links]:
@@ -192,13 +193,34 @@ def _leaving(
                 continue
             if topology.is_linked(switch, following):
                 yield switch, topology.port_to(switch, following)
-    for tree in group.shapes:
+    for switch, hops in group.over.up.items() if group.over is not None else ():
+        yield from ((switch, port) for port, node in hops if not topology.is_host(node))
+    for tree in group.over.trees if group.over is not None else group.shapes:
         hops_of_tree = [*tree.parent.items()]
         for switch, found in tree.children.items():
             hops_of_tree += [(switch, hop) for hop in found]
         for switch, (port, following) in hops_of_tree:
             if not topology.is_host(following) and port in topology.ports(switch):
                 yield switch, port
+
+
+def _towards(
+    topology: Topology, begins: Iterable[str], end: str, spread: bool
+) -> Iterator[tuple[str, int]]:
+    """(switch, port) on the routes from switches to a node; spread: on all equal ones."""
+    passed: set[str] = set()
+    left = [*begins][::-1]
+    while left:
+        node = left.pop()
+        if node in passed:
+            continue
+        passed.add(node)
+        one = next_hop(topology, node, end)
+        hops = equal_hops(topology, node, end) if spread else (one,) if one else ()
+        for port, following in hops:
+            if not topology.is_host(following):
+                yield node, port
+                left.append(following)
 
 
 def _links(topology: Topology, node: str) -> Mapping[int, tuple[str, int]]:

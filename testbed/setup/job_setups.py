@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_background import Background
     from testbed.experiment.schema_jobs import Fault, Job
     from testbed.experiment.schema_network import Switches
+    from testbed.experiment.schema_paths import Paths
     from testbed.protocols.host_spec import HostSpec
     from testbed.systems.options import SystemOptions, WorkerOptions
     from testbed.systems.statistics import Statistics
@@ -80,6 +81,7 @@ class Platform:
     costs: Costs | None  # the profile of what calls and hosts cost; None: none is named
     arrivals: bool  # jobs come and go
     links_fail: bool  # during a run
+    paths: Paths | None  # the choice among equal paths, with its seed; None: the first
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
     algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, beside the system
     forest: Forest | None = None  # the trees of jobs, of a system with a manager

@@ -11,8 +11,10 @@ packets among n ranks, of which each owns a part:
 
 Fragments take turns among servers, or among an algorithm's chunks, by their numbers; which of
 several trees has one depends on the order of slots, so each tree has its share. Sends and the parts
-of an all_to_all, scatter and gather take the shortest path. With a plan (GRID) only the links of
-hosts count, because the plan decides about the others. Retransmissions, acknowledgements, requests
+of an all_to_all, scatter and gather take the shortest path. With a plan (GRID), or sums that are not
+pinned to a tree, only the links of hosts count, because the plan, or a hash, decides about the
+others; so do, where packets choose among equal paths, links that not all of these have.
+Retransmissions, acknowledgements, requests
 and fragments that no switch adds up come on top. Where packets of zeros are only headers
 (`zeros: header_only`), they count with their values all the same.
 """
@@ -29,7 +31,7 @@ from math import lcm
 from typing import NamedTuple
 
 import numpy as np
-from p4fabric.base.hops import links_between, switch_of
+from p4fabric.base.hops import links_between, links_of_all_paths, switch_of
 
 from testbed.algorithms.by_name import USE_OF, USES, chunks_of
 from testbed.algorithms.chunk import NOBODY, Group
@@ -122,7 +124,7 @@ def transfer_ns(platform: Platform, source: str, target: str, size: int) -> int:
     """The least time of a transfer of so many bytes without frames, whose links are its own."""
     loads = Loads(platform)
     wire = _transfer_bytes(platform, max(1, -(-size // 4)))
-    times = (loads.least_ns(way, wire) for way in links_between(platform.topology, source, target))
+    times = (loads.least_ns(way, wire) for way in _sure(platform, source, target))
     return max((each for each in times if each is not None), default=0)
 
 
@@ -217,6 +219,13 @@ def _own(platform: Platform, host: str) -> Way:
     return link, end
 
 
+def _sure(platform: Platform, source: str, target: str) -> list[Way]:
+    """The links that carry every packet from a host to another one."""
+    if platform.paths is not None and platform.paths.of_packets:
+        return links_of_all_paths(platform.topology, source, target)
+    return links_between(platform.topology, source, target)
+
+
 def _back(way: Way) -> Way:
     return way[0], 1 - way[1]
 
@@ -232,8 +241,8 @@ def _add_calls(
         return
     for sizes, times in calls.items():
         packets = _packets(platform, sizes, len(group.workers))
-        if group.plan is not None:
-            counted = _with_plan(platform, group, packets)
+        if group.plan is not None or group.over is not None:
+            counted = _on_own_links(platform, group, packets)
         elif group.shapes:
             counted = (
                 (way, count * share)
@@ -280,7 +289,7 @@ def _on_tree(platform: Platform, group: Communicator, tree: JobTree, packets: _P
             yield own, packets.all
 
 
-def _with_plan(platform: Platform, group: Communicator, packets: _Packets) -> Counted:
+def _on_own_links(platform: Platform, group: Communicator, packets: _Packets) -> Counted:
     for rank, worker in enumerate(group.workers):
         own = _own(platform, worker)
         yield own, packets.up((rank,))
@@ -295,8 +304,8 @@ def _with_servers(platform: Platform, group: Communicator, packets: _Packets) ->
     for rank, worker in enumerate(group.workers):
         shares = packets.turns(rank, len(group.servers))
         for server, up, down in zip(group.servers, *shares, strict=True):
-            yield from ((way, up) for way in links_between(platform.topology, worker, server))
-            yield from ((way, down) for way in links_between(platform.topology, server, worker))
+            yield from ((way, up) for way in _sure(platform, worker, server))
+            yield from ((way, down) for way in _sure(platform, server, worker))
 
 
 def _by_algorithm(
@@ -321,7 +330,7 @@ def _by_algorithm(
         sums = np.bincount(source * size + target, of_chunk[chunk], size * size)
         for pair in np.flatnonzero(sums).tolist():
             hosts = group.workers[pair // size], group.workers[pair % size]
-            yield from ((way, int(sums[pair])) for way in links_between(platform.topology, *hosts))
+            yield from ((way, int(sums[pair])) for way in _sure(platform, *hosts))
 
 
 @lru_cache(maxsize=32)
@@ -361,5 +370,5 @@ def _add_transfers(loads: Loads, job: JobSetup) -> None:
             kind = kind_of_group(node.route) if node.group else PAIRS
             sizes[source, target, kind] += _transfer_bytes(platform, values)
     for (source, target, kind), size in sizes.items():
-        for way in links_between(platform.topology, hosts[source], hosts[target]):
+        for way in _sure(platform, hosts[source], hosts[target]):
             loads.bytes[way, kind] += size

@@ -64,6 +64,39 @@ def next_hops(
     )
 
 
+def equal_hops(topology: Topology, switch: str, target: str) -> tuple[tuple[int, str], ...]:
+    """Port and neighbour of each of a switch's shortest paths to the node `target`, the one of local
+    rank r in place r; () if there is none."""
+    if topology.is_host(target):
+        last = switch_of(topology, target)
+        if switch == last:
+            return (hop,) if (hop := next_hop(topology, switch, target)) else ()
+        target = last
+    choices = _ways(topology, target).get(switch, [])
+    ports = [topology.ports_to(switch, following) for following in choices]
+    return tuple(
+        (ports[place][turn], following)
+        for turn in range(max(map(len, ports), default=0))
+        for place, following in enumerate(choices)
+        if turn < len(ports[place])
+    )
+
+
+def links_of_all_paths(topology: Topology, source: str, target: str) -> list[tuple[int, int]]:
+    """(link, its end nearer to the source) of each hop that all shortest paths from a host to a
+    node have in common; [] if there is no path."""
+    shared, nodes = [next(iter(topology.ports(source).values()))], {switch_of(topology, source)}
+    while nodes != {target}:
+        hops = {(node, *hop) for node in nodes for hop in equal_hops(topology, node, target)}
+        if not hops:
+            return []
+        if len(hops) == 1:
+            ((node, port, _),) = hops
+            shared.append(topology.ports(node)[port])
+        nodes = {following for _, _, following in hops}
+    return [(link, end) for _, link, end in shared]
+
+
 def links_between(topology: Topology, source: str, target: str) -> list[tuple[int, int]]:
     """(link, its end nearer to the source) of each hop from a host to a node; [] if there is no
     way."""
