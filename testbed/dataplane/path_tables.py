@@ -22,7 +22,7 @@ from testbed.dataplane.table_calls import (
     copy_to,
     send_up,
 )
-from testbed.experiment.schema_paths import ECMP, FLOWLET, PINNED, SPRAY
+from testbed.experiment.schema_network import ECMP, FLOWLET, PINNED, SPRAY
 from testbed.routing.sum_paths import SumPaths
 from testbed.traffic.draws import Stream
 

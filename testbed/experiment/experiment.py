@@ -217,6 +217,10 @@ def summary(experiment: Experiment) -> str:
     parts = [f"{jobs} on {experiment.topology.title()} ({network})", experiment.system_entry.title]
     if experiment.system_entry.memory:
         parts.append(f"{experiment.aggregators} aggregators per switch")
+    if experiment.fabric:
+        parts.append(f"fabric {experiment.fabric}")
+    if experiment.paths is not None:
+        parts.append(f"paths {experiment.paths.choice}, sums {experiment.paths.sums}")
     if isinstance(experiment.costs, Costs):
         parts.append(f"costs {experiment.costs.title()}")
     return ", ".join(parts)

@@ -24,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from testbed import systems
+from testbed.costs.fabrics import with_fabric
 from testbed.experiment import resolve_topology as topologies
 from testbed.experiment.changes import change_on_command_line, name_with
 from testbed.experiment.experiment import Experiment
@@ -184,12 +185,13 @@ class _Sections:
         fields = {
             info.alias or name: (name, info) for name, info in ExperimentFile.model_fields.items()
         }
-        for key in self.data:
+        data = with_fabric(self.data)
+        for key in data:
             if key not in fields:
                 self.problems.append(unknown((key,), list(fields)))
         for key, (name, info) in fields.items():
-            if key in self.data:
-                self.section(key, name, info, self.data[key])
+            if key in data:
+                self.section(key, name, info, data[key])
             elif info.is_required():
                 self.problems.append(Problem.missing((key,), first_words(info)))
             else:

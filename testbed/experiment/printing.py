@@ -53,7 +53,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
         if isinstance(part, _WITHOUT_NONE) and value is None or name == "servers" and not value:
             continue
         optional = ("memory", "virtual", "costs", "arrivals", "gpu", "backend", "parallel", "env")
-        optional += ("paths",)
+        optional += ("paths", "fabric")
         if name in optional and value is None:  # of one without
             continue
         if isinstance(part, Job) and name in (OF_REPLAY if part.is_program else OF_PROGRAM):

@@ -40,6 +40,7 @@ from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Place
 from testbed.experiment.schema_network import (
     LinkException,
     Links,
+    Paths,
     Switches,
     SwitchException,
     SwitchSettings,
@@ -361,6 +362,7 @@ def reference() -> str:
     parts += ["## topology\n", TOPOLOGY, *_topologies()]
     parts += ["## links\n", _table(Links), "### links.each[]\n", _text(LinkException)]
     parts += [_table(LinkException, leave_out=LinkSettings)]
+    parts += ["## paths\n", _text(Paths), _table(Paths)]
     parts += ["## switches\n", _table(Switches), "### switches.each[]\n", _text(SwitchException)]
     parts += [_table(SwitchException, leave_out=SwitchSettings), "## system\n"]
     for system in systems.SYSTEMS.values():

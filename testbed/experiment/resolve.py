@@ -31,6 +31,7 @@ from testbed.experiment.planned_faults import check as check_faults
 from testbed.experiment.printing import shown
 from testbed.experiment.resolve_jobs import loaded
 from testbed.experiment.resolve_network import (
+    PATH_RULES,
     check_links,
     resolve_links,
     resolve_switches,
@@ -426,6 +427,7 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
         "found fixed with value_bits 16, where values have the exponents of their blocks. Take"
         " exponents",
     ),
+    *PATH_RULES,
     *bmv2_limits.RULES,
     lossy_links,
     RESTARTS,

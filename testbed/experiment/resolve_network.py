@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from p4fabric.base.config.fields import SECOND
 from p4fabric.base.config.link_settings import LinkSettings
@@ -21,15 +22,22 @@ from pydantic import ValidationError
 from testbed import systems
 from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.printing import shown
-from testbed.experiment.rules import Found, Known, not_among
+from testbed.experiment.rules import Found, Known, Rule, not_among
 from testbed.experiment.schema import VirtualTime, explain
 from testbed.experiment.schema_network import (
+    PER_ROOT,
+    PINNED,
+    UNPINNED,
     LinkOptions,
     Links,
+    Paths,
     Switches,
     SwitchException,
 )
 from testbed.traffic.draws import Stream
+
+if TYPE_CHECKING:
+    from testbed.experiment.schema_jobs import Fault
 
 # Congestion marks begin at a queue of so many packets at least where the file does not say: long
 # enough that an unloaded link never marks the bursts of its hosts, short enough that a window of
@@ -326,3 +334,61 @@ def _with_topology(switches: Switches, network: Topology) -> tuple[Switches, lis
         update = {key: getattr(said, key) for key in said.model_fields_set}
         given[name] = own.model_copy(update=update)
     return switches.model_copy(update={"each": tuple(given.values())}), problems
+
+
+# -- equal paths
+
+
+def _needs_a_pool(paths: Paths | None, entry: systems.System) -> bool:
+    """Sums that only a server with a shared pool of aggregators can complete."""
+    pool = entry.memory and entry.servers == "one" and not (entry.planned or entry.managed)
+    return paths is not None and paths.sums != PINNED and not pool
+
+
+def _unmet(paths: Paths | None, entry: systems.System, network: Topology) -> str:
+    """Switches that only forward, where gradients would take paths on which they do not meet."""
+    if paths is None or not entry.memory or entry.planned or paths.sums == UNPINNED:
+        return ""
+    spread = paths.of_packets or paths.sums == PER_ROOT
+    return ", ".join(name for name in network.switches if spread and name in network.forwarding)
+
+
+def _rerouted(paths: Paths | None, entry: systems.System, faults: Sequence[Fault]) -> str:
+    """A fault of links after which sums would need new paths that nobody works out."""
+    if paths is None or not (paths.sums != PINNED or entry.divided or entry.managed):
+        return ""
+    changed = paths.sums != PINNED or paths.of_packets
+    return next((each.kind for each in faults if changed and each.of_link), "")
+
+
+PATH_RULES = (
+    Rule(
+        "paths.sums",
+        _needs_a_pool,
+        "found {paths.sums} with system {entry.name}; allowed: pinned. Sums on several paths need a"
+        " shared pool and a server that completes them (esa, atp, a2tp); tree has `trees`, grid a"
+        " plan",
+    ),
+    Rule(
+        "paths.sums",
+        lambda paths, system: (
+            paths is not None
+            and paths.sums != PINNED
+            and getattr(system, "results_from", "server") == "switch"
+        ),
+        "found {paths.sums} with results_from switch, which has one tree of results; take"
+        " results_from: server, or sums: pinned",
+    ),
+    Rule(
+        "paths",
+        _unmet,
+        "gradients would take several paths through {found}, which only forward, and not meet; let"
+        " these switches aggregate, or take choice: first and sums: pinned",
+    ),
+    Rule(
+        "paths",
+        _rerouted,
+        "found with the fault {found}, after which sums of system {entry.name} would need other"
+        " paths; take the fault out, or choice: first and sums: pinned",
+    ),
+)

@@ -35,13 +35,13 @@ from p4fabric.base.config.units import show as show_quantity
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from testbed import systems
+from testbed.costs.fabrics import FABRICS
 from testbed.costs.profile import Costs
 from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Fault, Job
-from testbed.experiment.schema_network import Links, Switches
-from testbed.experiment.schema_paths import Paths
+from testbed.experiment.schema_network import Links, Paths, Switches
 from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES
 from testbed.systems.options import SystemOptions
 from testbed.traffic.trace import GPUS
@@ -259,6 +259,12 @@ class ExperimentFile(BaseModel):
         description="A run without any progress for this long is stopped and counts as failed.",
     )
     topology: TopologyChoice = Field(description="The network.")
+    fabric: Annotated[str | None, Choice(FABRICS)] = Field(
+        default=None,
+        json_schema_extra={"default": "none"},
+        description="A preset: the settings of a kind of network, with sources"
+        " ([paths.md](paths.md#presets-of-fabrics)). Keys that the file has itself count more.",
+    )
     links: Links = Field(
         default=Links(),
         description="Bandwidth, delay, loss and queues of the links.",

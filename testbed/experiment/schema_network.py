@@ -1,13 +1,16 @@
-"""The keys of an experiment file for links and switches; see schema.py."""
+"""The keys of an experiment file for links, switches and equal paths; see schema.py."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from p4fabric.base.config.fields import NODE, Flag, Quantity, Section
+from p4fabric.base.config.fields import NODE, SECOND, Choice, Flag, Quantity, Section, Whole
 from p4fabric.base.config.link_settings import MAX_RATE, LinkSettings
-from p4fabric.base.config.units import PACKETS, RATE
+from p4fabric.base.config.units import PACKETS, RATE, TIME
 from pydantic import Field
+
+FIRST, ECMP, FLOWLET, SPRAY = "first", "ecmp", "flowlet", "spray"
+PINNED, PER_ROOT, UNPINNED = "pinned", "per_root", "unpinned"
 
 
 class LinkOptions(LinkSettings):
@@ -100,3 +103,40 @@ class Switches(SwitchSettings):
                 given = exception.model_fields_set - {"switch"}
                 found |= {key: getattr(exception, key) for key in given}
         return SwitchSettings.model_construct(**found)
+
+
+class Paths(Section):
+    """The choice among equal paths."""
+
+    choice: Annotated[str, Choice((FIRST, ECMP, FLOWLET, SPRAY))] = Field(
+        default=ECMP,
+        description="Path of a packet that goes by its address. `first`: that of the receiver's"
+        " local rank, as without `paths`. `ecmp`: by a hash of the five-tuple. `flowlet`: the same"
+        " until the flow pauses for a `gap`. `spray`: each packet has a path of its own.",
+    )
+    seed: Annotated[int | None, Whole(0, 2 * 10**9, word="auto")] = Field(
+        default=None,
+        description="Seed of the switches' hashes; auto: that of the repetition.",
+    )
+    gap_ns: Annotated[int, Quantity(TIME, 1000, SECOND)] = Field(
+        default=100_000,
+        alias="gap",
+        description="Pause after which a flow may take another path; `flowlet` only.",
+    )
+    weights: Annotated[str, Choice(("equal", "rate"))] = Field(
+        default="equal",
+        description="Shares of paths. `rate`: in proportion to what their links carry.",
+    )
+    sums: Annotated[str, Choice((PINNED, PER_ROOT, UNPINNED))] = Field(
+        default=PINNED,
+        description="Paths of what switches add up. `pinned`: all of a job meets in one tree, as"
+        " without `paths`. `per_root`: a tree on each of the equal paths, each with its share of"
+        " the fragments. `unpinned`: by `choice`, so only some sums meet, and the server completes"
+        " the others. The last two are for systems with a shared pool (esa, atp, a2tp); `tree` has"
+        " `trees`, `grid` a plan.",
+    )
+
+    @property
+    def of_packets(self) -> bool:
+        """True if what goes by its address has a choice."""
+        return self.choice != FIRST

@@ -139,11 +139,14 @@ class PoolScheme(ServerScheme):
         results."""
         topology, number, tree = platform.topology, job.group.number, job.group.routed_tree
         over = job.group.over
+        adding, below = tree.switches, tree.below
         if over is not None:
-            if switch in over.aggregating:
-                complete = sum(1 << worker for worker in over.below[switch])
-                whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
-                calls.append(("table_add", "job", "aggregate", [number], whole))
+            adding, below = over.aggregating, over.below
+        if switch in adding:  # else gradients are only forwarded, and results are copied
+            complete = sum(1 << worker for worker in below[switch])
+            whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
+            calls.append(("table_add", "job", "aggregate", [number], whole))
+        if over is not None:
             job_over(platform, switch, job, over, calls)
             return
         if switch in tree.former:  # its remaining sums go to the server on request
@@ -152,10 +155,7 @@ class PoolScheme(ServerScheme):
                 send_up(topology, number, hop, tree.target, calls)
         if switch not in tree.below:
             return
-        if switch in tree.switches:  # else gradients are only forwarded, and results are copied
-            complete = sum(1 << worker for worker in tree.below[switch])
-            whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
-            calls.append(("table_add", "job", "aggregate", [number], whole))
+        if switch in adding:
             send_up_tree(topology, switch, number, tree, calls)
             if platform.delivers:
                 deliver(platform, switch, job, calls)

@@ -13,7 +13,7 @@ from testbed.experiment import Experiment
 from testbed.experiment.background_flows import flows_of
 from testbed.experiment.planned_faults import LinkChange, link_changes
 from testbed.experiment.schema_jobs import Job, Placement
-from testbed.experiment.schema_paths import PER_ROOT, PINNED
+from testbed.experiment.schema_network import PER_ROOT, PINNED
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
 from testbed.routing.forest import plan as plan_forest
