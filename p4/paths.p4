@@ -28,7 +28,7 @@
 const bit<2> BY_PACKET   = 1;
 const bit<2> BY_FRAGMENT = 2;
 
-control PathChoice(in headers_t hdr, in standard_metadata_t standard, in bit<2> by,
+control PathChoice(inout headers_t hdr, inout standard_metadata_t standard, in bit<2> by,
                    in bit<16> paths, out bit<16> path) {
     bit<32> mixed = 0;
     bit<32> seed = 0;

@@ -1,20 +1,19 @@
 """Presets of the key `fabric`: settings of a network, by name, each with its source.
 
-A preset is a file of experiments/fabrics. Its `settings` are keys of an experiment file, with a value
-and the name of a source. They become keys of the experiment that names the preset, unless it has
-them itself, and are checked as if they stood there.
+A preset is a file of experiments/fabrics. Its `settings` are keys of an experiment file, with a
+value and the name of a source. They become keys of the experiment that names the preset, unless it
+has them itself, and are checked as if they stood there.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from p4fabric.base.config.data_files import read_text
 from p4fabric.base.config.fields import ANY_TEXT, NAME, Section
 from p4fabric.base.config.yaml_document import MAX_BYTES, read_yaml
 from pydantic import Field, model_validator
-from typing_extensions import Annotated
 
 from testbed.costs.profile import Source
 from testbed.paths import EXPERIMENTS
@@ -55,8 +54,8 @@ def fabric(name: str) -> Fabric:
 
 
 def with_fabric(data: dict[str, Any]) -> dict[str, Any]:
-    """An experiment file's keys with those of the preset that it names. A section that is no mapping
-    in the file stays as it is."""
+    """An experiment file's keys with those of the preset that it names. A section that is no
+    mapping in the file stays as it is."""
     name = data.get("fabric")
     if name not in FABRICS:
         return data

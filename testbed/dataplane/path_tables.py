@@ -1,8 +1,8 @@
 """Equal paths in a switch's tables (p4/paths.p4).
 
-A group is a list of paths, of which a packet takes one; its entries in table `path` have a port each.
-Destinations with the same paths share a group, and a job whose sums are not pinned to a tree has a
-group of its own. A path of weight w is w times in its group, so that hashes need no weights.
+A group is a list of paths, of which a packet takes one; its entries in table `path` have a port
+each. Destinations with the same paths share a group, and a job whose sums are not pinned to a tree
+has a group of its own. A path of weight w is w times in its group, so that hashes need no weights.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import reduce
 from math import gcd
 from typing import TYPE_CHECKING
 
-from p4fabric.base.hops import equal_hops
+from p4fabric.base.hops import equal_hops, switch_of
 
 from testbed.dataplane.table_calls import (
     TO_SERVER,
@@ -75,9 +75,7 @@ class Groups:
         return "spread", [self._numbers[hops], len(hops)]
 
 
-def add_paths(
-    topology: Topology, group: int, hops: Sequence[Hop], calls: list[tuple]
-) -> None:
+def add_paths(topology: Topology, group: int, hops: Sequence[Hop], calls: list[tuple]) -> None:
     """The paths of a group."""
     for way, (port, following) in enumerate(hops):
         mac, _ = addresses(topology, following)
@@ -90,7 +88,8 @@ def weighted(platform: Platform, switch: str, target: str) -> tuple[Hop, ...]:
     hops = equal_hops(topology, switch, target)
     if platform.paths is None or platform.paths.weights == "equal" or len(hops) < 2:
         return hops
-    rates = [_carried(platform, switch, target, hop) for hop in hops]
+    last = switch_of(topology, target) if topology.is_host(target) else target
+    rates = [_carried(platform, switch, last, hop) for hop in hops]
     if None in rates:
         return hops
     known = [rate for rate in rates if rate is not None]
@@ -103,13 +102,13 @@ def weighted(platform: Platform, switch: str, target: str) -> tuple[Hop, ...]:
 
 
 def _carried(platform: Platform, switch: str, target: str, hop: Hop) -> int | None:
-    """The rate in bit/s that the paths over a hop carry together; None: unlimited."""
+    """The rate in bit/s that the paths over a hop to a switch carry together; None: unlimited."""
     port, following = hop
     _, link, end = platform.topology.ports(switch)[port]
     rate = platform.link(link)[end].bandwidth_bps
-    beyond = equal_hops(platform.topology, following, target)
-    if following == target or platform.topology.is_host(following) or not beyond:
+    if following == target:
         return rate
+    beyond = equal_hops(platform.topology, following, target)
     further = [_carried(platform, following, target, each) for each in beyond]
     if None in further:
         return rate

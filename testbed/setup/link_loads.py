@@ -11,12 +11,11 @@ packets among n ranks, of which each owns a part:
 
 Fragments take turns among servers, or among an algorithm's chunks, by their numbers; which of
 several trees has one depends on the order of slots, so each tree has its share. Sends and the parts
-of an all_to_all, scatter and gather take the shortest path. With a plan (GRID), or sums that are not
-pinned to a tree, only the links of hosts count, because the plan, or a hash, decides about the
-others; so do, where packets choose among equal paths, links that not all of these have.
-Retransmissions, acknowledgements, requests
-and fragments that no switch adds up come on top. Where packets of zeros are only headers
-(`zeros: header_only`), they count with their values all the same.
+of an all_to_all, scatter and gather take the shortest path. With a plan (GRID), or sums that are
+not pinned to a tree, only the links of hosts count, because the plan, or a hash, decides about the
+others; where packets choose among equal paths, only links that all of these have. Retransmissions,
+acknowledgements, requests and fragments that no switch adds up come on top. Where packets of zeros
+are only headers (`zeros: header_only`), they count with their values all the same.
 """
 
 from __future__ import annotations

@@ -2,11 +2,14 @@
 
 A job whose hosts are all below one switch never crosses the links between switches, and a switch
 where only one packet of a sum comes by has nothing to add up: results then say nothing about them.
+Where there are several equal paths, sums need a way to meet (docs/paths.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+
+from p4fabric.base.hops import equal_hops
 
 from testbed.setup.communicator import Communicator
 from testbed.setup.job_setups import Setup
@@ -52,6 +55,34 @@ def warnings(setup: Setup) -> list[str]:
         f"{'switch' if len(idle) == 1 else 'switches'} {_listed(idle)} aggregate"
         f"{'s' if len(idle) == 1 else ''} nothing: nowhere there do packets of several workers of a"
         " job meet"
+    ]
+
+
+def path_warnings(setup: Setup) -> list[str]:
+    """Warnings about sums that take one of several equal paths, or meet by chance. A line for the
+    jobs with the same paths; [] where a plan, or a manager of trees, spreads them."""
+    platform, topology = setup.platform, setup.platform.topology
+    found: dict[str, list[str]] = {}
+    for job in setup.jobs.values():
+        group, tree = job.group, job.group.tree
+        if tree is None or not job.platform.system.memory or job.platform.system.planned:
+            continue
+        first = {switch: equal_hops(topology, switch, tree.target) for switch in tree.parent}
+        paths = max(map(len, first.values()), default=1)
+        if paths < 2 or group.over is not None and group.over.by_fragment:
+            continue
+        if group.over is not None:
+            text = f"take any of {paths} equal paths and meet by chance; the server completes the"
+            found.setdefault(f"{text} others", []).append(job.name)
+            continue
+        ways = {tree.parent[switch][1]: None for switch, hops in first.items() if len(hops) > 1}
+        text = f"take 1 of {paths} equal paths (over {_listed(sorted(ways))})"
+        if platform.system.servers == "one":
+            text += "; paths.sums: per_root takes all"
+        found.setdefault(text, []).append(job.name)
+    return [
+        f"sums of {'job' if len(names) == 1 else 'jobs'} {_listed(names)} {text}"
+        for text, names in found.items()
     ]
 
 

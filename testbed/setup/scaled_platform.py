@@ -31,6 +31,7 @@ def scaled_platform(platform: Platform, scale: float) -> Platform:
         aggregators=scaled_count(platform.aggregators, scale) if platform.aggregators else 0,
         timers=scaled_section(platform.timers, scale),
         virtual=None if virtual is None else scaled_section(virtual, scale),
+        paths=None if platform.paths is None else scaled_section(platform.paths, scale),
         costs=None if platform.costs is None else _scaled_costs(platform.costs, scale),
         full_size=platform,
         scale=scale,

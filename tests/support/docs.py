@@ -403,6 +403,10 @@ COMMANDS: tuple[tuple[str, How], ...] = (
     (r"MODULE tools\.models\.generate .+", _TORCH),
     (r"MODULE tools\.models\.page", Module("tools.models.page")),
     (
+        r"MODULE tools\.expected_paths",
+        Elsewhere("tests/switch/simulate/test_paths.py::test_the_expected_row_is_as_measured"),
+    ),
+    (
         r"MODULE tools\.expected_costs --write",
         Elsewhere(
             "tests/switch/simulate/test_costs.py::test_closed_forms_of_nccl_come_out_of_runs"

@@ -62,6 +62,7 @@ def call(options: Namespace) -> int:
             warnings = [*compiled]
         with step(console, "looking at the models and the network"):
             warnings += [*scale_check.warnings(setup), *placement_check.warnings(setup)]
+            warnings += placement_check.path_warnings(setup)
             tuned = experiment.tuning is not None and WINDOW in experiment.tuning.options
             warnings += regime_check.warnings(setup, tuned)
             told: list[str] = []

@@ -65,8 +65,8 @@ def next_hops(
 
 
 def equal_hops(topology: Topology, switch: str, target: str) -> tuple[tuple[int, str], ...]:
-    """Port and neighbour of each of a switch's shortest paths to the node `target`, the one of local
-    rank r in place r; () if there is none."""
+    """Port and neighbour of each of a switch's shortest paths to the node `target`, the one of
+    local rank r in place r; () if there is none."""
     if topology.is_host(target):
         last = switch_of(topology, target)
         if switch == last:

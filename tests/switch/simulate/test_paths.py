@@ -1,0 +1,87 @@
+"""Runs over several equal paths: what meets, what the server completes, which links carry it."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from testbed.experiment import load_text
+from tests.support.virtual import content, run_virtual
+from tools import expected_paths
+
+SPINES = "s5", "s6", "s7"
+EXPERIMENT = """
+name: paths
+runtime: virtual
+topology: {{kind: leaf_spine, leaves: 4, spines: 3, hosts: 2}}
+links: {{bandwidth: 10 Gbit/s, delay: 1 us}}
+system: {system}
+{keys}
+values_per_packet: 256
+jobs:
+  - name: a
+    model: resnet18
+    workers: 3
+    iterations: 1
+    scale: 0.001
+    compute_scale: 0
+    placement: {{workers: [h1, h3, h5]{server}}}
+"""
+FRAGMENTS = 55
+
+
+def run(system: str, paths: str) -> dict:
+    pool = system in ("esa", "atp")
+    keys = f"{paths}\nmemory: {{aggregators: 512}}" if pool else paths
+    server = ", ps: h7" if pool else ""
+    return run_virtual(load_text(EXPERIMENT.format(system=system, keys=keys, server=server)))
+
+
+def completed(tables: dict) -> int:
+    """Sums of all workers that were completed in switches."""
+    rows = tables["switch_counters"]
+    return sum(row["value"] for row in rows if row["counter"] == "sums")
+
+
+def carried(tables: dict, leaf: str) -> list[int]:
+    """Packets from a leaf to each spine."""
+    rows = [row for row in tables["links"] if row["node"] == leaf and row["direction"] == "egress"]
+    found = {row["neighbour"]: row["packets"] for row in rows}
+    return [found[spine] for spine in SPINES]
+
+
+def test_the_first_path_is_the_one_without_the_key():
+    assert content(run("ring", "paths: {choice: first}")) == content(run("ring", ""))
+
+
+def test_neighbours_in_a_ring_have_a_path_for_each_flow_or_all():
+    assert [bool(each) for each in carried(run("ring", ""), "s1")] == [True, False, False]
+    assert all(carried(run("ring", "paths: {choice: spray}"), "s1"))
+
+
+@pytest.mark.parametrize("system", ["esa", "atp"])
+def test_with_a_root_for_each_path_all_sums_meet_and_links_share_them(system):
+    tables = run(system, "paths: {sums: per_root}")
+    (job,) = tables["jobs"]
+    assert completed(tables) == job["fragments"] and job["retransmissions"] == 0
+    for leaf in ("s1", "s4"):  # sums go up from one, results down from the other
+        packets = carried(tables, leaf)
+        assert sum(packets) == job["fragments"] and min(packets) > job["fragments"] / 6
+
+
+def test_sums_that_are_not_pinned_meet_by_chance_and_the_server_completes_the_others():
+    pinned = run("esa", "")
+    tables = run("esa", "paths: {choice: spray, sums: unpinned}")
+    (job,) = tables["jobs"]
+    assert completed(pinned) == job["fragments"]
+    # Two other sums take the first one's path of three: a ninth.
+    assert 0 < completed(tables) < job["fragments"] / 3
+    assert job["ps_packets"] > 2 * pinned["jobs"][0]["ps_packets"]
+
+
+@pytest.mark.slow
+def test_the_expected_row_is_as_measured(capsys):
+    rows = yaml.safe_load(expected_paths.FILE.read_text())["rows"]
+    row = next(each for each in rows if each["name"] == "unpinned")
+    assert expected_paths.main(["unpinned"]) == 0
+    assert f" {row['measured']:9.4g} " in capsys.readouterr().out

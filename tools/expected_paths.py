@@ -1,0 +1,72 @@
+"""Measured values of the rows of experiments/expected/fabric.yaml that are about several paths.
+
+    .venv/bin/python -m tools.expected_paths [ROW...] [--write]
+
+prints each row with its expected value and what was measured, by runs in virtual time of the
+setting of `ina figure paths`. --write puts the measured values into the file, and nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+
+import testbed
+from tools.expected_costs import bounds_of, error_of, holds, with_measured
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "experiments/expected/fabric.yaml"
+SETTING = ROOT / "experiments/figures/paths.yaml"
+
+
+def completed(paths: int, **choice: str) -> float:
+    """The share of ESA's fragments that switches complete over so many equal paths, mean of the
+    setting's repetitions."""
+    base = yaml.safe_load(SETTING.read_text())
+    kept = {key: value for key, value in base.items() if key not in ("sweep", "figure")}
+    kept["topology"] |= {"spines": paths}
+    kept["paths"] = choice
+    with tempfile.TemporaryDirectory(prefix="ina-paths-") as folder:
+        file = Path(folder, "paths.yaml")
+        file.write_text(yaml.safe_dump(kept))
+        result = testbed.run(testbed.load(file), results=folder, progress=False)
+        tidy = result.tidy
+    return float(tidy[tidy["measure"] == "in_switch_share"]["value"].mean())
+
+
+def unpinned() -> float:
+    """Sprayed over 4 paths, over pinned."""
+    return completed(4, choice="spray", sums="unpinned") / completed(4, sums="pinned")
+
+
+ROWS: dict[str, Callable[[], float]] = {"unpinned": unpinned}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="names (default: all)")
+    parser.add_argument("--write", action="store_true", help="put measured values into the file")
+    options = parser.parse_args(words)
+    if unknown := sorted({*options.rows} - ROWS.keys()):
+        parser.error(f"no row {unknown[0]}; rows: {', '.join(ROWS)}")
+    rows = {each["name"]: each for each in yaml.safe_load(FILE.read_text())["rows"]}
+    failed = 0
+    for name in options.rows or ROWS:
+        row, value = rows[name], ROWS[name]()
+        good = holds(row, value)
+        failed += not good
+        low, high = bounds_of(row)
+        said = f"{name:16} {low:g}-{high:g} {value:9.4g} {error_of(row, value):>7}"
+        print(f"{said} {'' if good else 'FAILS'}".rstrip(), flush=True)
+        if options.write:
+            FILE.write_text(with_measured(FILE.read_text(), name, value))
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
