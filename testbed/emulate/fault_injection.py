@@ -19,10 +19,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from p4fabric.base import units
-from p4fabric.base.hops import next_hops, switch_of
+from p4fabric.base.hops import hops_towards, switch_of
 
 from testbed.emulate.host_group import HostGroup, HostProcess
 from testbed.emulate.switch_group import SwitchGroup
@@ -30,6 +30,8 @@ from testbed.experiment.planned_faults import NEVER, affected_nodes, title
 from testbed.results.schema import Row
 
 if TYPE_CHECKING:
+    from p4fabric.base.topology import Topology
+
     from testbed.dataplane.failover import Failover
     from testbed.experiment.schema_jobs import Fault
     from testbed.setup import Setup
@@ -303,20 +305,18 @@ class Faults:
         topology = self._setup.platform.topology
         found = []
         for number, job in self._setup.jobs.items():
-            hosts = job.group.hosts
-            if any(switch in _path(topology, a, b) for a in hosts for b in hosts if a != b):
+            group, hosts = job.group, job.group.hosts
+            passed = group.over is not None and switch in group.over.below
+            pairs = ((a, b) for a in hosts for b in hosts if a != b)
+            if passed or any(switch in _passed(topology, *each, group.spread) for each in pairs):
                 found.append(number)
         return found
 
 
-def _path(topology: Any, source: str, target: str) -> list[str]:
-    """The switches that a packet passes."""
-    hops, node = next_hops(topology, target), switch_of(topology, source)
-    path = [node]
-    while node in hops and hops[node][1] != target:
-        node = hops[node][1]
-        path.append(node)
-    return path
+def _passed(topology: Topology, source: str, target: str, spread: bool) -> set[str]:
+    """The switches that a packet passes; spread: that it may pass."""
+    ways = hops_towards(topology, [switch_of(topology, source)], target, spread)
+    return {switch for switch, _, _ in ways}
 
 
 class _TimeSlices:

@@ -426,6 +426,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "switches": "see [switches](#switches)",
         "switch": "a name",
         "system": "a name, or a mapping; see [system](#system)",
+        "paths": "see [paths](#paths)",
         "memory": "see [memory](#memory)",
         "collectives": "see [collectives](#collectives)",
         "jobs": f"a list of 1 to {MAX_JOBS}; see [jobs](#jobs)",

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from p4fabric.base.hops import equal_hops, switch_of
+from p4fabric.base.hops import equal_hops, hops_towards, switch_of
 from p4fabric.base.topology import Topology
 
 from testbed.routing.job_tree import JobTree, job_tree
@@ -74,11 +74,9 @@ def unpinned(topology: Topology, workers: tuple[str, ...], server: str) -> SumPa
     tree = job_tree(topology, workers, server)
     below: dict[str, list[int]] = {}
     for number, worker in enumerate(workers):
-        nodes = {switch_of(topology, worker)}
-        while nodes != {server}:
-            for node in nodes:
-                below.setdefault(node, []).append(number)
-            nodes = {hop[1] for node in nodes for hop in equal_hops(topology, node, server)}
+        ways = hops_towards(topology, [switch_of(topology, worker)], server, True)
+        for switch in {switch for switch, _, _ in ways}:
+            below.setdefault(switch, []).append(number)
     ordered = {name: tuple(below[name]) for name in topology.switches if name in below}
     up = {name: equal_hops(topology, name, server) for name in ordered}
     return SumPaths(False, (tree,), ordered, up)

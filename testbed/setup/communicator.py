@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from p4fabric.base.hops import equal_hops, next_hop, switch_of
+from p4fabric.base.hops import hops_towards, switch_of
 from p4fabric.base.topology import Topology
 
 from testbed.algorithms.chunk import Group
@@ -185,7 +185,9 @@ def _leaving(
     switches `begins` to each of the switches `ends`, on the tree, and on the paths of the plan."""
     topology = group.topology
     for end in ends:
-        yield from _towards(topology, begins, end, group.spread)
+        for switch, port, following in hops_towards(topology, begins, end, group.spread):
+            if not topology.is_host(following):
+                yield switch, port
     if group.plan is not None:
         ways = [(switch, node) for (switch, _), node in next_nodes_by_tag(group.plan).items()]
         for switch, following in [*ways, *group.plan.results.links]:
@@ -202,25 +204,6 @@ def _leaving(
         for switch, (port, following) in hops_of_tree:
             if not topology.is_host(following) and port in topology.ports(switch):
                 yield switch, port
-
-
-def _towards(
-    topology: Topology, begins: Iterable[str], end: str, spread: bool
-) -> Iterator[tuple[str, int]]:
-    """(switch, port) on the routes from switches to a node; spread: on all equal ones."""
-    passed: set[str] = set()
-    left = [*begins][::-1]
-    while left:
-        node = left.pop()
-        if node in passed:
-            continue
-        passed.add(node)
-        one = next_hop(topology, node, end)
-        hops = equal_hops(topology, node, end) if spread else (one,) if one else ()
-        for port, following in hops:
-            if not topology.is_host(following):
-                yield node, port
-                left.append(following)
 
 
 def _links(topology: Topology, node: str) -> Mapping[int, tuple[str, int]]:

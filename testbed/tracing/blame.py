@@ -89,7 +89,8 @@ def way(setup: Setup, wrong: WrongValue) -> str:
             hop = next_hop(topology, at, target)
             at = hop[1] if hop else None
         ways.append(" -> ".join([*passed, target]))
-    return "; ".join(dict.fromkeys(ways))
+    several = group.spread or group.over is not None
+    return "; ".join(dict.fromkeys(ways)) + (", or equal paths" if several else "")
 
 
 def first_wrong(path: Path, wrong: WrongValue) -> str:

@@ -82,6 +82,26 @@ def equal_hops(topology: Topology, switch: str, target: str) -> tuple[tuple[int,
     )
 
 
+def hops_towards(
+    topology: Topology, begins: Iterable[str], target: str, spread: bool
+) -> Iterator[tuple[str, int, str]]:
+    """(switch, port, neighbour) of each hop on the way from some switches to a node, each switch
+    once; spread: on all shortest ways."""
+    passed: set[str] = set()
+    left = [*begins][::-1]
+    while left:
+        switch = left.pop()
+        if switch in passed or switch == target:
+            continue
+        passed.add(switch)
+        one = next_hop(topology, switch, target)
+        hops = equal_hops(topology, switch, target) if spread else (one,) if one else ()
+        for port, following in hops:
+            yield switch, port, following
+            if not topology.is_host(following):
+                left.append(following)
+
+
 def links_of_all_paths(topology: Topology, source: str, target: str) -> list[tuple[int, int]]:
     """(link, its end nearer to the source) of each hop that all shortest paths from a host to a
     node have in common; [] if there is no path."""
