@@ -28,6 +28,7 @@ ANY_NUMBER = 0xFFFFFFFF
 AGGREGATORS = 16
 STAR = "{kind: star, hosts: 12}"
 RACKS = "{kind: two_level, tors: 2, hosts: 3, servers: 2}"
+SPINES = "{kind: leaf_spine, leaves: 3, spines: 2, hosts: 3}"  # the same hosts, two paths
 TEXT = """
 name: differential
 topology: %(topology)s
@@ -44,8 +45,9 @@ jobs:
 @dataclass(frozen=True)
 class Case:
     """One switch of an experiment. `options`: of the system; `racks`: two levels of switches
-    instead of one; `gone`: jobs that have ended when the first packet comes. Random packets come in
-    anywhere, so with `admission` by port most of them are refused."""
+    instead of one; `paths`: two levels with equal paths, and the choice among them; `gone`: jobs
+    that have ended when the first packet comes. Random packets come in anywhere, so with
+    `admission` by port most of them are refused."""
 
     system: str
     options: str = ""
@@ -54,11 +56,13 @@ class Case:
     gone: tuple[int, ...] = ()
     admission: str = "off"
     keys: str = ""  # further ones of the experiment
+    paths: str = ""
 
     def title(self) -> str:
-        parts = [self.options or "defaults", "two levels" if self.racks else "star", self.switch]
+        network = "equal paths" if self.paths else "two levels" if self.racks else "star"
+        parts = [self.options or "defaults", network, self.switch]
         parts += [f"job {job} gone" for job in self.gone]
-        parts += [self.keys] if self.keys else []
+        parts += [each for each in (self.keys, self.paths) if each]
         parts += ["admission by port"] if self.admission == "port" else []
         return ", ".join(parts)
 
@@ -70,7 +74,9 @@ class Case:
         """With two jobs of three workers on racks, else three jobs."""
         servers = self.system not in ("switchml", "tree", "ring")
         places = (
-            ["{workers: [h1, h2, h4]%s}", "{workers: [h3, h5, h6]%s}"] if self.racks else [""] * 3
+            ["{workers: [h1, h2, h4]%s}", "{workers: [h3, h5, h6]%s}"]
+            if self.racks or self.paths
+            else [""] * 3
         )
         jobs = []
         for number, place in enumerate(places):
@@ -80,7 +86,7 @@ class Case:
             jobs.append(f"  - {{model: alexnet, workers: {WORKERS}, iterations: 1{place}}}")
         memory = f"memory: {{aggregators: {AGGREGATORS}}}"
         text = TEXT % {
-            "topology": RACKS if self.racks else STAR,
+            "topology": SPINES if self.paths else RACKS if self.racks else STAR,
             "links": "links: {bandwidth: 1 Gbit/s, ecn_threshold: none}"
             if self.system == "grid"
             else "",  # to plan for
@@ -91,7 +97,8 @@ class Case:
             "values": values,
             "jobs": "\n".join(jobs),
         }
-        return set_up(load_text(text + self.keys, folder=ROOT / "experiments"))
+        text += self.keys + (f"\npaths: {self.paths}" if self.paths else "")
+        return set_up(load_text(text, folder=ROOT / "experiments"))
 
 
 # By P4 program; every packet count is divided among a program's cases.
@@ -108,6 +115,8 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("esa", "zeros: header_only, preempt: always", keys="value_bits: 16"),
         Case("esa", "results_from: switch"),
         Case("esa", "zeros: header_only, results_from: switch", racks=True, switch="s3"),
+        Case("esa", paths="{choice: ecmp, sums: per_root}", switch="s1"),
+        Case("esa", paths="{choice: spray, sums: unpinned}", switch="s1"),
     ),
     "atp": (
         Case("atp"),
@@ -148,6 +157,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("ps"),
         Case("ps", keys="value_bits: 16"),
         Case("ring", racks=True, switch="s1", admission="port"),
+        Case("ring", paths="{choice: ecmp}", switch="s1"),
     ),
 }
 

@@ -23,15 +23,14 @@ jobs:
     model: resnet18
     workers: 3
     iterations: 1
-    scale: 0.001
+    scale: 0.0005
     compute_scale: 0
     placement: {{workers: [h1, h3, h5]{server}}}
 """
-FRAGMENTS = 55
 
 
 def run(system: str, paths: str) -> dict:
-    pool = system in ("esa", "atp")
+    pool = system == "esa"
     keys = f"{paths}\nmemory: {{aggregators: 512}}" if pool else paths
     server = ", ps: h7" if pool else ""
     return run_virtual(load_text(EXPERIMENT.format(system=system, keys=keys, server=server)))
@@ -51,22 +50,22 @@ def carried(tables: dict, leaf: str) -> list[int]:
 
 
 def test_the_first_path_is_the_one_without_the_key():
-    assert content(run("ring", "paths: {choice: first}")) == content(run("ring", ""))
+    plain = run("ring", "")
+    assert [bool(each) for each in carried(plain, "s1")] == [True, False, False]
+    assert content(run("ring", "paths: {choice: first}")) == content(plain)
 
 
-def test_neighbours_in_a_ring_have_a_path_for_each_flow_or_all():
-    assert [bool(each) for each in carried(run("ring", ""), "s1")] == [True, False, False]
+def test_sprayed_packets_of_a_ring_take_all_paths():
     assert all(carried(run("ring", "paths: {choice: spray}"), "s1"))
 
 
-@pytest.mark.parametrize("system", ["esa", "atp"])
-def test_with_a_root_for_each_path_all_sums_meet_and_links_share_them(system):
-    tables = run(system, "paths: {sums: per_root}")
+def test_with_a_root_for_each_path_all_sums_meet_and_links_share_them():
+    tables = run("esa", "paths: {sums: per_root}")
     (job,) = tables["jobs"]
     assert completed(tables) == job["fragments"] and job["retransmissions"] == 0
     for leaf in ("s1", "s4"):  # sums go up from one, results down from the other
         packets = carried(tables, leaf)
-        assert sum(packets) == job["fragments"] and min(packets) > job["fragments"] / 6
+        assert sum(packets) == job["fragments"] and min(packets) > job["fragments"] / 9
 
 
 def test_sums_that_are_not_pinned_meet_by_chance_and_the_server_completes_the_others():
