@@ -122,10 +122,11 @@ class Communicator:
         """(switch, share of the fragments, whether it adds up all workers) of each sum."""
         for group in self.plan.groups if self.plan is not None else ():
             yield group.node, group.range.share, len(group.workers) == len(self.workers)
-        for switch in self.over.aggregating if self.over is not None else ():
-            yield switch, Fraction(1), len(self.over.below[switch]) == len(self.workers)
-        pinned = self.plan is None and self.over is None and bool(self.shapes)
-        for tree, share in self.shares if pinned else ():
+        if (over := self.over) is not None:
+            for switch in over.aggregating:
+                yield switch, Fraction(1), len(over.below[switch]) == len(self.workers)
+            return
+        for tree, share in self.shares if self.plan is None and self.shapes else ():
             for switch in tree.switches:
                 everyone = len(tree.below[switch]) == len(self.workers)
                 at_root = tree.target == switch or tree.target not in tree.switches
