@@ -8,7 +8,7 @@ has them itself, and are checked as if they stood there.
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated
 
 from p4fabric.base.config.data_files import read_text
 from p4fabric.base.config.fields import ANY_TEXT, NAME, Section
@@ -24,7 +24,7 @@ FOLDER = EXPERIMENTS / "fabrics"
 class Setting(Section):
     """A key's value."""
 
-    value: Any = Field(description="As an experiment file writes it.")
+    value: object = Field(description="As an experiment file writes it.")
     source: Annotated[str, NAME] = Field(description="A key of `sources`.")
 
 
@@ -53,7 +53,7 @@ def fabric(name: str) -> Fabric:
     return Fabric.model_validate(read_yaml(read_text(path, MAX_BYTES), str(path)).data)
 
 
-def with_fabric(data: dict[str, Any]) -> dict[str, Any]:
+def with_fabric(data: dict[str, object]) -> dict[str, object]:
     """An experiment file's keys with those of the preset that it names. A section that is no
     mapping in the file stays as it is."""
     name = data.get("fabric")

@@ -17,7 +17,6 @@ from p4fabric.base.hops import equal_hops, switch_of
 from testbed.dataplane.table_calls import (
     TO_SERVER,
     TO_WORKERS,
-    add_group,
     addresses,
     copy_to,
     send_up,
@@ -139,11 +138,14 @@ def job_over(
     if len({tree.children[switch] for tree in found}) == 1:
         copy_to(platform, switch, job, found[0].children[switch], over.below, calls)
     elif found:
-        groups = [
-            add_group(platform, switch, job, tree.children[switch], over.below, calls, place)
-            for place, tree in enumerate(over.trees)
-            if tree in found
-        ]
-        parameters = [groups[0], len(over.trees), platform.numbers]
+        first = 0  # multicast group of the first tree, from which the others' follow
+        for way, tree in enumerate(over.trees):
+            if tree in found:
+                back = tree.children[switch]
+                group = copy_to(
+                    platform, switch, job, back, over.below, calls, tree=way, entry=False
+                )
+                first = group - way * platform.numbers
+        parameters = [first, len(over.trees), platform.numbers]
         keys = [number, TO_WORKERS]
         calls.append(("table_add", "job_route", "to_workers_over", keys, parameters))

@@ -80,26 +80,12 @@ def copy_to(
     calls: list[tuple],
     *more_keys: int,
     tree: int = 0,
-) -> None:
+    entry: bool = True,
+) -> int:
     """The entries that send a result on to `children`, (port, node) of a job's tree. behind: the
     workers behind a switch among them. `more_keys`: further keys of table job_route. tree: number
-    of this tree among those of the job."""
-    group = add_group(platform, switch, job, children, behind, calls, tree)
-    keys = [job.group.number, TO_WORKERS, *more_keys]
-    calls.append(("table_add", "job_route", "to_workers", keys, [group]))
-
-
-def add_group(
-    platform: Platform,
-    switch: str,
-    job: JobSetup,
-    children: Sequence[tuple[int, str]],
-    behind: Mapping[str, Sequence[int]],
-    calls: list[tuple],
-    tree: int = 0,
-) -> int:
-    """The same without the entry of table job_route: the multicast group, whose number it
-    returns."""
+    of this tree among those of the job. entry: False: without the entry of job_route. Returns the
+    multicast group."""
     copies: list[tuple[int, int]] = []
     topology, number, workers = platform.topology, job.group.number, job.group.workers
     for port, child in children:
@@ -114,6 +100,9 @@ def add_group(
                 calls.append(("table_add", "members", "set_behind", keys, parameters))
     group = _group(platform, number, tree)
     calls.append(("multicast_group", group, copies))
+    if entry:
+        keys = [number, TO_WORKERS, *more_keys]
+        calls.append(("table_add", "job_route", "to_workers", keys, [group]))
     return group
 
 

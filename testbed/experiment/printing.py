@@ -29,6 +29,20 @@ def shown(part: Any, name: str) -> Any:
     return kind.show(value) if kind else value
 
 
+_OPTIONAL = (
+    "memory",
+    "virtual",
+    "costs",
+    "paths",
+    "fabric",
+    "arrivals",
+    "gpu",
+    "backend",
+    "parallel",
+    "env",
+)
+
+
 def as_data(part: Any, given_only: bool = False) -> Any:
     """A resolved part of an experiment as plain data, as in a file."""
     if isinstance(part, TopologyChoice):
@@ -52,9 +66,7 @@ def as_data(part: Any, given_only: bool = False) -> Any:
             continue
         if isinstance(part, _WITHOUT_NONE) and value is None or name == "servers" and not value:
             continue
-        optional = ("memory", "virtual", "costs", "arrivals", "gpu", "backend", "parallel", "env")
-        optional += ("paths", "fabric")
-        if name in optional and value is None:  # of one without
+        if name in _OPTIONAL and value is None:  # of one without
             continue
         if isinstance(part, Job) and name in (OF_REPLAY if part.is_program else OF_PROGRAM):
             continue

@@ -139,9 +139,8 @@ class PoolScheme(ServerScheme):
         results."""
         topology, number, tree = platform.topology, job.group.number, job.group.routed_tree
         over = job.group.over
-        adding, below = tree.switches, tree.below
-        if over is not None:
-            adding, below = over.aggregating, over.below
+        adding = tree.switches if over is None else over.aggregating
+        below = tree.below if over is None else over.below
         if switch in adding:  # else gradients are only forwarded, and results are copied
             complete = sum(1 << worker for worker in below[switch])
             whole = [complete, 0, WHOLE_INDEX, platform.aggregators, job.last_fragment]
