@@ -87,6 +87,8 @@ class Communicator:
     @property
     def shapes(self) -> tuple[JobTree, ...]:
         """All of its trees."""
+        if self.over is not None:
+            return self.over.trees
         if self.tree is not None:
             return (self.tree,)
         return tuple(tree.shape for tree in self.trees)
@@ -100,7 +102,7 @@ class Communicator:
     def shares(self) -> tuple[tuple[JobTree, Fraction], ...]:
         """All of its trees, each with its share of the fragments."""
         if self.over is not None:
-            return tuple((tree, Fraction(1, len(self.over.trees))) for tree in self.over.trees)
+            return tuple((tree, Fraction(1, len(self.shapes))) for tree in self.shapes)
         if self.tree is not None:
             return ((self.tree, Fraction(1)),)
         slots = sum(tree.slots for tree in self.trees)
@@ -198,7 +200,7 @@ def _leaving(
                 yield switch, topology.port_to(switch, following)
     for switch, hops in group.over.up.items() if group.over is not None else ():
         yield from ((switch, port) for port, node in hops if not topology.is_host(node))
-    for tree in group.over.trees if group.over is not None else group.shapes:
+    for tree in group.shapes:
         hops_of_tree = [*tree.parent.items()]
         for switch, found in tree.children.items():
             hops_of_tree += [(switch, hop) for hop in found]

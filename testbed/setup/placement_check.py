@@ -47,6 +47,9 @@ def warnings(setup: Setup) -> list[str]:
     if not trees:
         return []
     busy = {switch for tree in trees for switch in tree.switches if len(tree.receivers(switch)) > 1}
+    for over in (each.over for each in groups):
+        if over is not None and not over.by_fragment:
+            busy |= {switch for switch in over.aggregating if len(over.below[switch]) > 1}
     forwarding = {switch for tree in trees for switch in tree.forwarding}
     idle = [each for each in topology.switches if each not in busy | forwarding]
     if not idle:

@@ -93,3 +93,5 @@ def test_a_preset_is_written_out_with_the_results(name):
 def test_a_check_says_which_path_sums_take(paths, says):
     setup = setup_of(SPREAD + paths)
     assert placement_check.path_warnings(setup) == says
+    (idle,) = placement_check.warnings(setup)
+    assert ("s5" in idle) == (paths == "")  # else sums meet at both spines
