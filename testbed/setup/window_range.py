@@ -42,13 +42,14 @@ def tried_values(setup: Setup, tuning: Tuning) -> Tried:
 
 def _best(setup: Setup, slots: int) -> tuple[int, ...]:
     platform = setup.platform.full_size or setup.platform
-    groups = [each.group for each in (*setup.jobs.values(), *setup.groups.values())]
-    if not groups:
+    members = [*setup.jobs.values(), *setup.groups.values()]
+    if not members:
         raise UserError(
             f"{setup.name}: window best: where jobs come and go, the bandwidth-delay product is not"
             " known before; name windows, such as tune: {window: [64, 128, 256]}"
         )
-    products = [product_of(platform, group) for group in groups]
+    own = [each for each in members if not each.refused] or members
+    products = [product_of(each.platform.full_size or each.platform, each.group) for each in own]
     most = max(USUAL_MOST, PRODUCTS_AT_MOST * max(products))
     if slots:
         most = min(most, slots)
@@ -60,8 +61,9 @@ def _best(setup: Setup, slots: int) -> tuple[int, ...]:
 
 
 def _slots(setup: Setup) -> int:
-    """The most slots that a job has to itself, at full size; 0: there are none, or no limit."""
-    parts = [job.group.slots for job in setup.jobs.values()]
+    """The most slots that a job has to itself, at full size; 0: there are none, or no limit. Jobs
+    without a tree have none: hosts add up for them, with windows of their own."""
+    parts = [job.group.slots for job in setup.jobs.values() if not job.refused]
     if not parts or not all(parts):
         return 0
     return int(max(part.slots for part in parts if part) / setup.platform.scale)

@@ -88,6 +88,8 @@ def test_best_spans_the_product_and_what_memory_has_a_use_for():
     assert tried(of("{name: esa, window: best}", text=fast))["window"][0] >= 32
     text = of("{name: switchml, window: best}", text=fast)
     assert tried(text)["window"][-1] == 32  # two jobs, two sets of slots, 128 aggregators
+    text = of("{name: tree, window: best}", text=fast)
+    assert tried(text)["window"][-1] == 64  # one job has them all, the other one none and a ring
     listed = of("switchml", "tune: {window: [16, 32, 64]}\n")
     assert tried(listed)["window"] == (16, 32)
     with pytest.raises(UserError, match=r"found 64, 128; the switch memory has slots for 32 "):
