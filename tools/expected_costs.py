@@ -26,6 +26,7 @@ from testbed.sweeps.collective_perf import Point, Setting, measure
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/costs.yaml"
 KIB, MIB = 1 << 10, 1 << 20
 FEW = 8  # bytes
+SHORT = {"512": 512, "32k": 32 * KIB, "512k": 512 * KIB, "1m": MIB}
 # Sizes by whose difference a bandwidth is measured: bytes take longer than the steps of 32 ranks.
 LARGE = 64 * MIB, 96 * MIB
 # Of a packet, from which size on: so few that a short call has several, so many that headers are
@@ -48,13 +49,14 @@ class Measured:
     """A way to measure a row: a call of `size` bytes among `machines` of 8 ranks. Its time counts,
     or, with size 0, its bus bandwidth: that of messages so large that launch and steps do not
     count, by which two sizes differ. rails: machines with a network card for each rank; else all
-    ranks hang on one switch, by links that cost nothing."""
+    ranks hang on one switch, by links that cost nothing. graphs: calls are part of CUDA graphs."""
 
     system: str
     size: int = FEW
     machines: int = 1
     protocol: str = AUTO
     rails: bool = False
+    graphs: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -63,7 +65,7 @@ class Measured:
     @property
     def setting(self) -> Setting:
         hosts = 8 * self.machines + 1
-        profile = "h100-roce-400g" if self.rails else "h100-nvlink"
+        profile = "h100-roce-400g" if self.rails else "h100-nvlink" + "-graphs" * self.graphs
         star = f"{{kind: star, hosts: {hosts}, per_server: 8}}"
         return Setting(
             collective="all_reduce",
@@ -93,10 +95,8 @@ ROWS = {
     "ring_busbw_16": Measured("ring", 0, 2, "Simple", rails=True),
     "nvls_busbw_16": Measured(TREES, 0, 2, rails=True),
     "ring_busbw_32": Measured("ring", 0, 4, "Simple", rails=True),
-    "tp8_512": Measured(AUTO, 512),
-    "tp8_32k": Measured(AUTO, 32 * KIB),
-    "tp8_512k": Measured(AUTO, 512 * KIB),
-    "tp8_1m": Measured(AUTO, MIB),
+    **{f"tp8_{name}": Measured(AUTO, size) for name, size in SHORT.items()},
+    **{f"graphs_{name}": Measured(AUTO, size, graphs=True) for name, size in SHORT.items()},
     "plain_8": Measured(AUTO),
 }
 CANDIDATES = ("ring", "double_tree", IN_SWITCH)  # of auto, as NCCL has them
