@@ -17,13 +17,15 @@ from testbed.systems import SYSTEMS
 
 @dataclass(frozen=True)
 class Line:
-    """The measurements of a system: sizes in bytes, times and bounds in ns, busbw in GB/s."""
+    """The measurements of a system: sizes in bytes, times and bounds in ns, busbw in GB/s. note:
+    with which costs, if those are others than of the other lines; its line is dashed."""
 
     system: str
     sizes: Sequence[int]
     times_ns: Sequence[float]
     bounds_ns: Sequence[float]
     busbw: Sequence[float]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,13 @@ def draw(
         for line in lines:
             system = SYSTEMS[line.system]
             look = {"color": system.color, "marker": system.marker, "markersize": 3}
+            look |= {"linestyle": "--"} if line.note else {}
+            label = f"{system.title}, {line.note}" if line.note else system.title
             times = [each / 1e3 for each in line.times_ns]
-            left.plot(line.sizes, times, label=system.title, **look)
-            left.plot(
-                line.sizes, [each / 1e3 for each in line.bounds_ns], ":", color=system.color, lw=0.7
-            )
+            left.plot(line.sizes, times, label=label, **look)
+            if not line.note:
+                bounds = [each / 1e3 for each in line.bounds_ns]
+                left.plot(line.sizes, bounds, ":", color=system.color, lw=0.7)
             right.plot(line.sizes, line.busbw, **look)
         _mark(left, [each for each in published if each.is_time], 1e3)
         _mark(right, [each for each in published if not each.is_time], 1)
