@@ -23,8 +23,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs" / "images"
 RESULTS = ROOT / "results" / "images"
-OF_THREE_SEEDS = ("headline", "memory", "jobs", "rate")
 FIGURES = (
+    "headline",
+    "memory",
+    "jobs",
+    "rate",
     "loss",
     "ablation",
     "priority",
@@ -37,7 +40,7 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Image:
-    """`words`: of the command, without `ina`, or after `python`; `file`: where it writes the image, below RESULTS, a
+    """`words`: of the command, without `ina`; `file`: where it writes the image, below RESULTS, a
     pattern of which the newest counts."""
 
     words: tuple[str, ...]
@@ -107,7 +110,6 @@ MADE = {
         ("workload", "experiments/llama.yaml", "--figure", "results/images/rank-graph.png"),
         "rank-graph.png",
     ),
-    "costs": Image(("-m", "tools.expected_costs", "--figure", "results/images/costs.png"), "costs.png"),
     "number-formats": Image(
         ("recording", "traffic/recordings/train_clicks.npz",
          "--draw", "results/images/number-formats.png"),
@@ -119,12 +121,6 @@ MADE = {
     },
     **{
         f"figure-{name}": Image(("figure", name), f"{name}/figures/{name}.png") for name in FIGURES
-    },
-    **{
-        f"figure-{name}": Image(
-            ("figure", name, "--seeds", "3"), f"{name}-seeds3/figures/{name}-seeds3.png"
-        )
-        for name in OF_THREE_SEEDS
     },
     "figure-pays": Image(
         ("figure", "pays", "--scale", "0.125"), "pays-x0.125/figures/pays-x0.125.png"
@@ -146,8 +142,7 @@ def main() -> int:
     chosen = {name: MADE[name] for name in options.names or MADE}
     if options.list:
         for name, image in chosen.items():
-            command = "python" if image.words[0] == "-m" else "ina"
-            print(f"{name}: {command} {' '.join(image.words)}")
+            print(f"{name}: ina {' '.join(image.words)}")
         return 0
     RESULTS.mkdir(parents=True, exist_ok=True)
     ran: set[tuple[str, ...]] = set()
@@ -159,8 +154,7 @@ def main() -> int:
                 words = ["report", str(finished[-1])] if image.words == QUICKSTART else words
             if words[0] in ("sweep", "figure") or words == [*QUICKSTART]:
                 words += ["--results", str(RESULTS)]
-            command = words if words[0] == "-m" else ["run.py", *words]
-            subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
+            subprocess.run([sys.executable, "run.py", *words], cwd=ROOT, check=True)
         files = sorted(RESULTS.glob(image.file), key=lambda each: each.stat().st_mtime)
         image.finish(files[-1], IMAGES / f"{name}.png")
         print(f"docs/images/{name}.png")
