@@ -143,8 +143,8 @@ VIRTUAL = """\
 """
 
 COSTS = """\
-A profile by its name (`none`, `h100-nvlink`, `h100-roce-400g`, `tofino-100g-dpdk`, `mininet`), a
-file, or a mapping of the keys below, also with `from`:
+A profile by its name (`none`, `h100-nvlink`, `h100-nvlink-graphs`, `h100-roce-400g`,
+`tofino-100g-dpdk`, `mininet`), a file, or a mapping of the keys below, also with `from`:
 
 ```yaml
 costs: {from: tofino-100g-dpdk, host: {delay: 2 us}}

@@ -17,7 +17,9 @@ from testbed.schemes import set_up
 from testbed.setup.costs import costs_of
 from tests.support.experiments import SMALL, changed, message
 
-PRESETS = {"none", "h100-nvlink", "h100-roce-400g", "tofino-100g-dpdk", "mininet"}
+PRESETS = {
+    *("none", "h100-nvlink", "h100-nvlink-graphs", "h100-roce-400g", "tofino-100g-dpdk", "mininet"),
+}
 
 
 def with_costs(costs, more=""):
@@ -150,7 +152,7 @@ def test_errors_in_a_profile_name_file_line_key_and_remedy(text, expected, tmp_p
 @pytest.mark.parametrize(
     "text, expected",
     [
-        (with_costs("non"), "costs: found 'non'; allowed: h100-nvlink, h100-roce-400g, mininet"),
+        (with_costs("non"), "costs: found 'non'; allowed: h100-nvlink, h100-nvlink-graphs, "),
         (with_costs("3"), "costs: found 3; allowed: text, or a mapping {from: h100-nvlink"),
         (with_costs("{hots: {}}"), "costs.hots: unknown key; did you mean host?"),
         (
