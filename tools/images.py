@@ -40,8 +40,8 @@ FIGURES = (
 
 @dataclass(frozen=True)
 class Image:
-    """`words`: of the command, without `ina`; `file`: where it writes the image, below RESULTS, a
-    pattern of which the newest counts."""
+    """`words`: of the command, without `ina`, or after `python`; `file`: where it writes the image,
+    below RESULTS, a pattern of which the newest counts."""
 
     words: tuple[str, ...]
     file: str
@@ -110,6 +110,9 @@ MADE = {
         ("workload", "experiments/llama.yaml", "--figure", "results/images/rank-graph.png"),
         "rank-graph.png",
     ),
+    "costs": Image(
+        ("-m", "tools.expected_costs", "--figure", "results/images/costs.png"), "costs.png"
+    ),
     "number-formats": Image(
         ("recording", "traffic/recordings/train_clicks.npz",
          "--draw", "results/images/number-formats.png"),
@@ -142,7 +145,8 @@ def main() -> int:
     chosen = {name: MADE[name] for name in options.names or MADE}
     if options.list:
         for name, image in chosen.items():
-            print(f"{name}: ina {' '.join(image.words)}")
+            command = "python" if image.words[0] == "-m" else "ina"
+            print(f"{name}: {command} {' '.join(image.words)}")
         return 0
     RESULTS.mkdir(parents=True, exist_ok=True)
     ran: set[tuple[str, ...]] = set()
@@ -154,7 +158,8 @@ def main() -> int:
                 words = ["report", str(finished[-1])] if image.words == QUICKSTART else words
             if words[0] in ("sweep", "figure") or words == [*QUICKSTART]:
                 words += ["--results", str(RESULTS)]
-            subprocess.run([sys.executable, "run.py", *words], cwd=ROOT, check=True)
+            command = words if words[0] == "-m" else ["run.py", *words]
+            subprocess.run([sys.executable, *command], cwd=ROOT, check=True)
         files = sorted(RESULTS.glob(image.file), key=lambda each: each.stat().st_mtime)
         image.finish(files[-1], IMAGES / f"{name}.png")
         print(f"docs/images/{name}.png")
