@@ -145,8 +145,8 @@ def main() -> int:
     chosen = {name: MADE[name] for name in options.names or MADE}
     if options.list:
         for name, image in chosen.items():
-            command = "python" if image.words[0] == "-m" else "ina"
-            print(f"{name}: {command} {' '.join(image.words)}")
+            before = "python" if image.words[0] == "-m" else "ina"
+            print(f"{name}: {before} {' '.join(image.words)}")
         return 0
     RESULTS.mkdir(parents=True, exist_ok=True)
     ran: set[tuple[str, ...]] = set()
