@@ -30,9 +30,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Published:
-    """A published point: a time in ns or a busbw in GB/s, from `low` to `high`, and how far the
-    measured one is from it."""
+    """A published point of a system: a time in ns or a busbw in GB/s, from `low` to `high`, and how
+    far the measured one is from it."""
 
+    system: str
     size: int
     low: float
     high: float
@@ -50,7 +51,7 @@ def draw(
         for line in lines:
             system = SYSTEMS[line.system]
             look = {"color": system.color, "marker": system.marker, "markersize": 3}
-            look |= {"linestyle": "--" if line.note else "-"}
+            look |= {"linestyle": "--"} if line.note else {}
             label = f"{system.title}, {line.note}" if line.note else system.title
             times = [each / 1e3 for each in line.times_ns]
             left.plot(line.sizes, times, label=label, **look)
@@ -58,9 +59,8 @@ def draw(
                 bounds = [each / 1e3 for each in line.bounds_ns]
                 left.plot(line.sizes, bounds, ":", color=system.color, lw=0.7)
             right.plot(line.sizes, line.busbw, **look)
-        if published:
-            _mark(left, [each for each in published if each.is_time], 1e3)
-            _mark(right, [each for each in published if not each.is_time], 1)
+        _mark(left, [each for each in published if each.is_time], 1e3)
+        _mark(right, [each for each in published if not each.is_time], 1)
         left.set_yscale("log")
         left.set_ylabel("time (µs); dotted: bound")
         right.set_ylabel("busbw (GB/s)")
@@ -74,22 +74,22 @@ def draw(
 
 
 def _mark(axes: Axes, published: Sequence[Published], unit: float) -> None:
-    """Crosses with ranges, and the errors beside them."""
-    axes.errorbar(
-        [each.size for each in published],
-        [(each.low + each.high) / 2 / unit for each in published],
-        [(each.high - each.low) / 2 / unit for each in published],
-        fmt="x",
-        color="black",
-        markersize=5,
-        lw=1,
-        zorder=3,
-        label="published, and the error of ours",
-    )
-    behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5}
-    for each in published:
-        at, look = (each.size, each.high / unit), {"fontsize": 5, "bbox": behind, "ha": "right"}
-        axes.annotate(each.error, at, (-3, 4), textcoords="offset points", **look)
+    """Crosses with ranges and errors, a series for each system."""
+    for system in dict.fromkeys(each.system for each in published):
+        own = [each for each in published if each.system == system]
+        axes.errorbar(
+            [each.size for each in own],
+            [(each.low + each.high) / 2 / unit for each in own],
+            [(each.high - each.low) / 2 / unit for each in own],
+            fmt="x",
+            color=SYSTEMS[system].color,
+            markersize=5,
+            lw=1,
+            label=f"{SYSTEMS[system].title}, published",
+        )
+        for each in own:
+            at = (each.size, (each.low + each.high) / 2 / unit)
+            axes.annotate(each.error, at, (3, -8), textcoords="offset points", fontsize=5)
 
 
 def _sizes(axes: Axes) -> None:
