@@ -230,27 +230,32 @@ def _virtual_time(
 ) -> Found:
     if runtime != "virtual":
         return
-    virtual = virtual or VirtualTime()
-    if not isinstance(costs, Costs):
-        yield {"virtual": virtual}
-        return
-    values = values_per_packet or 1
+    virtual, says = virtual or VirtualTime(), ""
+    if isinstance(costs, Costs):
+        of_profile = _of_profile(costs, entry, values_per_packet or 1)
+        given = virtual.model_fields_set
+        virtual = virtual.model_copy(
+            update={key: each for key, each in of_profile.items() if key not in given}
+        )
+        says = f", with what profile {costs.name} says"
+    for role in ("worker", "server"):
+        if getattr(virtual, f"{role}_jitter_ns") > getattr(virtual, f"{role}_delay_ns"):
+            found, most = (shown(virtual, f"{role}_{key}_ns") for key in ("jitter", "delay"))
+            yield Problem(
+                ("virtual", f"{role}_jitter"),
+                f"found {found}{says}; allowed: at most {role}_delay, {most}",
+            )
+    yield {"virtual": virtual}
+
+
+def _of_profile(costs: Costs, entry: systems.System | None, values: int) -> dict[str, int]:
+    """What a profile says of hosts and switches, by field of VirtualTime. `values`: of a packet."""
     passes = costs.switch.passes(values) if entry is not None and entry.memory else 1
     found = {"switch_latency_ns": costs.switch.latency_ns * passes}
     for role, host in (("worker", costs.host), ("server", costs.server)):
         found |= {f"{role}_delay_ns": host.delay_ns, f"{role}_jitter_ns": host.jitter_ns}
         found[f"{role}_packet_time_ns"] = host.frame_ns(values)
-    of_profile = {k: each for k, each in found.items() if k not in virtual.model_fields_set}
-    virtual = virtual.model_copy(update=of_profile)
-    for role in ("worker", "server"):
-        if getattr(virtual, f"{role}_jitter_ns") > getattr(virtual, f"{role}_delay_ns"):
-            found_jitter, most = (shown(virtual, f"{role}_{key}_ns") for key in ("jitter", "delay"))
-            yield Problem(
-                ("virtual", f"{role}_jitter"),
-                f"found {found_jitter}, with what profile {costs.name} says; allowed: at most"
-                f" {role}_delay, {most}",
-            )
-    yield {"virtual": virtual}
+    return found
 
 
 def _of_hosts(costs: Costs | str | None, runtime: str) -> str:
@@ -291,6 +296,8 @@ IN_TRAINS = (
 CHECKS: tuple[Rule | Callable[..., Found], ...] = (
     _name,
     _servers,
+    _costs,
+    _virtual_time,
     check_links,
     resolve_links,
     resolve_switches,
@@ -367,7 +374,6 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
         "is for runtime virtual, not {runtime}, where hosts and switches take the time that they"
         " take. Take this key out",
     ),
-    _costs,
     Rule(
         "costs",
         _of_hosts,
@@ -391,7 +397,6 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
         " {values_per_packet}, and the profile says no switch.recirculation. Take fewer values, or"
         " name the rate",
     ),
-    _virtual_time,
     Rule(
         "faults[*].fault",
         lambda each, virtual, runtime: runtime == "virtual" and each.needs_processes,

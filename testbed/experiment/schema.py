@@ -31,7 +31,6 @@ from p4fabric.base.config.fields import (
 from p4fabric.base.config.problems import Path as KeyPath
 from p4fabric.base.config.problems import Problem
 from p4fabric.base.config.units import SIZE, TIME, FieldError
-from p4fabric.base.config.units import show as show_quantity
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from testbed import systems
@@ -185,16 +184,6 @@ class VirtualTime(Section):
             getattr(self, f"{role}_{name}_ns") for name in ("jitter", "jitter_time")
         )
         return JITTERS * jitter_ns if given is None else given
-
-    @model_validator(mode="after")
-    def _jitter_within_delay(self) -> VirtualTime:
-        for role in ("worker", "server"):
-            delay, jitter = (getattr(self, f"{role}_{name}_ns") for name in ("delay", "jitter"))
-            if jitter > delay:
-                found, most = (show_quantity(each, TIME) for each in (jitter, delay))
-                allowed = f"at most {role}_delay, {most}"
-                raise as_pydantic(FieldError(f"{role}_jitter: {found}", allowed))
-        return self
 
 
 @dataclass(frozen=True)

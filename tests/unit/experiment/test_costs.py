@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from p4fabric.base.config.fields import Quantity, kind_of
@@ -79,6 +80,47 @@ def test_what_a_file_says_is_what_the_results_have(data):
     again = load_text(experiment.resolved_yaml())
     assert again.costs == costs
     assert [*costs_in(again.costs)] == [*costs_in(costs)]
+
+
+TIMES_OF_HOSTS = {
+    f"{role}_{key}": st.integers(0, 10**6)
+    for role in ("worker", "server")
+    for key in ("delay", "jitter")
+}
+
+
+@settings(max_examples=50)
+@given(
+    of_profile=st.fixed_dictionaries(TIMES_OF_HOSTS),
+    of_file=st.fixed_dictionaries({}, optional=TIMES_OF_HOSTS),
+)
+def test_times_of_a_profile_are_as_good_as_those_of_the_file(of_profile, of_file):
+    """The file's go first, whatever a profile or the defaults say of the others; a jitter is held
+    against the delay that applies; congestion thresholds are those of the round trip with it."""
+    hosts = {"worker": "host", "server": "server"}
+    for role in hosts:  # a profile is sound by itself
+        most = of_profile[f"{role}_delay"]
+        of_profile[f"{role}_jitter"] = min(of_profile[f"{role}_jitter"], most)
+    costs = {
+        name: {key: f"{of_profile[f'{role}_{key}']} ns" for key in ("delay", "jitter")}
+        for role, name in hosts.items()
+    }
+    together = of_profile | of_file
+
+    def loaded(more: dict, times: dict):
+        virtual = {"virtual": {key: f"{time} ns" for key, time in times.items()}}
+        return load_text(SMALL + yaml.safe_dump(more | virtual))
+
+    wrong = [r for r in hosts if together[f"{r}_jitter"] > together[f"{r}_delay"]]
+    for more, times in (({"costs": costs}, of_file), ({}, together)):
+        if wrong:
+            with pytest.raises(UserError, match=f"{wrong[0]}_jitter: found .*{wrong[0]}_delay, "):
+                loaded(more, times)
+    if not wrong:
+        with_profile = loaded({"costs": costs}, of_file)
+        without = loaded({}, together | {"switch_latency": 0})
+        assert with_profile.virtual == without.virtual
+        assert with_profile.directions == without.directions
 
 
 def test_a_file_and_what_is_changed_of_it(tmp_path):
