@@ -97,12 +97,11 @@ class Simulation:
                 break
             if reason == loop.FAILED:
                 node = self.nodes.present_at(self.parts.failed_host)
-                failed = next(role for role in node.roles if role[1].status[0].failed)
-                wrong = wrong_value(*failed)
+                wrong = wrong_value(*node.failed_role)
                 if wrong is not None:
                     now = self.control.setup if self.control else self.setup
                     raise WrongValueError(wrong, setup=now, events=self.events)
-                raise RunError(described(*failed)[0])
+                raise RunError(described(*node.failed_role)[0])
             if reason == loop.HOST_FINISHED and self.cluster:
                 self.cluster.worker_finished()
                 self.cluster.begin(self.now_ns)

@@ -66,6 +66,12 @@ class Node:
         yield self.spec, self.machine
         yield from zip(self.spec.members, self.members, strict=True)
 
+    @property
+    def failed_role(self) -> tuple[HostSpec, Machine]:
+        """The role that has found a wrong value. The status of the first one stands for all
+        (machine_group.py), so it counts last."""
+        return next(role for role in [*self.roles][::-1] if role[1].status[0].failed)
+
     @classmethod
     def grouped(
         cls, spec: HostSpec, machines: Sequence[Machine], batches: tuple[Placed, Placed]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from p4fabric.base.errors import RunError
 from p4fabric_testing.matrix import first_of
 
 from testbed.analysis.data.run_summary import summary
@@ -13,9 +14,13 @@ from testbed.analysis.data.timeline_data import worker_phases, worker_rows
 from testbed.analysis.perfetto import WORKERS
 from testbed.cli import main as commands
 from testbed.experiment import Experiment, load_text
+from testbed.protocols.flows import Flows
 from testbed.results import find, read
+from testbed.run_parts.program import prepare
+from testbed.setup.host_specs import host_specs
+from testbed.simulate.simulation import Simulation
 from tests.support.experiments import setup_of
-from tests.support.ranks import Ranks, text
+from tests.support.ranks import Ranks, every_transfer, text
 from tests.support.trace_events import checked
 from tests.support.virtual import run_virtual
 
@@ -166,6 +171,30 @@ def test_threads_do_not_change_results(tmp_path):
     found = [run_virtual(experiment(path, "esa", 8, 3), threads=threads) for threads in (1, 2)]
     assert found[0]["collectives"] == found[1]["collectives"]
     assert found[0]["jobs"] == found[1]["jobs"]
+
+
+def test_a_wrong_value_is_that_of_the_group_that_found_it(tmp_path):
+    """Of hosts in several groups, with transfers to single ranks and without."""
+    for made in (mesh(), every_transfer()):
+        setup = setup_of(text(made.write(tmp_path / "some.et"), "esa", len(made.nodes)))
+        compiled, specs = prepare(setup).compiled, host_specs(setup)
+        for place, spec in enumerate((specs[0], *specs[0].members)):
+            simulation = Simulation(setup, compiled)
+            protocol = [*simulation.nodes.present_at(0).roles][place][1].protocol
+            if isinstance(protocol, Flows) and not spec.program.partners:
+                continue  # nothing is transferred that could be wrong
+            getattr(protocol, "links", protocol).config.seed += 1
+            with pytest.raises(RunError) as caught:
+                simulation.run()
+            found = str(caught.value).splitlines()[0]
+            assert found.startswith(f"wrong value: job {spec.job.name}, iteration 0, ")
+            same = [
+                each
+                for first in specs
+                for each in (first, *first.members)
+                if each.job.number == spec.job.number
+            ]
+            assert any(found.endswith(f"(worker {s.number} on {s.host})") for s in same)
 
 
 @pytest.mark.parametrize(
