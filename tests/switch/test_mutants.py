@@ -251,6 +251,8 @@ def test_a_changed_runtime_is_that_of_all_processes(tmp_path, monkeypatch):
     use_own_cache(tmp_path, tmp_path / "mutant")
     install(change, tmp_path / "mutant")
     assert count() == "0\n"
+    copied = {path.suffix for path in (tmp_path / "mutant" / "engine").rglob("*.*")}
+    assert not copied & {".py", ".pyc"}, "nothing that another process may be writing"
 
 
 def test_changes_that_read_alike_have_numbers():

@@ -86,7 +86,10 @@ def _install_c(file: str, text: str, folder: Path) -> None:
     """Make a changed copy of the engine's C, for the compiler of `prepare_engine`."""
     engine, copy = RUNTIME.parent, folder / "engine"
     for each in (RUNTIME, ARCHITECTURES):
-        shutil.copytree(each, copy / each.name)
+        # Other processes write Python's caches meanwhile.
+        shutil.copytree(
+            each, copy / each.name, ignore=shutil.ignore_patterns("*.py", "__pycache__")
+        )
     path = copy / (ROOT / file).relative_to(engine)
     path.write_text(text)
     for architecture in [p for p in (copy / ARCHITECTURES.name).iterdir() if any(p.glob("*.h"))]:
