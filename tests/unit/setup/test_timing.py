@@ -8,6 +8,8 @@ A frame of 64 values and a bitmap of 32 bits has 42 + 4 x 71 = 326 bytes, 2608 b
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from p4fabric.base.errors import UserError
 from p4fabric.base.topology import switch_ip
 
@@ -162,7 +164,7 @@ def test_the_rule_of_the_window_is_the_chosen_one_or_that_of_the_memory(system, 
     assert {spec.options.window_rule for spec in host_specs(set_up(load_text(text)))} == {rule}
 
 
-FRAME_NS = 130_400
+FRAME_BITS = 2608
 FRAGMENTS = 100
 BOUND = """
 name: bounds
@@ -175,55 +177,51 @@ jobs:
 """
 
 
-def bound(system: str, workers: int = 4, links: str = "bandwidth: 20 Mbit/s") -> int | None:
-    memory = memory_line(system, 256)
-    parts = {"system": system, "workers": workers, "links": links, "memory": memory}
-    job = set_up(load_text(BOUND % parts)).jobs[0]
+RATES = st.sampled_from([5, 10, 20, 40, 20, None])  # Mbit/s
+AGGREGATED = ("esa", "atp", "switchml", "tree", "{name: esa, results_from: switch}")
+SERVED = {f"{{name: ps, servers: {servers}}}": servers for servers in (1, 2, 4, 8)}
+
+
+@settings(max_examples=60)
+@given(
+    system=st.sampled_from((*AGGREGATED, *SERVED, "ring")),
+    workers=st.sampled_from((1, 2, 4)),
+    rates=st.lists(st.tuples(RATES, RATES), min_size=12, max_size=12),
+)
+def test_the_bound_is_the_longest_time_of_a_host_s_link(system, workers, rates):
+    """Of each host's slower direction: a switch adds up, so what passes does not depend on the
+    number of workers; of several servers one has the most; a ring sends 2 (W - 1) / W of all; for
+    results from a switch nobody waits for the server. Other hosts do not count."""
+    each = ", ".join(
+        f"{{between: [h{host}, s1]"
+        + "".join(
+            f", {way}: {{bandwidth: {rate} Mbit/s}}"
+            for way, rate in zip(("forward", "backward"), both, strict=True)
+            if rate is not None
+        )
+        + "}"
+        for host, both in enumerate(rates, 1)
+        if any(both)
+    )
+    links = f"bandwidth: unlimited, each: [{each}]"
+    parts = {"system": system, "workers": workers, "links": links}
+    setup = set_up(load_text(BOUND % {**parts, "memory": memory_line(system, 256)}))
+    job = setup.jobs[0]
     assert job.fragments == FRAGMENTS
-    return job.bound_ns
-
-
-@pytest.mark.parametrize("system", ["esa", "atp", "switchml"])
-@pytest.mark.parametrize("workers", [1, 4, 8])
-def test_aggregation_in_the_switch_does_not_depend_on_the_workers(system, workers):
-    assert bound(system, workers) == FRAGMENTS * FRAME_NS
-
-
-@pytest.mark.parametrize("workers", [1, 4, 8])
-def test_the_server_s_link_carries_every_worker_s_gradient(workers):
-    assert bound("ps", workers) == workers * FRAGMENTS * FRAME_NS
-
-
-def test_servers_share_the_load_by_whole_fragments():
-    for servers in (2, 4):
-        largest = -(-FRAGMENTS // servers)
-        assert bound(f"{{name: ps, servers: {servers}}}") == 4 * largest * FRAME_NS
-    # With enough servers a worker's own link is what bounds.
-    assert bound("{name: ps, servers: 8}") == FRAGMENTS * FRAME_NS
-
-
-@pytest.mark.parametrize("workers, share", [(1, 0), (2, 1), (4, 1.5), (8, 1.75)])
-def test_the_ring_sends_two_w_minus_one_w_ths(workers, share):
-    found = bound("ring", workers)
-    assert FRAME_NS * (share * FRAGMENTS - 1) < found <= FRAME_NS * share * FRAGMENTS
-
-
-def test_the_slowest_link_and_direction_counts():
-    one = "bandwidth: 20 Mbit/s, each: [{between: [h2, s1], %s: {bandwidth: 5 Mbit/s}}]"
-    for way in ("forward", "backward"):
-        assert bound("esa", links=one % way) == 4 * FRAGMENTS * FRAME_NS
-        # A worker's slow link is no worse than the server's, which has four times the load.
-        assert bound("ps", links=one % way) == 4 * FRAGMENTS * FRAME_NS
-    # The server is h5; h6 is nobody's.
-    slow = "bandwidth: 20 Mbit/s, each: [{between: [h%d, s1], bandwidth: 10 Mbit/s}]"
-    assert bound("ps", links=slow % 5) == 8 * FRAGMENTS * FRAME_NS
-    assert bound("switchml", links=slow % 6) == FRAGMENTS * FRAME_NS
-
-
-def test_unlimited_links_give_no_bound():
-    assert bound("esa", links="bandwidth: unlimited") is None
-    only = "bandwidth: unlimited, each: [{between: [h1, s1], bandwidth: 20 Mbit/s}]"
-    assert bound("esa", links=only) == FRAGMENTS * FRAME_NS
+    loads = dict.fromkeys(job.group.workers, FRAGMENTS)
+    if system == "ring":
+        loads = dict.fromkeys(loads, 2 * (workers - 1) * FRAGMENTS // workers)
+    elif system in SERVED:
+        most = -(-FRAGMENTS // SERVED[system])
+        loads |= dict.fromkeys(job.group.servers, workers * most)
+    elif "switch}" not in system:
+        loads |= dict.fromkeys(job.group.servers, FRAGMENTS)
+    times = [
+        load * FRAME_BITS * 1000 // min(limits)
+        for host, load in loads.items()
+        if (limits := [rate for rate in rates[int(host[1:]) - 1] if rate is not None])
+    ]
+    assert job.bound_ns == max(times, default=None)
 
 
 RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 1}"
