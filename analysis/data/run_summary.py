@@ -200,8 +200,6 @@ def _bound_at_packets(results: Results, per_job: pd.DataFrame) -> pd.Series:
     held = set(counters["repetition"][holds & (counters["value"] > 0)])
     unheld = per_job["repetition"].isin(set(counters["repetition"][holds]) - held)
     packets = packets - per_job["reminders"].astype("float64").where(~unheld, 0)
-    doubled = links["repetition"][~(_floats(links["duplicates"]) == 0)]
-    packets = packets.where(~per_job["repetition"].isin(doubled), 0)
     # The bound is the time of all fragments on the slowest link.
     slowest, server = _link_rates(results)
     faster = _of_jobs(per_job, slowest) / _of_jobs(per_job, server)
@@ -209,7 +207,9 @@ def _bound_at_packets(results: Results, per_job: pd.DataFrame) -> pd.Series:
     aggregated = per_job["ps_packets"].notna() & per_job["in_switch_share"].notna()
     if _sends_results_from_switch(results):
         return bound.where(aggregated)
-    return at_packets.where(at_packets > bound, bound).where(aggregated)
+    doubled = links["repetition"][~(_floats(links["duplicates"]) == 0)]
+    counted = ~per_job["repetition"].isin(doubled)
+    return at_packets.where(counted & (at_packets > bound), bound).where(aggregated)
 
 
 def _link_rates(results: Results) -> tuple[ByJob, ByJob]:
