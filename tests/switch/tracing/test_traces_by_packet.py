@@ -27,7 +27,7 @@ from testbed.run_parts import result_rows as collect
 from testbed.run_parts.program import prepare
 from testbed.setup import Setup
 from testbed.tracing import lanes, path, rerun, trace_text, watch
-from testbed.tracing.fragments import summed_by_hosts
+from testbed.tracing.fragments import Fragment, summed_by_hosts, title_of
 from testbed.tracing.packets import Packet, packet_in
 from tests.support.experiments import memory_line, setup_of
 
@@ -120,6 +120,8 @@ def test_traces_say_what_happened_to_each_packet(seed, monkeypatch):
     causes(found)
     hosts(found)
     sums(found)
+    words(setup, found)
+    assert not any(step.packet.is_acknowledgement for step in steps)
     if not summed_by_hosts(setup):  # acknowledgements are in no trace
         ends(steps, runs[0])
         queues(setup, steps)
@@ -351,6 +353,85 @@ def stopped(setup, compiled, found) -> None:
                 assert step.kind != path.HANDLED or open_[0][0] == "waiting"
             elif step.kind != path.HANDLED or not step.copies:
                 assert step.ends == later.ends, step
+
+
+OF_OTHERS = ("", "passes", "over_rate", "results_passed")  # what a switch does with no aggregator
+
+
+def words(setup, found) -> None:
+    """A trace as text and as data says of every step all that it has, and nothing else."""
+    heads = {
+        path.SENT: "sent to {}",
+        path.GONE: "leaves its queue to {}",
+        path.ARRIVED: "arrives from {}",
+    }
+    for fragment, each in found.items():
+        rows = trace_text.data(setup, fragment, each)["steps"]
+        lines = [*trace_text.lines(setup, fragment, each)][-len(each.steps) :]
+        for number, (step, row, line) in enumerate(zip(each.steps, rows, lines, strict=True)):
+            said = trace_text.what(setup, fragment, step)
+            assert line.endswith(f"  {said}") and f"  {step.node} " in line
+            assert (row["number"], row["time_ns"], row["node"]) == (number, step.time_ns, step.node)
+            assert (row["kind"], row["peer"], row["end"]) == (
+                step.kind,
+                step.peer,
+                step.end or None,
+            )
+            for name, other in (("cause", step.cause), ("content", step.content)):
+                assert row[name] == (None if other is None else each.steps.index(other))
+            told, packet = row["packet"], step.packet
+            assert sum(1 << bit for bit in told["workers"]) == packet.workers
+            assert (told["job"], told["fragment"]) == (packet.job, packet.fragment)
+            if step.end:
+                assert said.endswith(f"; {step.end}") and step.kind != path.ARRIVED
+                said = said.removesuffix(f"; {step.end}")
+            if step.kind in heads:
+                assert said == heads[step.kind].format(step.peer)
+            else:
+                handled(setup, fragment, step, row, said.split("; "))
+
+
+def handled(setup, fragment, step, row, parts) -> None:
+    """What a switch did with a packet, in words and as data."""
+    before, after, leaves = step.before, step.after, step.leaves
+    own = (step.packet.job, step.packet.fragment)
+    assert parts.pop(0) == (step.event.replace("_", " ") or "forwarded")
+    assert row["event"] == (step.event or None)
+    both = before is not None and after is not None
+    if before is not None and (both and before != after or step.event not in OF_OTHERS):
+        place, *told = parts.pop(0).partition(": ")
+        states = told[1].split(" -> ")
+        assert place == f"aggregator {before.place}"
+        assert len(states) == (2 if both and before != after else 1)
+        for text, slot in zip(states, (before, after), strict=False):
+            is_other = slot.fragment not in (None, fragment)
+            assert text.startswith(slot.state if slot.fragment else "empty")
+            assert is_other == bool(slot.fragment and title_of(setup, slot.fragment) in text)
+            has = slot.fragment is not None and slot.priority is not None
+            assert text.endswith(f" priority {slot.priority}") == has
+    for name, slot in (("before", before), ("after", after)):
+        if slot is None:
+            assert row[name] is None
+            continue
+        held = slot.fragment is not None
+        assert row[name] == {
+            "aggregator": slot.place,
+            "state": slot.state,
+            "fragment": title_of(setup, slot.fragment) if held else None,
+            "workers": [n for n in range(64) if slot.workers >> n & 1] if held else [],
+            "priority": slot.priority if held else None,
+        }
+    evicts = both and before.fragment not in (None, own) and after.fragment == own
+    assert row["evicted_by"] == (title_of(setup, after.fragment) if evicts else None)
+    if evicts:
+        assert parts.pop(0) == f"evicted by {row['evicted_by']}, priority {step.packet.priority}"
+    assert (row["leaves"] is None) == (leaves is None)
+    if leaves is not None and leaves.key != step.packet.key:
+        other = (leaves.job, leaves.fragment) != fragment
+        words = f"{leaves.text} of {title_of(setup, Fragment(leaves.job, leaves.fragment))}"
+        assert parts.pop(0) == f"{words if other else leaves.text} goes on"
+        assert row["leaves"]["text"] == leaves.text
+    assert not parts
 
 
 def pictures(setup, found) -> None:

@@ -7,6 +7,8 @@ A frame of 64 values and a bitmap of 32 bits has 42 + 4 x 71 = 326 bytes, 2608 b
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -222,6 +224,18 @@ def test_the_bound_is_the_longest_time_of_a_host_s_link(system, workers, rates):
         if (limits := [rate for rate in rates[int(host[1:]) - 1] if rate is not None])
     ]
     assert job.bound_ns == max(times, default=None)
+
+
+def test_where_ranks_share_servers_the_servers_links_count_too():
+    """Of links inside servers and of their NICs the slower one bounds; the tree, which has its root
+    on a leaf, does not use the fabric."""
+    for inside, nic, fabric in product((5, 20, 40), repeat=3):
+        rates = f"scale_up: {inside} Mbit/s, nic: {nic} Mbit/s, fabric: {fabric} Mbit/s"
+        parts = {"system": "switchml", "workers": 4, "links": "delay: 1 us"}
+        text = BOUND % {**parts, "memory": memory_line("switchml", 256)}
+        rails = f"{{kind: rails, servers: 2, ranks: 2, spines: 1, {rates}}}"
+        (job,) = set_up(load_text(text.replace("{kind: star, hosts: 12}", rails))).jobs.values()
+        assert job.bound_ns == FRAGMENTS * FRAME_BITS * 1000 // min(inside, nic)
 
 
 RACKS = "{kind: two_level, tors: 2, hosts: 4, servers: 1}"
