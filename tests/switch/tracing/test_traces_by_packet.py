@@ -17,6 +17,7 @@ from itertools import groupby
 
 import numpy as np
 import pytest
+from p4fabric.base import units
 from p4fabric.simulate import taps
 from p4fabric_testing.matrix import first_of
 
@@ -27,7 +28,7 @@ from testbed.run_parts import result_rows as collect
 from testbed.run_parts.program import prepare
 from testbed.setup import Setup
 from testbed.tracing import lanes, path, rerun, trace_text, watch
-from testbed.tracing.fragments import Fragment, summed_by_hosts, title_of
+from testbed.tracing.fragments import Fragment, place_of, summed_by_hosts, title_of
 from testbed.tracing.packets import Packet, packet_in
 from tests.support.experiments import memory_line, setup_of
 
@@ -366,8 +367,11 @@ def words(setup, found) -> None:
         path.ARRIVED: "arrives from {}",
     }
     for fragment, each in found.items():
-        rows = trace_text.data(setup, fragment, each)["steps"]
-        lines = [*trace_text.lines(setup, fragment, each)][-len(each.steps) :]
+        data, lines = (
+            trace_text.data(setup, fragment, each),
+            trace_text.lines(setup, fragment, each),
+        )
+        rows, lines = data["steps"], beginning(setup, fragment, each, data, [*lines])
         for number, (step, row, line) in enumerate(zip(each.steps, rows, lines, strict=True)):
             said = trace_text.what(setup, fragment, step)
             assert line.endswith(f"  {said}") and f"  {step.node} " in line
@@ -389,6 +393,34 @@ def words(setup, found) -> None:
                 assert said == heads[step.kind].format(step.peer)
             else:
                 handled(setup, fragment, step, row, said.split("; "))
+
+
+def beginning(setup, fragment, each, data, lines) -> list[str]:
+    """What a trace says before its steps: the fragment's names, and where its result waited.
+    Returns the lines of the steps."""
+    title, place = title_of(setup, fragment), place_of(setup, fragment)
+    assert lines.pop(0) == f"{title}  (in packets: {fragment.filter})"
+    found = {"fragment": title, "filter": fragment.filter, "late_ns": each.late_ns}
+    assert {key: data[key] for key in found} == found
+    assert data["place"] == (place._asdict() if place else None)
+    if place is not None:
+        said = lines.pop(0)
+        for part in place:
+            assert str(part) in said
+    nothing = [*trace_text.lines(setup, fragment, path.Path([], []))]
+    assert nothing[-1] == "  no packet of it was seen" and len(nothing) == 2 + bool(place)
+    waited = [(w.what, w.where, w.end_ns - w.begin_ns) for w in each.waits]
+    assert [(w["what"], w["where"], w["time_ns"]) for w in data["waits"]] == waited
+    if waited:
+        assert lines[:1] == [""] and lines[1].endswith(f": {units.time(each.late_ns)}")
+        del lines[:3]
+        for what, _, time_ns in waited:
+            assert lines.pop(0).endswith(f"{units.share(time_ns / each.late_ns)}  {what}")
+    else:
+        assert lines.pop(0) == "  no worker got a result of it"
+    assert lines[0] == "" and lines[1].startswith("  every step, from ")
+    assert len(lines) == 3 + len(each.steps)
+    return lines[3:]
 
 
 def handled(setup, fragment, step, row, parts) -> None:
