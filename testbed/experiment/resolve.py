@@ -249,7 +249,7 @@ def _virtual_time(
 
 
 def _of_profile(costs: Costs, entry: systems.System | None, values: int) -> dict[str, int]:
-    """What a profile says of hosts and switches, by field of VirtualTime. `values`: of a packet."""
+    """Times of hosts and switches in a profile, by field of VirtualTime. `values`: of a packet."""
     passes = costs.switch.passes(values) if entry is not None and entry.memory else 1
     found = {"switch_latency_ns": costs.switch.latency_ns * passes}
     for role, host in (("worker", costs.host), ("server", costs.server)):

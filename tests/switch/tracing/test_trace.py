@@ -77,18 +77,8 @@ def test_the_first_eviction_names_who_did_it(tmp_path, capsys):
     folder = made(tmp_path)
     (trace,) = traced(folder, capsys, "--first-evicted")
     (eviction,) = [step for step in trace["steps"] if step.get("evicted_by")][:1]
-    assert eviction["event"] == "preemptions"
-    assert eviction["before"]["fragment"] == trace["fragment"]
-    assert eviction["after"]["fragment"] == eviction["evicted_by"] != trace["fragment"]
-    assert eviction["packet"]["priority"] > eviction["before"]["priority"]
-    assert "partial" in eviction["leaves"]["text"]
-    left = eviction["leaves"]["workers"]
-    assert left == eviction["before"]["workers"]
-    gone = [step for step in trace["steps"] if step["cause"] == eviction["number"]]
-    assert [step["packet"]["workers"] for step in gone] == [left]
-    # What it took along had been added before.
-    added = trace["steps"][eviction["content"]]
-    assert added["after"]["workers"] == left and added["node"] == eviction["node"]
+    assert eviction["event"] == "preemptions"  # what it says of it: test_traces_by_packet.py
+    assert eviction["before"]["fragment"] == trace["fragment"] != eviction["evicted_by"]
 
 
 @pytest.mark.parametrize("system", ["{name: esa, window: 64}", "{name: ring}"])
