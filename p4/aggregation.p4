@@ -6,6 +6,8 @@
 #ifndef AGGREGATION_P4
 #define AGGREGATION_P4
 
+#include "adder.p4"
+
 #ifndef AGGREGATORS
 #define AGGREGATORS 1024
 #endif

@@ -13,6 +13,7 @@
         EACH_VALUE(STORE_VALUE)
     }
 
+#if ADDER == ADDER_INT32
     /* The sign of (old ^ sum) & (packet ^ sum) is set when an addition overflows. */
     action sum_values() {
         bit<32> old;
@@ -27,6 +28,18 @@
         EACH_VALUE(SUM_VALUE)
         meta.overflow = overflow;
     }
+#else
+    action sum_values() {
+        bit<32> old;
+        bit<32> sum;
+#define SUM_VALUE(n)                         \
+        value_##n.read(old, meta.slot);      \
+        sum = ADD(old, hdr.values.v##n);     \
+        value_##n.write(meta.slot, sum);     \
+        hdr.values.v##n = sum;
+        EACH_VALUE(SUM_VALUE)
+    }
+#endif
 
     action trade_values() {
         bit<32> old;

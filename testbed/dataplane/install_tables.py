@@ -18,6 +18,7 @@ from p4fabric.base.topology import Topology
 
 from testbed.dataplane import path_tables
 from testbed.dataplane.table_calls import addresses
+from testbed.number_formats import INT32
 from testbed.paths import P4
 from testbed.protocols.sizes import FEWEST_JOBS, aggregator_places, job_places, rounded_bits
 
@@ -43,6 +44,8 @@ def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]
         definitions["AGGREGATORS"] = aggregator_places(count) if own else count
         if platform.omits_zeros:
             definitions["ZEROS"] = 1
+        if platform.sum.adder != INT32:
+            definitions["ADDER"] = platform.sum.adder
     definitions |= path_tables.definitions(platform)
     definitions |= platform.scheme.definitions(platform)
     return platform.program, definitions, (P4,)

@@ -29,6 +29,7 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.records import new_record, record
 
+from testbed.number_formats import INT32
 from testbed.protocols import (
     heap,
     host_links,
@@ -40,6 +41,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
+from testbed.protocols.formats import by_number
 from testbed.protocols.host_links import NONE
 from testbed.protocols.host_spec import CallCosts, ChunksPart, HostSpec, HostSumsSpec
 from testbed.protocols.worker_state import NEVER
@@ -285,6 +287,12 @@ def _add(member, place, row, first):
     total = _sum_of(member, place)
     for i in range(words):
         total[i] |= row[first + i]
+    adder = member.worker.config.adder
+    if adder != INT32:
+        for i in range(words, total.size):
+            both = by_number.add(adder, wire.swap(total[i]), wire.swap(row[first + i]))
+            total[i] = wire.swap(both)
+        return
     overflow = np.int32(0)
     for i in range(words, total.size):
         old = np.int32(wire.swap(total[i]))

@@ -11,13 +11,16 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 
 from testbed.collective import memory_map
+from testbed.number_formats import INT32
 from testbed.protocols import (
     floats,
     given,
     send_scoreboard,
     values,
     wire,
+    worker_state,
 )
+from testbed.protocols.formats import by_number
 
 
 @njit(cache=True)
@@ -86,7 +89,11 @@ def write_values(worker, scoreboard, row, base, fragment):
         key = values.fragment_key(config.seed, config.job, whole)
         flag, meant = meant_for(worker, scoreboard, fragment)
         own = flag != wire.FROM_ONE or meant == config.number
-        values.write_generated(row, base, count, key, state.factor if own else 0, config.shift)
+        factor = state.factor if own else 0
+        if config.adder == INT32:
+            values.write_generated(row, base, count, key, factor, config.shift)
+        else:
+            by_number.write_generated(row, base, count, key, factor)
     values.write_zeros(row, base + count, base + scoreboard.state.values)
 
 
@@ -143,7 +150,7 @@ def check_values(worker, scoreboard, row, base, fragment):
     A sum of what a program has given is handed back to it."""
     config, state, status = worker.config, worker.state, worker.status
     count = send_scoreboard.values_in(scoreboard, fragment)
-    factor_sum = state.factor_sum
+    factor_sum, factor_size = state.factor_sum, state.factor_size
     if worker.given.share.size > 0:
         flag, meant = meant_for(worker, scoreboard, fragment)
         if flag != 0 and (flag == wire.FOR_ONE) != (meant == config.number):
@@ -152,7 +159,8 @@ def check_values(worker, scoreboard, row, base, fragment):
                 given.leave(worker.given, block)
             return True
         if flag == wire.FROM_ONE:
-            factor_sum = values.factor(config.seed, config.job, scoreboard.state.iteration, meant)
+            factor_sum = worker_state.factor_of(config, scoreboard.state.iteration, meant)
+            factor_size = abs(factor_sum)
     if worker.given.source.size > 0:
         block, offset = _place(scoreboard, fragment)
         given.take(worker.given, row, base, block, offset, count)
@@ -165,8 +173,11 @@ def check_values(worker, scoreboard, row, base, fragment):
     if worker.recorded.shape[0] > 0:
         i = scoreboard.state.iteration % worker.recorded.shape[0]
         wrong = values.wrong_recorded(row, base, worker.sums[i, start : start + count])
-    else:
+    elif config.adder == INT32:
         wrong = values.wrong_generated(row, base, count, key, factor_sum, config.shift)
+    else:
+        bound = by_number.bound(config.adder, config.workers)
+        wrong = by_number.wrong_generated(row, base, count, key, factor_sum, factor_size, bound)
     if wrong < 0:
         wrong = values.first_nonzero(row, base + count, base + scoreboard.state.values)
         if wrong >= 0:
@@ -183,6 +194,8 @@ def check_values(worker, scoreboard, row, base, fragment):
         status[0].expected = 0
     elif worker.recorded.shape[0] > 0:
         status[0].expected = np.int64(worker.sums[i, start + wrong])
+    elif config.adder != INT32:
+        status[0].expected = by_number.expected_generated(key, wrong, factor_sum)
     else:
         status[0].expected = np.int64(
             np.int32(values.position_hash(key, wrong, config.shift) * np.int32(factor_sum))

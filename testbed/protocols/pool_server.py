@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 from p4fabric.simulate.jit import njit
 
+from testbed.number_formats import INT32
 from testbed.protocols import (
     floats,
     progress,
@@ -23,6 +24,7 @@ from testbed.protocols import (
     server_store,
     wire,
 )
+from testbed.protocols.formats import by_number
 
 
 @njit(cache=True)
@@ -244,6 +246,13 @@ def _set_sum(server, row, slot):
 def _add_to_sum(server, row, slot):
     """True if a value has left int32."""
     base = wire.HEADER_WORDS + server.config.bitmap_words
+    if server.config.adder != INT32:
+        for j in range(server.config.values):
+            more = by_number.add(
+                server.config.adder, np.uint32(server.sums[slot, j]), wire.swap(row[base + j])
+            )
+            server.sums[slot, j] = np.int32(more)
+        return False
     overflow = 0
     for j in range(server.config.values):
         old = server.sums[slot, j]

@@ -27,7 +27,6 @@ from testbed.protocols import (
     server_store,
     stripes,
     unproven_losses,
-    values,
     wire,
     worker_state,
 )
@@ -178,12 +177,9 @@ _address = by_type("rules", "address")
 @njit(cache=True)
 def begin(worker, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
-    config, state = worker.config, worker.state
     send_scoreboard.begin(scoreboard, iteration)
-    worker_state.begin(state)
-    state.factor = values.factor(config.seed, config.job, iteration, config.number)
-    state.factor_sum = values.factor_sum(config.seed, config.job, iteration, config.workers)
-    state.retransmit_requests = 0
+    worker_state.begin(worker, iteration)
+    worker.state.retransmit_requests = 0
     _begin(worker)
     for t in range(worker.priority.size):
         _set_priority(worker, iteration, t, t)
@@ -344,7 +340,7 @@ def _make_again(worker, scoreboard, now, packets, lengths, filled, request):
         return _send_kept(worker, scoreboard, now, packets, lengths, filled, iteration, fragment)
     scoreboard.state.iteration = iteration
     scoreboard.status[fragment] = send_scoreboard.FLOAT if request.as_floats else 0
-    state.factor = values.factor(config.seed, config.job, iteration, config.number)
+    state.factor = worker_state.factor_of(config, iteration, config.number)
     filled = send_again(worker, scoreboard, now, packets, lengths, filled, fragment, wire.RESEND)
     scoreboard.state.iteration, scoreboard.status[fragment], state.factor = latest, status, factor
     return filled

@@ -24,6 +24,7 @@ import numpy as np
 from p4fabric.simulate.jit import by_type, njit
 from p4fabric.simulate.records import new_record, record
 
+from testbed.number_formats import FORMATS
 from testbed.protocols import (
     block_float,
     floats,
@@ -66,6 +67,7 @@ CONFIG = record(
     "request_ps",  # link time set aside for a reminder or request with its answer; 0: none
     "kept",  # complete rows that are held; 0: all
     "delivered",  # 1: a switch sends complete sums on as results, with a copy for the server
+    "adder",  # of the format of sums (testbed/number_formats.py)
 )
 
 # Server.state
@@ -114,7 +116,7 @@ class Server(NamedTuple):
     flags: np.ndarray  # uint16[S]
     meant: np.ndarray  # uint16[S], the worker that FOR_ONE or FROM_ONE is about
     bitmap: np.ndarray  # uint32[S, B], in packet order, native bytes
-    sums: np.ndarray  # int32[S, V]
+    sums: np.ndarray  # int32[S, V]; of floats, their bits
     attempts: np.ndarray  # uint8[S], reminders sent
     awaited: np.ndarray  # uint16[S], answers of switches after which workers are asked; 0: none is
     first_ns: np.ndarray  # int64[S], first arrival
@@ -216,6 +218,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         rounded_bits=sizes.rounded_bits(job.workers),
         request_ps=2 * frame_ps,
         delivered=int(options.delivered),
+        adder=FORMATS[job.sum].adder,
         **fields,
     )
     nodes = [switch.number for switch in options.switches]

@@ -235,15 +235,13 @@ def on_new_way(worker: Worker, part: TreesPart) -> Worker:
 @njit(cache=True)
 def begin(worker, scoreboard, iteration):
     """Start exchanging the gradients of an iteration."""
-    config, state, window = worker.config, worker.state, worker.window
+    window = worker.window
     send_scoreboard.begin(scoreboard, iteration)
-    worker_state.begin(state)
+    worker_state.begin(worker, iteration)
     if iteration > 0:
         window.first_chunk += window.chunks
     if worker.given.source.size > 0:
         window.chunks = 0  # `open_tensor` adds them
-    state.factor = values.factor(config.seed, config.job, iteration, config.number)
-    state.factor_sum = values.factor_sum(config.seed, config.job, iteration, config.workers)
     worker.exponent[:] = UNKNOWN
 
 

@@ -42,15 +42,6 @@ def factor(seed, job, iteration, worker):
 
 
 @njit(cache=True)
-def factor_sum(seed, job, iteration, workers):
-    """Sum of the factors of workers 0 .. workers - 1."""
-    total = 0
-    for worker in range(workers):
-        total += factor(seed, job, iteration, worker)
-    return total
-
-
-@njit(cache=True)
 def fragment_key(seed, job, fragment):
     """The uint32 from which the hashes of a fragment's positions are made."""
     return np.uint32(mix2(mix2(seed, job + 0x10000), fragment))

@@ -12,7 +12,9 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.records import new_record, record
 
+from testbed.number_formats import FORMATS
 from testbed.protocols import sizes
+from testbed.protocols.formats import by_number
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.protocols.values import hash_shift
@@ -48,12 +50,14 @@ CONFIG = record(
     "omit_zeros",  # 1: what is all zeros goes without its values
     "short",  # 1: values that fit go in 16 bits
     "program",  # 1: a program gives the values
+    "adder",  # of the format of sums (testbed/number_formats.py)
 )
 
 # Worker.state
 STATE = record(
     "factor",  # this worker's c of the iteration
     "factor_sum",
+    "factor_size",  # sum of the absolute values
     "next_send_ps",
     "pacing",  # 1: a fragment is ready and waits for the pacing alone
     "round_trip_ns",  # smoothed, with its variation: what the adaptive timeout follows
@@ -99,6 +103,7 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "omit_zeros": int(job.omit_zeros),
         "short": int(job.value_bits == 16),
         "program": int(job.program),
+        "adder": FORMATS[job.sum].adder,
     }
     return new_record(CONFIG, **fields, **more)
 
@@ -153,10 +158,21 @@ def retry_ns(worker):
 
 
 @njit(cache=True)
-def begin(state):
+def begin(worker, iteration):
     """An iteration begins."""
+    config, state = worker.config, worker.state
     state.longest_before_ns = state.longest_ns
     state.longest_ns = 0
+    state.factor = factor_of(config, iteration, config.number)
+    state.factor_sum, state.factor_size = by_number.factor_sums(
+        config.adder, config.seed, config.job, iteration, config.workers
+    )
+
+
+@njit(cache=True)
+def factor_of(config, iteration, worker):
+    """The factor c of a worker's generated values in an iteration."""
+    return by_number.factor(config.adder, config.seed, config.job, iteration, worker)
 
 
 @njit(cache=True)

@@ -19,6 +19,7 @@ from p4engine.frontend.diagnostics import P4Error
 from p4fabric.base.errors import UserError
 
 from testbed import dataplane
+from testbed.number_formats import FORMATS
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
@@ -41,12 +42,19 @@ class Program:
 
 
 # What a program that aggregates must do for a definition: the option that asks for it,
-# the file that has the actions or the table, and these.
+# the file that has the actions, functions or the table, and these.
 _FORMATS = {
     "ZEROS": ("zeros: header_only", "zeros.p4", ("add_zeros", "omit_zeros")),
     "VALUE_BITS": ("value_bits: 16", "short_values.p4", ("widen", "round_off", "shorten")),
     "DELIVERY": ("results_from: switch", "delivery.p4", ("delivery",)),
 }
+
+
+def _format_of(name: str, value: int) -> tuple[str, str, tuple[str, ...]]:
+    if name != "ADDER":
+        return _FORMATS[name]
+    format_ = next(each for each in FORMATS.values() if each.adder == value)
+    return f"sum: {format_.name}", "value_memory.p4", (format_.adds,)
 
 
 def prepare(setup: Setup, known: dict[Hashable, Compiled] | None = None) -> Program:
@@ -81,7 +89,7 @@ def _check_formats(path: Path, defines: dict[str, int], include_dirs: tuple[Path
     from p4engine.frontend.diagnostics import Diagnostics, Fatal
     from p4engine.frontend.preprocessor.preprocess import preprocess
 
-    asked = [name for name in _FORMATS if name in defines]
+    asked = [name for name in (*_FORMATS, "ADDER") if name in defines]
     if not asked:
         return
     try:
@@ -90,7 +98,7 @@ def _check_formats(path: Path, defines: dict[str, int], include_dirs: tuple[Path
         return  # the compiler says what is wrong
     count = Counter(token.text for token in tokens)
     for name in asked:
-        option, file, actions = _FORMATS[name]
+        option, file, actions = _format_of(name, defines[name])
         if any(count[action] < 2 for action in actions):  # declared and applied
             raise UserError(
                 f"the P4 program {path} does not apply what p4/{file} has, so it cannot do"

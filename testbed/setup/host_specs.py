@@ -206,6 +206,7 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         program=described.is_program,
         fixed_scale=_fixed_scale(setup, job),
         omit_zeros=platform.omits_zeros,
+        sum=platform.sum.name,
         value_bits=platform.value_bits,
         shares=_shares(job),
     )

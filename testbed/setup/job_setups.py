@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
+from testbed.number_formats import DEFAULT, FORMATS, NumberFormat
 from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart
 from testbed.protocols.sizes import frame_bits, frame_bytes
 from testbed.results.schema import Row
@@ -99,11 +100,16 @@ class Platform:
         if not name:
             return self
         system = SYSTEMS[name]
-        options = system.option_model(name=name)
+        options = system.option_model(name=name, sum=self.sum.name)
         scheme = self.algorithms[name]
         return replace(
             self, system=system, scheme=scheme, options=options, aggregators=0, value_bits=32
         )
+
+    @property
+    def sum(self) -> NumberFormat:
+        """The format of sums: option `sum`."""
+        return FORMATS[getattr(self.options, "sum", DEFAULT)]
 
     @property
     def delivers(self) -> bool:

@@ -27,6 +27,7 @@ from p4fabric.base.config.units import RATE, TIME, FieldError
 from pydantic import Field, model_validator
 
 from testbed import plugins
+from testbed.number_formats import DEFAULT, FORMATS
 
 SWITCHML_ORDER = (
     "in SwitchML the place in the stream decides the slot, so all workers must send tensors in the"
@@ -137,6 +138,11 @@ class WorkerOptions(SystemOptions):
         " other. header_only: a header without values"
         " ([wire.md](wire.md#packets-without-values)). auto: header_only if a job is a program,"
         " except with switch bmv2 and limited bandwidths; else sent.",
+    )
+    sum: Annotated[str, Choice(tuple(FORMATS))] = Field(
+        default=DEFAULT,
+        description="The format in which switches, servers and workers add gradients"
+        " ([numbers.md](numbers.md)). float32: floating-point numbers in the order of arrival.",
     )
 
 

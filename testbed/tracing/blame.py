@@ -95,6 +95,8 @@ def way(setup: Setup, wrong: WrongValue) -> str:
 
 def first_wrong(path: Path, wrong: WrongValue) -> str:
     """The first step at which a sum was not that of its workers' values."""
+    if wrong.floats:
+        return "not known: a sum of floats has a value for each order of its additions"
     if len(wrong.parts) < wrong.workers:
         return "not known: the values of the other workers are not generated"
 

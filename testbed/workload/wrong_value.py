@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from p4fabric.base.errors import RunError
 
+from testbed.number_formats import FORMATS
+
 if TYPE_CHECKING:
     from p4fabric.simulate.machine import Machine
 
@@ -46,6 +48,7 @@ class WrongValue:
     host: str
     workers: int
     parts: dict[int, int]
+    floats: bool = False  # `found` and `expected` are the bits of float32
 
     @property
     def place(self) -> str:
@@ -57,7 +60,7 @@ class WrongValue:
         return (
             f"wrong value: job {self.job}, iteration {self.iteration}, "
             f"tensor {self.tensor_name} ({self.tensor}), position {self.position}: "
-            f"got {self.found}, expected {self.expected} "
+            f"got {self._shown(self.found)}, expected {self._shown(self.expected)} "
             f"(worker {self.worker} on {self.host})"
         )
 
@@ -67,8 +70,14 @@ class WrongValue:
         lines = [self.first_line]
         if self.fragment is not None:
             lines.append(f"  packets: ina.job == {self.number} && ina.fragment == {self.fragment}")
-        lines.append(f"  the number: {explained(self.found, self.expected, self.parts)}")
+        if self.floats:
+            lines.append("  the number: it is further from the exact sum than roundings explain")
+        else:
+            lines.append(f"  the number: {explained(self.found, self.expected, self.parts)}")
         return "\n".join(lines)
+
+    def _shown(self, value: int) -> str:
+        return repr(float(np.int32(value).view(np.float32))) if self.floats else str(value)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -121,6 +130,7 @@ def wrong_value(spec: HostSpec, machine: Machine) -> WrongValue | None:
         host=spec.host,
         workers=spec.job.workers,
         parts=_parts(spec, machine, whole, int(status.iteration), fragment, offset),
+        floats=FORMATS[spec.job.sum].is_float,
     )
 
 
@@ -240,6 +250,8 @@ def _parts(
         row = recorded[iteration % recorded.shape[0]]
         return {own: int(row[place])} if place < len(row) else {}
     if spec.job.program or spec.program is not None or recorded is None:
+        return {}
+    if FORMATS[spec.job.sum].is_float:  # sums of some of them have no one value
         return {}
     job = spec.job
     bits = job.value_bits

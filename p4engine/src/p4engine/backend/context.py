@@ -26,6 +26,7 @@ class Frame:
     return_label: str = ""
     exit_label: str | None = None  # None: in a parser, which has no exit
     return_variable: str | None = None
+    last: ast.Node | None = None  # of the body's statements: a return there jumps nowhere
     loop_labels: list[tuple[str, str]] = field(default_factory=list)  # (break, continue)
 
 

@@ -46,7 +46,8 @@ class InlineEmitter:
         if call.decl.type != VOID:
             result = self.context.temp(call.type, zero(call.type))
         nodes = call.decl.statements
-        self.body(call.arguments, lambda: self._statements(nodes), returns=result)
+        last = nodes[-1] if nodes else None
+        self.body(call.arguments, lambda: self._statements(nodes), returns=result, last=last)
         return result
 
     def control_body(self, block: BlockInstance) -> None:
@@ -68,10 +69,12 @@ class InlineEmitter:
         *,
         may_alias: bool = False,
         returns: str | None = None,
+        last: ast.Node | None = None,
     ) -> None:
         """Bind the arguments, write the callee by `write()`, copy results out; exits copy out too.
 
-        `may_alias`: the callee can name the caller's variables itself, as actions can.
+        `may_alias`: the callee can name the caller's variables itself, as actions can. `returns`:
+        the variable of its result; `last`: the last statement of a function.
         """
         context = self.context
         with context.capture() as made:
@@ -80,7 +83,7 @@ class InlineEmitter:
             context.names.update(bound)
             self._bind_externs(arguments)
             context.depth += 1
-            callee = Frame(context.fresh("done"), caller.exit_label, returns)
+            callee = Frame(context.fresh("done"), caller.exit_label, returns, last)
             if copy_out and caller.exit_label is not None:
                 callee.exit_label = context.fresh("leave")
             context.frame, context.temps = callee, 0

@@ -82,10 +82,11 @@ class StatementEmitter:
         for node in nodes:
             if isinstance(node, ast.Variable) and isinstance(underlying(node.type), Bits):
                 by_type.setdefault(f"{underlying(node.type)}", []).append(node)
-        for variables in by_type.values():
+        for kind, variables in enumerate(by_type.values()):
             if len(variables) < SHARED_LOCALS:
                 continue
-            name = self.context.fresh("locals")
+            # The same in every call of a function, so that calls in a row become a loop.
+            name = f"locals_{self.context.depth}_{kind}"
             c = self.context.layout.c_type(variables[0].type)
             self.context.out.append(f"{c} {name}[{len(variables)}];")
             for i, node in enumerate(variables):
@@ -218,7 +219,8 @@ class StatementEmitter:
         if s.value is not None and frame.return_variable is not None:
             text = self.expressions.value(s.value)
             self.context.out.append(f"{frame.return_variable} = {text};")
-        self.context.out.append(self.context.goto(frame.return_label))
+        if s is not frame.last:
+            self.context.out.append(self.context.goto(frame.return_label))
 
     def _exit(self, s: ast.Exit) -> None:
         self.context.trace.ran(s.place)

@@ -1,0 +1,24 @@
+/* The addition of two values, of the format that the switch is compiled for.
+ *
+ * Compile-time parameter: ADDER, one of the numbers below (testbed/number_formats.py). With the adder
+ * INT32, value_memory.p4 adds by itself and watches for overflow; the other adders have a file each, of
+ * their own name, with a function of two words.
+ */
+#ifndef ADDER_P4
+#define ADDER_P4
+
+#define ADDER_INT32   0
+#define ADDER_FLOAT32 1
+
+#ifndef ADDER
+#define ADDER ADDER_INT32
+#endif
+
+#if ADDER == ADDER_FLOAT32
+#include "float32.p4"
+#define ADD(a, b) add_float32(a, b)
+#elif ADDER != ADDER_INT32
+#error "ADDER must be one of the numbers in adder.p4"
+#endif
+
+#endif

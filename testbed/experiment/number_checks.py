@@ -1,0 +1,53 @@
+"""Checks of the format in which values are added (option `sum`, testbed/number_formats.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from testbed.experiment.rules import Rule
+from testbed.number_formats import DEFAULT, FORMATS
+
+if TYPE_CHECKING:
+    from testbed.experiment.schema_jobs import Job
+    from testbed.systems import SystemOptions
+
+
+def _sum(system: SystemOptions) -> str:
+    return getattr(system, "sum", DEFAULT)
+
+
+def _of_program(system: SystemOptions, jobs: Sequence[Job]) -> str:
+    """The name of a job that is a program, where values are added as floats."""
+    if not FORMATS[_sum(system)].is_float:
+        return ""
+    return next((job.name for job in jobs if job.is_program), "")
+
+
+def _recorded(system: SystemOptions, jobs: Sequence[Job]) -> str:
+    """The name of a job with recorded values, where values are added as floats."""
+    if not FORMATS[_sum(system)].is_float:
+        return ""
+    # A job with errors of its own has no trace.
+    return next((job.name for job in jobs if job._trace and job._trace.gradients is not None), "")
+
+
+RULES = (
+    Rule(
+        "system.sum",
+        _of_program,
+        "found {system.sum}, and job {found} is a program, whose float32 travel as integers with"
+        " exponents (docs/training.md). Take int32, or replay the program's recording",
+    ),
+    Rule(
+        "system.sum",
+        _recorded,
+        "found {system.sum}, and the model of job {found} has recorded values, which are added as"
+        " integers. Take int32, or a model without values",
+    ),
+    Rule(
+        "value_bits",
+        lambda value_bits, system: value_bits == 16 and _sum(system) != DEFAULT,
+        "found 16 with sum: {system.sum}, which has bits of its own. Take value_bits out",
+    ),
+)

@@ -1,0 +1,49 @@
+"""The formats in which gradients are added, as data: the values of the option `sum`.
+
+A format says how an addition is done (`adder`) and how many bits a value has in a packet (`bits`).
+The definition of an adder has one name in three places:
+
+- testbed/protocols/formats/NAME.py: the host code of workers, servers and algorithms of hosts, in
+  Python compiled by numba, which tests compare with numpy;
+- p4/NAME.p4: the same for switches;
+- here: its number, which is `adder` in machines and ADDER in P4 programs (p4/adder.p4).
+
+The adder int32 is the default: testbed/protocols/values.py and p4/value_memory.p4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Adders
+INT32 = 0
+FLOAT32 = 1
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """`ordered`: whether a sum depends on the order of its additions. `rounding`: the largest
+    relative error of one addition, 0 if sums are exact. `adds`: the function of the adder's P4
+    file that a program must call."""
+
+    name: str
+    adder: int
+    bits: int = 32
+    ordered: bool = False
+    rounding: float = 0.0
+    adds: str = ""
+
+    @property
+    def is_float(self) -> bool:
+        """True if workers send floating-point numbers."""
+        return self.adder != INT32
+
+
+FORMATS = {
+    each.name: each
+    for each in (
+        NumberFormat("int32", INT32),
+        NumberFormat("float32", FLOAT32, ordered=True, rounding=2.0**-24, adds="add_float32"),
+    )
+}
+DEFAULT = "int32"

@@ -1,0 +1,1 @@
+"""The adders of gradients in host code; testbed/number_formats.py lists them."""

@@ -1,0 +1,97 @@
+"""What workers, servers and algorithms of hosts ask of the format of an experiment's sums, by the
+number of its adder (testbed/number_formats.py).
+
+The generated value of a position is h * c as with integers (testbed/protocols/values.py), with h a
+float of the position and c a whole number of (job, iteration, worker). Both have so few significant
+bits that their product is a value of the format, and that the exact sum over all workers, h times
+the sum of the c, is a float64. h has a sign and an exponent of its own, c a sign and a place, so
+that additions cancel and shift.
+
+A sum that depends on the order of its additions is right if it is no further from the exact sum
+than W - 1 roundings of the sum of the absolute values, W workers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from p4fabric.simulate.jit import njit
+from p4fabric.simulate.mixing import mix, mix2, product
+
+from testbed.number_formats import INT32
+from testbed.protocols import values, wire
+from testbed.protocols.formats import float32
+
+H_BITS = 16  # significant bits of h
+C_BITS = 8  # significant bits of c,
+C_PLACES = 4  # which it has in one of so many places
+EXPONENTS = 16  # of h: 2^0 to 2^15 of its unit
+UNITS = np.ldexp(np.float64(1.0), np.arange(EXPONENTS) - 24)
+
+
+@njit(cache=True)
+def add(adder, a, b):
+    """The sum of two words, uint32, of an adder of floats."""
+    return float32.add(a, b)
+
+
+@njit(cache=True)
+def bound(adder, workers):
+    """Largest error of a sum of so many workers' values, over the sum of the absolute values."""
+    return (workers - 1) * float32.ROUNDING
+
+
+@njit(cache=True)
+def factor(adder, seed, job, iteration, worker):
+    """c of a worker in an iteration."""
+    if adder == INT32:
+        return np.int64(values.factor(seed, job, iteration, worker))
+    x = np.int64(mix2(mix2(mix2(seed, job), iteration), 0x5EED + worker))
+    size = (x >> 24 & 0x7F | 0x80) << (x >> 16) % C_PLACES
+    return -size if x & 1 else size
+
+
+@njit(cache=True)
+def factor_sums(adder, seed, job, iteration, workers):
+    """(sum of c, sum of the absolute values of c) over workers 0 .. workers - 1."""
+    total, size = np.int64(0), np.int64(0)
+    for worker in range(workers):
+        own = factor(adder, seed, job, iteration, worker)
+        total += own
+        size += abs(own)
+    return total, size
+
+
+@njit(cache=True)
+def _position(key, position):
+    """(h in units, the unit) of one position."""
+    step = product(np.uint32(position), np.uint32(0x9E3779B1))
+    x = np.int64(mix(np.uint32((np.uint64(key) + np.uint64(step)) & np.uint64(0xFFFFFFFF))))
+    h = x & ((1 << H_BITS) - 1) | 1
+    return -h if x >> 31 else h, UNITS[x >> 20 & (EXPONENTS - 1)]
+
+
+@njit(cache=True)
+def write_generated(row, base, count, key, multiplier):
+    """Write `count` floats, h times `multiplier`, into a packet from word `base` on."""
+    for i in range(count):
+        h, unit = _position(key, i)
+        row[base + i] = wire.swap(float32.word_of(np.float32(h * multiplier * unit)))
+
+
+@njit(cache=True)
+def wrong_generated(row, base, count, key, factor_sum, factor_size, bound):
+    """Position of the first float that is further from h times `factor_sum` than `bound` times the
+    sum of the absolute values, or -1."""
+    for i in range(count):
+        h, unit = _position(key, i)
+        found = np.float64(float32.number_of(wire.swap(row[base + i])))
+        if not abs(found - h * factor_sum * unit) <= bound * abs(h) * factor_size * unit:
+            return i
+    return -1
+
+
+@njit(cache=True)
+def expected_generated(key, position, factor_sum):
+    """The exact sum of a position, rounded once, as the int32 of its bits."""
+    h, unit = _position(key, position)
+    return np.int64(np.int32(float32.word_of(np.float32(h * factor_sum * unit))))

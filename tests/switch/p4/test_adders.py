@@ -1,0 +1,167 @@
+"""The additions of p4/adder.p4: by themselves, against numpy; and in the programs that aggregate,
+against the additions in the order in which packets have come."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import numpy as np
+import pytest
+from p4engine.switch.library import Switch
+from p4fabric_testing.matrix import first_of
+
+from p4engine import compile_program
+from testbed.protocols import sizes, wire
+from testbed.protocols.formats import float32
+from tests.support.experiments import memory_line
+from tests.support.fabric import US, lossy, run_exact
+from tests.support.floats import KINDS, hard_pairs
+from tests.support.paths import ROOT
+
+VALUES = 64  # pairs in a packet
+PROGRAM = """
+#include <core.p4>
+#include <v1model.p4>
+#include "values.p4"
+#include "adder.p4"
+
+header pairs_t {
+#define PAIR(n) bit<32> a##n; bit<32> b##n;
+    EACH_VALUE(PAIR)
+}
+header sums_t {
+#define FIELD(n) bit<32> v##n;
+    EACH_VALUE(FIELD)
+}
+struct headers_t { pairs_t pairs; sums_t sums; }
+struct metadata_t {}
+
+parser Take(packet_in packet, out headers_t hdr, inout metadata_t meta,
+            inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.pairs);
+        transition accept;
+    }
+}
+control Nothing(inout headers_t hdr, inout metadata_t meta) { apply {} }
+control Add(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    action add() {
+#define SUM(n) hdr.sums.v##n = ADD(hdr.pairs.a##n, hdr.pairs.b##n);
+        EACH_VALUE(SUM)
+    }
+    apply {
+        hdr.sums.setValid();
+        add();
+        hdr.pairs.setInvalid();
+        standard.egress_spec = 1;
+    }
+}
+control Leave(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply {}
+}
+control Write(packet_out packet, in headers_t hdr) {
+    apply { packet.emit(hdr.sums); }
+}
+V1Switch(Take(), Nothing(), Add(), Leave(), Nothing(), Write()) main;
+"""
+
+
+@pytest.fixture(scope="module")
+def adder(tmp_path_factory):
+    """Sums of pairs of words, by the P4 function."""
+    program = tmp_path_factory.mktemp("adder") / "adder_of_pairs.p4"
+    program.write_text(PROGRAM)
+    compiled = compile_program(program, {"VALUES": VALUES, "ADDER": 1}, (ROOT / "p4",))
+    with contextlib.closing(Switch(compiled, ports=[0, 1])) as switch:
+
+        def added(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+            switch.receive(0, np.stack([a, b], 1).byteswap().tobytes(), 1000)
+            ((_, _, frame),) = switch.advance(1000)
+            return np.frombuffer(frame, np.uint32).byteswap()
+
+        yield added
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_float32_in_a_switch_is_that_of_the_processor(adder, kind):
+    draw = np.random.default_rng(len(kind))
+    for _ in range(400):
+        a, b = hard_pairs(draw, kind, VALUES)
+        expected, found = float32.added(a, b), adder(a, b)
+        wrong = np.flatnonzero(found != expected)
+        assert wrong.size == 0, [f"{x[wrong[0]]:08x}" for x in (a, b, found, expected)]
+
+
+TEXT = """
+name: adders
+topology: {kind: star, hosts: 6}
+links: {bandwidth: 1 Gbit/s}
+system: {name: %(system)s, sum: %(sum)s%(options)s}
+%(memory)s
+values_per_packet: 4
+jobs:
+  - {model: alexnet, workers: 4, iterations: 2, scale: 0.00001, compute_scale: 0}
+"""
+SYSTEMS = ["esa", "switchml", "ps", "atp", "a2tp", "tree", "grid"]
+OF_HOSTS = ["ring", "double_tree", "colocated_ps", "halving_doubling", "hierarchical"]
+
+
+class Order:
+    """A schedule that holds gradients up at random, and keeps in which order they come to the
+    switch; and the results that leave it: by fragment."""
+
+    def __init__(self, seed: int, values: int = 4) -> None:
+        self.draw, self.values = random.Random(seed), values
+        self.arrivals: dict[int, list[tuple[int, int, np.ndarray]]] = {}
+        self.results: dict[int, set[bytes]] = {}
+        self.count = 0
+
+    def __call__(self, now: int, node: str, frame: bytes) -> tuple[int, ...]:
+        row = np.frombuffer(frame[sizes.FRAME_OVERHEAD :], np.uint32)
+        words = row[-self.values :].byteswap()
+        kind, fragment = int(wire.kind(row)), int(wire.fragment(row))
+        if node == "s1" and kind == wire.RESULT:
+            self.results.setdefault(fragment, set()).add(words.tobytes())
+        if not node.startswith("h") or kind != wire.GRADIENT:
+            return (0,)
+        delay = self.draw.randrange(40) * US
+        self.count += 1
+        self.arrivals.setdefault(fragment, []).append((now + delay, self.count, words))
+        return (delay,)
+
+    def sums(self, fragment: int) -> bytes:
+        """The sums of a fragment, in the order of arrival."""
+        rows = [words for *_, words in sorted(self.arrivals[fragment], key=lambda each: each[:2])]
+        total = rows[0]
+        for words in rows[1:]:
+            total = float32.added(total, words)
+        return total.tobytes()
+
+
+def parts(system: str, number_format: str, options: str = "") -> dict[str, str]:
+    return {
+        "system": system,
+        "sum": number_format,
+        "memory": memory_line(system, 256),
+        "options": options,
+    }
+
+
+@pytest.mark.parametrize("system", first_of(SYSTEMS, 3))
+def test_sums_are_the_additions_in_the_order_of_arrival(system):
+    order = Order(3)
+    run_exact(TEXT, order, **parts(system, "float32"))
+    assert len(order.results) > 200
+    for fragment, found in order.results.items():
+        assert found == {order.sums(fragment)}, fragment
+    other = Order(4)
+    run_exact(TEXT, other, **parts(system, "float32"))
+    differ = [each for each in order.results if order.results[each] != other.results[each]]
+    assert len(differ) > 100
+
+
+@pytest.mark.parametrize("system", first_of([*SYSTEMS[:3], "ring", *SYSTEMS[3:], *OF_HOSTS[1:]], 4))
+def test_every_sum_is_within_its_bound_whatever_is_lost(system):
+    faults = lossy(1, loss=0.03, duplicate=0.03, reorder=0.05)
+    run_exact(TEXT, faults, **parts(system, "float32", ", zeros: header_only"))
