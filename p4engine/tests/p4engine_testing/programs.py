@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from p4engine.backend.build import translate
+from p4engine.frontend.diagnostics import Diagnostics
+from p4engine.frontend.preprocessor.preprocess import preprocess
 from p4engine.switch.library import Switch
 
 from p4engine import compile_program
@@ -61,6 +64,15 @@ def switch(folder: Path, options: Mapping[str, Any] | None = None, **parts: str)
     path = folder / "program.p4"
     path.write_text(source(**parts))
     return Switch(compile_program(path), **(options or {}))
+
+
+def c_text(folder: Path, **parts: str) -> str:
+    """The C that the program made of `parts` becomes."""
+    path = folder / "program.p4"
+    path.write_text(source(**parts))
+    diagnostics = Diagnostics()
+    tokens, _ = preprocess(path, {}, (), diagnostics)
+    return translate(tokens, diagnostics, "program")[0]
 
 
 def send(s: Switch, data: bytes, port: int = 0, now_ns: int = 0) -> list[tuple[int, bytes]]:

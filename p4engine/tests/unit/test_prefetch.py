@@ -4,18 +4,7 @@ what is behind them."""
 from __future__ import annotations
 
 import pytest
-from p4engine.backend.build import translate
-from p4engine.frontend.diagnostics import Diagnostics
-from p4engine.frontend.preprocessor.preprocess import preprocess
-from p4engine_testing.programs import source
-
-
-def c_text(folder, **parts):
-    path = folder / "program.p4"
-    path.write_text(source(**parts))
-    diagnostics = Diagnostics()
-    tokens, _ = preprocess(path, {}, (), diagnostics)
-    return translate(tokens, diagnostics, "program")[0]
+from p4engine_testing.programs import c_text
 
 
 @pytest.mark.parametrize(("registers", "times"), [(1, 0), (16, 0), (17, 1), (40, 1)])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from p4engine.backend.reroll import reroll
+from p4engine_testing.programs import c_text
 
 
 def unroll(statements):
@@ -54,3 +56,24 @@ def test_the_check_stays_if_the_loop_changes_the_index():
     assert loop.startswith("for")
     whole = [s.replace("P->m.i = P->m.i + 1;", "P->m = q;") for s in statements]
     assert reroll(whole, 0)[0].startswith("for")
+
+
+@pytest.mark.parametrize(
+    ("early", "loops"),
+    [("", 1), ("if (x == 7) { return 1; }", 0)],
+)
+def test_calls_of_a_function_in_a_row_become_a_loop_if_it_returns_at_its_end(
+    tmp_path, early, loops
+):
+    first = "bit<32> a = x << 3; bit<32> b = a ^ x; bit<32> c = b | a; bit<32> d = c + x;"
+    fields = "".join(f"bit<32> v{i};" for i in range(8))
+    calls = "".join(f"hdr.h.v{i} = f(hdr.h.v{i});" for i in range(8))
+    made = c_text(
+        tmp_path,
+        top=f"bit<32> f(in bit<32> x) {{ {first} {early} return a ^ d; }}",
+        headers=f"header h_t {{ {fields} }} struct headers_t {{ h_t h; }}",
+        locals=f"action call() {{ {calls} }}",
+        apply="call();",
+    )
+    ingress = made[made.index("run_ingress") : made.index("static void ingress")]
+    assert ingress.count("for (int") == loops
