@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from testbed.experiment.rules import Rule
 from testbed.number_formats import DEFAULT, FORMATS
 
+MOST_KEPT = 1 << 30  # bytes of sums
+
 if TYPE_CHECKING:
+    from testbed.experiment.schema import VirtualTime
     from testbed.experiment.schema_jobs import Job
     from testbed.systems import SystemOptions
 
@@ -32,7 +35,38 @@ def _recorded(system: SystemOptions, jobs: Sequence[Job]) -> str:
     return next((job.name for job in jobs if job._trace and job._trace.gradients is not None), "")
 
 
+def _too_large(virtual: VirtualTime, jobs: Sequence[Job]) -> int:
+    """MiB of all sums that are to be kept, if they are too many."""
+    if not virtual.keep_sums:
+        return 0
+    words = sum(
+        job.workers * job.iterations * sum(layer.values for layer in job._trace.layers)
+        for job in jobs
+        if job._trace
+    )
+    return 4 * words >> 20 if 4 * words > MOST_KEPT else 0
+
+
+def _kept_of_ranks(virtual: VirtualTime, jobs: Sequence[Job]) -> str:
+    """The name of a job that has groups of ranks, where sums are to be kept."""
+    if not virtual.keep_sums:
+        return ""
+    return next((job.name for job in jobs if job._trace and job.has_ranks), "")
+
+
 RULES = (
+    Rule(
+        "virtual.keep_sums",
+        _too_large,
+        f"found true, and the sums of all workers take {{found}} MiB; at most {MOST_KEPT >> 20} are"
+        " kept. Take a smaller scale, or fewer iterations",
+    ),
+    Rule(
+        "virtual.keep_sums",
+        _kept_of_ranks,
+        "found true, and job {found} is a program of ranks, whose groups have sums of their own."
+        " Take it out",
+    ),
     Rule(
         "system.sum",
         _of_program,

@@ -172,6 +172,11 @@ class VirtualTime(Section):
         description="`drawn`: each flow of `background` has a phase and a jitter of its own, from"
         " the seed. `exact`: it sends exactly at its rate, in step with others.",
     )
+    keep_sums: Annotated[bool, Flag()] = Field(
+        default=False,
+        description="Whether each worker's sums are stored (table sums), so that `ina diff` tells"
+        " how many bits differ between two runs and between workers ([numbers.md](numbers.md)).",
+    )
 
     @property
     def is_exact(self) -> bool:

@@ -15,6 +15,7 @@ from testbed.number_formats import INT32
 from testbed.protocols import (
     floats,
     given,
+    kept_sums,
     send_scoreboard,
     values,
     wire,
@@ -166,6 +167,15 @@ def check_values(worker, scoreboard, row, base, fragment):
         given.take(worker.given, row, base, block, offset, count)
         worker.counters[0].values_checked += count
         return True
+    kept_sums.keep(
+        worker.kept_sums,
+        scoreboard.state.iteration,
+        fragment,
+        row,
+        base,
+        count,
+        scoreboard.state.values,
+    )
     whole = scoreboard.state.iteration * scoreboard.state.fragments + fragment
     key = values.fragment_key(config.seed, config.job, whole)
     i = 0

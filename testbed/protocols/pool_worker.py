@@ -20,6 +20,7 @@ from testbed.protocols import (
     floats,
     given,
     kept_results,
+    kept_sums,
     lag,
     payload,
     priority,
@@ -57,6 +58,7 @@ class Worker(NamedTuple):
     floats: floats.WorkerFloats
     given: given.Given
     kept: kept_results.KeptResults
+    kept_sums: np.ndarray  # uint32[I, F * V], see kept_sums.py
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see records.py
     lag: np.ndarray  # int64, see lag.py
@@ -91,6 +93,7 @@ def new_worker(
         floats=floats.no_worker_floats(),
         given=given.no_values(),
         kept=kept,
+        kept_sums=kept_sums.new_sums(spec),
         counters=new_counters(),
         status=new_status(),
         lag=lag.new_lag(),

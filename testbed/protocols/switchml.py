@@ -42,6 +42,7 @@ from testbed.protocols import (
     block_float,
     given,
     heap,
+    kept_sums,
     lag,
     payload,
     send_scoreboard,
@@ -180,6 +181,7 @@ class Worker(NamedTuple):
     recorded: np.ndarray  # float32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], the sums over the workers of the quantised gradients
     given: given.Given
+    kept_sums: np.ndarray  # uint32[I, F * V], see kept_sums.py
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see records.py
     lag: np.ndarray  # int64, see lag.py
@@ -214,6 +216,7 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
         recorded=blocks.own,
         sums=blocks.sums,
         given=given.no_values(),
+        kept_sums=kept_sums.new_sums(spec),
         counters=new_counters(),
         status=new_status(),
         lag=lag.new_lag(),

@@ -25,6 +25,7 @@ OPTIONAL = {
     *("faults.entries", "faults.rate_bps"),
 }
 LATER = {
+    "sums",  # a run that keeps them is the same run
     *("departures", "queues", "losses", "resent", "steps", "tuning"),
     *("links.marks", "jobs.marked_results"),
 }
@@ -67,8 +68,8 @@ def _table(table: Table, frame: Any) -> bytes:
 
 def _values(dtype: str, series: Any) -> bytes:
     """A column's values without its nulls, in one form on every machine."""
-    if dtype == "string":
-        words = [value.encode() for value in series]
+    if dtype in ("string", "binary"):
+        words = [value.encode() if dtype == "string" else value for value in series]
         return b"".join(struct.pack("<I", len(word)) + word for word in words)
     if dtype.startswith("float"):
         return (series.to_numpy("<f8") + 0.0).tobytes()  # -0.0 is 0.0

@@ -277,7 +277,7 @@ def _values(column: Column, stored: pa.ChunkedArray) -> Any:
     import pandas as pd
 
     kind = _pandas_types().get(stored.type)
-    may_miss = column.nullable or column.dtype == "string"
+    may_miss = column.nullable or column.dtype in ("string", "binary")
     if kind is not None and (may_miss or stored.null_count):
         values = kind.__from_arrow__(stored)
     else:

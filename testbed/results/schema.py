@@ -720,6 +720,24 @@ _DECLARED = (
         ordered=(("at_ns", "begun_ns"), ("begun_ns", "ended_ns")),
     ),
     Table(
+        "sums",
+        "The sums that each worker has received, of a run in virtual time with `keep_sums`: one"
+        " row per job, worker and iteration.",
+        (
+            _REPETITION,
+            _JOB,
+            _WORKER,
+            _ITERATION,
+            Column(
+                "words",
+                "binary",
+                "",
+                "32 bits of each sum, little-endian, in the order of the model's values",
+            ),
+        ),
+        key=("repetition", "job", "worker", "iteration"),
+    ),
+    Table(
         "tuning",
         "Trials of options that were tuned before the run, with seeds that it does not have: one"
         " row per trial, seed and option. A run that names its options has no such table.",

@@ -38,6 +38,7 @@ def arrow_schema(table: Table) -> pa.Schema:
         "float64": pa.float64(),
         "bool": pa.bool_(),
         "string": pa.string(),
+        "binary": pa.binary(),
     }
     return pa.schema(
         [
@@ -155,6 +156,7 @@ _ACCEPTED: Mapping[str, frozenset[str]] = {
     "float64": frozenset({"integer", "float"}),
     "bool": frozenset({"bool"}),
     "string": frozenset({"string"}),
+    "binary": frozenset({"binary"}),
 }
 
 

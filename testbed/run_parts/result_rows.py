@@ -59,6 +59,13 @@ class HostWithFile(Host, Protocol):
     def output(self) -> Path: ...
 
 
+class HostWithSums(Host, Protocol):
+    """One that may have kept its sums, uint32[I, N]."""
+
+    @property
+    def sums(self) -> np.ndarray | None: ...
+
+
 def role_rows(specs: Iterable[HostSpec]) -> list[Row]:
     """Rows of table hosts with the columns that are known from the start."""
     return [
@@ -104,6 +111,21 @@ def host_rows(
             }
         )
     return rows
+
+
+def sum_rows(hosts: Iterable[HostWithSums]) -> list[Row]:
+    """Table sums: one row for each worker that has kept its sums, and iteration."""
+    return [
+        {
+            "job": host.spec.job.number,
+            "worker": host.spec.number,
+            "iteration": iteration,
+            "words": words.astype("<u4").tobytes(),
+        }
+        for host in hosts
+        if host.sums is not None
+        for iteration, words in enumerate(host.sums)
+    ]
 
 
 def job_rows(

@@ -207,6 +207,7 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         fixed_scale=_fixed_scale(setup, job),
         omit_zeros=platform.omits_zeros,
         sum=platform.sum.name,
+        keep_sums=platform.virtual is not None and platform.virtual.keep_sums,
         value_bits=platform.value_bits,
         shares=_shares(job),
     )

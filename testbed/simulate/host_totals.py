@@ -12,6 +12,7 @@ import numpy as np
 
 from testbed.protocols import lag
 from testbed.protocols.host_spec import HostSpec
+from testbed.protocols.kept_sums import by_position
 from testbed.protocols.status import as_dict
 from testbed.workload import rank_program
 
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 @dataclass
 class Report:
     """`spec`: the role's specification. `done`: its counters. `times`: of a worker, int64 ns by
-    name (see testbed.run_parts.result_rows.time_tables)."""
+    name (see testbed.run_parts.result_rows.time_tables). `sums`: of a worker that keeps them,
+    uint32[I, N]."""
 
     spec: HostSpec
     done: dict[str, Any]
     times: dict[str, np.ndarray] | None
+    sums: np.ndarray | None = None
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -58,7 +61,16 @@ def report_of(nodes: Nodes, number: int) -> Report:
     if node.spec.program is not None:
         counted |= rank_program.totals(node.spec, loop.graph)
         times |= rank_program.node_times(node.spec, loop.graph)
-    return Report(node.spec, counted, times)
+    sums = None
+    if node.spec.job.keep_sums:
+        sums = by_position(node.spec, kept_by(node.machine))
+    return Report(node.spec, counted, times, sums)
+
+
+def kept_by(machine: Machine) -> np.ndarray:
+    """The sums that a worker's machine has kept."""
+    worker = getattr(machine.protocol, "worker", machine.protocol)
+    return worker.kept_sums
 
 
 def times_of(machine: Machine) -> dict[str, np.ndarray]:

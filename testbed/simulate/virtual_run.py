@@ -146,9 +146,11 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     later = simulation.control.roots() if simulation.control else {}
     collect.add_ways(job_rows, platform.system.name, known, later)
     collect.add_mean_rates(links, job_rows)
-    flows = {"flows": simulation.flows()} if setup.flows else {}
+    more: dict[str, Any] = {"flows": simulation.flows()} if setup.flows else {}
+    if sums := collect.sum_rows(reports):
+        more["sums"] = sums
     return {
-        **flows,
+        **more,
         "switch_counters": counters,
         "departures": departures,
         "losses": losses,

@@ -55,14 +55,17 @@ def call(options: Namespace) -> int:
         hashes = [digest(run) if run.finished else None for run in whole] if both else []
     read = [inputs for _, inputs in made]
     environments = [_environment(run) for run in whole] if both else []
+    titles = _titles(paths)
     if options.json:
         data: dict[str, Any] = {"experiment": differing(experiments), "inputs": _inputs(read)}
         if both:
             data["environment"] = differing(environments)
+            from testbed.analysis.data.sum_data import sentences
+
             data |= {"numbers": _numbers(whole), "hashes": hashes}
+            data["sums"] = sentences(whole, titles)
         print_json(data)
         return 0
-    titles = _titles(paths)
     _print_pairs("experiment", titles, differing(experiments))
     if None in read:
         unknown = [title for title, each in zip(titles, read, strict=True) if each is None]
@@ -77,6 +80,10 @@ def call(options: Namespace) -> int:
             from testbed.analysis.report import console_of_tables, render_comparison
 
             console_of_tables().print(render_comparison(whole))
+        from testbed.analysis.data.sum_data import sentences
+
+        for sentence in sentences(whole, titles):
+            print(sentence)
     return 0
 
 

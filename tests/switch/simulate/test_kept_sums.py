@@ -1,0 +1,80 @@
+"""Sums that workers keep (`virtual.keep_sums`), and the bits in which two runs differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from testbed.analysis.data.sum_data import Difference, between_runs, between_workers, difference
+from testbed.experiment import load_text
+from testbed.protocols import values
+from testbed.protocols.formats import by_number
+from testbed.results.reader import ResultsError
+from testbed.results.schema import TABLES
+from testbed.results.schema_check import to_arrow
+from tests.support.experiments import memory_line, message
+from tests.support.virtual import run_virtual
+
+TEXT = """
+name: kept
+runtime: virtual
+seed: 3
+topology: {kind: star, hosts: 6}
+links: {bandwidth: 10 Gbit/s, delay: 5 us, jitter: %(jitter)s, loss: %(loss)s}
+system: {name: %(system)s, sum: %(sum)s}
+%(memory)s
+values_per_packet: 16
+virtual: {keep_sums: true}
+jobs:
+  - {model: alexnet, workers: 4, iterations: 2, scale: %(scale)s, compute_scale: 0}
+"""
+
+
+def text(system="switchml", sum="float32", jitter="1 us", loss="0 %", scale="0.000002") -> str:
+    memory = memory_line(system, 256)
+    return TEXT % {
+        **{"system": system, "sum": sum, "memory": memory},
+        **{"jitter": jitter, "loss": loss, "scale": scale},
+    }
+
+
+def kept(**parts: str) -> pd.DataFrame:
+    rows = run_virtual(load_text(text(**parts)))["sums"]
+    to_arrow(TABLES["sums"], rows, repetition=0)  # as the writer checks them
+    return pd.DataFrame(rows).assign(repetition=0)
+
+
+@pytest.mark.parametrize("number_format", ["int32", "float32"])
+def test_delays_change_bits_of_floats_alone(number_format):
+    first, second = (kept(sum=number_format, jitter=jitter) for jitter in ("1 us", "4 us"))
+    (found,) = between_runs(first, second).values()
+    assert (found.bits > 0) == (number_format == "float32")
+    (among,) = between_workers(second).values()
+    assert among == Difference(3 * found.sums)
+    # Each word is the one sum of a position: as many as the model has values, none of filling.
+    (job,) = load_text(text()).jobs
+    assert found.sums == 2 * sum(layer.values for layer in job.trace().layers)
+
+
+def test_words_are_the_sums():
+    table = kept(system="ps", sum="int32", loss="1 %")
+    rows = table[table["iteration"] == 1]
+    key = values.fragment_key(3, 0, int(load_text(text()).jobs[0].trace().fragments(16)))
+    shift = values.hash_shift(4)
+    total, _ = by_number.factor_sums(0, 3, 0, 1, 4)
+    expected = np.int32(int(values.position_hash(key, 0, shift)) * total)
+    assert {np.frombuffer(words, np.int32)[0] for words in rows["words"]} == {expected}
+
+
+def test_a_difference_counts_every_bit():
+    a = np.array([0, 1, 0xFFFFFFFF, 5], np.uint32)
+    b = np.array([0, 3, 0, 5], np.uint32)
+    assert difference(a, b) == Difference(4, 2, 33)
+    assert difference(a, b).text == "33 bits differ, in 2 of 4 sums (50.0 %)"
+    with pytest.raises(ResultsError, match="4 and 3 sums"):
+        difference(a, b[:3])
+
+
+def test_too_many_sums_are_an_error():
+    assert "keep_sums: found true, and the sums" in message(text(scale="1").replace("16", "64"))
