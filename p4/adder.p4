@@ -2,13 +2,15 @@
  *
  * Compile-time parameter: ADDER, one of the numbers below (testbed/number_formats.py). With the adder
  * INT32, value_memory.p4 adds by itself and watches for overflow; the other adders have a file each, of
- * their own name, with a function of two words.
+ * their own name, with a function of two words. Floats of 16 bits (VALUE_BITS) are the upper halves of
+ * words.
  */
 #ifndef ADDER_P4
 #define ADDER_P4
 
-#define ADDER_INT32   0
-#define ADDER_FLOAT32 1
+#define ADDER_INT32    0
+#define ADDER_FLOAT32  1
+#define ADDER_BFLOAT16 2
 
 #ifndef ADDER
 #define ADDER ADDER_INT32
@@ -16,7 +18,13 @@
 
 #if ADDER == ADDER_FLOAT32
 #include "float32.p4"
+#if VALUE_BITS == 16
+#include "bfloat16.p4"
+#endif
 #define ADD(a, b) add_float32(a, b)
+#elif ADDER == ADDER_BFLOAT16
+#include "bfloat16.p4"
+#define ADD(a, b) add_bfloat16(a, b)
 #elif ADDER != ADDER_INT32
 #error "ADDER must be one of the numbers in adder.p4"
 #endif

@@ -10,6 +10,10 @@
  * all workers first, a switch or the parameter server, rounds it and takes the flag away. The result
  * depends on the workers' numbers alone.
  *
+ * With an adder of floats (adder.p4) short values are bfloat16, the upper halves of float32. A sum is
+ * a float32 and leaves as such, unless it fits; with the flag ROUND the sum of all workers is rounded
+ * to bfloat16.
+ *
  * Included inside an ingress control, which has `hdr` and `meta`. Without VALUE_BITS 16 all macros
  * are empty, and short values are not aggregated.
  */
@@ -23,8 +27,12 @@
 
     action widen() {
         hdr.values.setValid();
+#if ADDER == ADDER_INT32
 #define WIDEN_VALUE(n) \
         hdr.values.v##n = (bit<32>) (int<32>) (int<16>) hdr.short_values.v##n;
+#else
+#define WIDEN_VALUE(n) hdr.values.v##n = hdr.short_values.v##n ++ 16w0;
+#endif
         EACH_VALUE(WIDEN_VALUE)
         hdr.short_values.setInvalid();
         hdr.ina.flags = hdr.ina.flags & ~FLAG_SHORT;
@@ -33,14 +41,22 @@
     }
 
     action measure_values() {
+#if ADDER == ADDER_INT32
 #define MEASURE_VALUE(n) \
         too_wide = too_wide | ((hdr.values.v##n + 0x8000) & 0xffff0000);
+#else
+#define MEASURE_VALUE(n) too_wide = too_wide | (hdr.values.v##n & 0xffff);
+#endif
         EACH_VALUE(MEASURE_VALUE)
     }
 
     action shorten() {
         hdr.short_values.setValid();
+#if ADDER == ADDER_INT32
 #define SHORTEN_VALUE(n) hdr.short_values.v##n = hdr.values.v##n[15:0];
+#else
+#define SHORTEN_VALUE(n) hdr.short_values.v##n = hdr.values.v##n[31:16];
+#endif
         EACH_VALUE(SHORTEN_VALUE)
         hdr.values.setInvalid();
         hdr.ina.flags = hdr.ina.flags | FLAG_SHORT;
@@ -63,10 +79,14 @@
     }
 
     action round_off() {
+#if ADDER == ADDER_INT32
 #define ROUND_VALUE(n)                                                                  \
         hdr.values.v##n = hdr.values.v##n + below_half +                               \
                           ((hdr.values.v##n >> rounded_bits) & odd);                   \
         hdr.values.v##n = (bit<32>) ((int<32>) hdr.values.v##n >> rounded_bits);
+#else
+#define ROUND_VALUE(n) hdr.values.v##n = round_to_bfloat16(hdr.values.v##n);
+#endif
         EACH_VALUE(ROUND_VALUE)
         hdr.ina.flags = hdr.ina.flags & ~FLAG_ROUND;
     }

@@ -18,19 +18,22 @@ from dataclasses import dataclass
 # Adders
 INT32 = 0
 FLOAT32 = 1
+BFLOAT16 = 2
+# Numbers that workers send
+INTEGERS = 0
+SINGLES = 1  # float32
+HALVES = 2  # bfloat16
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """`ordered`: whether a sum depends on the order of its additions. `rounding`: the largest
-    relative error of one addition, 0 if sums are exact. `adds`: the function of the adder's P4
-    file that a program must call."""
+    """`ordered`: whether a sum depends on the order of its additions. `adds`: the function of the
+    adder's P4 file that a program must call."""
 
     name: str
     adder: int
     bits: int = 32
     ordered: bool = False
-    rounding: float = 0.0
     adds: str = ""
 
     @property
@@ -38,12 +41,27 @@ class NumberFormat:
         """True if workers send floating-point numbers."""
         return self.adder != INT32
 
+    @property
+    def numbers(self) -> int:
+        """The numbers that workers send."""
+        if not self.is_float:
+            return INTEGERS
+        return HALVES if self.bits == 16 else SINGLES
+
 
 FORMATS = {
     each.name: each
     for each in (
         NumberFormat("int32", INT32),
-        NumberFormat("float32", FLOAT32, ordered=True, rounding=2.0**-24, adds="add_float32"),
+        NumberFormat("int16", INT32, bits=16),
+        NumberFormat("float32", FLOAT32, ordered=True, adds="add_float32"),
+        NumberFormat("bfloat16", BFLOAT16, bits=16, ordered=True, adds="add_bfloat16"),
+        NumberFormat("bfloat16_in_float32", FLOAT32, bits=16, ordered=True, adds="add_float32"),
     )
 }
 DEFAULT = "int32"
+
+
+def format_of(options: object) -> NumberFormat:
+    """The format of a system's options. One of another package may have no option `sum`."""
+    return FORMATS[getattr(options, "sum", DEFAULT)]

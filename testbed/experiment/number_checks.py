@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from testbed.experiment.rules import Rule
-from testbed.number_formats import DEFAULT, FORMATS
+from testbed.number_formats import DEFAULT, format_of
 
 MOST_KEPT = 1 << 30  # bytes of sums
 
@@ -16,28 +16,24 @@ if TYPE_CHECKING:
     from testbed.systems import SystemOptions
 
 
-def _sum(system: SystemOptions) -> str:
-    return getattr(system, "sum", DEFAULT)
-
-
 def _of_program(system: SystemOptions, jobs: Sequence[Job]) -> str:
     """The name of a job that is a program, where values are added as floats."""
-    if not FORMATS[_sum(system)].is_float:
+    if not format_of(system).is_float:
         return ""
     return next((job.name for job in jobs if job.is_program), "")
 
 
 def _recorded(system: SystemOptions, jobs: Sequence[Job]) -> str:
     """The name of a job with recorded values, where values are added as floats."""
-    if not FORMATS[_sum(system)].is_float:
+    if not format_of(system).is_float:
         return ""
     # A job with errors of its own has no trace.
     return next((job.name for job in jobs if job._trace and job._trace.gradients is not None), "")
 
 
-def _too_large(virtual: VirtualTime, jobs: Sequence[Job]) -> int:
+def _too_large(virtual: VirtualTime | None, jobs: Sequence[Job]) -> int:
     """MiB of all sums that are to be kept, if they are too many."""
-    if not virtual.keep_sums:
+    if virtual is None or not virtual.keep_sums:
         return 0
     words = sum(
         job.workers * job.iterations * sum(layer.values for layer in job._trace.layers)
@@ -47,11 +43,21 @@ def _too_large(virtual: VirtualTime, jobs: Sequence[Job]) -> int:
     return 4 * words >> 20 if 4 * words > MOST_KEPT else 0
 
 
-def _kept_of_ranks(virtual: VirtualTime, jobs: Sequence[Job]) -> str:
+def _kept_of_ranks(virtual: VirtualTime | None, jobs: Sequence[Job]) -> str:
     """The name of a job that has groups of ranks, where sums are to be kept."""
-    if not virtual.keep_sums:
+    if virtual is None or not virtual.keep_sums:
         return ""
     return next((job.name for job in jobs if job._trace and job.has_ranks), "")
+
+
+def warnings(value_bits: int) -> list[str]:
+    """A warning about a key that the option `sum` has replaced."""
+    if value_bits == 32:
+        return []
+    return [
+        f"value_bits: {value_bits} is now the system's option sum: int{value_bits}; the key goes"
+        " with the next version"
+    ]
 
 
 RULES = (
@@ -80,8 +86,29 @@ RULES = (
         " integers. Take int32, or a model without values",
     ),
     Rule(
+        "system.sum",
+        lambda system, values_per_packet: format_of(system).bits == 16 and values_per_packet == 1,
+        "found {system.sum} with values_per_packet 1; allowed: 2 values or more",
+    ),
+    Rule(
+        "system.sum",
+        lambda system, entry: (
+            format_of(system).bits == 16 and not entry.memory and entry.servers == "none"
+        ),
+        "found {system.sum} with system {entry.name}, whose workers pass on sums of some workers,"
+        " which need more bits. Take int32 or float32",
+    ),
+    Rule(
+        "system.sum",
+        lambda system, switch, limited: (
+            format_of(system).bits == 16 and switch == "bmv2" and limited
+        ),
+        "found {system.sum} with switch bmv2, whose queues take as long for a short packet as for a"
+        " full one. Take int32 or float32, or use switch embedded, or bandwidth: unlimited",
+    ),
+    Rule(
         "value_bits",
-        lambda value_bits, system: value_bits == 16 and _sum(system) != DEFAULT,
+        lambda value_bits, system: value_bits == 16 and format_of(system).name != DEFAULT,
         "found 16 with sum: {system.sum}, which has bits of its own. Take value_bits out",
     ),
 )

@@ -45,6 +45,7 @@ from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Job
+from testbed.number_formats import format_of
 from testbed.protocols.sizes import MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions
 from testbed.traffic.call_algorithms import AUTO
@@ -92,6 +93,7 @@ def resolve(
         *_mixed_hardware([job.trace() for job in experiment.jobs if not job.is_program]),
         *unmarked(experiment),
         *flow_warnings(experiment),
+        *number_checks.warnings(experiment.value_bits),
     )
     if problems := short_queues(experiment):
         return None, problems
@@ -428,9 +430,11 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
     ),
     Rule(
         "jobs[*].numbers",
-        lambda each, value_bits: value_bits == 16 and each.numbers == "fixed",
-        "found fixed with value_bits 16, where values have the exponents of their blocks. Take"
-        " exponents",
+        lambda each, value_bits, system: (
+            16 in (value_bits, format_of(system).bits) and each.numbers == "fixed"
+        ),
+        "found fixed with value_bits 16 or sum: int16, where values have the exponents of their"
+        " blocks. Take exponents",
     ),
     *PATH_RULES,
     *number_checks.RULES,

@@ -11,7 +11,7 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 
 from testbed.collective import memory_map
-from testbed.number_formats import INT32
+from testbed.number_formats import FLOAT32, INT32
 from testbed.protocols import (
     floats,
     given,
@@ -94,17 +94,19 @@ def write_values(worker, scoreboard, row, base, fragment):
         if config.adder == INT32:
             values.write_generated(row, base, count, key, factor, config.shift)
         else:
-            by_number.write_generated(row, base, count, key, factor)
+            by_number.write_generated(config.numbers, row, base, count, key, factor)
     values.write_zeros(row, base + count, base + scoreboard.state.values)
 
 
 @njit(cache=True)
 def is_rounded(worker, scoreboard, fragment):
-    """True if a fragment's values are steps of 16 bits, whose sum is to be rounded."""
+    """True if a fragment's values have 16 bits, and their sum is to be rounded to as many."""
     if worker.given.source.size > 0:
         block, _ = _place(scoreboard, fragment)
         return worker.given.form[block] == given.ROUNDED
-    return worker.config.short == 1 and worker.recorded.shape[0] > 0
+    if worker.config.short == wire.SHORT_FLOATS:
+        return worker.config.adder == FLOAT32
+    return worker.config.short == wire.SHORT_INTEGERS and worker.recorded.shape[0] > 0
 
 
 @njit(cache=True)
@@ -186,8 +188,10 @@ def check_values(worker, scoreboard, row, base, fragment):
     elif config.adder == INT32:
         wrong = values.wrong_generated(row, base, count, key, factor_sum, config.shift)
     else:
-        bound = by_number.bound(config.adder, config.workers)
-        wrong = by_number.wrong_generated(row, base, count, key, factor_sum, factor_size, bound)
+        bound = by_number.bound(config.adder, config.numbers, config.workers)
+        wrong = by_number.wrong_generated(
+            config.numbers, row, base, count, key, factor_sum, factor_size, bound
+        )
     if wrong < 0:
         wrong = values.first_nonzero(row, base + count, base + scoreboard.state.values)
         if wrong >= 0:
@@ -205,7 +209,7 @@ def check_values(worker, scoreboard, row, base, fragment):
     elif worker.recorded.shape[0] > 0:
         status[0].expected = np.int64(worker.sums[i, start + wrong])
     elif config.adder != INT32:
-        status[0].expected = by_number.expected_generated(key, wrong, factor_sum)
+        status[0].expected = by_number.expected_generated(config.numbers, key, wrong, factor_sum)
     else:
         status[0].expected = np.int64(
             np.int32(values.position_hash(key, wrong, config.shift) * np.int32(factor_sum))

@@ -109,7 +109,7 @@ def receive(server, now, packets, lengths, count, out, out_lengths, destinations
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
-        length = wire.expand(row, lengths[i], base, config.values)
+        length = wire.expand(row, lengths[i], base, config.values, config.short)
         kind = wire.kind(row)
         whole = wire.fragment(row)
         iteration = whole // config.fragments

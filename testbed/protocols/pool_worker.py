@@ -223,7 +223,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if wire.is_foreign(row, lengths[i], base, config.job):
             counters.foreign += 1
             continue
-        length = wire.expand(row, lengths[i], base, value_count)
+        length = wire.expand(row, lengths[i], base, value_count, config.short)
         kind = wire.kind(row)
         whole = wire.fragment(row)
         iteration = whole // scoreboard.state.fragments
@@ -455,7 +455,7 @@ def _write_gradient(worker, scoreboard, row, fragment, flags):
     else:
         payload.write_values(worker, scoreboard, row, base, fragment)
     worker.counters[0].gradient_packets += 1
-    if config.omit_zeros == 1 or config.short == 1:
+    if config.omit_zeros == 1 or config.short > 0:
         return wire.compact(row, base, scoreboard.state.values, config.omit_zeros, config.short)
     return 4 * (base + scoreboard.state.values)
 

@@ -34,6 +34,7 @@ from testbed.protocols import (
     wire,
 )
 from testbed.protocols.floats import ServerFloats
+from testbed.protocols.formats import bfloat16
 from testbed.protocols.host_spec import HostSpec, ServerSpec, ServerStripes
 from testbed.protocols.progress import Progress, new_progress, no_progress
 from testbed.protocols.status import new_counters, new_status
@@ -62,7 +63,7 @@ CONFIG = record(
     "floats",  # 1: what leaves int32 is summed as floating-point numbers; 2: what a worker sends as
     #            such is, and sums of whole numbers are modulo 2^32
     "omit_zeros",  # 1: a result that is all zeros goes without its values
-    "short",  # 1: values that fit go in 16 bits
+    "short",  # of values that fit in 16 bits, wire.SHORT_INTEGERS or SHORT_FLOATS; 0: none go so
     "rounded_bits",  # by which sums are rounded that are to be
     "request_ps",  # link time set aside for a reminder or request with its answer; 0: none
     "kept",  # complete rows that are held; 0: all
@@ -214,7 +215,7 @@ def new_server(spec: HostSpec, rules: tuple, **fields: int) -> Server:
         min_delay_ns=options.min_reminder_delay_ns,
         max_delay_ns=options.max_reminder_delay_ns,
         omit_zeros=int(job.omit_zeros),
-        short=int(job.value_bits == 16),
+        short=wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
         rounded_bits=sizes.rounded_bits(job.workers),
         request_ps=2 * frame_ps,
         delivered=int(options.delivered),
@@ -318,12 +319,15 @@ def write_result(server, row, kind, slot):
         row[wire.HEADER_WORDS + i] = wire.swap(server.everyone[i])
     if server.flags[slot] & wire.FLOAT:
         floats.write_sum(server.floats, slot, row, base)
+    elif server.flags[slot] & wire.ROUND and config.short == wire.SHORT_FLOATS:
+        for i in range(config.values):
+            row[base + i] = wire.swap(bfloat16.rounded(np.uint32(server.sums[slot, i])))
     else:
         bits = config.rounded_bits if server.flags[slot] & wire.ROUND else 0
         for i in range(config.values):
             value = block_float.round_off(np.int64(server.sums[slot, i]), bits)
             row[base + i] = wire.swap(np.uint32(value & 0xFFFFFFFF))
-    if config.omit_zeros == 1 or config.short == 1:
+    if config.omit_zeros == 1 or config.short > 0:
         return wire.compact(row, base, config.values, config.omit_zeros, config.short)
     return 4 * (base + config.values)
 

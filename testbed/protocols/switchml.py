@@ -276,7 +276,7 @@ def receive(worker, scoreboard, now, packets, lengths, count):
             _hear(worker, row)
             continue
         if (
-            wire.expand(row, lengths[i], base, value_count) != full
+            wire.expand(row, lengths[i], base, value_count, config.short) != full
             or wire.version(row) != wire.VERSION
             or wire.job(row) != config.job
             or (wire.kind(row) != wire.RESULT and wire.kind(row) != wire.RESULT_ONE)
@@ -433,7 +433,7 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
     if worker.recorded.shape[0] > 0:
         wire.set_exponents(row, exponent, following)
     worker.counters[0].gradient_packets += 1
-    if config.omit_zeros == 1 or config.short == 1:
+    if config.omit_zeros == 1 or config.short > 0:
         return wire.compact(row, base, scoreboard.state.values, config.omit_zeros, config.short)
     return 4 * (base + scoreboard.state.values)
 

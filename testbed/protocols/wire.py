@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from p4fabric.simulate.jit import njit
 
+from testbed.number_formats import HALVES
 from testbed.protocols.sizes import HEADER_WORDS
 
 PORT = 18766
@@ -48,7 +49,19 @@ AGAIN = 0x1000  # of a request: the worker is to send its part, or the result, i
 CONTENDED = 0x2000  # of a result: fragments have met in its aggregator (a2tp.py)
 FOR_SOME = FOR_ONE | FROM_ONE
 
+# Values of 16 bits, `short` in machines
+SHORT_INTEGERS = 1  # int16
+SHORT_FLOATS = 2  # bfloat16, the upper halves of float32
+
 SERVER = 0x4000  # in place of a worker's number
+
+
+def short_of(bits: int, numbers: int) -> int:
+    """Kind of short values for values of so many bits, of `numbers` (testbed/number_formats.py);
+    0: there are none."""
+    if bits == 32:
+        return 0
+    return SHORT_FLOATS if numbers == HALVES else SHORT_INTEGERS
 
 
 @njit(cache=True)
@@ -188,28 +201,33 @@ def omit_values(row, base):
 def compact(row, base, values, omit_zeros, short):
     """Let a gradient or result that has been written, `values` values from word `base` on, be as
     short as it can: with `omit_zeros` without values if all are 0, with `short` with values of 16
-    bits if they fit. Returns the bytes of the payload."""
+    bits, of this kind, if they fit. Returns the bytes of the payload."""
     place = row[base : base + values]
     some_bit = np.uint32(0)
     too_wide = np.int64(0)
     for i in range(place.size):
         some_bit |= place[i]
-        too_wide |= (np.int64(np.int32(swap(place[i]))) + 0x8000) >> 16
+        if short == SHORT_FLOATS:
+            too_wide |= np.int64(swap(place[i]) & np.uint32(0xFFFF))
+        else:
+            too_wide |= (np.int64(np.int32(swap(place[i]))) + 0x8000) >> 16
     if omit_zeros == 1 and some_bit == 0:
         return omit_values(row, base)
     if short == 0 or too_wide != 0 or flags(row) & FLOAT:
         return 4 * (base + values)
+    down = 16 if short == SHORT_FLOATS else 0
     for i in range(values // 2):
-        pair = (word(row, base + 2 * i) & 0xFFFF) << 16 | word(row, base + 2 * i + 1) & 0xFFFF
-        set_word(row, base + i, pair)
+        first, second = word(row, base + 2 * i) >> down, word(row, base + 2 * i + 1) >> down
+        set_word(row, base + i, (first & 0xFFFF) << 16 | second & 0xFFFF)
     set_word(row, 0, word(row, 0) | SHORT)
     return 4 * base + 2 * values
 
 
 @njit(cache=True)
-def expand(row, length, base, values):
+def expand(row, length, base, values, short=SHORT_INTEGERS):
     """Give what has come without values its zeros, and what has short values wide ones, with the
-    kind and the flags that this has. Returns the bytes of the payload, which were `length`."""
+    kind and the flags that this has. `short`: the kind of short values. Returns the bytes of the
+    payload, which were `length`."""
     if length == 4 * base and GRADIENT_ZEROS <= kind(row) <= RESULT_ONE_ZEROS:
         row[base : base + values] = np.uint32(0)
         set_word(row, 0, word(row, 0) & ~(WITHOUT_VALUES << 24))
@@ -218,6 +236,10 @@ def expand(row, length, base, values):
         return length
     for i in range(values // 2 - 1, -1, -1):
         pair = word(row, base + i)
+        if short == SHORT_FLOATS:
+            set_word(row, base + 2 * i, pair & 0xFFFF0000)
+            set_word(row, base + 2 * i + 1, pair << 16)
+            continue
         set_word(row, base + 2 * i, ((pair >> 16) ^ 0x8000) - 0x8000)
         set_word(row, base + 2 * i + 1, ((pair & 0xFFFF) ^ 0x8000) - 0x8000)
     set_word(row, 0, word(row, 0) & ~SHORT)

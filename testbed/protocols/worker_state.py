@@ -13,7 +13,7 @@ from p4fabric.simulate.jit import njit
 from p4fabric.simulate.records import new_record, record
 
 from testbed.number_formats import FORMATS
-from testbed.protocols import sizes
+from testbed.protocols import sizes, wire
 from testbed.protocols.formats import by_number
 from testbed.protocols.host_spec import HostSpec
 from testbed.protocols.sizes import FRAME_OVERHEAD
@@ -48,9 +48,10 @@ CONFIG = record(
     "min_patience_ns",
     "sets",  # of each slot, with SwitchML
     "omit_zeros",  # 1: what is all zeros goes without its values
-    "short",  # 1: values that fit go in 16 bits
+    "short",  # of values that fit in 16 bits, wire.SHORT_INTEGERS or SHORT_FLOATS; 0: none go so
     "program",  # 1: a program gives the values
-    "adder",  # of the format of sums (testbed/number_formats.py)
+    "adder",  # of the format of sums, and
+    "numbers",  # that workers send (testbed/number_formats.py)
 )
 
 # Worker.state
@@ -101,9 +102,10 @@ def configuration(spec: HostSpec, **more: int) -> np.record:
         "min_patience_ns": options.min_patience_ns,
         "iterations": job.iterations,
         "omit_zeros": int(job.omit_zeros),
-        "short": int(job.value_bits == 16),
+        "short": wire.short_of(job.value_bits, FORMATS[job.sum].numbers),
         "program": int(job.program),
         "adder": FORMATS[job.sum].adder,
+        "numbers": FORMATS[job.sum].numbers,
     }
     return new_record(CONFIG, **fields, **more)
 
@@ -165,14 +167,14 @@ def begin(worker, iteration):
     state.longest_ns = 0
     state.factor = factor_of(config, iteration, config.number)
     state.factor_sum, state.factor_size = by_number.factor_sums(
-        config.adder, config.seed, config.job, iteration, config.workers
+        config.numbers, config.seed, config.job, iteration, config.workers
     )
 
 
 @njit(cache=True)
 def factor_of(config, iteration, worker):
     """The factor c of a worker's generated values in an iteration."""
-    return by_number.factor(config.adder, config.seed, config.job, iteration, worker)
+    return by_number.factor(config.numbers, config.seed, config.job, iteration, worker)
 
 
 @njit(cache=True)

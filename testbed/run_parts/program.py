@@ -19,7 +19,7 @@ from p4engine.frontend.diagnostics import P4Error
 from p4fabric.base.errors import UserError
 
 from testbed import dataplane
-from testbed.number_formats import FORMATS
+from testbed.number_formats import NumberFormat
 
 if TYPE_CHECKING:
     from p4engine.backend.build import Compiled
@@ -50,13 +50,6 @@ _FORMATS = {
 }
 
 
-def _format_of(name: str, value: int) -> tuple[str, str, tuple[str, ...]]:
-    if name != "ADDER":
-        return _FORMATS[name]
-    format_ = next(each for each in FORMATS.values() if each.adder == value)
-    return f"sum: {format_.name}", "value_memory.p4", (format_.adds,)
-
-
 def prepare(setup: Setup, known: dict[Hashable, Compiled] | None = None) -> Program:
     """Compile the switches' program into the cache and try it on the switches.
 
@@ -67,7 +60,7 @@ def prepare(setup: Setup, known: dict[Hashable, Compiled] | None = None) -> Prog
 
     path, defines, include_dirs = dataplane.program(setup.platform)
     if setup.platform.system.memory:
-        _check_formats(path, defines, include_dirs)
+        _check_formats(path, defines, include_dirs, setup.platform.sum)
     if setup.platform.switch == "bmv2":
         return _prepare_for_bmv2(setup, path, defines, include_dirs)
     key = path, tuple(sorted(defines.items())), tuple(include_dirs)
@@ -84,12 +77,15 @@ def prepare(setup: Setup, known: dict[Hashable, Compiled] | None = None) -> Prog
     return Program(path, defines, tuple(include_dirs), warnings, compiled)
 
 
-def _check_formats(path: Path, defines: dict[str, int], include_dirs: tuple[Path, ...]) -> None:
+def _check_formats(
+    path: Path, defines: dict[str, int], include_dirs: tuple[Path, ...], sums: NumberFormat
+) -> None:
     """Raise UserError if the program knows nothing of a format of packets that is asked for."""
     from p4engine.frontend.diagnostics import Diagnostics, Fatal
     from p4engine.frontend.preprocessor.preprocess import preprocess
 
-    asked = [name for name in (*_FORMATS, "ADDER") if name in defines]
+    formats = _FORMATS | {"ADDER": (f"sum: {sums.name}", "value_memory.p4", (sums.adds,))}
+    asked = [name for name in formats if name in defines]
     if not asked:
         return
     try:
@@ -98,7 +94,7 @@ def _check_formats(path: Path, defines: dict[str, int], include_dirs: tuple[Path
         return  # the compiler says what is wrong
     count = Counter(token.text for token in tokens)
     for name in asked:
-        option, file, actions = _format_of(name, defines[name])
+        option, file, actions = formats[name]
         if any(count[action] < 2 for action in actions):  # declared and applied
             raise UserError(
                 f"the P4 program {path} does not apply what p4/{file} has, so it cannot do"

@@ -14,6 +14,7 @@ from testbed.experiment.background_flows import flows_of
 from testbed.experiment.planned_faults import LinkChange, link_changes
 from testbed.experiment.schema_jobs import Job, Placement
 from testbed.experiment.schema_network import PER_ROOT, PINNED
+from testbed.number_formats import format_of
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
 from testbed.routing.forest import plan as plan_forest
@@ -45,7 +46,7 @@ def platform_of(
         options=experiment.system,
         program=experiment.program,
         values=experiment.values_per_packet,
-        value_bits=experiment.value_bits,
+        value_bits=min(experiment.value_bits, format_of(experiment.system).bits),
         bitmap_bits=experiment.bitmap_bits,
         aggregators=experiment.aggregators,
         memory_parts=experiment.memory_parts,

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 
-from testbed.number_formats import DEFAULT, FORMATS, NumberFormat
+from testbed.number_formats import NumberFormat, format_of
 from testbed.protocols.host_spec import ServerStripes, SystemSpec, WorkerPart
 from testbed.protocols.sizes import frame_bits, frame_bytes
 from testbed.results.schema import Row
@@ -109,7 +109,7 @@ class Platform:
     @property
     def sum(self) -> NumberFormat:
         """The format of sums: option `sum`."""
-        return FORMATS[getattr(self.options, "sum", DEFAULT)]
+        return format_of(self.options)
 
     @property
     def delivers(self) -> bool:

@@ -29,6 +29,7 @@ from p4fabric.simulate import taps
 from scapy.layers.l2 import Ether
 
 from testbed.dissect import Ina
+from testbed.number_formats import FORMATS
 from testbed.protocols import sizes, wire
 from testbed.protocols.host_spec import HostSpec, PoolSpec, SwitchmlSpec, TreesPart
 from testbed.protocols.switchml import ONE_TREE, new_trees
@@ -94,6 +95,7 @@ class Job:
         self.flows = spec.program is not None and spec.program.partners is not None
         self.recorded = job.gradients is not None
         self.omit, self.short = job.omit_zeros, job.value_bits == 16
+        self.floats = FORMATS[job.sum].is_float
         self.window, self.sets = 1, 1
         self.place, self.trees = np.zeros(1, np.int64), np.zeros(1, np.int64)
         if isinstance(options, SwitchmlSpec):
@@ -472,7 +474,8 @@ def _values(
         found = np.frombuffer(raw, f">i{size}").reshape(places.size, count)
         some = found.any(axis=1) | (not job.omit)
         yield from _where("any", "values (all are 0)", some, numbers[places])
-        fits = ((found >= -0x8000) & (found < 0x8000)).all(axis=1) & some & wide & job.short
+        narrow = found & 0xFFFF == 0 if job.floats else (found >= -0x8000) & (found < 0x8000)
+        fits = narrow.all(axis=1) & some & wide & job.short
         fits &= c.flags[places] & wire.FLOAT == 0
         yield from _where("any", "values (16 bits are enough)", ~fits, numbers[places])
     named = c.exponents == np.where(c.kind == wire.GRADIENT, c.sender, c.target)

@@ -17,13 +17,14 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.mixing import mix, mix2, product
 
-from testbed.number_formats import INT32
+from testbed.number_formats import BFLOAT16, HALVES, INTEGERS
 from testbed.protocols import values, wire
-from testbed.protocols.formats import float32
+from testbed.protocols.formats import bfloat16, float32
 
-H_BITS = 16  # significant bits of h
-C_BITS = 8  # significant bits of c,
-C_PLACES = 4  # which it has in one of so many places
+# By the numbers that workers send; those of integers are in values.py.
+H_BITS = np.array([0, 16, 4])  # significant bits of h
+C_BITS = np.array([0, 8, 4])  # significant bits of c,
+C_PLACES = np.array([1, 4, 1])  # which it has in one of so many places
 EXPONENTS = 16  # of h: 2^0 to 2^15 of its unit
 UNITS = np.ldexp(np.float64(1.0), np.arange(EXPONENTS) - 24)
 
@@ -31,59 +32,65 @@ UNITS = np.ldexp(np.float64(1.0), np.arange(EXPONENTS) - 24)
 @njit(cache=True)
 def add(adder, a, b):
     """The sum of two words, uint32, of an adder of floats."""
+    if adder == BFLOAT16:
+        return bfloat16.add(a, b)
     return float32.add(a, b)
 
 
 @njit(cache=True)
-def bound(adder, workers):
+def bound(adder, numbers, workers):
     """Largest error of a sum of so many workers' values, over the sum of the absolute values."""
-    return (workers - 1) * float32.ROUNDING
+    if adder == BFLOAT16:
+        return (workers - 1) * bfloat16.ROUNDING
+    once = bfloat16.ROUNDING if numbers == HALVES else 0.0
+    return (workers - 1) * float32.ROUNDING + once
 
 
 @njit(cache=True)
-def factor(adder, seed, job, iteration, worker):
+def factor(numbers, seed, job, iteration, worker):
     """c of a worker in an iteration."""
-    if adder == INT32:
+    if numbers == INTEGERS:
         return np.int64(values.factor(seed, job, iteration, worker))
     x = np.int64(mix2(mix2(mix2(seed, job), iteration), 0x5EED + worker))
-    size = (x >> 24 & 0x7F | 0x80) << (x >> 16) % C_PLACES
+    top = np.int64(1) << (C_BITS[numbers] - 1)
+    size = (x >> 24 & (top - 1) | top) << (x >> 16) % C_PLACES[numbers]
     return -size if x & 1 else size
 
 
 @njit(cache=True)
-def factor_sums(adder, seed, job, iteration, workers):
+def factor_sums(numbers, seed, job, iteration, workers):
     """(sum of c, sum of the absolute values of c) over workers 0 .. workers - 1."""
     total, size = np.int64(0), np.int64(0)
     for worker in range(workers):
-        own = factor(adder, seed, job, iteration, worker)
+        own = factor(numbers, seed, job, iteration, worker)
         total += own
         size += abs(own)
     return total, size
 
 
 @njit(cache=True)
-def _position(key, position):
+def _position(numbers, key, position):
     """(h in units, the unit) of one position."""
     step = product(np.uint32(position), np.uint32(0x9E3779B1))
     x = np.int64(mix(np.uint32((np.uint64(key) + np.uint64(step)) & np.uint64(0xFFFFFFFF))))
-    h = x & ((1 << H_BITS) - 1) | 1
+    h = x & ((np.int64(1) << H_BITS[numbers]) - 1) | 1
     return -h if x >> 31 else h, UNITS[x >> 20 & (EXPONENTS - 1)]
 
 
 @njit(cache=True)
-def write_generated(row, base, count, key, multiplier):
+def write_generated(numbers, row, base, count, key, multiplier):
     """Write `count` floats, h times `multiplier`, into a packet from word `base` on."""
     for i in range(count):
-        h, unit = _position(key, i)
+        h, unit = _position(numbers, key, i)
         row[base + i] = wire.swap(float32.word_of(np.float32(h * multiplier * unit)))
 
 
 @njit(cache=True)
-def wrong_generated(row, base, count, key, factor_sum, factor_size, bound):
+def wrong_generated(numbers, row, base, count, key, factor_sum, factor_size, bound):
     """Position of the first float that is further from h times `factor_sum` than `bound` times the
     sum of the absolute values, or -1."""
     for i in range(count):
-        h, unit = _position(key, i)
+        h, unit = _position(numbers, key, i)
         found = np.float64(float32.number_of(wire.swap(row[base + i])))
         if not abs(found - h * factor_sum * unit) <= bound * abs(h) * factor_size * unit:
             return i
@@ -91,7 +98,8 @@ def wrong_generated(row, base, count, key, factor_sum, factor_size, bound):
 
 
 @njit(cache=True)
-def expected_generated(key, position, factor_sum):
+def expected_generated(numbers, key, position, factor_sum):
     """The exact sum of a position, rounded once, as the int32 of its bits."""
-    h, unit = _position(key, position)
-    return np.int64(np.int32(float32.word_of(np.float32(h * factor_sum * unit))))
+    h, unit = _position(numbers, key, position)
+    word = float32.word_of(np.float32(h * factor_sum * unit))
+    return np.int64(np.int32(bfloat16.rounded(word) if numbers == HALVES else word))

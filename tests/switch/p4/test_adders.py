@@ -12,8 +12,9 @@ from p4engine.switch.library import Switch
 from p4fabric_testing.matrix import first_of
 
 from p4engine import compile_program
+from testbed.number_formats import BFLOAT16, FLOAT32
 from testbed.protocols import sizes, wire
-from testbed.protocols.formats import float32
+from testbed.protocols.formats import bfloat16, float32
 from tests.support.experiments import memory_line
 from tests.support.fabric import US, lossy, run_exact
 from tests.support.floats import KINDS, hard_pairs
@@ -67,12 +68,15 @@ V1Switch(Take(), Nothing(), Add(), Leave(), Nothing(), Write()) main;
 """
 
 
-@pytest.fixture(scope="module")
-def adder(tmp_path_factory):
-    """Sums of pairs of words, by the P4 function."""
+ADDERS = {FLOAT32: float32.added, BFLOAT16: bfloat16.added}
+
+
+@pytest.fixture(scope="module", params=ADDERS)
+def adders(request, tmp_path_factory):
+    """Sums of pairs of words, by the P4 function and by numpy."""
     program = tmp_path_factory.mktemp("adder") / "adder_of_pairs.p4"
     program.write_text(PROGRAM)
-    compiled = compile_program(program, {"VALUES": VALUES, "ADDER": 1}, (ROOT / "p4",))
+    compiled = compile_program(program, {"VALUES": VALUES, "ADDER": request.param}, (ROOT / "p4",))
     with contextlib.closing(Switch(compiled, ports=[0, 1])) as switch:
 
         def added(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -80,15 +84,16 @@ def adder(tmp_path_factory):
             ((_, _, frame),) = switch.advance(1000)
             return np.frombuffer(frame, np.uint32).byteswap()
 
-        yield added
+        yield added, ADDERS[request.param]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_float32_in_a_switch_is_that_of_the_processor(adder, kind):
+def test_floats_in_a_switch_are_those_of_the_processor(adders, kind):
+    adder, reference = adders
     draw = np.random.default_rng(len(kind))
     for _ in range(400):
         a, b = hard_pairs(draw, kind, VALUES)
-        expected, found = float32.added(a, b), adder(a, b)
+        expected, found = reference(a, b), adder(a, b)
         wrong = np.flatnonzero(found != expected)
         assert wrong.size == 0, [f"{x[wrong[0]]:08x}" for x in (a, b, found, expected)]
 
@@ -101,7 +106,7 @@ system: {name: %(system)s, sum: %(sum)s%(options)s}
 %(memory)s
 values_per_packet: 4
 jobs:
-  - {model: alexnet, workers: 4, iterations: 2, scale: 0.00001, compute_scale: 0}
+  - {model: alexnet, workers: 4, iterations: 2, scale: 0.000005, compute_scale: 0}
 """
 SYSTEMS = ["esa", "switchml", "ps", "atp", "a2tp", "tree", "grid"]
 OF_HOSTS = ["ring", "double_tree", "colocated_ps", "halving_doubling", "hierarchical"]
@@ -111,15 +116,18 @@ class Order:
     """A schedule that holds gradients up at random, and keeps in which order they come to the
     switch; and the results that leave it: by fragment."""
 
-    def __init__(self, seed: int, values: int = 4) -> None:
-        self.draw, self.values = random.Random(seed), values
+    def __init__(self, seed: int, added=float32.added, values: int = 4) -> None:
+        self.draw, self.added, self.values = random.Random(seed), added, values
         self.arrivals: dict[int, list[tuple[int, int, np.ndarray]]] = {}
         self.results: dict[int, set[bytes]] = {}
         self.count = 0
 
     def __call__(self, now: int, node: str, frame: bytes) -> tuple[int, ...]:
-        row = np.frombuffer(frame[sizes.FRAME_OVERHEAD :], np.uint32)
-        words = row[-self.values :].byteswap()
+        base, length = sizes.HEADER_WORDS + 1, len(frame) - sizes.FRAME_OVERHEAD
+        row = np.zeros(base + self.values, np.uint32)
+        row.view(np.uint8)[:length] = np.frombuffer(frame[sizes.FRAME_OVERHEAD :], np.uint8)
+        wire.expand(row, length, base, self.values, wire.SHORT_FLOATS)
+        words = row[base:].byteswap()
         kind, fragment = int(wire.kind(row)), int(wire.fragment(row))
         if node == "s1" and kind == wire.RESULT:
             self.results.setdefault(fragment, set()).add(words.tobytes())
@@ -135,7 +143,7 @@ class Order:
         rows = [words for *_, words in sorted(self.arrivals[fragment], key=lambda each: each[:2])]
         total = rows[0]
         for words in rows[1:]:
-            total = float32.added(total, words)
+            total = self.added(total, words)
         return total.tobytes()
 
 
@@ -148,20 +156,32 @@ def parts(system: str, number_format: str, options: str = "") -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("system", first_of(SYSTEMS, 3))
-def test_sums_are_the_additions_in_the_order_of_arrival(system):
-    order = Order(3)
-    run_exact(TEXT, order, **parts(system, "float32"))
-    assert len(order.results) > 200
+ORDERED = {"float32": float32.added, "bfloat16": bfloat16.added}
+CASES = [("esa", "float32"), ("switchml", "float32"), ("ps", "bfloat16"), ("switchml", "bfloat16")]
+CASES += [(system, each) for system in SYSTEMS for each in ORDERED if (system, each) not in CASES]
+
+
+@pytest.mark.parametrize("system, number_format", first_of(CASES, 4))
+def test_sums_are_the_additions_in_the_order_of_arrival(system, number_format):
+    added = ORDERED[number_format]
+    order = Order(3, added)
+    run_exact(TEXT, order, **parts(system, number_format))
+    assert len(order.results) > 100
     for fragment, found in order.results.items():
         assert found == {order.sums(fragment)}, fragment
-    other = Order(4)
-    run_exact(TEXT, other, **parts(system, "float32"))
+    other = Order(4, added)
+    run_exact(TEXT, other, **parts(system, number_format))
     differ = [each for each in order.results if order.results[each] != other.results[each]]
-    assert len(differ) > 100
+    assert len(differ) > 50
 
 
-@pytest.mark.parametrize("system", first_of([*SYSTEMS[:3], "ring", *SYSTEMS[3:], *OF_HOSTS[1:]], 4))
-def test_every_sum_is_within_its_bound_whatever_is_lost(system):
+LOSSY = [("esa", "bfloat16_in_float32"), ("switchml", "float32"), ("ps", "int16")]
+LOSSY += [("ring", "float32"), ("switchml", "bfloat16_in_float32"), ("ps", "bfloat16_in_float32")]
+LOSSY += [(system, "float32") for system in (*SYSTEMS, *OF_HOSTS[1:])]
+LOSSY += [(system, "bfloat16") for system in SYSTEMS]
+
+
+@pytest.mark.parametrize("system, number_format", first_of(LOSSY, 4))
+def test_every_sum_is_within_its_bound_whatever_is_lost(system, number_format):
     faults = lossy(1, loss=0.03, duplicate=0.03, reorder=0.05)
-    run_exact(TEXT, faults, **parts(system, "float32", ", zeros: header_only"))
+    run_exact(TEXT, faults, **parts(system, number_format, ", zeros: header_only"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from testbed import dataplane
@@ -17,6 +19,7 @@ topology: {kind: star, hosts: 5}
 links: {bandwidth: 1 Gbit/s}
 system: {name: %(system)s, sum: %(sum)s}
 %(memory)s
+values_per_packet: %(values)d
 value_bits: %(bits)d
 jobs:
   - {%(job)s, workers: 3}
@@ -24,15 +27,17 @@ jobs:
 REPLAY = "model: alexnet, iterations: 1, scale: 0.001"
 
 
-def text(system="esa", sum="float32", bits=32, job=REPLAY) -> str:
-    memory = memory_line(system, 8)
-    return TEXT % {"system": system, "sum": sum, "memory": memory, "bits": bits, "job": job}
+def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64) -> str:
+    parts = {"system": system, "sum": sum, "bits": bits, "job": job, "values": values}
+    return TEXT % {**parts, "memory": memory_line(system, 8)}
 
 
 @pytest.mark.parametrize(
     "parts, expected",
     [
-        ({"sum": "float31"}, "sum: found 'float31'; allowed: int32, float32"),
+        ({"sum": "float31"}, "sum: found 'float31'; allowed: int32, int16, float32"),
+        ({"sum": "int16", "values": 1}, "sum: found int16 with values_per_packet 1"),
+        ({"sum": "bfloat16", "system": "ring"}, "sum: found bfloat16 with system ring, whose"),
         ({"bits": 16}, "value_bits: found 16 with sum: float32"),
         ({"job": "name: x, command: 'true'"}, "sum: found float32, and job x is a program"),
     ],
@@ -57,3 +62,12 @@ def test_hosts_and_switches_are_told(system):
     assert defines.get("ADDER") == (1 if SYSTEMS[system].memory else None)
     plain = set_up(experiment(text(system, sum="int32")))
     assert "ADDER" not in dataplane.program(plain.platform)[1]
+
+
+def test_the_old_key_is_the_format_int16_with_a_warning():
+    old = experiment(text(sum="int32", bits=16))
+    assert any("value_bits: 16 is now the system's option sum: int16" in w for w in old.warnings)
+    both = [set_up(each) for each in (old, experiment(text(sum="int16")))]
+    made = [[replace(host.job, sum="") for host in host_specs(setup)] for setup in both]
+    assert made[0] == made[1]
+    assert dataplane.program(both[0].platform) == dataplane.program(both[1].platform)

@@ -10,35 +10,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.number_formats import FLOAT32
+from testbed.number_formats import BFLOAT16, FLOAT32, HALVES, SINGLES
 from testbed.protocols import values
-from testbed.protocols.formats import by_number, float32
+from testbed.protocols.formats import bfloat16, by_number, float32
 from tests.support.floats import pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid):RuntimeWarning")
 
 
+@pytest.mark.parametrize("adder, reference", [(FLOAT32, float32), (BFLOAT16, bfloat16)])
 @given(pairs(8))
-def test_the_addition_is_that_of_numpy(both):
+def test_the_addition_is_that_of_numpy(adder, reference, both):
     a, b = both
-    found = [int(by_number.add(FLOAT32, x, y)) for x, y in zip(a, b, strict=True)]
-    assert found == float32.added(a, b).tolist()
+    found = [int(by_number.add(adder, x, y)) for x, y in zip(a, b, strict=True)]
+    assert found == reference.added(a, b).tolist()
 
 
-def parts_of(seed: int, workers: int, count: int = 8) -> tuple[np.ndarray, tuple]:
+def parts_of(
+    seed: int, workers: int, count: int = 8, numbers: int = SINGLES
+) -> tuple[np.ndarray, tuple]:
     """float32[workers, count] of a fragment, and the arguments of its check."""
     key = values.fragment_key(seed, 1, 2)
     rows = np.zeros((workers, count), np.uint32)
     for worker in range(workers):
-        factor = by_number.factor(FLOAT32, seed, 1, 3, worker)
-        by_number.write_generated(rows[worker], 0, count, key, factor)
-    sums = by_number.factor_sums(FLOAT32, seed, 1, 3, workers)
-    return rows.byteswap().view(np.float32), (key, *sums, by_number.bound(FLOAT32, workers))
+        factor = by_number.factor(numbers, seed, 1, 3, worker)
+        by_number.write_generated(numbers, rows[worker], 0, count, key, factor)
+    sums = by_number.factor_sums(numbers, seed, 1, 3, workers)
+    return rows.byteswap().view(np.float32), (
+        key,
+        *sums,
+        by_number.bound(FLOAT32, numbers, workers),
+    )
 
 
 def wrong(sums: np.ndarray, check: tuple) -> int:
     row = sums.astype(np.float32).view(np.uint32).byteswap()
-    return by_number.wrong_generated(row, 0, row.size, *check)
+    return by_number.wrong_generated(SINGLES, row, 0, row.size, *check)
 
 
 @given(seed=st.integers(0, 2**31), workers=st.integers(1, 40), order=st.randoms())
@@ -52,7 +59,7 @@ def test_a_sum_in_any_order_is_right_and_one_of_other_workers_is_wrong(seed, wor
         total = total + parts[worker]
     assert wrong(total, check) == -1
     assert wrong(np.array(exact), check) == -1
-    found = by_number.expected_generated(check[0], 3, check[1])
+    found = by_number.expected_generated(SINGLES, check[0], 3, check[1])
     assert np.int32(found) == np.float32(exact[3]).view(np.int32)
     for other in (-parts[places[0]], parts[places[0]]):
         assert wrong(np.array(exact) + other, check) == 0
@@ -64,3 +71,9 @@ def test_from_three_workers_on_the_order_of_additions_changes_bits():
     sums = {(parts[a] + parts[b] + parts[c]).tobytes() for a, b, c in permutations(range(3))}
     assert len(sums) == 3
     assert np.array_equal(parts[0] + parts[1], parts[1] + parts[0])
+
+
+def test_generated_bfloat16_are_such():
+    parts, _ = parts_of(1, 6, 64, HALVES)
+    assert not (parts.view(np.uint32) & 0xFFFF).any() and (parts != 0).all()
+    assert len(np.unique(np.abs(parts))) > 100
