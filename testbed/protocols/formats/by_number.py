@@ -98,8 +98,14 @@ def wrong_generated(numbers, row, base, count, key, factor_sum, factor_size, bou
 
 
 @njit(cache=True)
+def exact_generated(numbers, key, position, multiplier):
+    """h of a position times `multiplier`, a float64."""
+    h, unit = _position(numbers, key, position)
+    return h * multiplier * unit
+
+
+@njit(cache=True)
 def expected_generated(numbers, key, position, factor_sum):
     """The exact sum of a position, rounded once, as the int32 of its bits."""
-    h, unit = _position(numbers, key, position)
-    word = float32.word_of(np.float32(h * factor_sum * unit))
+    word = float32.word_of(np.float32(exact_generated(numbers, key, position, factor_sum)))
     return np.int64(np.int32(bfloat16.rounded(word) if numbers == HALVES else word))

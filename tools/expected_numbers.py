@@ -1,0 +1,180 @@
+"""Measured values of the rows of experiments/expected/numbers.yaml, by runs in virtual time.
+
+    .venv/bin/python -m tools.expected_numbers [ROW...] [--write]
+
+prints each row with its expected value and what was measured. --write puts the measured values into
+the file, and nothing else.
+
+A format is measured on sums that its workers keep (`virtual.keep_sums`). Bits that differ are those
+between a run without losses and jitter and runs with 20 other delays, jitters and losses, for each
+number of ranks, and between the ranks of each run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from testbed.analysis.data.sum_data import between_runs, between_workers
+from testbed.experiment import load_text
+from testbed.number_formats import FORMATS, NumberFormat
+from testbed.protocols import values
+from testbed.protocols.formats import by_number
+from testbed.run_parts.program import prepare
+from testbed.schemes import set_up
+from testbed.setup import Setup
+from testbed.simulate.virtual_run import run_repetition
+from tools.expected_costs import bounds_of, holds, with_measured
+
+FILE = Path(__file__).resolve().parents[1] / "experiments/expected/numbers.yaml"
+RANKS = (2, 3, 8, 64)
+STEPS = 20  # networks beside the one without losses and jitter
+TEXT = """
+name: numbers
+runtime: virtual
+seed: 1
+topology: {{kind: star, hosts: {hosts}}}
+links: {{bandwidth: 10 Gbit/s, delay: {delay} us, jitter: {jitter} us, loss: {loss} %}}
+system: {{name: {system}, sum: {sum}}}
+memory: {{aggregators: 512}}
+values_per_packet: 64
+virtual: {{keep_sums: true}}
+jobs:
+  - {{model: alexnet, workers: {ranks}, iterations: 2, scale: 0.0001, compute_scale: 0}}
+"""
+SYSTEMS = ("esa", "switchml")
+Sums = tuple[Setup, pd.DataFrame]
+
+
+@cache
+def sums_of(number_format: str, ranks: int, step: int) -> Sums:
+    """A run in the network of this step, 0 to STEPS, and its table of sums."""
+    text = TEXT.format(
+        hosts=ranks + 1,
+        system=SYSTEMS[step % 2],
+        delay=20 + step,
+        jitter=step,
+        loss=0 if step % 4 else step / STEPS,
+        sum=number_format,
+        ranks=ranks,
+    )
+    setup = set_up(load_text(text))
+    tables = run_repetition(setup, prepare(setup).compiled)
+    return setup, pd.DataFrame(tables["sums"]).assign(repetition=0)
+
+
+def bits(number_format: str, ranks: Sequence[int] = RANKS) -> float:
+    """Bits that differ between runs and between ranks."""
+    found = 0
+    for count in ranks:
+        _, first = sums_of(number_format, count, 0)
+        for step in range(STEPS + 1):
+            _, table = sums_of(number_format, count, step)
+            found += sum(each.bits for each in between_runs(first, table).values())
+            found += sum(each.bits for each in between_workers(table).values())
+    return found
+
+
+def exact(setup: Setup, number_format: NumberFormat) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(exact sum, sum of the absolute values) of each generated value, float64[N] both, by
+    iteration, in the order of the model."""
+    job = setup.jobs[0]
+    workers, numbers = len(job.group.workers), number_format.numbers
+    for iteration in range(job.iterations):
+        total, size = by_number.factor_sums(numbers, setup.seed, 0, iteration, workers)
+        found: list[tuple[float, float]] = []
+        whole = iteration * job.fragments
+        for layer in job.job.trace().layers:
+            for position in range(layer.values):
+                place = position % setup.platform.values
+                key = values.fragment_key(setup.seed, 0, whole + position // setup.platform.values)
+                found.append(
+                    (
+                        by_number.exact_generated(numbers, key, place, total),
+                        abs(by_number.exact_generated(numbers, key, place, size)),
+                    )
+                )
+            whole += -(-layer.values // setup.platform.values)
+        sums, sizes = np.array(found).T
+        yield sums, sizes
+
+
+def received(table: pd.DataFrame, iteration: int) -> np.ndarray:
+    """float32[W, N], what each worker has received in an iteration."""
+    rows = table[table["iteration"] == iteration].sort_values("worker")
+    return np.stack([np.frombuffer(words, np.float32) for words in rows["words"]])
+
+
+def error_over_bound(number_format: str) -> float:
+    """Greatest error of a sum over its bound."""
+    found = 0.0
+    for ranks in RANKS:
+        for step in range(0, STEPS + 1, 4):
+            setup, table = sums_of(number_format, ranks, step)
+            bound = (ranks - 1) * 2.0**-24
+            for i, (sums, sizes) in enumerate(exact(setup, FORMATS[number_format])):
+                error = np.abs(received(table, i).astype(float) - sums) / (bound * sizes)
+                found = max(found, float(error.max()))
+    return found
+
+
+def rounded_once(number_format: str) -> float:
+    """Share of sums that are the exact sum rounded once to bfloat16."""
+    right = count = 0
+    for ranks in RANKS:
+        for step in range(0, STEPS + 1, 4):
+            setup, table = sums_of(number_format, ranks, step)
+            for i, (sums, _) in enumerate(exact(setup, FORMATS[number_format])):
+                same = received(table, i) == nearest_bfloat16(sums)
+                right, count = right + int(same.sum()), count + same.size
+    return right / count
+
+
+def nearest_bfloat16(exact_sums: np.ndarray) -> np.ndarray:
+    """float32[N], the nearest bfloat16 of float64[N], a half to the even one."""
+    share, exponent = np.frexp(exact_sums)
+    return np.ldexp(np.rint(np.ldexp(share, 8)), exponent - 8).astype(np.float32)
+
+
+ROWS: dict[str, Callable[[], float]] = {
+    "bits_int32": lambda: bits("int32"),
+    "bits_int16": lambda: bits("int16"),
+    "bits_float32_2": lambda: bits("float32", (2,)),
+    "bits_float32_3": lambda: bits("float32", (3,)),
+    "float32_error": lambda: error_over_bound("float32"),
+    "bfloat16_in_float32": lambda: rounded_once("bfloat16_in_float32"),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="names (default: all)")
+    parser.add_argument("--write", action="store_true", help="put measured values into the file")
+    options = parser.parse_args(words)
+    rows = yaml.safe_load(FILE.read_text())["rows"]
+    failed = 0
+    print(f"{'row':20} {'expected':>16} {'measured':>10}")
+    for row in rows:
+        name = row["name"]
+        if name not in (options.rows or ROWS):
+            continue
+        value = float(ROWS[name]())
+        low, high = bounds_of(row)
+        shown = f"{low:g}" if low == high else f"{low:g}-{high:g}"
+        good = holds(row, value)
+        failed += not good
+        print(f"{name:20} {shown:>16} {value:10.7g} {'' if good else 'FAILS'}".rstrip(), flush=True)
+        if options.write:
+            FILE.write_text(with_measured(FILE.read_text(), name, value))
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
