@@ -11,6 +11,7 @@
 #define ADDER_INT32    0
 #define ADDER_FLOAT32  1
 #define ADDER_BFLOAT16 2
+#define ADDER_FLOAT32_EXACT 3
 
 #ifndef ADDER
 #define ADDER ADDER_INT32
@@ -25,6 +26,9 @@
 #elif ADDER == ADDER_BFLOAT16
 #include "bfloat16.p4"
 #define ADD(a, b) add_bfloat16(a, b)
+#elif ADDER == ADDER_FLOAT32_EXACT
+#include "float32_exact.p4"              // of sums, which exact_memory.p4 keeps
+#define ADD(a, b) round_exact(exact_of(a) + exact_of(b), special_of(a) | special_of(b))
 #elif ADDER != ADDER_INT32
 #error "ADDER must be one of the numbers in adder.p4"
 #endif

@@ -3,6 +3,9 @@
  * Included inside an ingress control, which has `hdr` and `meta`; aggregator `meta.slot` is meant.
  */
 
+#if ADDER == ADDER_FLOAT32_EXACT
+#include "exact_memory.p4"
+#else
     /* One array per position of a value in the packet. */
 #define VALUE_REGISTER(n) register<bit<32>>(AGGREGATORS) value_##n;
     EACH_VALUE(VALUE_REGISTER)
@@ -55,3 +58,4 @@
 #define TAKE_VALUE(n) value_##n.read(hdr.values.v##n, meta.slot);
         EACH_VALUE(TAKE_VALUE)
     }
+#endif

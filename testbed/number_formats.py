@@ -19,6 +19,7 @@ from dataclasses import dataclass
 INT32 = 0
 FLOAT32 = 1
 BFLOAT16 = 2
+FLOAT32_EXACT = 3
 # Numbers that workers send
 INTEGERS = 0
 SINGLES = 1  # float32
@@ -27,14 +28,20 @@ HALVES = 2  # bfloat16
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """`ordered`: whether a sum depends on the order of its additions. `adds`: the function of the
-    adder's P4 file that a program must call."""
+    """A format of sums. `ordered`: whether a sum depends on the order of its additions. `adds`:
+    the function of the adder's P4 file that a program must call."""
 
     name: str
     adder: int
     bits: int = 32
     ordered: bool = False
     adds: str = ""
+
+    @property
+    def is_wide(self) -> bool:
+        """True if an aggregator holds more bits of a sum than a packet, so that no sum of some
+        workers may leave it."""
+        return self.adder == FLOAT32_EXACT
 
     @property
     def is_float(self) -> bool:
@@ -55,6 +62,7 @@ FORMATS = {
         NumberFormat("int32", INT32),
         NumberFormat("int16", INT32, bits=16),
         NumberFormat("float32", FLOAT32, ordered=True, adds="add_float32"),
+        NumberFormat("float32_exact", FLOAT32_EXACT, adds="round_exact"),
         NumberFormat("bfloat16", BFLOAT16, bits=16, ordered=True, adds="add_bfloat16"),
         NumberFormat("bfloat16_in_float32", FLOAT32, bits=16, ordered=True, adds="add_float32"),
     )

@@ -26,7 +26,7 @@ from testbed.analysis.data.sum_data import between_runs, between_workers
 from testbed.experiment import load_text
 from testbed.number_formats import FORMATS, NumberFormat
 from testbed.protocols import values
-from testbed.protocols.formats import by_number
+from testbed.protocols.formats import by_number, float32_exact
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
@@ -43,22 +43,26 @@ seed: 1
 topology: {{kind: star, hosts: {hosts}}}
 links: {{bandwidth: 10 Gbit/s, delay: {delay} us, jitter: {jitter} us, loss: {loss} %}}
 system: {{name: {system}, sum: {sum}}}
-memory: {{aggregators: 512}}
+{memory}
 values_per_packet: 64
 virtual: {{keep_sums: true}}
 jobs:
   - {{model: alexnet, workers: {ranks}, iterations: 2, scale: 0.0001, compute_scale: 0}}
 """
 SYSTEMS = ("esa", "switchml")
+EXACT_SYSTEMS = ("switchml", "ps")  # of float32_exact
+HARD = 20_000  # sums that are hard to round
 Sums = tuple[Setup, pd.DataFrame]
 
 
 @cache
 def sums_of(number_format: str, ranks: int, step: int) -> Sums:
     """A run in the network of this step, 0 to STEPS, and its table of sums."""
+    system = (EXACT_SYSTEMS if FORMATS[number_format].is_wide else SYSTEMS)[step % 2]
     text = TEXT.format(
         hosts=ranks + 1,
-        system=SYSTEMS[step % 2],
+        system=system,
+        memory="" if system == "ps" else "memory: {aggregators: 512}",
         delay=20 + step,
         jitter=step,
         loss=0 if step % 4 else step / STEPS,
@@ -137,6 +141,27 @@ def rounded_once(number_format: str) -> float:
     return right / count
 
 
+def wrong_exact() -> float:
+    """Sums of float32_exact that are not the exact sum rounded once: of runs, and of few numbers
+    that are hard to add."""
+    found = 0
+    for ranks in RANKS:
+        for step in range(0, STEPS + 1, 4):
+            setup, table = sums_of("float32_exact", ranks, step)
+            for i, (sums, _) in enumerate(exact(setup, FORMATS["float32_exact"])):
+                found += int((received(table, i) != sums.astype(np.float32)).sum())
+    draw = np.random.default_rng(1)
+    for _ in range(HARD):
+        words = draw.integers(0, 2**32, int(draw.integers(1, 6)), dtype=np.uint32)
+        low = np.uint32(1) << draw.integers(0, 24, words.size, dtype=np.uint32)
+        words = np.concatenate([words, words ^ np.uint32(0x80000000) ^ low])
+        total = np.zeros(float32_exact.WIDTH, np.int64)
+        for word in words:
+            float32_exact.add(total, word)
+        found += int(float32_exact.rounded(total)) != float32_exact.nearest(words)
+    return found
+
+
 def nearest_bfloat16(exact_sums: np.ndarray) -> np.ndarray:
     """float32[N], the nearest bfloat16 of float64[N], a half to the even one."""
     share, exponent = np.frexp(exact_sums)
@@ -146,6 +171,8 @@ def nearest_bfloat16(exact_sums: np.ndarray) -> np.ndarray:
 ROWS: dict[str, Callable[[], float]] = {
     "bits_int32": lambda: bits("int32"),
     "bits_int16": lambda: bits("int16"),
+    "bits_float32_exact": lambda: bits("float32_exact"),
+    "exact_wrong": wrong_exact,
     "bits_float32_2": lambda: bits("float32", (2,)),
     "bits_float32_3": lambda: bits("float32", (3,)),
     "float32_error": lambda: error_over_bound("float32"),

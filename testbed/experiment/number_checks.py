@@ -11,9 +11,11 @@ from testbed.number_formats import DEFAULT, format_of
 MOST_KEPT = 1 << 30  # bytes of sums
 
 if TYPE_CHECKING:
+    from p4fabric.base.topology import Topology
+
     from testbed.experiment.schema import VirtualTime
     from testbed.experiment.schema_jobs import Job
-    from testbed.systems import SystemOptions
+    from testbed.systems import System, SystemOptions
 
 
 def _of_program(system: SystemOptions, jobs: Sequence[Job]) -> str:
@@ -60,7 +62,30 @@ def warnings(value_bits: int) -> list[str]:
     ]
 
 
+def _passes_parts_on(
+    system: SystemOptions, entry: System, network: Topology, jobs: Sequence[Job]
+) -> str:
+    """Who passes on sums of some workers, where these have more bits than a packet."""
+    if not format_of(system).is_wide:
+        return ""
+    if any(job._trace and job.has_ranks for job in jobs):
+        return "groups of ranks may have algorithms of hosts, which pass on"
+    if entry.servers == "many":
+        return ""
+    if entry.managed:
+        return "workers of a job that gets no tree pass on"
+    if entry.memory and entry.servers == "none":  # a sum leaves when it is complete in a switch
+        return "" if len(network.switches) == 1 else "several switches on a tree pass on"
+    return "switches pass on" if entry.memory else "workers pass on"
+
+
 RULES = (
+    Rule(
+        "system.sum",
+        _passes_parts_on,
+        "found {system.sum} with system {entry.name}; {found} sums of some workers, which have 288"
+        " bits that no packet has room for. Take switchml with one switch, or ps",
+    ),
     Rule(
         "virtual.keep_sums",
         _too_large,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from p4fabric.simulate.jit import njit
 
-from testbed.number_formats import INT32
+from testbed.number_formats import FLOAT32_EXACT, INT32
 from testbed.protocols import (
     floats,
     progress,
@@ -24,7 +24,7 @@ from testbed.protocols import (
     server_store,
     wire,
 )
-from testbed.protocols.formats import by_number
+from testbed.protocols.formats import by_number, float32_exact
 
 
 @njit(cache=True)
@@ -238,14 +238,28 @@ def _compare(server, row, slot):
 @njit(cache=True)
 def _set_sum(server, row, slot):
     base = wire.HEADER_WORDS + server.config.bitmap_words
+    if server.config.adder == FLOAT32_EXACT:
+        server.exact[slot] = 0
+        _add_exactly(server, row, slot)
+        return
     for j in range(server.config.values):
         server.sums[slot, j] = np.int32(wire.swap(row[base + j]))
+
+
+@njit(cache=True)
+def _add_exactly(server, row, slot):
+    base = wire.HEADER_WORDS + server.config.bitmap_words
+    for j in range(server.config.values):
+        float32_exact.add(server.exact[slot, j], wire.swap(row[base + j]))
 
 
 @njit(cache=True)
 def _add_to_sum(server, row, slot):
     """True if a value has left int32."""
     base = wire.HEADER_WORDS + server.config.bitmap_words
+    if server.config.adder == FLOAT32_EXACT:
+        _add_exactly(server, row, slot)
+        return False
     if server.config.adder != INT32:
         for j in range(server.config.values):
             more = by_number.add(

@@ -474,7 +474,9 @@ def _values(
         found = np.frombuffer(raw, f">i{size}").reshape(places.size, count)
         some = found.any(axis=1) | (not job.omit)
         yield from _where("any", "values (all are 0)", some, numbers[places])
-        narrow = found & 0xFFFF == 0 if job.floats else (found >= -0x8000) & (found < 0x8000)
+        narrow = (
+            found.astype(int) & 0xFFFF == 0 if job.floats else (found >= -0x8000) & (found < 0x8000)
+        )
         fits = narrow.all(axis=1) & some & wide & job.short
         fits &= c.flags[places] & wire.FLOAT == 0
         yield from _where("any", "values (16 bits are enough)", ~fits, numbers[places])

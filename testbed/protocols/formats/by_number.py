@@ -17,7 +17,7 @@ import numpy as np
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.mixing import mix, mix2, product
 
-from testbed.number_formats import BFLOAT16, HALVES, INTEGERS
+from testbed.number_formats import BFLOAT16, FLOAT32_EXACT, HALVES, INTEGERS
 from testbed.protocols import values, wire
 from testbed.protocols.formats import bfloat16, float32
 
@@ -25,13 +25,14 @@ from testbed.protocols.formats import bfloat16, float32
 H_BITS = np.array([0, 16, 4])  # significant bits of h
 C_BITS = np.array([0, 8, 4])  # significant bits of c,
 C_PLACES = np.array([1, 4, 1])  # which it has in one of so many places
+EXACT = -1.0
 EXPONENTS = 16  # of h: 2^0 to 2^15 of its unit
 UNITS = np.ldexp(np.float64(1.0), np.arange(EXPONENTS) - 24)
 
 
 @njit(cache=True)
 def add(adder, a, b):
-    """The sum of two words, uint32, of an adder of floats."""
+    """The sum of two words, uint32, of an adder of floats whose sums are words."""
     if adder == BFLOAT16:
         return bfloat16.add(a, b)
     return float32.add(a, b)
@@ -39,7 +40,10 @@ def add(adder, a, b):
 
 @njit(cache=True)
 def bound(adder, numbers, workers):
-    """Largest error of a sum of so many workers' values, over the sum of the absolute values."""
+    """Largest error of a sum of so many workers' values, over the sum of the absolute values;
+    EXACT: the exact sum, rounded once."""
+    if adder == FLOAT32_EXACT:
+        return EXACT
     if adder == BFLOAT16:
         return (workers - 1) * bfloat16.ROUNDING
     once = bfloat16.ROUNDING if numbers == HALVES else 0.0
@@ -78,6 +82,13 @@ def _position(numbers, key, position):
 
 
 @njit(cache=True)
+def exact_generated(numbers, key, position, multiplier):
+    """h of a position times `multiplier`, a float64."""
+    h, unit = _position(numbers, key, position)
+    return h * multiplier * unit
+
+
+@njit(cache=True)
 def write_generated(numbers, row, base, count, key, multiplier):
     """Write `count` floats, h times `multiplier`, into a packet from word `base` on."""
     for i in range(count):
@@ -89,19 +100,18 @@ def write_generated(numbers, row, base, count, key, multiplier):
 def wrong_generated(numbers, row, base, count, key, factor_sum, factor_size, bound):
     """Position of the first float that is further from h times `factor_sum` than `bound` times the
     sum of the absolute values, or -1."""
+    if bound == EXACT:
+        for i in range(count):
+            sum_ = np.float32(exact_generated(numbers, key, i, factor_sum))
+            if row[base + i] != wire.swap(float32.word_of(sum_)):
+                return i
+        return -1
     for i in range(count):
         h, unit = _position(numbers, key, i)
         found = np.float64(float32.number_of(wire.swap(row[base + i])))
         if not abs(found - h * factor_sum * unit) <= bound * abs(h) * factor_size * unit:
             return i
     return -1
-
-
-@njit(cache=True)
-def exact_generated(numbers, key, position, multiplier):
-    """h of a position times `multiplier`, a float64."""
-    h, unit = _position(numbers, key, position)
-    return h * multiplier * unit
 
 
 @njit(cache=True)

@@ -37,6 +37,9 @@ def text(system="esa", sum="float32", bits=32, job=REPLAY, values=64) -> str:
     [
         ({"sum": "float31"}, "sum: found 'float31'; allowed: int32, int16, float32"),
         ({"sum": "int16", "values": 1}, "sum: found int16 with values_per_packet 1"),
+        ({"sum": "float32_exact", "system": "atp"}, "with system atp; switches pass on sums of"),
+        ({"sum": "float32_exact", "system": "tree"}, "workers of a job that gets no tree pass on"),
+        ({"sum": "float32_exact", "system": "ring"}, "with system ring; workers pass on sums of"),
         ({"sum": "bfloat16", "system": "ring"}, "sum: found bfloat16 with system ring, whose"),
         ({"bits": 16}, "value_bits: found 16 with sum: float32"),
         ({"job": "name: x, command: 'true'"}, "sum: found float32, and job x is a program"),

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.number_formats import BFLOAT16, FLOAT32, HALVES, SINGLES
+from testbed.number_formats import BFLOAT16, FLOAT32, FLOAT32_EXACT, HALVES, SINGLES
 from testbed.protocols import values
-from testbed.protocols.formats import bfloat16, by_number, float32
+from testbed.protocols.formats import bfloat16, by_number, float32, float32_exact
 from tests.support.floats import pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore:(overflow|invalid):RuntimeWarning")
@@ -77,3 +77,26 @@ def test_generated_bfloat16_are_such():
     parts, _ = parts_of(1, 6, 64, HALVES)
     assert not (parts.view(np.uint32) & 0xFFFF).any() and (parts != 0).all()
     assert len(np.unique(np.abs(parts))) > 100
+
+
+@given(st.lists(pairs(2), min_size=1, max_size=4), st.randoms())
+def test_exact_sums_are_rounded_once_in_any_order(some, order):
+    words = [int(word) for a, b in some for word in (*a, *b)]
+    # Each number and its opposite, but for the first one: all that is left is small.
+    words += [word ^ 0x80000000 for word in words[1:] if order.random() < 0.5]
+    found = set()
+    for _ in range(3):
+        order.shuffle(words)
+        total = np.zeros(float32_exact.WIDTH, np.int64)
+        for word in words:
+            float32_exact.add(total, np.uint32(word))
+        found.add(int(float32_exact.rounded(total)))
+    assert found == {float32_exact.nearest(words)}
+
+
+def test_the_generated_exact_sum_is_equal_in_every_bit():
+    parts, check = parts_of(2, 5)
+    exact = np.array([math.fsum(column) for column in parts.T.astype(float).tolist()])
+    assert wrong(exact, (*check[:3], by_number.bound(FLOAT32_EXACT, SINGLES, 5))) == -1
+    one_off = np.nextafter(exact.astype(np.float32), np.float32(np.inf))
+    assert wrong(one_off, (*check[:3], by_number.bound(FLOAT32_EXACT, SINGLES, 5))) == 0
