@@ -2,6 +2,7 @@
 
     .venv/bin/python -m bench pipeline /tmp/old/p4 [--rounds N] [--systems esa,atp,...]
     .venv/bin/python -m bench pipeline --off        the same programs with `admission: off`
+    .venv/bin/python -m bench pipeline --sum float32    the same programs, which add in this format
 
 One job of eight workers at one switch, which runs in this process: parser, tables, registers,
 values, deparser and queues, and nothing of the kernel's. Where a switch's rate is measured
@@ -32,6 +33,7 @@ from p4engine import compile_program
 from testbed import dataplane
 from testbed.dissect import Ina
 from testbed.experiment import load_text
+from testbed.number_formats import DEFAULT, FORMATS
 from testbed.protocols import wire
 from testbed.schemes import set_up
 from testbed.setup import Platform, Setup
@@ -53,11 +55,11 @@ OPTIONS = {"atp": ", release: on_completion"}
 SYSTEMS = ("esa", "atp", "switchml", "grid", "ps")
 
 
-def setup_of(system: str, admission: str) -> Setup:
+def setup_of(system: str, admission: str, number_format: str = DEFAULT) -> Setup:
     memory = "" if system == "ps" else f"memory: {{aggregators: {2 * FRAGMENTS}}}"
     text = TEXT.format(
         system=system,
-        options=OPTIONS.get(system, ""),
+        options=f"{OPTIONS.get(system, '')}, sum: {number_format}",
         memory=memory,
         admission=admission,
         workers=WORKERS,
@@ -203,17 +205,18 @@ def main() -> int:
     )
     parser.add_argument("other", type=Path, nargs="?", help="the other folder of P4 programs")
     parser.add_argument("--off", action="store_true", help="against `admission: off` instead")
+    parser.add_argument("--sum", choices=FORMATS, help="against int32: sums in this format")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=20, help=f"times {PACKETS} packets in each")
     parser.add_argument("--systems", default=",".join(SYSTEMS))
     options = parser.parse_args()
-    if (options.other is None) == (not options.off):
-        parser.error("name another folder of P4 programs, or give --off")
+    if [options.other is not None, options.off, options.sum is not None].count(True) != 1:
+        parser.error("name another folder of P4 programs, or give --off or --sum")
     drive = driver()
     print(f"{'ns per packet, medians':24}{'other':>8}{'now':>8}{'ratio':>8}  (quartiles)")
     for system in options.systems.split(","):
-        ours = setup_of(system, "port")
-        theirs = setup_of(system, "off") if options.off else ours
+        ours = setup_of(system, "port", options.sum or DEFAULT)
+        theirs = setup_of(system, "off" if options.off else "port") if not options.other else ours
         programs = ours.platform.program.parent
         cases = (
             Case(theirs, options.other or programs, drive),

@@ -141,8 +141,9 @@ class WorkerOptions(SystemOptions):
     )
     sum: Annotated[str, Choice(tuple(FORMATS))] = Field(
         default=DEFAULT,
-        description="The format in which switches, servers and workers add gradients"
-        " ([numbers.md](numbers.md)). float32: floating-point numbers in the order of arrival.",
+        description="The format in which switches, servers and workers add gradients, and their"
+        " bits in packets ([numbers.md](numbers.md)): integers, floating-point numbers in the order"
+        " of arrival, or exact sums.",
     )
 
 
