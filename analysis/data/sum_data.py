@@ -77,7 +77,7 @@ def between_workers(table: pd.DataFrame) -> dict[int, Difference]:
 
 
 def sentences(runs: Sequence[Results], titles: Sequence[str]) -> list[str]:
-    """What differs in the sums of two runs, and between the workers of each; empty unless both have
+    """Differences of the sums of two runs, and between the workers of each; empty unless both have
     kept them."""
     tables = [run.table("sums") for run in runs]
     if not all(map(len, tables)):

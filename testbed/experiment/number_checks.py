@@ -65,7 +65,8 @@ def warnings(value_bits: int) -> list[str]:
 def _passes_parts_on(
     system: SystemOptions, entry: System, network: Topology, jobs: Sequence[Job]
 ) -> str:
-    """Who passes on sums of some workers, where these have more bits than a packet."""
+    """Subject and verb of passing on sums of some workers, where these have more bits than a
+    packet; "" if nobody does."""
     if not format_of(system).is_wide:
         return ""
     if any(job._trace and job.has_ranks for job in jobs):

@@ -146,7 +146,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     later = simulation.control.roots() if simulation.control else {}
     collect.add_ways(job_rows, platform.system.name, known, later)
     collect.add_mean_rates(links, job_rows)
-    more: dict[str, Any] = {"flows": simulation.flows()} if setup.flows else {}
+    more: dict[str, object] = {"flows": simulation.flows()} if setup.flows else {}
     if sums := collect.sum_rows(reports):
         more["sums"] = sums
     return {

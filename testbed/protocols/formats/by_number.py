@@ -1,5 +1,5 @@
-"""What workers, servers and algorithms of hosts ask of the format of an experiment's sums, by the
-number of its adder (testbed/number_formats.py).
+"""Generated values, their checks and additions by the numbers of a format (adder and numbers in
+testbed/number_formats.py), for workers, servers and algorithms of hosts.
 
 The generated value of a position is h * c as with integers (testbed/protocols/values.py), with h a
 float of the position and c a whole number of (job, iteration, worker). Both have so few significant

@@ -1,6 +1,6 @@
 """float32 added in the order of arrival: IEEE 754, rounded to nearest, a half to the even number.
 
-Any result that is no number is NAN, whatever the operands' payloads are, since processors differ in
+A result that is no number is NAN, whatever the operands' payloads are, since processors differ in
 these. p4/float32.p4 has the same addition for switches.
 """
 
