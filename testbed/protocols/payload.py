@@ -15,13 +15,12 @@ from testbed.number_formats import FLOAT32, INT32
 from testbed.protocols import (
     floats,
     given,
-    kept_sums,
     send_scoreboard,
     values,
     wire,
     worker_state,
 )
-from testbed.protocols.formats import by_number
+from testbed.protocols.formats import by_number, kept_sums
 
 
 @njit(cache=True)

@@ -20,7 +20,6 @@ from testbed.protocols import (
     floats,
     given,
     kept_results,
-    kept_sums,
     lag,
     payload,
     priority,
@@ -31,6 +30,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
+from testbed.protocols.formats import kept_sums
 from testbed.protocols.host_spec import HostSpec, ServerSpec
 from testbed.protocols.status import new_counters, new_status
 
@@ -58,7 +58,7 @@ class Worker(NamedTuple):
     floats: floats.WorkerFloats
     given: given.Given
     kept: kept_results.KeptResults
-    kept_sums: np.ndarray  # uint32[I, F * V], see kept_sums.py
+    kept_sums: np.ndarray  # uint32[I, F * V], see formats/kept_sums.py
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see records.py
     lag: np.ndarray  # int64, see lag.py

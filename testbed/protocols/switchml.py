@@ -42,7 +42,6 @@ from testbed.protocols import (
     block_float,
     given,
     heap,
-    kept_sums,
     lag,
     payload,
     send_scoreboard,
@@ -52,6 +51,7 @@ from testbed.protocols import (
     wire,
     worker_state,
 )
+from testbed.protocols.formats import kept_sums
 from testbed.protocols.host_spec import HostSpec, SwitchmlSpec, TreesPart
 from testbed.protocols.status import new_counters, new_status
 
@@ -181,7 +181,7 @@ class Worker(NamedTuple):
     recorded: np.ndarray  # float32[I, F * V], this worker's gradients if the trace has values
     sums: np.ndarray  # int32[I, F * V], the sums over the workers of the quantised gradients
     given: given.Given
-    kept_sums: np.ndarray  # uint32[I, F * V], see kept_sums.py
+    kept_sums: np.ndarray  # uint32[I, F * V], see formats/kept_sums.py
     counters: np.ndarray  # int64
     status: np.ndarray  # int64, see records.py
     lag: np.ndarray  # int64, see lag.py

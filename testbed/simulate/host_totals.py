@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from testbed.protocols import lag
+from testbed.protocols.formats.kept_sums import by_position
 from testbed.protocols.host_spec import HostSpec
-from testbed.protocols.kept_sums import by_position
 from testbed.protocols.status import as_dict
 from testbed.workload import rank_program
 
