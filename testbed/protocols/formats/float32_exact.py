@@ -1,7 +1,7 @@
 """Sums of float32 as if rounded once: a whole number for each value, in units of 2^-149.
 
-Every float32 is a whole number of these units below 2^277. A sum is held as LIMBS of 32 bits, each in
-an int64, so that additions need no carries, and a last int64 with what is no whole number. It
+Every float32 is a whole number of these units below 2^277. A sum is held as LIMBS of 32 bits, each
+in an int64, so that additions need no carries, and a last int64 with what is no whole number. It
 does not depend on the order of additions. p4/float32_exact.p4 has the same for switches.
 """
 
