@@ -18,19 +18,20 @@ if TYPE_CHECKING:
     from testbed.systems import System, SystemOptions
 
 
-def _of_program(system: SystemOptions, jobs: Sequence[Job]) -> str:
+def _of_program(system: SystemOptions, jobs: Sequence[Job] = ()) -> str:
     """The name of a job that is a program, where values are added as floats."""
     if not format_of(system).is_float:
         return ""
     return next((job.name for job in jobs if job.is_program), "")
 
 
-def _recorded(system: SystemOptions, jobs: Sequence[Job]) -> str:
+def _recorded(system: SystemOptions, kinds: Sequence[Job], jobs: Sequence[Job] = ()) -> str:
     """The name of a job with recorded values, where values are added as floats."""
     if not format_of(system).is_float:
         return ""
     # A job with errors of its own has no trace.
-    return next((job.name for job in jobs if job._trace and job._trace.gradients is not None), "")
+    recorded = (job for job in (*jobs, *kinds) if job._trace and job._trace.gradients is not None)
+    return next((job.name for job in recorded), "")
 
 
 def _too_large(virtual: VirtualTime | None, jobs: Sequence[Job]) -> int:
@@ -63,13 +64,17 @@ def warnings(value_bits: int) -> list[str]:
 
 
 def _passes_parts_on(
-    system: SystemOptions, entry: System, network: Topology, jobs: Sequence[Job]
+    system: SystemOptions,
+    entry: System,
+    network: Topology,
+    kinds: Sequence[Job],
+    jobs: Sequence[Job] = (),
 ) -> str:
     """Subject and verb of passing on sums of some workers, where these have more bits than a
     packet; "" if nobody does."""
     if not format_of(system).is_wide:
         return ""
-    if any(job._trace and job.has_ranks for job in jobs):
+    if any(job._trace and job.has_ranks for job in (*jobs, *kinds)):
         return "groups of ranks may have algorithms of hosts, which pass on"
     if entry.servers == "many":
         return ""
@@ -92,6 +97,12 @@ RULES = (
         _too_large,
         f"found true, and the sums of all workers take {{found}} MiB; at most {MOST_KEPT >> 20} are"
         " kept. Take a smaller scale, or fewer iterations",
+    ),
+    Rule(
+        "virtual.keep_sums",
+        lambda virtual, kinds: virtual is not None and virtual.keep_sums and kinds,
+        "found true with arrivals, of whose jobs nobody knows how many sums there will be. Take it"
+        " out, or name the jobs",
     ),
     Rule(
         "virtual.keep_sums",

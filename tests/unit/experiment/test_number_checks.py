@@ -57,6 +57,27 @@ def test_recorded_values_are_an_error(tmp_path):
     assert "iterations: missing" in both
 
 
+ARRIVALS = """
+name: test
+runtime: virtual
+topology: {kind: star, hosts: 9}
+links: {bandwidth: 1 Gbit/s}
+system: {name: esa, sum: %(sum)s}
+memory: {aggregators: 64}
+virtual: {keep_sums: %(kept)s}
+arrivals:
+  poisson: {jobs: 3, load: 50 %%, kinds: [{model: %(model)s, workers: 3, iterations: 2}]}
+"""
+
+
+def test_jobs_that_arrive_are_asked_too(tmp_path):
+    recording = write_recording(tmp_path / "recorded.npz", 3)
+    wrong = message(ARRIVALS % {"sum": "float32", "kept": "false", "model": recording})
+    assert "sum: found float32, and the model of job" in wrong
+    wrong = message(ARRIVALS % {"sum": "float32", "kept": "true", "model": "alexnet"})
+    assert "keep_sums: found true with arrivals" in wrong
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_hosts_and_switches_are_told(system):
     setup = set_up(experiment(text(system)))
