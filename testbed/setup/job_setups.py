@@ -100,7 +100,8 @@ class Platform:
         if not name:
             return self
         system = SYSTEMS[name]
-        options = system.option_model(name=name, sum=self.sum.name)
+        model = cast("type[WorkerOptions]", system.option_model)
+        options = model(name=name, sum=self.sum.name)
         scheme = self.algorithms[name]
         return replace(
             self, system=system, scheme=scheme, options=options, aggregators=0, value_bits=32

@@ -95,3 +95,8 @@ def test_the_old_key_is_the_format_int16_with_a_warning():
     made = [[replace(host.job, sum="") for host in host_specs(setup)] for setup in both]
     assert made[0] == made[1]
     assert dataplane.program(both[0].platform) == dataplane.program(both[1].platform)
+
+
+def test_an_algorithm_of_hosts_beside_the_system_adds_in_the_same_format():
+    platform = set_up(experiment(text("tree"))).platform
+    assert platform.of_algorithm("ring").sum.name == "float32"
