@@ -103,10 +103,10 @@ def test_the_longest_of_two_iterations_counts():
     worker = new()
     state = worker.state
     worker_state.measure_round_trip(state, 5 * MS)
-    worker_state.begin(state)
+    worker_state.begin(worker, 1)
     assert (state.longest_ns, state.longest_before_ns) == (0, 5 * MS)
     worker_state.measure_round_trip(state, MS)
-    worker_state.begin(state)
+    worker_state.begin(worker, 2)
     assert (state.longest_ns, state.longest_before_ns) == (0, MS)
 
 
