@@ -115,7 +115,7 @@ def test_times_of_a_profile_are_as_good_as_those_of_the_file(of_profile, of_file
     for more, times in (({"costs": costs}, of_file), ({}, together)):
         if wrong:
             with pytest.raises(
-                UserError, match=f"line ., virtual.{wrong[0]}_jitter: found .*{wrong[0]}_delay, "
+                UserError, match=f"virtual.{wrong[0]}_jitter: found .*{wrong[0]}_delay, "
             ):
                 loaded(more, times)
     if not wrong:
