@@ -47,6 +47,8 @@ const bit<5> FLOATS         = 31;
 control InaEgress(inout headers_t hdr, inout metadata_t meta,
                   inout standard_metadata_t standard) {
     bit<19> threshold = 0;
+    bit<19> all_from = 0;                // queue length from which all packets are marked
+    bit<32> slope = 0;                   // up to there: probability per packet, in 2^-24
 
     /* Packets that were marked in front of each port. */
     counter(PORTS, CounterType.packets) marks;
@@ -55,9 +57,15 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
     action set_threshold(bit<19> packets) {
         threshold = packets;
     }
+    /* One between these lengths marks some of them: linearly, as random early detection has it. */
+    action set_slope(bit<19> packets, bit<19> most, bit<32> per_packet) {
+        threshold = packets;
+        all_from = most;
+        slope = per_packet;
+    }
     table congestion {
         key = { standard.egress_port: exact; }
-        actions = { set_threshold; }
+        actions = { set_threshold; set_slope; }
         default_action = set_threshold(0);
         size = 512;
     }
@@ -181,11 +189,24 @@ control InaEgress(inout headers_t hdr, inout metadata_t meta,
                 count_departure(cause);
             }
 #endif
+        }
+        /* Packets of others say themselves whether they can be marked. */
+        if (hdr.ina.isValid() || (hdr.ip.isValid() && hdr.ip.ecn != 0)) {
             congestion.apply();
             if (threshold != 0 && standard.enq_qdepth >= threshold) {
-                marks.count((bit<32>) standard.egress_port);
-                hdr.ip.ecn = 3;
-                hdr.ina.flags = hdr.ina.flags | FLAG_ECN;
+                bit<32> drawn = 0;
+                bit<32> limit = 1;
+                if (standard.enq_qdepth < all_from) {
+                    random(drawn, 0, 0xFFFFFF);
+                    limit = (bit<32>) (standard.enq_qdepth - threshold) * slope;
+                }
+                if (drawn < limit) {
+                    marks.count((bit<32>) standard.egress_port);
+                    hdr.ip.ecn = 3;
+                    if (hdr.ina.isValid()) {
+                        hdr.ina.flags = hdr.ina.flags | FLAG_ECN;
+                    }
+                }
             }
         }
     }

@@ -138,10 +138,12 @@ def error_of(row: dict, value: float) -> str:
     return f"{100 * (value - nearest) / nearest:+.0f} %"
 
 
-def with_measured(text: str, name: str, value: float) -> str:
-    """The file's text with the measured value of a row."""
+def with_measured(text: str, name: str, *values: float) -> str:
+    """The file's text with the measured value of a row, or several in a list."""
+    shown = ", ".join(f"{value:.4g}" for value in values)
+    shown = f"[{shown}]" if len(values) > 1 else shown
     pattern = rf"(\{{name: {name}, .*measured: )[^}}]*\}}"
-    changed, count = re.subn(pattern, rf"\g<1>{value:.4g}}}", text)
+    changed, count = re.subn(pattern, rf"\g<1>{shown}}}", text)
     assert count == 1, name
     return changed
 

@@ -52,9 +52,10 @@ _NOT_LOST = {
 
 
 def frames_of(results: Results) -> Frames:
-    """The frames that explain a run: those of `summary`, and "path" (see critical_path.py), which
-    takes longer than they do and is needed for nothing else."""
-    return {**summary(results), "path": results.once(critical_path.frame)}
+    """The frames that explain a run: those of `summary`, "flows" of background traffic, and "path"
+    (see critical_path.py), which takes longer than they do and is needed for nothing else."""
+    path = results.once(critical_path.frame)
+    return {**summary(results), "flows": results.flows, "path": path}
 
 
 def of_run(frames: Frames) -> list[str]:
@@ -81,7 +82,7 @@ def of_run(frames: Frames) -> list[str]:
     resent = _resent(ended)
     if resent > RESENT_SHARE:
         found.append(f"{units.share(resent)} of the gradient packets were retransmitted.")
-    return [*found, *_lost(frames), *_fallbacks(ended)]
+    return [*found, *_lost(frames), *_unmarked(frames), *_fallbacks(ended)]
 
 
 def of_comparison(frames: Sequence[Frames], titles: Sequence[str]) -> list[str]:
@@ -279,6 +280,20 @@ def _lost(frames: Frames) -> list[str]:
     elif resent > 0 and not known:
         found.append("What retransmissions follow from was not measured.")
     return found
+
+
+def _unmarked(frames: Frames) -> list[str]:
+    """A congestion control that had nothing to do is as good as any other one."""
+    flows = frames.get("flows", pd.DataFrame())
+    if not len(flows):
+        return []
+    flows = flows[flows["kind"] == "rc"]
+    if not len(flows) or flows["marked"].sum() > 0 or flows["cuts"].sum() > 0:
+        return []
+    return [
+        "No packet of the background's reliable connections was marked and none was slowed down,"
+        " so the choice of their congestion control did not matter."
+    ]
 
 
 def _fallbacks(ended: pd.DataFrame) -> list[str]:

@@ -109,10 +109,15 @@ FLOWS = (
     _size("bytes", "arrived"),
     Column("mean_bps", "mean rate", show=units.rate, unit="bit/s"),
     _count("lost", "packets\nlost"),
+    _count("marked", "marked"),
+    _count("cnps", "CNPs"),
+    _count("resent_gap", "gap", group="resent after"),
+    _count("resent_timeout", "timeout", group="resent after"),
     _count("bursts", "bursts"),
     _time("burst_mean_ns", "mean", group="time of a burst"),
     _time("burst_max_ns", "longest", group="time of a burst"),
 )
+OF_CONNECTIONS = ("marked", "cnps", "resent_gap", "resent_timeout")  # columns of flows of kind rc
 COLLECTIVES = (
     JOB,
     _words("collective", "collective"),
@@ -467,11 +472,13 @@ def faults(results: Results) -> Table:
 
 def flows(results: Results) -> Table:
     """The traffic of each background flow; one row for each repetition."""
+    connections = (results.flows["kind"] == "rc").any()
+    columns = [each for each in FLOWS if connections or each.key not in OF_CONNECTIONS]
     rows = []
     for _, row in results.flows.iterrows():
         known = {key: None if pd.isna(value) else value for key, value in row.items()}
-        rows.append(Row([known[column.key] for column in FLOWS]))
-    return Table("flows", "Background traffic", FLOWS, rows)
+        rows.append(Row([known[column.key] for column in columns]))
+    return Table("flows", "Background traffic", columns, rows)
 
 
 def collectives(results: Results) -> Table:

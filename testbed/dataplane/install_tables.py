@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from collections.abc import Iterable
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from testbed.setup.job_setups import Control, JobSetup, Platform, Setup
 
 _log = logging.getLogger(__name__)
+
+MARK_UNIT = 1 << 24  # of a probability in p4/egress.p4
 
 
 def program(platform: Platform) -> tuple[Path, dict[str, int], tuple[Path, ...]]:
@@ -136,6 +139,11 @@ def _prefixes(topology: Topology, nodes: tuple[str, ...]) -> list[tuple[str, int
 
 def _install_marks(platform: Platform, switch: str, calls: list[tuple]) -> None:
     for port, (_, link, end) in platform.topology.ports(switch).items():
-        threshold = platform.link(link)[end].ecn_threshold_packets
-        if threshold:
+        way = platform.link(link)[end]
+        threshold, most = way.ecn_threshold_packets, way.ecn_max_threshold_packets
+        if threshold and most is not None:
+            slope = round(MARK_UNIT * Fraction(repr(way.ecn_max_probability))) // (most - threshold)
+            values = [threshold, most, slope]
+            calls.append(("table_add", "congestion", "set_slope", [port], values))
+        elif threshold:
             calls.append(("table_add", "congestion", "set_threshold", [port], [threshold]))

@@ -82,6 +82,12 @@ def check(
                 " that, or `runtime: mininet`"
             )
             problems.append(Problem((*path, "congestion_control"), message))
+        if not virtual and given.is_rc:
+            message = (
+                "found rc, whose hosts are in virtual time only; take kind tcp, or"
+                " `runtime: virtual`"
+            )
+            problems.append(Problem((*path, "kind"), message))
         if frame_bytes is not None and given.packet_bytes != frame_bytes:
             message = (
                 f"found {given.packet_bytes} B; a link of BMv2 carries a number of packets/s, so"

@@ -33,7 +33,7 @@ from testbed.systems.tuned_options import KEY, Tuned, Tuning
 class LinkDirection:
     """The effect of a link on packets from `source` to `target`. `bandwidth_bps` None: unlimited;
     `loss`, `duplicate`, `reorder`: shares, 0 to 1; `ecn_threshold_packets` None: no congestion
-    marks."""
+    marks; `ecn_max_threshold_packets` None: all packets beyond it get one."""
 
     source: str
     target: str
@@ -46,6 +46,8 @@ class LinkDirection:
     reorder_delay_ns: int
     queue_packets: int
     ecn_threshold_packets: int | None
+    ecn_max_threshold_packets: int | None = None
+    ecn_max_probability: float = 1.0
 
 
 def bitmap_bits(jobs: Iterable[Job]) -> int:

@@ -45,6 +45,7 @@ from testbed.experiment.schema_network import (
     SwitchException,
     SwitchSettings,
 )
+from testbed.experiment.schema_transport import Transport
 from testbed.protocols.sizes import BITMAP_WIDTHS, MAX_JOBS
 from testbed.results.schema import FIGURE_MEASURES
 from testbed.topos import KINDS
@@ -386,6 +387,7 @@ def reference() -> str:
     parts += ["### arrivals.cluster_trace\n", _text(ClusterTrace), CLUSTER_TRACE]
     parts += [_table(ClusterTrace)]
     parts += ["## background[]\n", _text(Background), BACKGROUND, _table(Background)]
+    parts += ["## transport\n", _text(Transport), _table(Transport)]
     parts += ["## faults[]\n", _text(Fault), FAULTS, _table(Fault)]
     parts += ["## tune\n", TUNE, "## sweep\n", SWEEP]
     parts += ["## robust\n", ROBUST]
@@ -447,6 +449,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "parallel": "a mapping; see [below](#jobsparallel)",
         "placement": "`packed`, `spread`, `random`, or a mapping; see [below](#jobsplacement)",
         "arrivals": "see [arrivals](#arrivals)",
+        "transport": "a mapping; see [transport](#transport)",
         "poisson": "a mapping; see [below](#arrivalspoisson)",
         "cluster_trace": "a mapping; see [below](#arrivalscluster_trace)",
         "models": f"a list of 1 to {MAX_JOBS}",

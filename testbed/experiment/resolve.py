@@ -46,6 +46,7 @@ from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Job
 from testbed.number_formats import format_of
+from testbed.experiment.schema_transport import why_no_control
 from testbed.protocols.sizes import MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions
 from testbed.traffic.call_algorithms import AUTO
@@ -340,6 +341,7 @@ CHECKS: tuple[Rule | Callable[..., Found], ...] = (
         " program (docs/workloads.md)",
     ),
     Rule("scale_windows", why_not),
+    Rule("transport.congestion_control", why_no_control),
     Rule(
         "memory",
         lambda memory, entry: memory is None and entry.memory,

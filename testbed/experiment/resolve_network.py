@@ -178,6 +178,16 @@ def _unfit(way: LinkSettings | LinkDirection, values: int | None) -> Iterator[tu
             f"found ecn_threshold {threshold} packets; allowed: at most the queue, which is"
             f" {queue} packets",
         )
+    most = way.ecn_max_threshold_packets
+    if most is not None and not threshold:
+        yield "ecn_max_threshold", "found no ecn_threshold beside it; give both, or neither"
+    elif most is not None and not (threshold or 0) < most <= queue:
+        yield (
+            "ecn_max_threshold",
+            f"found ecn_max_threshold {most} packets with ecn_threshold"
+            f" {shown(way, 'ecn_threshold_packets')}; allowed: more than that, and at most the"
+            f" queue, which is {queue} packets",
+        )
     least_ns = packet_ns(way, values)
     if way.reorder and way.reorder_delay_ns <= least_ns:
         more = f"more than {show(least_ns, TIME)}, a packet's time on the link"

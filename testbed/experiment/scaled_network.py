@@ -55,7 +55,7 @@ def scaled_ns(time_ns: int, scale: float) -> int:
 
 def scaled_direction(way: LinkDirection, scale: float, frame_bits: int) -> LinkDirection:
     """One direction of a link, whose usual frame has so many bits."""
-    threshold = way.ecn_threshold_packets
+    threshold, most = way.ecn_threshold_packets, way.ecn_max_threshold_packets
     return replace(
         way,
         delay_ns=_scaled_delay_ns(way, scale, frame_bits),
@@ -63,6 +63,7 @@ def scaled_direction(way: LinkDirection, scale: float, frame_bits: int) -> LinkD
         reorder_delay_ns=scaled_ns(way.reorder_delay_ns, scale),
         queue_packets=max(1, math.ceil(way.queue_packets * _exact(scale))),
         ecn_threshold_packets=None if threshold is None else scaled_count(threshold, scale),
+        ecn_max_threshold_packets=None if most is None else scaled_count(most, scale),
     )
 
 

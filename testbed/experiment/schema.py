@@ -41,6 +41,7 @@ from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Fault, Job
 from testbed.experiment.schema_network import Links, Paths, Switches
+from testbed.experiment.schema_transport import Transport
 from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES
 from testbed.systems.options import SystemOptions
 from testbed.traffic.trace import GPUS
@@ -337,6 +338,11 @@ class ExperimentFile(BaseModel):
     background: Annotated[tuple[Background, ...], Field(max_length=MAX_FLOWS)] = Field(
         default=(),
         description="Traffic outside all jobs.",
+    )
+    transport: Transport = Field(
+        default=Transport(),
+        json_schema_extra={"default": "all defaults"},
+        description="Congestion control of packets between hosts.",
     )
     faults: tuple[Fault, ...] = Field(
         default=(),

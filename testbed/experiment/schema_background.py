@@ -6,14 +6,16 @@ from typing import Annotated
 
 from p4fabric.base.config.fields import HOUR, Choice, Nodes, Quantity, Whole
 from p4fabric.base.config.units import SIZE, TIME
-from p4fabric.base.flow import FlowKeys, refuse
+from p4fabric.base.flow import RC, TCP, ControlName, FlowKeys, refuse
+from p4fabric.base.transports import CONTROL_TEXT, CONTROLS
 from pydantic import Field, model_validator
 
 RANDOM = "random"  # in place of hosts
 MAX_FLOWS = 1024  # of an experiment
 SMALLEST_PACKET = 160  # the kernel's TCP has no smaller segments
 LARGEST_PACKET = 1514  # of Ethernet
-MODELLED = "reno"  # the congestion control that virtual time has
+MODELLED = "reno"  # the congestion control of TCP that virtual time has
+OF_TCP = (MODELLED, "cubic", "bbr")
 
 
 class Background(FlowKeys):
@@ -23,15 +25,16 @@ class Background(FlowKeys):
     joker = RANDOM
     renamed = {"packet": "size", "kind: cbr": "kind: udp"}
 
-    kind: Annotated[str, Choice(("tcp", "udp", "cbr"))] = Field(
+    kind: Annotated[str, Choice(("tcp", "rc", "udp", "cbr"))] = Field(
         description="`tcp`: as fast as congestion control allows; on Mininet the kernel's TCP,"
-        " in virtual time a model of it. `udp`: packets at a constant rate; `cbr` is its old word.",
+        " in virtual time a model of it. `rc`: a reliable connection as RDMA's, in virtual time"
+        " (docs/transports.md). `udp`: packets at a constant rate; `cbr` is its old word.",
     )
-    congestion_control: Annotated[str | None, Choice((MODELLED, "cubic", "bbr"))] = Field(
+    congestion_control: Annotated[str | None, ControlName((*OF_TCP, *CONTROLS))] = Field(
         default=None,
-        json_schema_extra={"default": f"`{MODELLED}` with `tcp`"},
-        description="What finds the rate of `tcp`, by Linux's name. Virtual time models"
-        f" `{MODELLED}` only.",
+        json_schema_extra={"default": f"`{MODELLED}` with `tcp`, `none` with `rc`"},
+        description="What finds the rate. Of `tcp`, by Linux's name; virtual time models"
+        f" `{MODELLED}` only. Of `rc`: {CONTROL_TEXT}",
     )
     sources: Annotated[tuple[str, ...], Nodes()] = Field(
         alias="from",
@@ -58,7 +61,7 @@ class Background(FlowKeys):
         alias="burst",
         json_schema_extra={"default": "none: without end"},
         description="With `every`: payload bytes of each burst. Several senders to one host form an"
-        " incast. Only with `tcp`.",
+        " incast. Only with `tcp` and `rc`.",
     )
     every_ns: Annotated[int | None, Quantity(TIME, 1000, HOUR)] = Field(
         default=None,
@@ -70,23 +73,27 @@ class Background(FlowKeys):
 
     @property
     def controlled_by(self) -> str | None:
-        """The congestion control; None: not TCP."""
+        """The congestion control of TCP; None: not TCP."""
         return (self.congestion_control or MODELLED) if self.is_tcp else None
 
     @model_validator(mode="after")
     def _together(self) -> Background:
         kind = self.kind
-        if not self.is_tcp and self.rate_bps is None:
+        controlled = self.is_tcp or self.is_rc
+        if not controlled and self.rate_bps is None:
             refuse(f"{kind} without a rate", "a rate, such as 10 Mbit/s")
-        if self.is_tcp and self.rate_bps is not None:
-            refuse("tcp with a rate", "no rate, which its congestion control finds, or kind udp")
-        if not self.is_tcp and self.congestion_control is not None:
-            found = f"{kind} with congestion_control {self.congestion_control}"
-            refuse(found, "kind tcp, or no key")
+        if controlled and self.rate_bps is not None:
+            refuse(
+                f"{kind} with a rate", "no rate, which its congestion control finds, or kind udp"
+            )
+        if (own := self.congestion_control) is not None:
+            fits = TCP if own in OF_TCP else RC
+            if kind != fits:
+                refuse(f"{kind} with congestion_control {own}", f"kind {fits}, or no key")
         if (self.burst_bytes is None) != (self.every_ns is None):
             refuse("one of burst, every", "both or neither")
-        if self.burst_bytes is not None and not self.is_tcp:
-            refuse(f"{kind} with burst", "kind tcp, or on and off")
+        if self.burst_bytes is not None and not controlled:
+            refuse(f"{kind} with burst", "kind tcp or rc, or on and off")
         if self.burst_bytes is not None and self.on_ns is not None:
             refuse("burst and on", "one of them")
         drawn = RANDOM in (*self.sources, *self.targets)

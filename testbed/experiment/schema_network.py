@@ -27,8 +27,8 @@ class LinkOptions(LinkSettings):
 
 class LinkException(LinkOptions):
     """Settings for particular links. Takes the keys of `links:` (bandwidth, delay, jitter,
-    delay_spread, loss, duplicate, reorder, reorder_delay, queue, ecn_threshold) for both
-    directions. Keys that are not given keep the value of `links:`."""
+    delay_spread, loss, duplicate, reorder, reorder_delay, queue, ecn_threshold, ecn_max_threshold,
+    ecn_max_probability) for both directions. Keys that are not given keep the value of `links:`."""
 
     between: Annotated[tuple[Annotated[str, NODE], ...], Field(min_length=2, max_length=2)] = Field(
         description="The two nodes. The settings are for all links between them.",

@@ -2,9 +2,11 @@
 queues of everything else: what flows (flows.py) and sums of hosts (host_sums.py) travel on.
 
 Packets are of kind `control`, which switches forward by their address. They wait for the pacer of
-the host's link, which all machines of a host share, and for the window of their target: it doubles
-each round trip up to a half of what the last congestion mark met, or the last loss where a machine
-yields to others, and grows by a packet per round trip from there.
+the host's link, which all machines of a host share, and for the window of their target. Usually
+(`aimd`) it doubles each round trip up to a half of what the last congestion mark met, or the last
+loss where a machine yields to others, and grows by a packet per round trip from there. Otherwise a
+congestion control of p4fabric's list sets window and rate; an acknowledgement with marks is its
+notification.
 
 Each transmission has a sequence number of its own, by target, and carries a *token*, by which a
 machine knows what is in it. The receiver collects what has come and acknowledges up to 32 numbers
@@ -23,6 +25,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from p4fabric.base.topology import FRAME_OVERHEAD
+from p4fabric.base.transports import AIMD
+from p4fabric.simulate import congestion, controls
+from p4fabric.simulate.congestion import GAP, RATE, TIMEOUT, WORDS
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.records import names_of, new_record, record
 
@@ -46,6 +52,8 @@ STATE = record(
     "again",  # transmissions to be made again, to all targets
     "acks",  # acknowledgements that wait to be sent
     "timer_ns",  # no timer is due before
+    "now_ns",  # of the latest call of `send_acks`
+    "rate_due_ns",  # when a rate lets a packet go that waits for it
 )
 
 # Links.config beside the common fields
@@ -56,6 +64,8 @@ CONFIG = record(
     "ack_pace_ps",  # time of an acknowledgement on the link
     "widest",  # most packets in flight to one host
     "yields",  # 1: a loss counts as a sign of congestion
+    "controlled",  # 1: by a control of `controls`, 0: aimd
+    "cnp_ns",  # least time between notifications of it, -1: there are none
 )
 
 # Links.peers
@@ -76,6 +86,8 @@ PEER = record(
     "doublings",
     "timeout_ns",  # time at which all in flight are lost
     "iteration",  # of that machine, as far as it is known
+    "rate_due_ps",  # its control's rate lets no packet go before
+    "cnp_at_ns",  # of the next notification, at the earliest
     # what it sends to this host
     "ack_first",  # the next acknowledgement: first number,
     "ack_bits",  # bits for it and the 31 after it,
@@ -94,6 +106,7 @@ class Links(NamedTuple):
     peers: np.ndarray  # PEER[P]
     rank: np.ndarray  # int64[P]
     peer_of: np.ndarray  # int64[ranks of the job]
+    controls: np.ndarray  # int64[P, WORDS], see congestion.py; [0, WORDS] with aimd
     # transmissions, by sequence number modulo R
     carried: np.ndarray  # int64[P, R], tokens, NONE: acknowledged, or made again
     sent_ns: np.ndarray  # int64[P, R]
@@ -123,6 +136,20 @@ def new_links(
     while remembered < 4 * widest:
         remembered *= 2
     ack_bytes = worker_state.FRAME_OVERHEAD + 4 * (wire.HEADER_WORDS + job.bitmap_width // 32)
+    transport = job.transport
+    controlled = transport.control != AIMD
+    words = np.zeros((0, WORDS), np.int64)
+    if controlled:
+        made = controls.new_words(
+            transport.control,
+            spec.rate_bps or transport.line_bps,
+            int(common.frame_bytes),
+            transport.trip_ns,
+            transport.product,
+            transport.window,
+        )
+        words, first = np.tile(made, (len(ranks), 1)), widest
+    cnp_ns = controls.CONTROLS[transport.control].cnp_ns if controlled else None
     links = Links(
         config=new_record(
             CONFIG,
@@ -132,11 +159,14 @@ def new_links(
             ack_pace_ps=common.pace_ps * ack_bytes // max(1, common.frame_bytes),
             widest=widest,
             yields=int(yields),
+            controlled=int(controlled),
+            cnp_ns=-1 if cnp_ns is None else cnp_ns,
         ),
-        state=new_record(STATE, timer_ns=NEVER),
+        state=new_record(STATE, timer_ns=NEVER, rate_due_ns=NEVER),
         peers=np.zeros(len(ranks), PEER),
         rank=np.array(ranks, np.int64),
         peer_of=peer_of,
+        controls=words,
         carried=np.zeros((len(ranks), remembered), np.int64),
         sent_ns=np.zeros((len(ranks), remembered), np.int64),
         again=np.zeros((len(ranks), remembered), np.int64),
@@ -145,6 +175,8 @@ def new_links(
         counters=counters,
     )
     links.peers["window"] = first * UNIT
+    for p in range(len(words)):
+        _take_window(links, p)
     links.peers["threshold"] = widest * UNIT
     links.peers["furthest"] = -1
     links.peers["timeout_ns"] = links.peers["ack_due_ns"] = NEVER
@@ -252,7 +284,7 @@ def take_ack(links, p, row, now):
     bits = acks.bits_of(row, config.bitmap_words)
     marked = wire.flags(row) & wire.ECN != 0
     peer.iteration = max(peer.iteration, wire.fragment(row))
-    answered = 0
+    answered, trip_ns, noticed, lost = 0, 0, False, False
     for i in range(acks.SPAN):
         if (bits >> i) & 1 == 0:
             continue
@@ -272,11 +304,15 @@ def take_ack(links, p, row, now):
         links.delivered[answered] = carried
         answered += 1
         peer.furthest = max(peer.furthest, number)
-        worker_state.measure_round_trip(peer, now - links.sent_ns[p, place])
+        trip_ns = now - links.sent_ns[p, place]
+        worker_state.measure_round_trip(peer, trip_ns)
         if marked:
             counters.marked_results += 1
-            _cut(peer, links.sent_ns[p, place], now)
-            marked = False
+            if config.controlled == 0:
+                _cut(peer, links.sent_ns[p, place], now)
+            marked, noticed = False, True
+        elif config.controlled == 1:
+            continue
         elif peer.window < peer.threshold:
             peer.window += UNIT
         elif peer.window < config.widest * UNIT:
@@ -293,12 +329,36 @@ def take_ack(links, p, row, now):
             late = later_ns > peer.round_trip_ns >> 2 and peer.furthest > peer.oldest
             if not late and peer.oldest + REORDERING > peer.furthest:
                 break
-            if config.yields == 1:
+            if config.yields == 1 and config.controlled == 0:
                 _cut(peer, sent_ns, now)
             _lose(links, p, peer.oldest)
+            lost = True
         peer.oldest += 1
+    if config.controlled == 1:
+        _follow(links, p, answered, trip_ns, noticed, lost, now)
     _arm(links, peer, now)
     return answered
+
+
+@njit(cache=True)
+def _follow(links, p, packets, trip_ns, noticed, lost, now):
+    """Tell a peer's congestion control of an acknowledgement."""
+    peer, control, cnp_ns = links.peers[p], links.controls[p], links.config.cnp_ns
+    controls.catch_up(control, now)
+    if noticed and cnp_ns >= 0 and now >= peer.cnp_at_ns:
+        peer.cnp_at_ns = now + cnp_ns
+        controls.on_mark(control, now)
+    controls.on_ack(control, now, packets, trip_ns)
+    if lost:
+        controls.on_timer(control, now, GAP)
+    _take_window(links, p)
+
+
+@njit(cache=True)
+def _take_window(links, p):
+    """Let the window of a peer be that of its congestion control."""
+    window = links.controls[p, congestion.WINDOW] // (congestion.UNIT // UNIT)
+    links.peers[p].window = min(max(window, UNIT), links.config.widest * UNIT)
 
 
 @njit(cache=True)
@@ -336,7 +396,10 @@ def give_up(links, p, now):
                 _arm(links, peer, now)
                 return
         peer.oldest += 1
-    if links.config.yields == 1:
+    if links.config.controlled == 1:
+        controls.on_timer(links.controls[p], now, TIMEOUT)
+        _take_window(links, p)
+    elif links.config.yields == 1:
         peer.threshold = max(peer.window >> 1, 2 * UNIT)
         peer.window = UNIT
         peer.cut_ns = now
@@ -352,6 +415,7 @@ def send_acks(links, now, packets, lengths, destinations):
     """Do what is due, and write acknowledgements, the oldest first: in another order they would say
     that packets are lost. Returns how many."""
     state, config = links.state, links.config
+    state.now_ns, state.rate_due_ns = now, NEVER
     if state.timer_ns <= now:
         _see_timers(links, now)
     filled = 0
@@ -397,7 +461,12 @@ def has_room(links, p, iteration):
     if iteration > peer.iteration + 1:
         return peer.in_flight == 0
     in_memory = peer.sequence - peer.oldest < links.carried.shape[1]
-    return in_memory and (peer.in_flight + 1) * UNIT <= peer.window
+    has_room = in_memory and (peer.in_flight + 1) * UNIT <= peer.window
+    if has_room and peer.rate_due_ps > links.state.now_ns * 1000:
+        due_ns = -(-peer.rate_due_ps // 1000)
+        links.state.rate_due_ns = min(links.state.rate_due_ns, due_ns)
+        return False
+    return has_room
 
 
 @njit(cache=True)
@@ -456,6 +525,12 @@ def note_sent(links, p, token, length, now):
     if peer.timeout_ns == NEVER:
         _arm(links, peer, now)
     links.counters[0].gradient_packets += 1
+    if links.config.controlled == 1:
+        control, octets = links.controls[p], FRAME_OVERHEAD + length
+        controls.catch_up(control, now)
+        controls.on_send(control, now, octets)
+        gap_ps = 8 * 10**12 * octets // control[RATE]
+        peer.rate_due_ps = max(peer.rate_due_ps, now * 1000 - gap_ps) + gap_ps
     worker_state.take_pace(links.state, links.config, now, length)
 
 
@@ -466,7 +541,7 @@ def deadline(links):
     state = links.state
     if state.more == 1 or state.acks > 0:
         return 0
-    due = state.timer_ns
+    due = min(state.timer_ns, state.rate_due_ns)
     if state.pacing == 1:
         due = min(due, worker_state.paced_ns(state, links.config))
     return due

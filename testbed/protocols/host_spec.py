@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
+from p4fabric.base.transports import AIMD, OWN_WINDOW, PRODUCT
 
 from testbed.number_formats import DEFAULT
 from testbed.protocols.sizes import fragments_of
@@ -113,6 +114,20 @@ class AggregatingSwitch(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransportSpec(Part):
+    """The congestion control of packets between hosts (host_links.py). `line_bps`, of hosts without
+    a rate, `trip_ns` and `product`, in packets, are of the job's path in the empty network;
+    `window`: see
+    p4fabric/src/p4fabric/base/transports.py."""
+
+    control: str = AIMD
+    line_bps: int = field(default=1, metadata={"at_least": 1})
+    trip_ns: int = 0
+    product: int = field(default=1, metadata={"at_least": 1})
+    window: int | None = field(default=OWN_WINDOW, metadata={"at_least": PRODUCT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec(Part):
     """The part of a specification that all hosts of a job share."""
 
@@ -142,6 +157,7 @@ class JobSpec(Part):
     # Of a program of ranks, for each tensor: values that belong to each rank, the first one among
     # those of all ranks, and 1 if a rank gives them (given.Given)
     shares: tuple[tuple[int, int, int], ...] = ()
+    transport: TransportSpec = field(default_factory=TransportSpec)
 
     def __post_init__(self) -> None:
         Part.__post_init__(self)
@@ -239,6 +255,7 @@ class SwitchmlSpec(SystemSpec):
     # Place of the first worker among a worker's peers, where workers keep results for each other;
     # 0: only switches do.
     workers_at: int = 0
+    follows_marks: bool = False  # congestion marks in results halve the window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

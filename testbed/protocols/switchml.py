@@ -68,6 +68,8 @@ WINDOW = record(
     "oldest_ns",  # no chunk in flight was sent before
     "first_chunk",  # number of the iteration's first chunk
     "chunks",  # of this iteration, as far as they are known
+    "follows_marks",  # 1: a mark in a result halves the window
+    "in_flight",  # slots that wait for their result
 )
 UNKNOWN = 1000  # no exponent
 NOTHING = -1  # no fragment in a chunk
@@ -193,14 +195,15 @@ def new_worker(spec: HostSpec, recorded: Blocks | None = None) -> Worker:
     options = spec.options_of(SwitchmlSpec)
     slots = options.window
     config = worker_state.configuration(spec, sets=options.sets)
-    window = new_record(WINDOW, earliest_ns=worker_state.NEVER, free=slots)
+    follows = int(options.follows_marks)
+    window = new_record(WINDOW, earliest_ns=worker_state.NEVER, free=slots, follows_marks=follows)
     first = spec.job.first_fragments
     stream = new_stream(first, slots, recorded is not None)
     part = spec.worker_part if isinstance(spec.worker_part, TreesPart) else ONE_TREE
     window.chunks = stream.tensor.size
     return Worker(
         config=config,
-        state=new_record(worker_state.STATE),
+        state=new_record(worker_state.STATE, credit=slots * worker_state.UNIT),
         window=window,
         stream=stream,
         trees=new_trees(part, slots),
@@ -305,7 +308,11 @@ def receive(worker, scoreboard, now, packets, lengths, count):
         if worker.kept.chunk.size > 0:
             worker.kept.chunk[slot] = number
             worker.kept.rows[slot] = row
+        if window.follows_marks == 1:
+            marked = wire.flags(row) & wire.ECN != 0
+            worker_state.adapt_window(worker, marked, False, worker.sent_ns[slot], now)
         worker.busy[slot] = 0
+        window.in_flight -= 1
         worker.chunk[slot] = number + config.window
         window.free = heap.push(worker.free, window.free, worker.chunk, slot)
         if fragment >= 0:
@@ -440,8 +447,15 @@ def _write_gradient(worker, scoreboard, row, slot, flags):
 
 @njit(cache=True)
 def _next_slot(worker, scoreboard):
-    """The slot whose next chunk comes first in the stream, or -1 if that may not be sent yet."""
-    if worker.window.free == 0:
+    """The slot whose next chunk comes first in the stream, or -1 if that may not be sent yet. All
+    workers send in the order of the stream, so with one chunk each in flight they go on."""
+    window = worker.window
+    if window.free == 0:
+        return -1
+    if (
+        window.follows_marks == 1
+        and (window.in_flight + 1) * worker_state.UNIT > worker.state.credit
+    ):
         return -1
     slot = np.int64(worker.free[0])
     place = worker.chunk[slot] - worker.window.first_chunk
@@ -533,6 +547,7 @@ def send(worker, scoreboard, now, packets, lengths, destinations):
         if scoreboard.first_sent_ns[row, tensor] < 0:
             scoreboard.first_sent_ns[row, tensor] = now
         worker.busy[slot] = 1
+        window.in_flight += 1
         worker.attempts[slot] = 0
         if worker.kept.chunk.size > 0:
             worker.kept.asked[slot] = 0

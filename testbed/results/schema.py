@@ -639,7 +639,7 @@ _DECLARED = (
             _REPETITION,
             _number("flow", "flow, in the order of the experiment file, from 0"),
             _name("name", "name of the flow"),
-            _name("kind", "how it sends", allowed=("tcp", "udp", "cbr")),
+            _name("kind", "how it sends", allowed=("tcp", "rc", "udp", "cbr")),
             _name("source", "host that sends"),
             _name("target", "host that receives"),
             _time("begun_ns", "start; null: after the end of the run", True),
@@ -655,7 +655,7 @@ _DECLARED = (
             _count("packets_received", "packets received; null: the kernel's TCP", True),
             _count(
                 "lost",
-                "tcp: packets that were retransmitted or given up; else packets that have not"
+                "tcp, rc: packets that were retransmitted or given up; else packets that have not"
                 " arrived, including those in flight at the end",
                 True,
             ),
@@ -669,6 +669,13 @@ _DECLARED = (
             _time("p50_ns", "median of the latencies, exact to 1/128", True),
             _time("p99_ns", "their 99th percentile", True),
             _time("max_ns", "the longest latency", True),
+            _count(
+                "resent_gap", "rc: packets sent again for a gap that the receiver told of", True
+            ),
+            _count("resent_timeout", "rc: packets sent again after a timeout", True),
+            _count("cuts", "rc: how often the congestion control has slowed the sender down", True),
+            _count("cnps", "rc: notifications of congestion (CNP) by the receiver", True),
+            _count("marked", "rc: packets received with a congestion mark, copies included", True),
         ),
         key=("repetition", "flow"),
         ordered=(

@@ -237,6 +237,9 @@ def _compute_ns(trace: Trace, iterations: int) -> int:
     return iterations * trace.compute_ns - trace.update_ns
 
 
+OF_CONNECTIONS = ("resent_gap", "resent_timeout", "cuts", "cnps", "marked")  # of flows, with rc
+
+
 def flow_row(
     flow: Flow,
     end_ns: int,
@@ -244,10 +247,12 @@ def flow_row(
     packets: tuple[int | None, int | None, int | None],
     bursts: tuple[int, int, int] | None,
     measured: Mapping[str, Any] | None = None,
+    connection: Row | None = None,
 ) -> Row:
     """A row of table flows, of a run that ended at `end_ns`. carried: bytes that arrived. packets:
     sent, received, lost; bursts: how many, the sum of their times and the longest, None: the flow
-    has none; measured: see p4fabric/src/p4fabric/simulate/flow_machine.py."""
+    has none; measured: see p4fabric/src/p4fabric/simulate/flow_machine.py; connection: further
+    columns of a reliable connection."""
     of_packets = ("duplicates", "late", "min_ns", "mean_ns", "p50_ns", "p99_ns", "max_ns")
     start_ns, over_ns = flow.keys.start_ns, flow.keys.ends_ns(end_ns)
     begun = start_ns < end_ns
@@ -267,6 +272,7 @@ def flow_row(
         "burst_mean_ns": total_ns // count if count else None,
         "burst_max_ns": longest_ns if count else None,
         **{name: None if measured is None else measured[name] for name in of_packets},
+        **(connection or dict.fromkeys(OF_CONNECTIONS)),
     }
 
 

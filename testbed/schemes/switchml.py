@@ -15,7 +15,7 @@ from testbed.setup import Communicator, Control, JobSetup, NewPart, Platform, Sc
 from testbed.systems.statistics import ENDINGS_PER_JOB, FILLING, HELD, Statistics
 
 if TYPE_CHECKING:
-    from testbed.systems.options import SwitchmlOptions
+    from testbed.systems.options import StreamOptions, SwitchmlOptions
 
 # p4/switchml.p4
 EMPTY = 0  # nothing has been in this set
@@ -44,13 +44,18 @@ def _options(platform: Platform) -> SwitchmlOptions:
     return cast("SwitchmlOptions", platform.options)
 
 
+def stream_options(platform: Platform) -> StreamOptions:
+    """The options of a platform whose system has a stream."""
+    return cast("StreamOptions", platform.options)
+
+
 class Switchml(Scheme):
     """SwitchML, with one or two sets per slot."""
 
     def host_options(self, setup: Setup, job: JobSetup) -> SwitchmlSpec:
         """Specification whose window is the job's number of slots."""
-        sets = _options(setup.platform).sets
-        return SwitchmlSpec.of(self.common_options(setup, job), sets=sets)
+        own, common = _options(setup.platform), self.common_options(setup, job)
+        return SwitchmlSpec.of(common, sets=own.sets, follows_marks=own.follows_marks)
 
     def peers(self, group: Communicator, worker: int) -> tuple[str, ...]:
         """The switch where a job's sums come together."""

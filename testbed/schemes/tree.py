@@ -9,7 +9,7 @@ from dataclasses import replace
 from testbed.protocols.host_spec import SwitchmlSpec, TreesPart
 from testbed.protocols.sizes import Part
 from testbed.routing.forest import planned_again
-from testbed.schemes.switchml import TWO_SETS, Switchml, add_on_tree
+from testbed.schemes.switchml import TWO_SETS, Switchml, add_on_tree, stream_options
 from testbed.setup import Communicator, Control, JobSetup, NewPart, Platform, Setup
 from testbed.setup.build import terms_of
 from testbed.systems.statistics import Statistics
@@ -25,8 +25,9 @@ class Tree(Switchml):
         memory, workers keep results."""
         keeps = any(each.loses_memory for each in setup.faults)
         workers_at = len(job.group.reminded) if keeps else 0
-        options = self.common_options(setup, job)
-        return SwitchmlSpec.of(options, sets=2, workers_at=workers_at)
+        common = self.common_options(setup, job)
+        follows = stream_options(setup.platform).follows_marks
+        return SwitchmlSpec.of(common, sets=2, workers_at=workers_at, follows_marks=follows)
 
     def worker_part(self, setup: Setup, job: JobSetup, worker: int) -> TreesPart:
         """The trees of the worker's slots."""

@@ -60,6 +60,7 @@ def platform_of(
         virtual=experiment.virtual,
         costs=experiment.costs if isinstance(experiment.costs, Costs) else None,
         arrivals=experiment.arrivals is not None,
+        transport=experiment.transport,
         links_fail=any(fault.of_link for fault in experiment.faults),
         paths=experiment.paths,
         omits_zeros=_omits_zeros(experiment),

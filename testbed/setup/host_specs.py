@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from p4fabric.base.hops import switch_of
 from p4fabric.base.topology import host_ip, switch_ip
+from p4fabric.base.transports import AIMD
 
 from testbed.experiment.planned_faults import slow_windows
 from testbed.experiment.program_jobs import block_fragments
@@ -17,10 +18,12 @@ from testbed.protocols.host_spec import (
     RecordedGradients,
     ServerSpec,
     Tensor,
+    TransportSpec,
 )
+from testbed.protocols.sizes import frame_bytes
 from testbed.setup.costs import costs_of, send_ns, worker_costs
 from testbed.setup.job_setups import JobSetup, Setup
-from testbed.setup.timing import uplink_rate
+from testbed.setup.timing import round_trip_ns, slowest_rate, uplink_rate
 from testbed.systems.options import AtpOptions
 from testbed.traffic.rank_calls import load_transfers
 from testbed.traffic.recording import Recording, Times, is_recording, load_recording
@@ -210,6 +213,26 @@ def _job_spec(setup: Setup, job: JobSetup, recording: Recording | None) -> JobSp
         keep_sums=platform.virtual is not None and platform.virtual.keep_sums,
         value_bits=platform.value_bits,
         shares=_shares(job),
+        transport=_transport(job),
+    )
+
+
+def _transport(job: JobSetup) -> TransportSpec:
+    """The congestion control of packets between the job's hosts. The times of a packet on the
+    links count, one way, and in a window the delay of acknowledgements."""
+    platform, group, given = job.platform, job.group, job.platform.transport
+    if given.congestion_control == AIMD:
+        return TransportSpec()
+    line_bps = slowest_rate(platform, group)
+    packet_bytes = frame_bytes(platform.values, platform.bitmap_bits)
+    packet_ns = max(8 * packet_bytes * 10**9 // line_bps, 1)
+    trip_ns = round_trip_ns(platform, group) + 2 * packet_ns
+    return TransportSpec(
+        control=given.congestion_control,
+        line_bps=line_bps,
+        trip_ns=trip_ns,
+        product=-(-(trip_ns + job.timers.ack_delay_ns) // packet_ns) + 1,
+        window=given.window_packets,
     )
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_background import Background
     from testbed.experiment.schema_jobs import Fault, Job
     from testbed.experiment.schema_network import Paths, Switches
+    from testbed.experiment.schema_transport import Transport
     from testbed.protocols.host_spec import HostSpec
     from testbed.systems.options import SystemOptions, WorkerOptions
     from testbed.systems.statistics import Statistics
@@ -82,6 +83,7 @@ class Platform:
     arrivals: bool  # jobs come and go
     links_fail: bool  # during a run
     paths: Paths | None  # the choice among equal paths, with its seed; None: the first
+    transport: Transport  # of packets between hosts
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
     algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, beside the system
     forest: Forest | None = None  # the trees of jobs, of a system with a manager

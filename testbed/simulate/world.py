@@ -166,8 +166,9 @@ class Nodes:
         machines = background.machines(setup.platform, setup.flows, setup.seed)
         for number, (name, (machine, peers)) in enumerate(machines.items(), first):
             self.background[name] = ends = Placed(machine), Stepper(machine, arrived.part, out.part)
-            ips = [host_ip(setup.platform.topology.number(peer)) for peer in peers]
-            row = self._connect(number, name, ips, BACKGROUND, ends)
+            ips = [host_ip(setup.platform.topology.number(peer.host)) for peer in peers]
+            marked = [peer.is_marked for peer in peers]
+            row = self._connect(number, name, ips, BACKGROUND, ends, marked)
             row.status = machine.status.ctypes.data
             row.background = 1
             self.world.background[row.switch, row.port] = number
@@ -175,16 +176,26 @@ class Nodes:
             event_queue.put(self.world.queue, number, 0)
 
     def _connect(
-        self, number: int, name: str, peers: list[str], role: str, step: tuple[Placed, Stepper]
+        self,
+        number: int,
+        name: str,
+        peers: list[str],
+        role: str,
+        step: tuple[Placed, Stepper],
+        marked: Sequence[bool] = (),
     ) -> np.record:
         """Give a host with this number its addresses, headers, delays and step; returns its row of
-        World.hosts. `peers`: the addresses that it sends to."""
+        World.hosts. `peers`: the addresses that it sends to; `marked`: by packets that can be
+        marked, all if it is empty."""
         topology, is_background = self.setup.platform.topology, role == BACKGROUND
         host, gateway = topology.number(name), switch_of(topology, name)
         ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
         there = _mac(switch_mac(topology.number(gateway)))
-        port, tos = (BACKGROUND_PORT, 0) if is_background else (wire.PORT, IP_TOS_ECT0)
-        headers = [_header(there, ours, ip, peer, port, tos) for peer in peers]
+        port = BACKGROUND_PORT if is_background else wire.PORT
+        headers = [
+            _header(there, ours, ip, peer, port, IP_TOS_ECT0 if able else 0)
+            for peer, able in zip(peers, marked or [True] * len(peers), strict=True)
+        ]
         first = self._place_headers(number, headers)
         world = self.world
         world.identity[number] = _identity(ours, ip, port)

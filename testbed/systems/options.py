@@ -29,6 +29,7 @@ from pydantic import Field, model_validator
 from testbed import plugins
 from testbed.number_formats import DEFAULT, FORMATS
 
+HALVE = "halve"  # the window, of `marks`
 SWITCHML_ORDER = (
     "in SwitchML the place in the stream decides the slot, so all workers must send tensors in the"
     " same order, in which they become ready (fifo)"
@@ -388,14 +389,30 @@ class GridOptions(PoolOptions):
         return self.memory == "esa"
 
 
-class SwitchmlOptions(WorkerOptions):
+class StreamOptions(WorkerOptions):
+    """Options of systems whose workers send in the order of a stream, through slots."""
+
+    marks: Annotated[str, Choice(("ignored", HALVE))] = Field(
+        default="ignored",
+        description="Congestion marks in results. ignored: the window is fixed, as the system has"
+        f" it. {HALVE}: a mark halves the window, and results without one let it grow again, as in"
+        " systems with a shared pool.",
+    )
+
+    @property
+    def follows_marks(self) -> bool:
+        return self.marks == HALVE
+
+
+class SwitchmlOptions(StreamOptions):
     """Options of SwitchML: each job has its own slots and no parameter server."""
 
     window: Annotated[int | None, Whole(1, 65_536, word="all")] = Field(
         default=None,
         description="The number of chunks that a worker may have in flight, one per slot; all:"
         " its job's number of slots. The window is fixed, because SwitchML has no congestion"
-        " marks. A slot takes an aggregator for each of its `sets`.",
+        " control of its own, unless `marks` says otherwise. A slot takes an aggregator for each of"
+        " its `sets`.",
     )
     order: Annotated[str, Choice(("fifo",), others=(("front", SWITCHML_ORDER),))] = Field(
         default="fifo",
@@ -415,7 +432,7 @@ class SwitchmlOptions(WorkerOptions):
         return ONE_SET if self.sets == 1 else ""
 
 
-class TreeOptions(WorkerOptions):
+class TreeOptions(StreamOptions):
     """Options of static trees, which an aggregation manager gives to jobs before a run."""
 
     sets: ClassVar[int] = 2  # of each slot, as in SwitchML

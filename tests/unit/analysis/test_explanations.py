@@ -94,6 +94,16 @@ def test_what_is_just_at_its_limit_is_not_worth_a_sentence(changed, left_out):
     assert left_out not in " ".join(of_run(frames(**changed)))
 
 
+@pytest.mark.parametrize(
+    "kind, marked, cuts, said",
+    [("rc", 0, 0, True), ("rc", 3, 0, False), ("rc", 0, 3, False), ("tcp", None, None, False)],
+)
+def test_a_congestion_control_that_did_nothing(kind, marked, cuts, said):
+    flows = pd.DataFrame({"kind": [kind], "marked": [marked], "cuts": [cuts]})
+    text = " ".join(of_run({**frames(), "flows": flows}))
+    assert ("so the choice of their congestion control did not matter" in text) == said
+
+
 def path_of(*parts: tuple) -> pd.DataFrame:
     """Frame "path" of job 0 in one repetition; a part is (kind, ranks, example, calls, its seconds,
     seconds of its bytes)."""

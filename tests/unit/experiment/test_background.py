@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from p4fabric.base.errors import UserError
+from p4fabric.base.transports import PRODUCT
 
 from testbed.experiment import load_text
 from testbed.schemes import set_up
@@ -69,7 +70,7 @@ def test_random_ends():
     [
         ("kind: udp, from: h1, to: h2", "udp without a rate; allowed: a rate"),
         ("kind: tcp, from: h1, to: h2, rate: 1 Mbit/s", "tcp with a rate"),
-        ("kind: poisson, from: h1, to: h2", "tcp, udp, cbr"),
+        ("kind: poisson, from: h1, to: h2", "tcp, rc, udp, cbr"),
         ("kind: tcp, from: h1, to: h20", "background[0].to: h20 is not in the topology"),
         ("kind: tcp, from: s1, to: h2", "background[0].from: s1 is a switch"),
         ("kind: tcp, from: h1, to: h1", "h1 cannot send to itself"),
@@ -151,3 +152,47 @@ def test_bmv2_counts_packets_so_all_must_have_one_size():
     with pytest.raises(UserError, match=r"must have the size of the jobs' packets: 326 B"):
         load("kind: tcp, from: h1, to: h2", base=ON_BMV2)
     assert ends(load("kind: tcp, from: h1, to: h2, size: 326 B", base=ON_BMV2))
+
+
+def test_reliable_connections_have_keys_of_their_own():
+    base = f"runtime: virtual\n{BASE}"
+    ends = "from: h1, to: h2"
+    more = "recovery: selective_repeat, ack_every: 4, window: bdp, burst: 1 MB, every: 1 ms"
+    experiment = load(f"kind: rc, {ends}, congestion_control: swift, {more}", base=base)
+    (keys,) = experiment.background
+    assert (keys.control, keys.window_packets, keys.is_rc) == ("swift", PRODUCT, True)
+    again = load_text(experiment.resolved_yaml())
+    assert again.background == experiment.background
+    for wrong, message in (
+        (f"kind: rc, {ends}, rate: 1 Gbit/s", "rc with a rate"),
+        (f"kind: rc, {ends}, congestion_control: reno", "rc with congestion_control reno"),
+        (f"kind: tcp, {ends}, congestion_control: dcqcn", "tcp with congestion_control dcqcn"),
+        (f"kind: rc, {ends}, congestion_control: dcqn", "did you mean dcqcn"),
+        (f"kind: tcp, {ends}, window: 5 packets", "tcp with window"),
+        (f"kind: udp, {ends}, rate: 1 Mbit/s, ack_every: 2", "udp with ack_every"),
+    ):
+        with pytest.raises(UserError, match=message):
+            load(wrong, base=base)
+    with pytest.raises(UserError, match="found rc, whose hosts are in virtual time only"):
+        load(f"kind: rc, {ends}")
+
+
+def test_linear_marks_lie_between_two_lengths_of_a_queue():
+    def load_links(links):
+        text = BASE.replace(
+            "bandwidth: 100 Mbit/s\n",
+            "bandwidth: 100 Mbit/s\n" + "".join(f"  {each}\n" for each in links.split(", ")),
+        )
+        assert text != BASE
+        return load_text(text)
+
+    links = "ecn_threshold: 5 packets, ecn_max_threshold: 200 packets, ecn_max_probability: 1 %"
+    way = load_links(links).directions[0][0]
+    assert (way.ecn_max_threshold_packets, way.ecn_max_probability) == (200, 0.01)
+    for wrong, message in (
+        ("ecn_max_threshold: 200 packets", "found no ecn_threshold beside it"),
+        ("ecn_threshold: 9 packets, ecn_max_threshold: 9 packets", "allowed: more than that"),
+        ("ecn_threshold: 9 packets, ecn_max_threshold: 9000 packets", "which is 1000 packets"),
+    ):
+        with pytest.raises(UserError, match=message):
+            load_links(wrong)

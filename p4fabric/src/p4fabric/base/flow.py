@@ -14,10 +14,39 @@ from typing import Annotated, ClassVar, Generic, TypeVar
 from pydantic import Field, PrivateAttr, model_validator
 
 from p4fabric.base.config.explain import keys_of
-from p4fabric.base.config.fields import HOUR, NAME, Nodes, Quantity, Section, as_pydantic
-from p4fabric.base.config.units import RATE, TIME, FieldError
+from p4fabric.base.config.fields import (
+    HOUR,
+    NAME,
+    Choice,
+    Nodes,
+    Quantity,
+    Section,
+    Whole,
+    as_pydantic,
+)
+from p4fabric.base.config.units import PACKETS, RATE, TIME, FieldError
+from p4fabric.base.transports import (
+    MOST_IN_FLIGHT,
+    OWN_WINDOW,
+    RECOVERIES,
+    WINDOW_TEXT,
+    WINDOW_WORDS,
+    is_control,
+)
 
-TCP = "tcp"
+TCP, RC = "tcp", "rc"
+
+Window = Annotated[int | None, Quantity(PACKETS, 1, MOST_IN_FLIGHT, WINDOW_WORDS)]
+
+
+@dataclass(frozen=True)
+class ControlName(Choice):
+    """One of some names, or of a congestion control of another package."""
+
+    def parse(self, value: object) -> str:
+        if isinstance(value, str) and value not in self.words and is_control(value):
+            return value
+        return super().parse(value)
 
 
 def refuse(found: str, allowed: str) -> None:
@@ -39,6 +68,7 @@ class FlowKeys(Section):
         " names.",
     )
     kind: str
+    congestion_control: str | None
     sources: Annotated[tuple[str, ...], Nodes()] = Field(alias="from")
     targets: Annotated[tuple[str, ...], Nodes()] | None = Field(default=None, alias="to")
     rate_bps: Annotated[int | None, Quantity(RATE, 1000, 10**15)] = Field(
@@ -69,6 +99,23 @@ class FlowKeys(Section):
         json_schema_extra={"default": "none"},
         description="Duration of each silent period after it.",
     )
+    recovery: Annotated[str | None, Choice(RECOVERIES)] = Field(
+        default=None,
+        json_schema_extra={"default": f"`{RECOVERIES[0]}` with `rc`"},
+        description="Repair of losses; only with `rc`. `go_back_n`: the receiver drops what is"
+        " behind a gap, and all from the gap on is sent again; `selective_repeat`: what is lost"
+        " is.",
+    )
+    ack_every: Annotated[int | None, Whole(1, 64)] = Field(
+        default=None,
+        json_schema_extra={"default": "1 with `rc`"},
+        description="Packets that one acknowledgement is for, without gaps; only with `rc`.",
+    )
+    window_packets: Window = Field(
+        default=OWN_WINDOW,
+        alias="window",
+        description=f"Most packets in flight; only with `rc`. {WINDOW_TEXT}",
+    )
 
     @model_validator(mode="wrap")
     @classmethod
@@ -87,6 +134,15 @@ class FlowKeys(Section):
         return self.kind == TCP
 
     @property
+    def is_rc(self) -> bool:
+        return self.kind == RC
+
+    @property
+    def control(self) -> str:
+        """The congestion control of `rc`."""
+        return self.congestion_control or "none"
+
+    @property
     def end_ns(self) -> int | None:
         """None: the end of the run."""
         return self.duration_ns and self.start_ns + self.duration_ns
@@ -99,6 +155,11 @@ class FlowKeys(Section):
     def _of_both_files(self) -> FlowKeys:
         if (self.on_ns is None) != (self.off_ns is None):
             refuse("one of on, off", "both or neither")
+        own = self.window_packets == OWN_WINDOW or "window"
+        given = self.recovery and "recovery", self.ack_every and "ack_every", own
+        for key in given if not self.is_rc else ():
+            if isinstance(key, str):
+                refuse(f"{self.kind} with {key}", "kind rc, or no key")
         for hosts in (self.sources, self.targets or ()):
             if len(hosts) > 1 and (self.joker in hosts or len(set(hosts)) < len(hosts)):
                 refuse(", ".join(hosts), f"different hosts, or {self.joker} alone")

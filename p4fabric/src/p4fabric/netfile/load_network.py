@@ -157,8 +157,10 @@ class _Plan:
         (first, first_port), (second, second_port) = link.between
         if link.jitter_ns > link.delay_ns:
             self._problem((*path, "jitter"), "the jitter is larger than the delay")
-        if "ecn_threshold_packets" in link.model_fields_set:
-            self._problem((*path, "ecn_threshold"), "marks are the P4 program's own business here")
+        marks = [each for each in link.model_fields_set if each.startswith("ecn_")]
+        for key in sorted(marks):
+            name = key.removesuffix("_packets")
+            self._problem((*path, name), "marks are the P4 program's own business here")
         if "delay_spread" in link.model_fields_set:
             self._problem((*path, "delay_spread"), "each link here has its own `delay`: set that")
         self._try(path, self.topology.add_link, first, second)

@@ -33,6 +33,11 @@ def add_sources(package: Path, patterns: Iterable[str]) -> None:
     _SOURCES[package] = [path for each in patterns for path in sorted(package.glob(each))]
 
 
+def add_files(package: Path, files: Iterable[Path]) -> None:
+    """More files that functions of an added package are made from, wherever they are."""
+    _SOURCES[package] += files
+
+
 def package_of(file: Path) -> Path | None:
     """The folder of the package that a source file belongs to; None: it has not been added."""
     return next((each for each in _SOURCES if each in file.parents), None)

@@ -15,11 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from p4fabric.base.flow import Flow
-from p4fabric.simulate import tcp_model
+from p4fabric.base.transports import RECOVERIES
+from p4fabric.simulate import controls, reliable, tcp_model
 from p4fabric.simulate.generator import (
+    AT_RATE,
     FINE,
     PENDING,
+    RC,
     SENDER,
+    TCP,
     TEMPLATE,
     TURN,
     UNTIL_END,
@@ -45,6 +49,19 @@ class Way(NamedTuple):
     first_bps: int
     slowest_bps: int
     round_trip_ns: int
+    links: int = 2
+
+    def trip_ns(self, packet_bytes: int) -> int:
+        """Round trip of a packet in the empty network, with its times on the links; the answer's
+        bytes do not count."""
+        return self.round_trip_ns + self.links * self._packet_ns(packet_bytes)
+
+    def product_packets(self, packet_bytes: int) -> int:
+        """The product of bandwidth and delay, in packets."""
+        return -(-self.trip_ns(packet_bytes) // self._packet_ns(packet_bytes)) + 1
+
+    def _packet_ns(self, packet_bytes: int) -> int:
+        return max(8 * packet_bytes * 10**9 // self.slowest_bps, 1)
 
     def timeout_ns(self, packet_bytes: int) -> int:
         """The least timeout of TCP: 400 packets' times on the slowest link, and four round
@@ -62,6 +79,8 @@ class HostFlows:
         self._seed, self._end_ns, self._is_exact = seed, end_ns, is_exact
         self._senders = [np.zeros(0, SENDER)]
         self._ends: list[np.ndarray] = []
+        self._connections: list[np.ndarray] = []
+        self._controls: list[np.ndarray] = []
         self._turns: list[tuple[int, int]] = []
         self._templates: list[tuple[int, ...]] = []
         self._content = b""
@@ -85,7 +104,7 @@ class HostFlows:
         destination: int = 0,
         **more: int,
     ) -> None:
-        """Add the sender of a flow that is not TCP. `packets`: content and weight of each template;
+        """Add the sender of a flow at a rate. `packets`: content and weight of each template;
         `packet_bytes`: of the first one's packet; `purpose`: of its random numbers; `length`, 0: of
         its content, and `destination`: see TEMPLATE; `more`: further fields of SENDER, among them
         those that give the gaps."""
@@ -114,7 +133,7 @@ class HostFlows:
             gap_ps = min(gap_ps, int(row.on_ps) - 1000)  # period, and would never be sent
         jitter_ps = self._take_phase(made, gap_ps)
         row.jitter_ps = 0 if row.exponential else jitter_ps
-        self._turns.append((0, len(self._senders) - 1))
+        self._turns.append((AT_RATE, len(self._senders) - 1))
         self._senders.append(made)
 
     def add_end(
@@ -155,8 +174,58 @@ class HostFlows:
         )
         if sends:
             self._take_phase(made, int(made["interval_ps"][0]))
-        self._turns.append((1, len(self._ends)))
+        self._turns.append((TCP, len(self._ends)))
         self._ends.append(made)
+
+    def add_connection(
+        self,
+        flow: Flow,
+        sends: bool,
+        content: bytes,
+        packet_bytes: int,
+        way: Way,
+        length: int = 0,
+        destination: int = 0,
+        **more: int,
+    ) -> None:
+        """Add an end of a reliable connection, with the arguments of `add_end`."""
+        keys = flow.keys
+        line_bps = way.first_bps or way.slowest_bps
+        product = way.product_packets(packet_bytes)
+        trip_ns, window = way.trip_ns(packet_bytes), keys.window_packets
+        cnp_ns = controls.CONTROLS[keys.control].cnp_ns
+        made = new_table(
+            reliable.END,
+            flow=flow.number,
+            template=self._add_template(content, 0, length, destination),
+            sending=int(sends),
+            length=packet_bytes,
+            recovery=RECOVERIES.index(keys.recovery or RECOVERIES[0]),
+            ack_every=keys.ack_every or 1,
+            answer_ns=trip_ns,
+            stream=self._stream(flow, STREAM),
+            start_ns=keys.start_ns,
+            end_ns=keys.ends_ns(self._end_ns),
+            on_ns=keys.on_ns or 0,
+            off_ns=keys.off_ns or 0,
+            due_ps=1000 * keys.start_ns,
+            next_ns=keys.start_ns,
+            limit=0 if more.get("burst") else NEVER,
+            furthest=-1,
+            least_timeout_ns=way.timeout_ns(packet_bytes),
+            timeout_at_ns=NEVER,
+            answer_at_ns=NEVER,
+            cnp_ns=-1 if cnp_ns is None else cnp_ns,
+            **more,
+        )
+        if sends:
+            self._take_phase(made, -(-8 * packet_bytes * 10**12 // line_bps))
+        words = controls.new_words(
+            keys.control, line_bps, packet_bytes, trip_ns, product, window, keys.start_ns
+        )
+        self._controls.append(words)
+        self._turns.append((RC, len(self._connections)))
+        self._connections.append(made)
 
     def _take_phase(self, sender: np.ndarray, gap_ps: int) -> int:
         """Give a SENDER or END with a gap of `gap_ps` between its packets a phase of its own;
@@ -175,14 +244,16 @@ class HostFlows:
     ) -> Generator:
         """The machine of `host`, a table of one HOST, beside so many flows. `answers`: see
         Generator, None: of all flows; `frame_bytes`: of the longest frame it may answer."""
-        end_of = np.full(flows, -1, np.int32)
-        for place, end in enumerate(self._ends):
-            end_of[end["flow"]] = place
+        end_of = np.full((flows, 2), -1, np.int32)
+        for column, ends in enumerate((self._ends, self._connections)):
+            for place, end in enumerate(ends):
+                end_of[end["flow"], column] = place
         answers_at_all = host["answer_ns"][0] >= 0
         return Generator(
             host=host,
             senders=np.concatenate(self._senders),
             tcp=tcp_model.new_ends(self._ends),
+            rc=reliable.new_ends(self._connections, self._controls),
             turns=np.array(self._turns, TURN),
             end_of=end_of,
             templates=np.array(self._templates, TEMPLATE),
@@ -202,10 +273,18 @@ class HostFlows:
 def sent(machine: Generator, flow: Flow) -> tuple[int, int]:
     """Packets and bytes that a flow's sender, at this host, has sent."""
     if flow.keys.is_tcp:
-        end = machine.tcp.ends[machine.end_of[flow.number]]
+        end = machine.tcp.ends[machine.end_of[flow.number, 0]]
+        return int(end.packets_sent), int(end.packets_sent) * int(end.length)
+    if flow.keys.is_rc:
+        end = connection(machine, flow)
         return int(end.packets_sent), int(end.packets_sent) * int(end.length)
     row = machine.senders[machine.senders["flow"] == flow.number][0]
     return int(row["number"]), int(row["octets"])
+
+
+def connection(machine: Generator, flow: Flow) -> np.record:
+    """The end at this host of a flow that is a reliable connection."""
+    return machine.rc.ends[machine.end_of[flow.number, 1]]
 
 
 def measured(receptions: Receptions, place: int) -> dict[str, Any]:

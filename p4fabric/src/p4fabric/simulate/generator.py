@@ -9,9 +9,10 @@ headers at the front, so it is still there at the receiver, whatever they have d
 traffic, it is the payload of UDP, which has the tag near its beginning
 (`HOST.tag_end`); the rest of it is padding that is never written.
 
-A flow sends packets at a rate, or it is the sender of the model of TCP in tcp_model.py, whose
-functions it calls. Rates are exact: the rest of a division is carried over to the next packet.
-Exponential gaps and periods come from an integer logarithm, so they are equal on every machine.
+A flow sends packets at a rate, or its ends are those of the model of TCP in tcp_model.py or of a
+reliable connection in reliable.py, whose functions it calls. Rates are exact: the rest of a
+division is carried over to the next packet. Exponential gaps and periods come from an integer
+logarithm, so they are equal on every machine.
 
 flow_machine.py makes the machine of a host out of the flows that a file describes.
 """
@@ -22,19 +23,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from p4fabric.simulate import tcp_model
+from p4fabric.simulate import reliable, tcp_model
 from p4fabric.simulate.jit import njit
 from p4fabric.simulate.machine import STEPS
 from p4fabric.simulate.mixing import mix2
 from p4fabric.simulate.native import copy, peek, poke
 from p4fabric.simulate.records import new_table, record
+from p4fabric.simulate.reliable import NONE, RcEnds
 from p4fabric.simulate.tcp_model import NEVER, TcpEnds
 
 PORT = 18767  # of UDP, of background traffic
 TAG_BYTES = 16
-ACKNOWLEDGEMENT_BYTES = 8  # in front of the tag: which packets before the last one have arrived
+ACKNOWLEDGEMENT_BYTES = 8  # in front of the tag: what has arrived, beside the tag's number
 NO_FLOW = 0xFFFF  # in a tag: a packet that is answered, but belongs to no flow
-DATA, ANSWER, ACKNOWLEDGEMENT = 0x1A51, 0x1A52, 0x1A53  # what a tagged frame is
+# What a tagged frame is
+DATA, ANSWER, ACKNOWLEDGEMENT, NOTIFICATION = 0x1A51, 0x1A52, 0x1A53, 0x1A54
 WINDOW = 1 << 14  # numbers behind a flow's last one of which a receiver knows whether they came
 FINE = 128  # steps of a histogram in each doubling; below 2 FINE ns every value has its own
 LONGEST_NS = 1 << 40  # of a histogram
@@ -82,7 +85,8 @@ TEMPLATE = record(
 )
 
 # What sends and acknowledges by itself
-TURN = record("tcp", "place")  # in Generator.tcp, or in Generator.senders
+TURN = record("kind", "place")  # in Generator.senders, .tcp or .rc
+AT_RATE, TCP, RC = 0, 1, 2
 
 # What a host has received of a flow. `answers` are those to its own packets.
 RECEPTION = record(
@@ -129,13 +133,14 @@ class Receptions(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """S senders, E ends of TCP, F flows in the network, T templates."""
+    """S senders, E ends of TCP, C of reliable connections, F flows in the network, T templates."""
 
     host: np.ndarray  # HOST[1]
     senders: np.ndarray  # SENDER[S]
     tcp: TcpEnds  # E
+    rc: RcEnds  # C
     turns: np.ndarray  # TURN[*], in the order of their turns
-    end_of: np.ndarray  # int32[F], this host's end of a flow of TCP, -1: none
+    end_of: np.ndarray  # int32[F, 2], this host's end of a flow of TCP, of a connection; -1: none
     templates: np.ndarray  # TEMPLATE[T]
     content: np.ndarray  # uint8[*]
     answers: np.ndarray  # int8[F], 1: it answers packets of this flow, if it answers at all
@@ -323,6 +328,39 @@ def _acknowledge(machine, place, now, out, filled):
     return filled, end.answer_at_ns
 
 
+@njit(cache=True)
+def _send_rc(machine, place, now, out, filled):
+    """The same of a sender of a reliable connection."""
+    sender = machine.rc.ends[place]
+    while filled < out.lengths.size:
+        number, due = reliable.next_packet(machine.rc, place, now)
+        if number == NONE:
+            return filled, due
+        end = _fill(machine, out, filled, sender.template)
+        _tag(end, DATA, sender.flow, number, now)
+        filled += 1
+    return filled, now
+
+
+@njit(cache=True)
+def _answer_rc(machine, place, now, out, filled):
+    """The same of a receiver of one: a notification, and an acknowledgement."""
+    end = machine.rc.ends[place]
+    if end.notifies == 1 and filled < out.lengths.size:
+        behind = _fill(machine, out, filled, end.template)
+        _tag(behind, NOTIFICATION, end.flow, end.notified, now)
+        end.notifies = 0
+        end.notified += 1
+        filled += 1
+    if end.answer_at_ns <= now and filled < out.lengths.size:
+        behind = _fill(machine, out, filled, end.template)
+        expected, word = reliable.answered(end)
+        _tag(behind, ACKNOWLEDGEMENT, end.flow, expected, end.echo_ns)
+        poke(behind - TAG_BYTES - ACKNOWLEDGEMENT_BYTES, word)
+        filled += 1
+    return filled, now if end.notifies == 1 else end.answer_at_ns
+
+
 # -- what has arrived
 
 
@@ -429,7 +467,7 @@ def _answer(machine, start, length, now):
 
 
 @njit(cache=True)
-def _receive(machine, start, length, now, out, filled):
+def _receive(machine, start, length, marked, now, out, filled):
     """Handle a packet; returns how many rows are filled."""
     host = machine.host[0]
     flow, kind = -1, 0
@@ -440,17 +478,24 @@ def _receive(machine, start, length, now, out, filled):
         kind, flow, number = first & 0xFFFF, first >> 16 & 0xFFFF, first >> 32 & 0xFFFFFFFF
     if kind == DATA and flow == NO_FLOW and host.answer_ns >= 0:
         _answer(machine, start, length, now)
-    if not DATA <= kind <= ACKNOWLEDGEMENT or flow >= machine.end_of.size:
+    if not DATA <= kind <= NOTIFICATION or flow >= machine.end_of.shape[0]:
         host.untagged += 1
         host.untagged_octets += length
         return filled
-    place = np.int64(machine.end_of[flow])
+    place, connection = np.int64(machine.end_of[flow, 0]), np.int64(machine.end_of[flow, 1])
     if kind == ACKNOWLEDGEMENT:
+        word = peek(behind - TAG_BYTES - ACKNOWLEDGEMENT_BYTES)
         if place >= 0 and machine.tcp.ends[place].sending == 1:
-            before = peek(behind - TAG_BYTES - ACKNOWLEDGEMENT_BYTES)
-            tcp_model.acknowledged(machine.tcp, place, number, before, now)
+            tcp_model.acknowledged(machine.tcp, place, number, word, now)
+        if connection >= 0 and machine.rc.ends[connection].sending == 1:
+            reliable.acknowledged(machine.rc, connection, number, word, sent_ns, now)
         return filled
-    marked = int(whole and _is_marked(start))
+    if kind == NOTIFICATION:
+        if connection >= 0 and machine.rc.ends[connection].sending == 1:
+            reliable.notified(machine.rc, connection, now)
+        return filled
+    if whole:
+        marked = np.int64(_is_marked(start))
     _note(machine, flow, int(kind == ANSWER), number, sent_ns, length, marked, now)
     if kind == ANSWER:
         return filled
@@ -459,6 +504,10 @@ def _receive(machine, start, length, now, out, filled):
         if end.sending == 0:
             tcp_model.receive(end, number, now)
             filled, _ = _acknowledge(machine, place, now, out, filled)
+    elif connection >= 0:
+        if machine.rc.ends[connection].sending == 0:
+            reliable.receive(machine.rc, connection, number, sent_ns, marked, now)
+            filled, _ = _answer_rc(machine, connection, now, out, filled)
     elif host.answer_ns >= 0 and machine.answers[flow] == 1:
         _answer(machine, start, length, now)
     return filled
@@ -470,13 +519,18 @@ def step(machine, now, arrived, count, out):
     host = machine.host[0]
     filled = 0
     for row in range(count):
-        start, length = _row(arrived, row), arrived.lengths[row]
-        filled = _receive(machine, start, length, now, out, filled)
+        start, length, marked = _row(arrived, row), arrived.lengths[row], arrived.destinations[row]
+        filled = _receive(machine, start, length, marked, now, out, filled)
     deadline = NEVER
     for number in range(machine.turns.size):
         turn = machine.turns[number]
-        if turn.tcp == 0:
+        if turn.kind == AT_RATE:
             filled, due = _send(machine, turn.place, now, out, filled)
+        elif turn.kind == RC:
+            if machine.rc.ends[turn.place].sending == 1:
+                filled, due = _send_rc(machine, turn.place, now, out, filled)
+            else:
+                filled, due = _answer_rc(machine, turn.place, now, out, filled)
         elif machine.tcp.ends[turn.place].sending == 1:
             filled, due = _send_tcp(machine, turn.place, now, out, filled)
         else:

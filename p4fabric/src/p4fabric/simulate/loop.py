@@ -49,6 +49,7 @@ STUCK = 8  # the machine of host World.state.failed_host lets time stand still
 FAILED_OFFSET = offset("failed")
 FINISHED_OFFSET = offset("finished")
 LENGTH = FRAME_OVERHEAD - 4  # of UDP, in the frame
+TOS = 15  # of IPv4
 MOST_IDLE_STEPS = 10_000  # of a host in a row at one time
 SWITCH_SLICES = 4  # that a slice of time has for switches, whose packets wait in a buffer meanwhile
 OUTPUT_BYTES = 24  # of a tm_output: time, offset, length and port
@@ -181,6 +182,8 @@ def _deliver(world, host, now):
             min(length, 4 * words),  # the rest is padding
         )
         arrived.lengths[count] = length
+        if row.background == 1:
+            arrived.destinations[count] = np.int64(peek(frame + TOS) & 3 == 3)
         row.packets_received += 1
         row.bytes_received += FRAME_OVERHEAD + length
         count += 1

@@ -4,7 +4,8 @@ the next deadline out.
 A runtime knows two things of a machine: `step`, and its `status`, a record that begins with the
 fields of `records.STATUS`. `Batch` arrays are all that they exchange: rows of packets in network
 byte order, their payload lengths in bytes and, for packets to send, their destinations as places in
-the host's list of addresses.
+the host's list of addresses. Of packets for background traffic that have arrived, a destination of
+1 stands for a congestion mark (CE).
 
 A module that has a type of machines enters its step into `STEPS`, where numba finds it by the type
 when it compiles what calls it. So nothing here knows what machines there are.

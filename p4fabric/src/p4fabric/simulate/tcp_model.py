@@ -104,7 +104,7 @@ def new_ends(rows: Sequence[np.ndarray]) -> TcpEnds:
 
 
 @njit(cache=True)
-def _silent_until(end, now):
+def silent_until(end, now):
     """Time at which the end may send: `now`, or the next time at which it is on."""
     if now < end.start_ns:
         return end.start_ns
@@ -229,7 +229,7 @@ def send_window(machine, place, now, room):
     filled = 0
     if end.timeout_at_ns <= now:
         _give_up(machine, place)
-    allowed_ns = _silent_until(end, now)
+    allowed_ns = silent_until(end, now)
     if allowed_ns > now:
         return filled, min(allowed_ns, end.timeout_at_ns)
     if end.burst > 0 and end.to_arrive == 0:

@@ -19,6 +19,7 @@ Bandwidth = Annotated[int | None, Quantity(RATE, 1000, MAX_RATE, (("unlimited", 
 Delay = Annotated[int, Quantity(TIME, 0, 100 * SECOND)]
 Share = Annotated[float, Quantity(PERCENT, 0, 99)]
 Queue = Annotated[int, Quantity(PACKETS, 1, 10**6)]
+MaxThreshold = Annotated[int | None, Quantity(PACKETS, 1, 10**6, (("none", None),))]
 Threshold = Annotated[int | None, Quantity(PACKETS, 1, 10**6, (("none", None), ("default", 0)))]
 
 
@@ -78,6 +79,17 @@ class LinkSettings(Section):
         " the queue length. Default, if the link has a bandwidth: the product of the bandwidth and"
         " the longest round trip of the empty network, at least 100 packets, at most half of the"
         " queue.",
+    )
+    ecn_max_threshold_packets: MaxThreshold = Field(
+        default=None,
+        alias="ecn_max_threshold",
+        description="Between `ecn_threshold` and this queue length, packets get a mark with a"
+        " probability that grows linearly from 0 to `ecn_max_probability`; beyond it, all do. None:"
+        " all do beyond `ecn_threshold`. More than `ecn_threshold`, at most the queue length.",
+    )
+    ecn_max_probability: Annotated[float, Quantity(PERCENT, 0, 100)] = Field(
+        default=1.0,
+        description="With `ecn_max_threshold`: the largest probability between the two.",
     )
 
     def given(self) -> dict[str, Any]:

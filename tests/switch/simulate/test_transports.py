@@ -1,0 +1,66 @@
+"""Reliable connections in virtual time: marks of queues, losses, and the expected values."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from tools import expected_transports
+from tools.expected_transports import MARKS, RC, run
+
+ROWS = {row["name"]: row for row in yaml.safe_load(expected_transports.FILE.read_text())["rows"]}
+INCAST = f"{RC}, from: [h5, h6, h7], to: h4, congestion_control: "
+
+
+def test_a_queue_marks_as_many_packets_as_it_is_long():
+    """Without a control three senders keep a window each in flight, so the queue is as long as all
+    but one of them, and the marks follow from its length."""
+    window = "window: 40 packets"
+    shares = []
+    for least, most in ((200, 400), (10, 150), (10, 60)):
+        links = (
+            f", ecn_threshold: {least} packets, ecn_max_threshold: {most} packets,"
+            " ecn_max_probability: 50 %"
+        )
+        rows = run([f"{INCAST}none, {window}"], links, compute=0.02)
+        assert all(row["lost"] == row["cnps"] == row["cuts"] == 0 for row in rows)
+        received = sum(row["packets_received"] for row in rows)
+        shares.append(sum(row["marked"] for row in rows) / received)
+    none, some, nearly_all = shares
+    assert none == 0 and 0.15 < some < 0.35 and nearly_all > 0.9
+
+
+def test_dcqcn_shares_a_port():
+    rows = run([f"{INCAST}dcqcn"], MARKS, compute=0.15)
+    rates = [row["mean_bps"] for row in rows]
+    assert sum(rates) ** 2 / (3 * sum(rate**2 for rate in rates)) > 0.98
+    assert all(0 < row["cuts"] == row["cnps"] <= row["marked"] for row in rows)
+    (without,) = run([f"{RC}, from: h5, to: h4, congestion_control: dcqcn"], MARKS, compute=0.02)
+    assert without["marked"] == without["cuts"] == without["lost"] == 0
+
+
+def test_swift_keeps_the_queue_short():
+    none, swift = (
+        run([f"{INCAST}{name}, window: 400 packets"], compute=0.05) for name in ("none", "swift")
+    )
+    assert min(row["p50_ns"] for row in none) > 2 * max(row["p50_ns"] for row in swift)
+    assert sum(row["mean_bps"] for row in swift) > 0.85 * 40e9
+
+
+@pytest.mark.parametrize("recovery", ["go_back_n", "selective_repeat"])
+@pytest.mark.parametrize("control", ["none", "dcqcn_vendor", "swift"])
+def test_bursts_are_whole_in_spite_of_losses(recovery, control):
+    links = ", loss: 2 %, duplicate: 2 %, reorder: 2 %, reorder_delay: 3 us"
+    keys = f"recovery: {recovery}, ack_every: 4, burst: 50 KB, every: 1 ms, for: 10 ms"
+    flow = f"{RC}, from: h5, to: h6, congestion_control: {control}, {keys}"
+    (row,) = run([flow], links, compute=0.1)
+    packets = -(-50_000 // (1078 - 42))
+    assert row["bursts"] == 10 and row["bytes"] == 10 * packets * (1078 - 42)
+    assert row["lost"] == row["resent_gap"] + row["resent_timeout"] > 0
+    assert row["packets_sent"] == 10 * packets + row["lost"]
+
+
+@pytest.mark.parametrize("name", ["dcqcn_recovery", "dcqcn_increase", "gbn_loss"])
+def test_the_file_has_what_is_measured(name):
+    """Of the expected values, those that take little time; whether they hold is in the file."""
+    assert ROWS[name]["measured"] == pytest.approx(expected_transports.ROWS[name](), rel=1e-3)

@@ -1,0 +1,154 @@
+"""Measured values of the rows on hosts' transports in experiments/expected/fabric.yaml.
+
+    .venv/bin/python -m tools.expected_transports [ROW...] [--write]
+
+prints each row with its expected value and what was measured, by runs in virtual time. --write puts
+the measured values into the file, and nothing else. `irn_over_pfc` needs lossless links as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import yaml
+from p4fabric.simulate import controls, dcqcn
+from p4fabric.simulate.congestion import DUE, LINE, RATE, TIMER
+from p4fabric.simulate.tcp_model import NEVER
+
+from testbed.experiment import load_text
+from testbed.run_parts.program import prepare
+from testbed.schemes import set_up
+from testbed.simulate.virtual_run import run_repetition
+from tools.expected_costs import bounds_of, holds, with_measured
+
+FILE = Path(__file__).resolve().parents[1] / "experiments/expected/fabric.yaml"
+SENDERS = 2, 4, 8, 16, 20
+PORT_BPS = 40 * 10**9
+# The job only keeps the run going while it computes: 100 ms. RoCE's packets have 1,024 bytes.
+EXPERIMENT = """
+name: transports
+runtime: virtual
+topology: {kind: star, hosts: %(hosts)d}
+links: {bandwidth: 40 Gbit/s, delay: 2 us, queue: 4000 packets%(links)s}
+system: esa
+memory: {aggregators: 64}
+jobs:
+  - {model: resnet18, workers: 2, iterations: 1, scale: 0.0001, compute_scale: %(compute)g,
+     placement: {workers: [h1, h2], ps: h3}}
+background: [%(flows)s]
+"""
+# The paper's marks: from 5 KB on, all from 200 KB on, at most 1 % in between.
+MARKS = ", ecn_threshold: 5 packets, ecn_max_threshold: 195 packets, ecn_max_probability: 1 %"
+RC = "kind: rc, size: 1078 B"
+
+
+def run(flows: Sequence[str], links: str = "", hosts: int = 8, compute: float = 0.7) -> list[dict]:
+    """Rows of table flows of these flows."""
+    listed = ", ".join(f"{{{each}}}" for each in flows)
+    values = {"flows": listed, "links": links, "hosts": hosts, "compute": compute}
+    setup = set_up(load_text(EXPERIMENT % values))
+    return run_repetition(setup, prepare(setup).compiled)["flows"]
+
+
+def incasts() -> list[list[float]]:
+    """Goodput over its share of the port, of each sender of each incast."""
+    found = []
+    for count in SENDERS:
+        names = ", ".join(f"h{number}" for number in range(5, 5 + count))
+        flow = f"{RC}, from: [{names}], to: h4, congestion_control: dcqcn"
+        rows = run([flow], MARKS, 4 + count)
+        found.append([row["mean_bps"] * count / PORT_BPS for row in rows])
+    return found
+
+
+def jain() -> list[float]:
+    """Least and greatest index of the incasts."""
+    indices = [sum(each) ** 2 / (len(each) * sum(x * x for x in each)) for each in incasts()]
+    return [min(indices), max(indices)]
+
+
+def shares() -> list[float]:
+    """Least and greatest share of a sender."""
+    found = [share for each in incasts() for share in each]
+    return [min(found), max(found)]
+
+
+def after_cuts(cuts: int) -> tuple[float, float]:
+    """us of fast recovery after notifications at 400 Gbit/s, and ms of additive increase from then
+    until the target is the link's rate, while the flow sends at its rate. Each notification halves
+    rate and target; fast recovery alone undoes a single one."""
+    control = controls.new_words("dcqcn", 400 * 10**9, 1078, 20_000, 1000, None)
+    dcqcn.on_start(control, 0)
+    for _ in range(cuts):
+        dcqcn.on_mark(control, 0)
+    now, begun = 0, NEVER
+    while control[dcqcn.TARGET] < control[LINE] or begun == NEVER:
+        due = min(int(control[TIMER]), now + 1000)
+        dcqcn.on_send(control, due, int(control[RATE]) * (due - now) // (8 * 10**9))
+        now = due
+        while control[TIMER] <= now:
+            dcqcn.on_timer(control, now, DUE)
+        if max(control[dcqcn.BY_TIMER], control[dcqcn.BY_BYTES]) >= control[dcqcn.RECOVERIES]:
+            begun = min(begun, now)
+    return begun / 1e3, (now - begun) / 1e6
+
+
+def with_loss() -> float:
+    """Goodput of go-back-N over the link's rate, at a round trip of 20 us: links, and hosts."""
+    lossy = ", each: [{between: [h5, s1], forward: {loss: 1 %}}]"
+    (row,) = run([f"{RC}, from: h5, to: h6, congestion_control: dcqcn"], lossy, compute=0.2)
+    return row["mean_bps"] / PORT_BPS
+
+
+def without_marks() -> list[dict]:
+    """Bursts between two hosts, under each of three controls."""
+    found = []
+    for name in ("dcqcn", "dcqcn_vendor", "swift"):
+        burst = "burst: 1 MB, every: 1 ms, window: 1000 packets"
+        found += run([f"{RC}, from: h5, to: h6, congestion_control: {name}, {burst}"])
+    return found
+
+
+def unequal() -> float:
+    """Greatest over least completion time."""
+    times = [row["burst_mean_ns"] for row in without_marks()]
+    return max(times) / min(times)
+
+
+ROWS: dict[str, Callable[[], float | list[float]]] = {
+    "dcqcn_jain": jain,
+    "dcqcn_share": shares,
+    "dcqcn_recovery": lambda: after_cuts(1)[0],
+    "dcqcn_increase": lambda: after_cuts(2)[1],
+    "gbn_loss": with_loss,
+    "uncongested_equal": unequal,
+    "uncongested_marks": lambda: sum(row["marked"] for row in without_marks()),
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="names (default: all)")
+    parser.add_argument("--write", action="store_true", help="put measured values into the file")
+    options = parser.parse_args(words)
+    rows = yaml.safe_load(FILE.read_text())["rows"]
+    failed = 0
+    for row in (each for each in rows if each["name"] in (options.rows or ROWS)):
+        value = ROWS[row["name"]]()
+        values = value if isinstance(value, list) else [value]
+        good = all(holds(row, each) for each in values)
+        failed += not good
+        low, high = bounds_of(row)
+        shown = " ".join(f"{each:.4g}" for each in values)
+        said = f"{row['name']:18} {low:g} to {high:g} {row['unit']}, measured {shown}"
+        print(f"{said} {'' if good else 'FAILS'}".rstrip(), flush=True)
+        if options.write:
+            FILE.write_text(with_measured(FILE.read_text(), row["name"], *values))
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
