@@ -9,6 +9,7 @@ the measured values into the file, and nothing else. `irn_over_pfc` needs lossle
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,6 +54,7 @@ def run(flows: Sequence[str], links: str = "", hosts: int = 8, compute: float = 
     return run_repetition(setup, prepare(setup).compiled)["flows"]
 
 
+@functools.cache
 def incasts() -> list[list[float]]:
     """Goodput over its share of the port, of each sender of each incast."""
     found = []
@@ -103,6 +105,7 @@ def with_loss() -> float:
     return row["mean_bps"] / PORT_BPS
 
 
+@functools.cache
 def without_marks() -> list[dict]:
     """Bursts between two hosts, under each of three controls."""
     found = []

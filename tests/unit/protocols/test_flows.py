@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from p4fabric.simulate.congestion import CUTS
 from p4fabric.simulate.machine import new_batch
 
 from testbed.experiment import load_text
@@ -20,12 +21,12 @@ MS = 1_000_000
 class Ends:
     """Two ranks, of which the first one sends `packets` packets of 64 values to the second one."""
 
-    def __init__(self, tmp_path, packets: int, iterations: int = 1) -> None:
+    def __init__(self, tmp_path, packets: int, iterations: int = 1, more: str = "") -> None:
         made = Ranks(all=(0, 1))
         made.add(0, "send", peer=1, bytes=256 * packets)
         made.add(1, "recv", peer=0, bytes=256 * packets)
         path = made.write(tmp_path / "pair.et")
-        setup = set_up(load_text(text(path, "ring", 2, iterations=iterations)))
+        setup = set_up(load_text(text(path, "ring", 2, iterations=iterations) + more))
         specs = [spec for spec in host_specs(setup) if spec.is_worker]
         self.source, self.target = (new_machine(spec).protocol for spec in specs)
         self.batch = new_batch(64, 71)
@@ -162,3 +163,46 @@ def test_packets_that_fit_no_transfer_are_foreign(ends, change):
     two.take(two.target, [(row, length)], 0)
     counted = two.target.counters[0]
     assert counted.foreign == 1 and counted.results == 0
+
+
+def carry(two, packets, now, marked):
+    """Send so many packets, each when its rate lets it go and with a mark if they are `marked`,
+    and take the acknowledgement; returns (time of the last one, mean distance in ns)."""
+    times = []
+    while len(times) < packets:
+        for row, length in two.sent(two.source, now):
+            if marked:
+                wire.set_word(row, 0, wire.word(row, 0) | wire.ECN)
+            two.take(two.target, [(row, length)], now)
+            times.append(now)
+        now = max(now + 1, min(flows.deadline(two.source, None), now + MS))
+    host_links.close_ack(two.target.links, 0)
+    two.take(two.source, two.all_sent(two.target, now), now)
+    return now, (times[-1] - times[0]) / (len(times) - 1)
+
+
+@pytest.mark.parametrize("control, slower", [("none", 1), ("dcqcn", 2), ("swift", 1)])
+def test_marks_cut_the_rate_that_follows_them(tmp_path, control, slower):
+    two = Ends(
+        tmp_path, 60, more=f"transport: {{congestion_control: {control}, window: 64 packets}}\n"
+    )
+    flows.start_transfers(two.source, 0, 0)
+    now, at_first = carry(two, 10, 0, False)
+    assert at_first == pytest.approx(two.source.links.config.pace_ps / 1000, rel=0.01)
+    now, _ = carry(two, 10, now, True)
+    assert two.source.counters[0].marked_results >= 1
+    now, then = carry(two, 4, now, False)
+    assert then == pytest.approx(slower * at_first, rel=0.02)
+    carry(two, 2, now, True)  # within 50 us of the first notification
+    assert two.source.links.controls[0, CUTS] == slower - 1
+
+
+def test_swift_narrows_the_window_after_a_long_round_trip(tmp_path):
+    two = Ends(tmp_path, 64, more="transport: {congestion_control: swift, window: 64 packets}\n")
+    flows.start_transfers(two.source, 0, 0)
+    window = int(two.source.links.peers[0].window)
+    assert window == 64 * UNIT
+    packets = two.sent(two.source, 0)
+    two.take(two.target, packets, MS)
+    two.take(two.source, two.all_sent(two.target, 100 * MS), 100 * MS)
+    assert two.source.links.peers[0].window == window // 2
