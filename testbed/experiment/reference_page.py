@@ -44,8 +44,8 @@ from testbed.experiment.schema_network import (
     Switches,
     SwitchException,
     SwitchSettings,
+    Transport,
 )
-from testbed.experiment.schema_transport import Transport
 from testbed.protocols.sizes import BITMAP_WIDTHS, MAX_JOBS
 from testbed.results.schema import FIGURE_MEASURES
 from testbed.topos import KINDS

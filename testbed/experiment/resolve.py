@@ -36,6 +36,7 @@ from testbed.experiment.resolve_network import (
     resolve_links,
     resolve_switches,
     unmarked,
+    why_no_control,
 )
 from testbed.experiment.resolve_placement import place
 from testbed.experiment.rules import Found, Known, Rule, ask
@@ -46,7 +47,6 @@ from testbed.experiment.schema_background import Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Job
 from testbed.number_formats import format_of
-from testbed.experiment.schema_transport import why_no_control
 from testbed.protocols.sizes import MAX_JOBS, frame_bytes
 from testbed.systems import SystemOptions
 from testbed.traffic.call_algorithms import AUTO

@@ -17,6 +17,7 @@ from p4fabric.base.config.problems import Path, Problem
 from p4fabric.base.config.units import TIME, show
 from p4fabric.base.errors import did_you_mean, sentence
 from p4fabric.base.topology import Topology
+from p4fabric.base.transports import AIMD
 from pydantic import ValidationError
 
 from testbed import systems
@@ -24,6 +25,7 @@ from testbed.experiment.experiment import Experiment, LinkDirection
 from testbed.experiment.printing import shown
 from testbed.experiment.rules import Found, Known, Rule, not_among
 from testbed.experiment.schema import VirtualTime, explain
+from testbed.experiment.schema_jobs import Job
 from testbed.experiment.schema_network import (
     PER_ROOT,
     PINNED,
@@ -33,6 +35,7 @@ from testbed.experiment.schema_network import (
     Paths,
     Switches,
     SwitchException,
+    Transport,
 )
 from testbed.traffic.draws import Stream
 
@@ -402,3 +405,28 @@ PATH_RULES = (
         " paths; take the fault out, or choice: first and sums: pinned",
     ),
 )
+
+
+# -- packets between hosts
+
+
+def why_no_control(
+    transport: Transport,
+    entry: systems.System,
+    scale_windows: bool,
+    jobs: Sequence[Job] = (),
+    kinds: Sequence[Job] = (),
+) -> str:
+    """Why a congestion control cannot be honoured; "" if it can."""
+    control = transport.congestion_control
+    if control == AIMD:
+        return ""
+    if scale_windows:
+        return f"found {control} with scale_windows, which cannot scale its constants; take one out"
+    if entry.algorithm or any(job.has_ranks for job in (*jobs, *kinds)):
+        return ""
+    return (
+        f"found {control}, but no packets between workers: {entry.title} has windows of its own,"
+        f" and no job replays a program of ranks. Take {AIMD}, or a system of hosts"
+        " (docs/baselines.md)"
+    )

@@ -40,8 +40,7 @@ from testbed.experiment.schema_arrivals import Arrivals
 from testbed.experiment.schema_background import MAX_FLOWS, Background
 from testbed.experiment.schema_collectives import Collectives
 from testbed.experiment.schema_jobs import Fault, Job
-from testbed.experiment.schema_network import Links, Paths, Switches
-from testbed.experiment.schema_transport import Transport
+from testbed.experiment.schema_network import Links, Paths, Switches, Transport
 from testbed.protocols.sizes import MAX_JOBS, MAX_VALUES
 from testbed.systems.options import SystemOptions
 from testbed.traffic.trace import GPUS

@@ -1,13 +1,25 @@
-"""The keys of an experiment file for links, switches and equal paths; see schema.py."""
+"""The keys of an experiment file for links, switches, equal paths and packets between hosts; see
+schema.py."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from p4fabric.base.config.fields import NODE, SECOND, Choice, Flag, Quantity, Section, Whole
+from p4fabric.base.config.fields import (
+    NODE,
+    SECOND,
+    Choice,
+    Flag,
+    Quantity,
+    Section,
+    Whole,
+    as_pydantic,
+)
 from p4fabric.base.config.link_settings import MAX_RATE, LinkSettings
-from p4fabric.base.config.units import PACKETS, RATE, TIME
-from pydantic import Field
+from p4fabric.base.config.units import PACKETS, RATE, TIME, FieldError
+from p4fabric.base.flow import ControlName, Window
+from p4fabric.base.transports import AIMD, CONTROL_TEXT, CONTROLS, OWN_WINDOW, WINDOW_TEXT
+from pydantic import Field, model_validator
 
 FIRST, ECMP, FLOWLET, SPRAY = "first", "ecmp", "flowlet", "spray"
 PINNED, PER_ROOT, UNPINNED = "pinned", "per_root", "unpinned"
@@ -140,3 +152,27 @@ class Paths(Section):
     def of_packets(self) -> bool:
         """True if what goes by its address has a choice."""
         return self.choice != FIRST
+
+
+class Transport(Section):
+    """Packets between the hosts of a job, which a system of hosts (ring, double_tree, ...) and the
+    transfers of ranks consist of. Windows of systems that aggregate in switches, and of parameter
+    servers, are their own."""
+
+    congestion_control: Annotated[str, ControlName((AIMD, *CONTROLS))] = Field(
+        default=AIMD,
+        description="What finds rates and windows. `aimd`: a window for each other host, which"
+        " grows by a packet per round trip and is halved by a congestion mark. " + CONTROL_TEXT,
+    )
+    window_packets: Window = Field(
+        default=OWN_WINDOW,
+        alias="window",
+        description="Most packets in flight to one host, at most those of the system's window;"
+        f" not with `aimd`. {WINDOW_TEXT}",
+    )
+
+    @model_validator(mode="after")
+    def _together(self) -> Transport:
+        if self.congestion_control == AIMD and self.window_packets != OWN_WINDOW:
+            raise as_pydantic(FieldError("aimd with window", "another congestion_control"))
+        return self

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_arrivals import Arrivals
     from testbed.experiment.schema_background import Background
     from testbed.experiment.schema_jobs import Fault, Job
-    from testbed.experiment.schema_network import Paths, Switches
-    from testbed.experiment.schema_transport import Transport
+    from testbed.experiment.schema_network import Paths, Switches, Transport
     from testbed.protocols.host_spec import HostSpec
     from testbed.systems.options import SystemOptions, WorkerOptions
     from testbed.systems.statistics import Statistics

@@ -125,11 +125,9 @@ def _add(
             "burst": -(-keys.burst_bytes // _payload(flow)) if keys.burst_bytes else 0,
             "every_ns": keys.every_ns or 0,
         }
-        add = made.add_connection
         if keys.is_tcp:
             more["answer_ns"] = min(tcp_model.LONGEST_ANSWER_NS, way.timeout_ns(size) // 4)
-            add = made.add_end
-        add(flow, sends, HEAD, size, way, length, destination, **more)
+        made.add_end(flow, sends, HEAD, size, way, length, destination, **more)
     elif sends:
         assert keys.rate_bps is not None
         more = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
+from testbed.experiment import load_text
+from tests.support.virtual import run_virtual
 from tools import expected_transports
 from tools.expected_transports import MARKS, RC, run
 
@@ -58,6 +60,56 @@ def test_bursts_are_whole_in_spite_of_losses(recovery, control):
     assert row["bursts"] == 10 and row["bytes"] == 10 * packets * (1078 - 42)
     assert row["lost"] == row["resent_gap"] + row["resent_timeout"] > 0
     assert row["packets_sent"] == 10 * packets + row["lost"]
+
+
+STREAMS = """
+name: test
+runtime: virtual
+topology: {kind: leaf_spine, leaves: 2, spines: 1, hosts: 3}
+links: {bandwidth: 10 Gbit/s, delay: 2 us, ecn_threshold: 5 packets}
+system: {name: %s, marks: %s, window: 64}
+memory: {aggregators: 2048}
+jobs:
+  - {model: resnet18, workers: 2, scale: 0.001, iterations: 1, compute_scale: 0,
+     placement: {workers: [h1, h4]}}
+  - {model: resnet18, workers: 2, scale: 0.001, iterations: 1, compute_scale: 0,
+     placement: {workers: [h2, h5]}}
+"""
+
+
+@pytest.mark.parametrize("system", ["switchml", "tree, mode: quotas"])
+def test_windows_of_slots_follow_marks_if_they_are_told_to(system):
+    longest, marked = {}, {}
+    for marks in ("ignored", "halve"):
+        tables = run_virtual(load_text(STREAMS % (system, marks)))
+        assert all(job["exact"] for job in tables["jobs"])
+        longest[marks] = sum(row["max_queue"] for row in tables["links"])
+        marked[marks] = sum(job["marked_results"] for job in tables["jobs"])
+    assert marked["ignored"] == 0 < marked["halve"]
+    assert longest["halve"] < 0.9 * longest["ignored"]
+
+
+RING = """
+name: test
+runtime: virtual
+topology: {kind: star, hosts: 4}
+links:
+  bandwidth: 10 Gbit/s
+  delay: 2 us
+  queue: 60 packets
+  ecn_threshold: 5 packets
+  each: [{between: [h4, s1], forward: {bandwidth: 1 Gbit/s}, backward: {bandwidth: 1 Gbit/s}}]
+system: {name: ring, window: 256}
+transport: {congestion_control: %s}
+jobs:
+  - {model: resnet18, workers: 4, iterations: 1, scale: 0.0005, compute_scale: 0}
+"""
+
+
+def test_swift_loses_nothing_where_a_ring_of_windows_does():
+    (aimd,), (swift,) = (run_virtual(load_text(RING % name))["jobs"] for name in ("aimd", "swift"))
+    assert aimd["exact"] and swift["exact"]
+    assert aimd["retransmissions"] > 0 == swift["retransmissions"]
 
 
 @pytest.mark.parametrize("name", ["dcqcn_recovery", "dcqcn_increase", "gbn_loss"])

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from numba.extending import overload
@@ -95,7 +94,7 @@ def new_words(
     return made
 
 
-def _chain(functions: list[Any], number: int) -> Callable:
+def _chain(functions: list[Callable], number: int) -> Callable:
     """A function that calls the one whose number, from `number` on, is in the row's KIND."""
     function = functions[number]
     if number + 1 == len(functions):

@@ -32,7 +32,7 @@ from p4fabric.simulate.generator import (
 )
 from p4fabric.simulate.mixing import mix2
 from p4fabric.simulate.records import new_status, new_table
-from p4fabric.simulate.tcp_model import END, NEVER
+from p4fabric.simulate.tcp_model import NEVER
 
 STREAM = 0xB6F3  # distinguishes the random numbers of flows from others of the same seed
 MOST_OFF_PS = 1 << 30  # the latest that a packet leaves behind its exact time, about 1 ms
@@ -69,6 +69,11 @@ class Way(NamedTuple):
         return (
             TIMEOUT_PACKETS * 8 * packet_bytes * 10**9 // self.slowest_bps + 4 * self.round_trip_ns
         )
+
+
+def _packet_ps(packet_bytes: int, rate_bps: int) -> int:
+    """Time of a packet on a link; 0 where its rate is unlimited."""
+    return -(-8 * packet_bytes * 10**12 // rate_bps) if rate_bps else 0
 
 
 class HostFlows:
@@ -147,85 +152,68 @@ class HostFlows:
         destination: int = 0,
         **more: int,
     ) -> None:
-        """Add an end of a flow of TCP whose packets have so many bytes. `content`: of its data or
-        acknowledgements; `more`: further fields of END."""
-        keys, rate_bps = flow.keys, way.first_bps
-        made = new_table(
-            END,
-            flow=flow.number,
-            template=self._add_template(content, 0, length, destination),
-            sending=int(sends),
-            length=packet_bytes,
-            interval_ps=-(-8 * packet_bytes * 10**12 // rate_bps) if rate_bps else 0,
-            stream=self._stream(flow, STREAM),
-            start_ns=keys.start_ns,
-            end_ns=keys.ends_ns(self._end_ns),
-            on_ns=keys.on_ns or 0,
-            off_ns=keys.off_ns or 0,
-            due_ps=1000 * keys.start_ns,
-            window=tcp_model.FIRST_WINDOW * tcp_model.UNIT,
-            threshold=tcp_model.RING * tcp_model.UNIT,
-            furthest=-1,
-            least_timeout_ns=way.timeout_ns(packet_bytes),
-            timeout_at_ns=NEVER,
-            answer_at_ns=NEVER,
-            next_ns=keys.start_ns,
-            **more,
-        )
-        if sends:
-            self._take_phase(made, int(made["interval_ps"][0]))
-        self._turns.append((TCP, len(self._ends)))
-        self._ends.append(made)
-
-    def add_connection(
-        self,
-        flow: Flow,
-        sends: bool,
-        content: bytes,
-        packet_bytes: int,
-        way: Way,
-        length: int = 0,
-        destination: int = 0,
-        **more: int,
-    ) -> None:
-        """Add an end of a reliable connection, with the arguments of `add_end`."""
+        """Add an end of a flow of TCP or of a reliable connection, whose packets have so many
+        bytes. `content`: of its data or acknowledgements; `more`: further fields of END."""
         keys = flow.keys
-        line_bps = way.first_bps or way.slowest_bps
-        product = way.product_packets(packet_bytes)
-        trip_ns, window = way.trip_ns(packet_bytes), keys.window_packets
+        more |= {
+            "flow": flow.number,
+            "template": self._add_template(content, 0, length, destination),
+            "sending": int(sends),
+            "length": packet_bytes,
+            "stream": self._stream(flow, STREAM),
+            "start_ns": keys.start_ns,
+            "end_ns": keys.ends_ns(self._end_ns),
+            "on_ns": keys.on_ns or 0,
+            "off_ns": keys.off_ns or 0,
+            "due_ps": 1000 * keys.start_ns,
+            "next_ns": keys.start_ns,
+            "furthest": -1,
+            "least_timeout_ns": way.timeout_ns(packet_bytes),
+            "timeout_at_ns": NEVER,
+            "answer_at_ns": NEVER,
+        }
+        if keys.is_rc:
+            kind, ends, rate_bps = RC, self._connections, way.first_bps or way.slowest_bps
+            made = self._connection(flow, packet_bytes, rate_bps, way, more)
+        else:
+            kind, ends, rate_bps = TCP, self._ends, way.first_bps
+            made = new_table(
+                tcp_model.END,
+                interval_ps=_packet_ps(packet_bytes, rate_bps),
+                window=tcp_model.FIRST_WINDOW * tcp_model.UNIT,
+                threshold=tcp_model.RING * tcp_model.UNIT,
+                **more,
+            )
+        if sends:
+            self._take_phase(made, _packet_ps(packet_bytes, rate_bps))
+        self._turns.append((kind, len(ends)))
+        ends.append(made)
+
+    def _connection(
+        self, flow: Flow, packet_bytes: int, line_bps: int, way: Way, fields: dict[str, int]
+    ) -> np.ndarray:
+        """An end of a reliable connection, whose control's words are kept."""
+        keys, trip_ns = flow.keys, way.trip_ns(packet_bytes)
+        words = controls.new_words(
+            keys.control,
+            line_bps,
+            packet_bytes,
+            trip_ns,
+            way.product_packets(packet_bytes),
+            keys.window_packets,
+            keys.start_ns,
+        )
+        self._controls.append(words)
         cnp_ns = controls.CONTROLS[keys.control].cnp_ns
-        made = new_table(
+        return new_table(
             reliable.END,
-            flow=flow.number,
-            template=self._add_template(content, 0, length, destination),
-            sending=int(sends),
-            length=packet_bytes,
             recovery=RECOVERIES.index(keys.recovery or RECOVERIES[0]),
             ack_every=keys.ack_every or 1,
             answer_ns=trip_ns,
-            stream=self._stream(flow, STREAM),
-            start_ns=keys.start_ns,
-            end_ns=keys.ends_ns(self._end_ns),
-            on_ns=keys.on_ns or 0,
-            off_ns=keys.off_ns or 0,
-            due_ps=1000 * keys.start_ns,
-            next_ns=keys.start_ns,
-            limit=0 if more.get("burst") else NEVER,
-            furthest=-1,
-            least_timeout_ns=way.timeout_ns(packet_bytes),
-            timeout_at_ns=NEVER,
-            answer_at_ns=NEVER,
+            limit=0 if fields.get("burst") else NEVER,
             cnp_ns=-1 if cnp_ns is None else cnp_ns,
-            **more,
+            **fields,
         )
-        if sends:
-            self._take_phase(made, -(-8 * packet_bytes * 10**12 // line_bps))
-        words = controls.new_words(
-            keys.control, line_bps, packet_bytes, trip_ns, product, window, keys.start_ns
-        )
-        self._controls.append(words)
-        self._turns.append((RC, len(self._connections)))
-        self._connections.append(made)
 
     def _take_phase(self, sender: np.ndarray, gap_ps: int) -> int:
         """Give a SENDER or END with a gap of `gap_ps` between its packets a phase of its own;

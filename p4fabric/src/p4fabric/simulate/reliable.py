@@ -35,7 +35,10 @@ from p4fabric.simulate.tcp_model import (
     NEVER,
     REORDERING,
     RING,
+    end_burst,
+    measure_trip,
     silent_until,
+    timeout_ns,
 )
 
 GO_BACK_N, SELECTIVE = 0, 1  # places in base/transports.py's RECOVERIES
@@ -197,11 +200,7 @@ def acknowledged(ends, place, expected, word, echo_ns, now):
         return
     controls.catch_up(control, now)
     trip_ns = now - echo_ns
-    if end.smoothed_ns == 0:
-        end.smoothed_ns, end.deviation_ns = trip_ns, trip_ns // 2
-    else:
-        end.deviation_ns += (abs(trip_ns - end.smoothed_ns) - end.deviation_ns) // 4
-        end.smoothed_ns += (trip_ns - end.smoothed_ns) // 8
+    measure_trip(end, trip_ns)
     arrived, lost = 0, False
     while end.oldest < expected:
         if end.recovery == SELECTIVE:
@@ -226,12 +225,9 @@ def acknowledged(ends, place, expected, word, echo_ns, now):
             end.scanned += 1
     if arrived > 0:
         end.doublings = 0
-        end.timeout_at_ns = now + _timeout_ns(end) if end.oldest < end.past else NEVER
+        end.timeout_at_ns = now + timeout_ns(end) if end.oldest < end.past else NEVER
         if end.burst > 0 and end.oldest == end.limit:
-            took = now - end.begun_ns
-            end.bursts += 1
-            end.bursts_ns += took
-            end.longest_ns = max(end.longest_ns, took)
+            end_burst(end, now)
     controls.on_ack(control, now, arrived, trip_ns)
     if lost:
         controls.on_timer(control, now, GAP)
@@ -244,12 +240,6 @@ def _lose(end, states, number):
     end.in_flight -= 1
     end.lost_from = min(end.lost_from, number) if end.lost > 0 else number
     end.lost += 1
-
-
-@njit(cache=True)
-def _timeout_ns(end):
-    usual = end.smoothed_ns + 4 * end.deviation_ns
-    return max(usual, end.least_timeout_ns) << end.doublings
 
 
 @njit(cache=True)
@@ -325,5 +315,5 @@ def next_packet(ends, place, now):
     end.in_flight += 1
     end.packets_sent += 1
     if end.timeout_at_ns == NEVER:
-        end.timeout_at_ns = now + _timeout_ns(end)
+        end.timeout_at_ns = now + timeout_ns(end)
     return number, now

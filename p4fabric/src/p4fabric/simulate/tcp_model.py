@@ -120,7 +120,28 @@ def silent_until(end, now):
 
 
 @njit(cache=True)
-def _timeout_ns(end):
+def measure_trip(end, trip_ns):
+    """Take note of a round trip."""
+    if end.smoothed_ns == 0:
+        end.smoothed_ns = trip_ns
+        end.deviation_ns = trip_ns // 2
+    else:
+        end.deviation_ns += (abs(trip_ns - end.smoothed_ns) - end.deviation_ns) // 4
+        end.smoothed_ns += (trip_ns - end.smoothed_ns) // 8
+
+
+@njit(cache=True)
+def end_burst(end, now):
+    """All packets of a burst have arrived."""
+    took = now - end.begun_ns
+    end.bursts += 1
+    end.bursts_ns += took
+    end.longest_ns = max(end.longest_ns, took)
+
+
+@njit(cache=True)
+def timeout_ns(end):
+    """Time after which what is in flight counts as lost."""
     usual = end.smoothed_ns + 4 * end.deviation_ns
     return max(usual, end.least_timeout_ns) << end.doublings
 
@@ -162,13 +183,7 @@ def acknowledged(machine, place, number, before, now):
     arrived = 0
     if number > end.furthest:
         end.furthest = number
-        sample = now - machine.sent_ns[place, number % RING]
-        if end.smoothed_ns == 0:
-            end.smoothed_ns = sample
-            end.deviation_ns = sample // 2
-        else:
-            end.deviation_ns += (abs(sample - end.smoothed_ns) - end.deviation_ns) // 4
-            end.smoothed_ns += (sample - end.smoothed_ns) // 8
+        measure_trip(end, now - machine.sent_ns[place, number % RING])
     for each in range(max(end.oldest, number - BEFORE), number + 1):
         named = each == number or before >> (number - each - 1) & 1 == 1
         if named and states[each % RING] == IN_FLIGHT:  # else it counted as lost before
@@ -196,14 +211,11 @@ def acknowledged(machine, place, number, before, now):
         end.recovery = end.number
         end.threshold = max(end.window // 2, 2 * UNIT)
         end.window = end.threshold
-    end.timeout_at_ns = now + _timeout_ns(end) if end.in_flight > 0 else NEVER
+    end.timeout_at_ns = now + timeout_ns(end) if end.in_flight > 0 else NEVER
     if end.burst > 0:
         end.to_arrive -= arrived
         if end.to_arrive == 0:
-            took = now - end.begun_ns
-            end.bursts += 1
-            end.bursts_ns += took
-            end.longest_ns = max(end.longest_ns, took)
+            end_burst(end, now)
 
 
 @njit(cache=True)
@@ -253,7 +265,7 @@ def send_window(machine, place, now, room):
         if end.burst > 0:
             end.to_send -= 1
         if end.in_flight == 0:
-            end.timeout_at_ns = now + _timeout_ns(end)
+            end.timeout_at_ns = now + timeout_ns(end)
         end.in_flight += 1
     more = filled == room  # it may have stopped for want of room
     return filled, now if more else end.timeout_at_ns
