@@ -19,7 +19,7 @@ def test_a_queue_marks_as_many_packets_as_it_is_long():
     but one of them, and the marks follow from its length."""
     window = "window: 40 packets"
     shares = []
-    for least, most in ((200, 400), (10, 150), (10, 60)):
+    for least, most in ((200, 400), (10, 150), (2, 20)):
         links = (
             f", ecn_threshold: {least} packets, ecn_max_threshold: {most} packets,"
             " ecn_max_probability: 50 %"
@@ -53,7 +53,7 @@ def test_swift_keeps_the_queue_short():
 @pytest.mark.parametrize("control", ["none", "dcqcn_vendor", "swift"])
 def test_bursts_are_whole_in_spite_of_losses(recovery, control):
     links = ", loss: 2 %, duplicate: 2 %, reorder: 2 %, reorder_delay: 3 us"
-    keys = f"recovery: {recovery}, ack_every: 4, burst: 50 KB, every: 1 ms, for: 10 ms"
+    keys = f"recovery: {recovery}, ack_every: 4, burst: 50 kB, every: 1 ms, for: 10 ms"
     flow = f"{RC}, from: h5, to: h6, congestion_control: {control}, {keys}"
     (row,) = run([flow], links, compute=0.1)
     packets = -(-50_000 // (1078 - 42))
