@@ -79,7 +79,7 @@ class Background(FlowKeys):
     @model_validator(mode="after")
     def _together(self) -> Background:
         kind = self.kind
-        controlled = self.is_tcp or self.is_rc
+        controlled = self.has_ends
         if not controlled and self.rate_bps is None:
             refuse(f"{kind} without a rate", "a rate, such as 10 Mbit/s")
         if controlled and self.rate_bps is not None:

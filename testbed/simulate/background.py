@@ -119,7 +119,7 @@ def _add(
     """Add an end of a flow."""
     keys, size = flow.keys, flow.keys.packet_bytes
     length = (size if sends else tcp_model.HEADERS) - FRAME_OVERHEAD
-    if keys.is_tcp or keys.is_rc:
+    if keys.has_ends:
         way = _way(platform, flow)
         more = {
             "burst": -(-keys.burst_bytes // _payload(flow)) if keys.burst_bytes else 0,

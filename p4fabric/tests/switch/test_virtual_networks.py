@@ -232,6 +232,26 @@ def test_tcp_fills_its_link_and_shares_it(tmp_path):
     assert drops == sum(flow(found, name)["lost"] for name in ("t-h1-h3", "t-h2-h3")) > 0
 
 
+def test_connections_follow_the_marks_of_a_program(tmp_path):
+    """With marks the queue stays short of its end; packets that cannot be marked overrun it."""
+    links = "bandwidth: 10 Gbit/s, delay: 1 us, queue: 300 packets"
+    dropped = {}
+    for ecn in ("ect0", "not-ect"):
+        more = (
+            "virtual: {duration: 1 ms}\nflows: [{name: t, kind: rc, from: [h1, h2], to: h3,"
+            f" congestion_control: dcqcn_vendor, ecn: {ecn}, size: 1500 B}}]\n"
+        )
+        _, found = run_text(tmp_path, star(MARKING, 3, more, links=links))
+        rows = [flow(found, name) for name in ("t-h1-h3", "t-h2-h3")]
+        dropped[ecn] = port(found, "s1", 3, "egress")["queue_drops"]
+        assert (min(row["marked"] for row in rows) > 0) == (ecn == "ect0")
+        assert min(row["received"] for row in rows) > 30
+    assert dropped["ect0"] == 0 < dropped["not-ect"]
+    wrong = "flows: [{name: t, from: h1, to: h3, rate: 1 Gbit/s, congestion_control: swift}]\n"
+    with pytest.raises(UserError, match="udp with congestion_control"):
+        run_text(tmp_path, star(MARKING, 3, "virtual: {duration: 1 ms}\n" + wrong))
+
+
 def test_answers_come_back_after_their_delay(tmp_path):
     more = (
         "virtual: {duration: 100 us, switch_latency: 0}\n"

@@ -138,6 +138,11 @@ class FlowKeys(Section):
         return self.kind == RC
 
     @property
+    def has_ends(self) -> bool:
+        """True if its receiver acknowledges: TCP, or a reliable connection."""
+        return self.is_tcp or self.is_rc
+
+    @property
     def control(self) -> str:
         """The congestion control of `rc`."""
         return self.congestion_control or "none"

@@ -165,10 +165,10 @@ class VirtualNetwork:
         virtual = self.plan.file.virtual
         made = HostFlows(virtual.seed, virtual.duration_ns, virtual.is_exact)
         for flow in self.flows:
-            if name == flow.source and not flow.keys.is_tcp:
+            if name == flow.source and not flow.keys.has_ends:
                 self._add_sender(made, flow)
         for flow in self.flows:
-            if name in (flow.source, flow.target) and flow.keys.is_tcp:
+            if name in (flow.source, flow.target) and flow.keys.has_ends:
                 data, sends = self._frames[flow.number][0], name == flow.source
                 content = data if sends else self._acknowledgement(flow)
                 made.add_end(flow, sends, content, len(data), self._way(flow))
@@ -223,4 +223,4 @@ class VirtualNetwork:
         delay_ns = sum(link.delay_ns for link in links)
         delay_ns += (len(links) - 1) * self.plan.file.virtual.switch_latency_ns
         first_bps = self._link_of(flow.source).bandwidth_bps or 0
-        return Way(first_bps, slowest_bps, 2 * delay_ns)
+        return Way(first_bps, slowest_bps, 2 * delay_ns, len(links))

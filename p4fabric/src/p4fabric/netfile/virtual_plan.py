@@ -164,7 +164,7 @@ class VirtualProblems:
                     "the destination's MAC address is missing: the sender's commands name no"
                     " gateway, and there is no receiver `to`",
                 )
-            if flow.keys.is_tcp and flow.target and self.net.hosts[flow.target].class_:
+            if flow.keys.has_ends and flow.target and self.net.hosts[flow.target].class_:
                 message = f"{flow.target} is a `class`, which does not know the model of TCP"
                 yield Problem(("flows", place, "to"), message)
         self.names = tuple(flow.name for flow in flows)

@@ -30,7 +30,8 @@ from p4fabric.base.config.fields import (
     as_pydantic,
 )
 from p4fabric.base.config.units import PERCENT, RATE, SIZE, TIME, Dimension, FieldError, describe
-from p4fabric.base.flow import FlowKeys, refuse
+from p4fabric.base.flow import ControlName, FlowKeys, refuse
+from p4fabric.base.transports import CONTROL_TEXT, CONTROLS
 
 MAC = Text(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", "a MAC address, such as 08:00:00:00:01:11")
 ADDRESS = Text(r"\d{1,3}(\.\d{1,3}){3}", "an IPv4 address, such as 10.0.1.1")
@@ -228,10 +229,16 @@ class FlowEntry(FlowKeys):
     joker = ALL
     renamed = {"burst": "packet_burst", "stop": "for"}
 
-    kind: Annotated[str, Choice(("udp", "tcp"))] = Field(
+    kind: Annotated[str, Choice(("udp", "tcp", "rc"))] = Field(
         default="udp",
         description="`udp`: packets at a rate; `tcp`: a model of TCP (docs/background.md), as fast"
-        " as its congestion control allows, also in UDP packets.",
+        " as its congestion control allows, also in UDP packets; `rc`: a reliable connection as"
+        " RDMA's (docs/transports.md), which follows the marks of the network's programs.",
+    )
+    congestion_control: Annotated[str | None, ControlName(CONTROLS)] = Field(
+        default=None,
+        json_schema_extra={"default": "`none` with `rc`"},
+        description=f"What finds the rate; only with `rc`. {CONTROL_TEXT}",
     )
     sources: Annotated[tuple[str, ...], Nodes()] = Field(
         alias="from", description="The sending host, a list of hosts, or `all`."
@@ -332,7 +339,9 @@ class FlowEntry(FlowKeys):
     def _together(self) -> FlowEntry:
         given = self.model_fields_set
         own = {"packet", "packets"} & given
-        if self.kind == "tcp":
+        if self.congestion_control and not self.is_rc:
+            refuse(f"{self.kind} with congestion_control", "kind rc, or no key")
+        if self.is_tcp or self.is_rc:
             paced = {
                 "rate_bps",
                 "packet_rate",
@@ -345,9 +354,9 @@ class FlowEntry(FlowKeys):
             paced |= {"packet", "packets", "count", "tag", "address"}
             if wrong := sorted(paced & given):
                 key = FlowEntry.model_fields[wrong[0]].alias or wrong[0]
-                refuse(f"tcp with {key}", "kind udp, or a flow of TCP without it")
+                refuse(f"{self.kind} with {key}", "kind udp, or the flow without it")
             if len(self.size[1]) > 1:
-                refuse("tcp with several sizes", "one size")
+                refuse(f"{self.kind} with several sizes", "one size")
         elif (self.rate_bps is None) == (self.packet_rate is None):
             found = "both rate and packet_rate" if self.rate_bps else "neither rate nor packet_rate"
             refuse(found, "one of them, such as rate: 10 Gbit/s")
