@@ -2,7 +2,8 @@
 # machine that has neither make, pip nor venv yet. The caller sets `here` to the checkout and then
 # calls `become_root "$@"` and `set_up`; $extras may name packages that it would like to have, and
 # $groups the extras of pyproject.toml to install beside what a run needs ("[test]"), and $optional an
-# extra that it would like to have ("[torch]").
+# extra that it would like to have ("[torch]"). INA_COMPILED names a folder that may have a wheel of
+# compiled functions (tools/compiled.py), in place of dist/.
 #
 # Five things are made: system packages (apt), the environment .venv, the link /usr/local/bin/ina, warm
 # compile caches, and JSON schemas for editors. Each is looked at before it is made, and a stamp in .venv, keyed by everything that
@@ -13,6 +14,7 @@ system_python=/usr/bin/python3
 environment=$here/.venv
 python=$environment/bin/python
 link=/usr/local/bin/ina  # in a folder of the PATH that sudo sets
+wheels=${INA_COMPILED:-$here/dist}
 log=  # a file: what the step under way has printed
 below="--editable ./p4engine --editable ./p4fabric"  # the distributions that the testbed imports
 # python3 from the system because Mininet is installed for that one; net-tools because Mininet calls
@@ -32,7 +34,7 @@ become_root() {
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null 2>&1 ||
             fail "$(basename "$0") builds networks and needs root, and there is no sudo here: run it as root"
-        exec sudo -- "$0" "$@"
+        exec sudo ${INA_COMPILED:+"INA_COMPILED=$INA_COMPILED"} -- "$0" "$@"
     fi
     # Where sudo keeps the user's HOME, root's caches must not land in it.
     if [ -n "${HOME:-}" ] && [ "$(stat -c %u "$HOME" 2>/dev/null)" != 0 ]; then
@@ -120,8 +122,24 @@ make_environment() {
     PIP_ROOT_USER_ACTION=ignore
     export PIP_ROOT_USER_ACTION
     say "set-up: installing Python packages into .venv (up to a minute or two the first time)"
+    wheel=$(compiled_wheel)
+    if [ -n "$wheel" ]; then
+        with_uv "$wheel" >"$log" 2>&1 && return 0
+        say "set-up: $wheel is not used, because it or the versions that it needs cannot be installed"
+    fi
     { with_uv || with_pip; } >"$log" 2>&1 ||
         { tail -n 15 "$log" >&2; fail "pip could not install the Python packages (see above)"; }
+}
+
+# The newest wheel of compiled functions for this Python and machine; nothing where there is none, or
+# where others could have written it. Whether its functions are of these sources is found out later.
+compiled_wheel() {
+    tag=$("$system_python" -c 'import sys; print("cp{0}{1}-cp{0}{1}".format(*sys.version_info))')-linux_$(uname -m)
+    newest=$(ls -t "$wheels"/ina_testbed_compiled-*-"$tag".whl 2>/dev/null | head -n 1)
+    [ -n "$newest" ] || return 0
+    open=$("$system_python" -I "$here/p4fabric/src/p4fabric/base/linux/writers.py" "$newest") || open=$newest
+    [ -z "$open" ] || { say "set-up: $newest is not used, because others could have written $open"; return 0; }
+    printf '%s\n' "$newest"
 }
 
 # The command `ina` in every shell and under sudo. What is there already stays, unless it is a link that
@@ -146,7 +164,7 @@ with_uv() {
     index=$("$python" -m pip config get global.index-url 2>/dev/null || true)
     # shellcheck disable=SC2086
     "$environment/bin/uv" pip install --quiet --python "$python" --compile-bytecode \
-        ${index:+--default-index "$index"} $below --editable ".${groups:-}" --editable ./labs
+        ${index:+--default-index "$index"} $below --editable ".${groups:-}" --editable ./labs "$@"
 }
 
 # What is compiled is kept per user, so its stamp is, too.
@@ -177,6 +195,7 @@ set_up_inputs() {
     cat "$here/setup.sh" "$here/pyproject.toml" "$here"/p4*/pyproject.toml "$here/labs/pyproject.toml" |
         sha256sum | cut -c1-32
     printf '%s\n%s\n' "$(readlink -f "$system_python")" "$here"
+    stat -c '%n %s %Y' "$wheels"/ina_testbed_compiled-*.whl 2>/dev/null || true
 }
 
 write_stamps() {

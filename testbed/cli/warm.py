@@ -7,7 +7,7 @@ so; `--all` does it now, for the tests.
 
 Each part is compiled in a process of its own, as many at a time as there are processors. Then all
 are loaded once in one process: of functions that two of them share, one may have lost the other's
-entry in the cache.
+entry in the cache. What an installed package has compiled (`python -m tools.compiled`) is left out.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING
 
 from p4engine.module_start import module_command
 from p4fabric.base.steps import step
+from p4fabric.simulate.code_cache import made_with
+from p4fabric.simulate.shipped_code import installed, why_unused
 from rich.console import Console
 
 from testbed.paths import EXPERIMENTS, PACKAGE
-from testbed.protocols import compiled, remove_unused
+from testbed.protocols import compiled, is_shipped, remove_unused
 
 if TYPE_CHECKING:
     from testbed.protocols.host_spec import HostSpec
@@ -37,6 +39,7 @@ MEMORY = {
     **dict.fromkeys(("ps", "ring"), False),
 }
 ROLES = ("worker", "ps")
+VIRTUAL_TIME = "virtual-time"
 FED = "program"  # a worker whose values a program gives
 EXPERIMENT = """
 name: warm
@@ -116,18 +119,24 @@ def demo_hosts() -> list[str]:
     return sorted(kinds, key=lambda kind: (kind.endswith(":ps"), kind))
 
 
-def parts(everything: bool) -> list[str]:
-    """Parts to warm, as arguments of this program, the longest first."""
-    hosts = [f"{system}:{role}" for system, role in product(MEMORY, (*ROLES, FED))]
+def protocols(everything: bool) -> list[str]:
+    """Parts that numba compiles, as arguments of this program, the longest first."""
     if not everything:
-        hosts = demo_hosts()
-    return [*hosts, *(["virtual-time"] if everything else []), "switches", "figures"]
+        return demo_hosts()
+    return [f"{system}:{role}" for system, role in product(MEMORY, (*ROLES, FED))] + [VIRTUAL_TIME]
+
+
+def tell_unused() -> None:
+    """Say of each installed package of compiled code that it is not used, and why."""
+    for package in installed():
+        reason = why_unused(package, made_with())
+        print(f"set-up: {package.name} is not used, because {reason}", file=sys.stderr)
 
 
 def warm(part: str) -> None:
     """Warm one part."""
     others = {
-        "virtual-time": warm_virtual_time,
+        VIRTUAL_TIME: warm_virtual_time,
         "switches": warm_switches,
         "figures": warm_figures,
     }
@@ -146,7 +155,10 @@ def main() -> int:
         for part in options.part:
             warm(part)
         return 0
-    chosen = parts(options.all)
+    slow = [] if is_shipped() else protocols(options.all)
+    if slow:
+        tell_unused()
+    chosen = [*slow, "switches", "figures"]
     command = module_command("testbed.cli.warm", "--part")
     done: list[int] = []
     before = len(compiled())
@@ -163,9 +175,9 @@ def main() -> int:
         list(pool.map(in_a_process, chosen))
     if any(done):
         return 1
-    with step(console, "loading what is compiled"):
-        for part in chosen:
-            if part not in ("switches", "figures"):
+    if slow:
+        with step(console, "loading what is compiled"):
+            for part in slow:
                 warm(part)
     remove_unused()
     return 0

@@ -35,7 +35,7 @@ from testbed.emulate.switch_backends import Backend, backend_of
 from testbed.emulate.switch_group import SwitchGroup
 from testbed.emulate.watchdog import Watch
 from testbed.machine import kernel_probe
-from testbed.protocols import compiled
+from testbed.protocols import compiled, is_shipped
 from testbed.results.schema import Row
 from testbed.routing.group_server import has_shared_servers
 from testbed.run_parts import result_rows as collect
@@ -94,7 +94,7 @@ class MininetRun:
         topology, console = run.setup.platform.topology, run.console
         size = f"{len(topology.hosts)} hosts, {len(topology.switches)} switches"
         starting = "starting switches and host processes"
-        if not compiled():
+        if not (compiled() or is_shipped()):
             starting = "compiling the hosts' protocols, once (up to some minutes)"
         with contextlib.ExitStack() as stack:
             shared = self._shared or stack.enter_context(shared_session([run.setup]))

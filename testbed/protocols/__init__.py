@@ -26,7 +26,9 @@ from pathlib import Path
 
 from p4fabric.simulate.code_cache import add_sources
 from p4fabric.simulate.code_cache import compiled as compiled
+from p4fabric.simulate.code_cache import is_shipped as is_shipped
 from p4fabric.simulate.code_cache import remove_unused as remove_unused
+from p4fabric.simulate.shipped_code import add_shipped
 
 # Of all compiled functions of the testbed, and what else is a part of their code.
 add_sources(
@@ -36,3 +38,6 @@ add_sources(
         *("collective/memory_map.py", "collective/prelude.py"),
     ),
 )
+
+COMPILED = "ina_testbed_compiled"  # what `python -m tools.compiled` makes
+add_shipped(COMPILED)

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from p4fabric_testing.matrix import first_of
 
 from tests.support.paths import ROOT
+from tools import compiled
 
 CALLED = 'printf "%s\\n" "$*" >> {calls}\n'
 
@@ -366,3 +368,96 @@ def test_no_python_is_called_in_the_folder_of_the_caller(checkout, tmp_path):
         command = [str(checkout.folder / name)]
         subprocess.run(command, cwd=hostile, check=True, capture_output=True)
     assert set(calls.read_text().splitlines()) == {str(checkout.folder)}
+
+
+# A Python that makes environments of itself, where it is uv, too, and tells what uv installs last.
+INSTALLER = """#!/bin/sh
+case $* in
+-[cI]*) exec {python} "$@" ;;
+*--compile-bytecode*)
+    for last do :; done
+    echo "$last" >>{calls}
+    case $last in *unavailable*) exit 1 ;; esac ;;
+*"-m venv"*)
+    for folder do :; done
+    mkdir -p "$folder/bin"
+    for name in python uv ina; do cp "$0" "$folder/bin/$name"; done ;;
+*config*) exit 1 ;;
+esac
+"""
+
+
+class Compiled:
+    """A checkout whose set-up may find wheels of compiled functions."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        self.checkout = checkout
+        python = checkout.folder.parent / "installer"
+        python.write_text(INSTALLER.format(python=sys.executable, calls=checkout.calls_file))
+        python.chmod(0o755)
+        _use_python(checkout, python)
+        folder = "p4fabric/src/p4fabric/base/linux"
+        (checkout.folder / folder).mkdir(parents=True)
+        shutil.copy(ROOT / folder / "writers.py", checkout.folder / folder)
+
+    def wheel(self, name: str = "1", folder: str = "dist", tag: str = compiled.tag()) -> Path:
+        """A wheel, newer than those before."""
+        path = self.checkout.folder / folder / f"ina_testbed_compiled-{name}-{tag}.whl"
+        path.parent.mkdir(exist_ok=True)
+        number = len(list(path.parent.iterdir()))
+        path.write_text("")
+        os.utime(path, (number, number))
+        return path
+
+    def set_up(self, **variables: str) -> tuple[list[str], list[str]]:
+        """The last words of uv's calls, and what set-up says of wheels."""
+        done = subprocess.run(
+            [str(self.checkout.folder / "demo")],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return self.checkout.calls(), [line for line in done.stderr.splitlines() if "whl" in line]
+
+
+PLAIN = "./labs"  # the last word of what uv installs without a wheel
+
+
+@pytest.fixture
+def with_wheels(checkout) -> Compiled:
+    return Compiled(checkout)
+
+
+def test_the_newest_wheel_of_compiled_functions_is_installed(with_wheels):
+    assert with_wheels.set_up() == ([PLAIN], [])
+    assert with_wheels.set_up() == ([], [])
+    old = with_wheels.wheel("2")
+    assert with_wheels.set_up() == ([str(old)], [])
+    assert with_wheels.set_up() == ([], [])
+    new = with_wheels.wheel("1")
+    assert with_wheels.set_up() == ([str(new)], [])
+    own = with_wheels.wheel("3", "given")
+    assert with_wheels.set_up(INA_COMPILED=str(own.parent)) == ([str(own)], [])
+
+
+def test_a_wheel_of_another_python_or_machine_is_left_alone(with_wheels):
+    with_wheels.wheel(tag="cp27-cp27-linux_pdp11")
+    assert with_wheels.set_up() == ([PLAIN], [])
+
+
+@pytest.mark.parametrize("which", ["wheel", "folder"])
+def test_a_wheel_that_others_could_have_written_is_not_installed(with_wheels, which):
+    wheel = with_wheels.wheel()
+    path = wheel if which == "wheel" else wheel.parent
+    path.chmod(0o777)
+    calls, (line,) = with_wheels.set_up()
+    assert calls == [PLAIN]
+    assert line == f"set-up: {wheel} is not used, because others could have written {path}"
+
+
+def test_without_what_a_wheel_needs_set_up_goes_on_without_the_wheel(with_wheels):
+    wheel = with_wheels.wheel("unavailable")
+    calls, (line,) = with_wheels.set_up()
+    assert calls == [str(wheel), PLAIN]
+    assert line.startswith(f"set-up: {wheel} is not used, because")

@@ -23,6 +23,7 @@ from p4engine.backend.cache import cache_folder, digest, touch
 from p4engine.frontend.diagnostics import P4Error
 
 from p4fabric.base.errors import UserError
+from p4fabric.simulate.shipped_code import shipped
 
 _SOURCES: dict[Path, list[Path]] = {}  # by a package's folder, the lowest package first
 
@@ -43,6 +44,12 @@ def package_of(file: Path) -> Path | None:
     return next((each for each in _SOURCES if each in file.parents), None)
 
 
+def made_with() -> dict[str, str]:
+    """Versions of what compiles, and of what compiled code is made for."""
+    versions = {library: version(library) for library in ("numba", "numpy", "llvmlite")}
+    return {**versions, "Python": platform.python_version()}
+
+
 @functools.cache
 def cache_directory(package: Path) -> Path:
     """The folder of compiled code of a package, for its sources, the library versions and the user.
@@ -55,8 +62,7 @@ def cache_directory(package: Path) -> Path:
         code += [part for path in sources for part in (path.name, path.read_bytes())]
         if each == package:
             break
-    versions = [version(library) for library in ("numba", "numpy", "llvmlite")]
-    made_from = digest([*code, *versions, platform.python_version()])[:16]
+    made_from = digest([*code, *made_with().values()])[:16]
     try:
         cache_folder("p4fabric")  # nobody else's, so that what is below it is nobody else's
         folder = cache_folder(f"p4fabric/numba/{made_from}")
@@ -85,3 +91,8 @@ def remove_unused(days: int = 30) -> None:
 def compiled() -> list[Path]:
     """Files with the code of a function of these sources; the first run makes them, in minutes."""
     return [path for folder in directories() for path in folder.rglob("*.nbc")]
+
+
+def is_shipped() -> bool:
+    """True if an installed package has the compiled functions of all these sources."""
+    return all(shipped(folder.name) for folder in directories())

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from p4engine.backend.cache import sealed, unsealed
 
 from p4fabric.simulate.code_cache import cache_directory, directories, package_of
+from p4fabric.simulate.shipped_code import own_baseline, shipped
 
 
 @contextlib.contextmanager
@@ -114,7 +115,22 @@ class Checked(IndexDataCacheFile):
 
     numba numbers the signatures. Two processes that compile two of them at a time may take one
     number for both, and a third one would run one's code for the other. Here each file has a name
-    that nobody else draws."""
+    that nobody else draws.
+
+    A function that is not there may be in an installed package (shipped_code.py)."""
+
+    def load(self, key: tuple) -> object:
+        own = super().load(key)
+        folder = Path(self._cache_path)
+        there = None if own is not None else shipped(folder.parent.name)
+        if there is None or (baseline := own_baseline()) is None:
+            return own
+        signature, (triple, _, _), code = key
+        name = self._index_name.removesuffix(".nbi")
+        files = Checked(str(there / folder.name), name, self._source_stamp)
+        return IndexDataCacheFile.load(
+            files, (signature, (triple, baseline.cpu, baseline.flags), code)
+        )
 
     def save(self, key: tuple, data: object) -> None:
         known = self._load_index()
