@@ -306,7 +306,31 @@ def test_check_says_what_takes_long_beside_its_result(monkeypatch, capsys):
 
 
 def test_set_up_compiles_the_code_of_every_host_of_the_demo():
-    hosts = [part for part in warm.parts(everything=False) if ":" in part]
+    hosts = warm.protocols(everything=False)
     workers = ["atp:worker", "esa:worker", "switchml:worker"]
     assert hosts == [*workers, "atp:ps", "esa:ps"]  # the longest first
-    assert set(hosts) <= set(warm.parts(everything=True))
+    assert set(hosts) <= set(warm.protocols(everything=True))
+
+
+@pytest.mark.parametrize("is_shipped", [True, False])
+def test_set_up_compiles_what_no_package_has_and_says_why_a_package_is_not_used(
+    is_shipped, monkeypatch, capsys, tmp_path
+):
+    started, loaded = [], []
+    done = SimpleNamespace(returncode=0)
+    monkeypatch.setattr(
+        warm.subprocess, "run", lambda words, cwd: started.append(words[-1]) or done
+    )
+    monkeypatch.setattr(warm, "warm", loaded.append)
+    monkeypatch.setattr(warm, "is_shipped", lambda: is_shipped)
+    (tmp_path / "compiled").mkdir()
+    monkeypatch.setattr(warm, "installed", lambda: [tmp_path / "compiled"])
+    monkeypatch.setattr(warm, "remove_unused", lambda: None)
+    monkeypatch.setattr("sys.argv", ["warm"])
+    assert warm.main() == 0
+    hosts = [] if is_shipped else warm.protocols(everything=False)
+    assert sorted(started) == sorted([*hosts, "switches", "figures"])
+    assert loaded == hosts
+    said = [line for line in capsys.readouterr().err.splitlines() if "not used" in line]
+    reason = f"{tmp_path}/compiled/made_with.json cannot be read"
+    assert said == ([] if is_shipped else [f"set-up: compiled is not used, because {reason}"])
