@@ -75,6 +75,10 @@ def test_a_link_in_it_leads_anywhere(package):
     assert writable_by_others(package) == package / "link"
 
 
+def test_what_is_not_there_is_nobody_s(package):
+    assert writable_by_others(package / "no/such") == package / "no"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file away, so it has to be root")
 @pytest.mark.parametrize("place", PLACES)
 def test_another_owner_is_found_unless_its_code_runs_already(package, place, monkeypatch):

@@ -21,12 +21,15 @@ def writable_by_others(path: Path) -> Path | None:
     somebody could have written beside root, the user, and the owner of this module, whose code runs
     already. None: there is none.
 
-    A link counts as writable. Of the folders above, those are fine in which everybody can replace
-    their own files alone, as /tmp. A group is fine that has no other members, as a user's own group
-    has where umask lets it write. Raises OSError."""
+    A link counts as writable, as does what cannot be looked at. Of the folders above, those are
+    fine in which everybody can replace their own files alone, as /tmp. A group is fine that has no
+    other members, as a user's own group has where umask lets it write."""
     trusted = {0, os.geteuid(), Path(__file__).stat().st_uid}
     for each, is_above in _looked_at(path):
-        status = each.lstat()
+        try:
+            status = each.lstat()
+        except OSError:  # removed meanwhile, or in a folder that we may not enter
+            return each
         is_sticky = is_above and status.st_mode & stat.S_ISVTX
         by_all = status.st_mode & stat.S_IWOTH
         by_group = status.st_mode & stat.S_IWGRP and not _members(status.st_gid) <= trusted
