@@ -1,4 +1,4 @@
-"""Who could have written a file: its owner, and whom the modes of the folders let in."""
+"""Users who could have written a file: its owner, and those whom modes of folders let in."""
 
 from __future__ import annotations
 

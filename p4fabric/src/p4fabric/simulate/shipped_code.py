@@ -79,8 +79,8 @@ def shipped(made_from: str) -> Path | None:
 
 
 def why_unused(package: Path, made_with: Mapping[str, str]) -> str:
-    """Why functions of a package cannot be used with these versions, in words. Without another
-    reason, the package is of other sources."""
+    """The reason in words for which functions of a package cannot be used with these versions.
+    Without another one, the package is of other sources."""
     if reason := _unusable(package):
         return reason
     try:
@@ -97,7 +97,7 @@ def why_unused(package: Path, made_with: Mapping[str, str]) -> str:
 
 @functools.cache
 def _unusable(package: Path) -> str:
-    """Why code of a package must not be run here; "": it may."""
+    """The reason for which code of a package must not be run here; "": it may be."""
     if "NUMBA_CPU_NAME" in os.environ:
         return "NUMBA_CPU_NAME asks for code for another processor"
     if open_to_others := writable_by_others(package):
@@ -110,7 +110,7 @@ def _unusable(package: Path) -> str:
 
 
 def _host_features() -> Mapping[str, bool]:
-    """Whether this processor has a feature, by its name in LLVM."""
+    """Features of this processor by their names in LLVM: True for those that it has."""
     import llvmlite.binding
 
     try:

@@ -1,4 +1,4 @@
-"""Who could have written a file whose content is run as code.
+"""Users who could have written a file whose content is run as code.
 
 Needs the standard library alone, because `setup.sh` runs this file before anything is installed:
 with a path, it prints what `writable_by_others` finds.
