@@ -55,6 +55,7 @@ _PACKAGES: list[str] = []  # names of modules that may be installed
 def add_shipped(module: str) -> None:
     """Look for compiled functions in this module, too, if it is installed."""
     _PACKAGES.append(module)
+    shipped.cache_clear()
 
 
 def own_baseline() -> Baseline | None:
