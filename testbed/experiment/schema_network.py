@@ -16,6 +16,7 @@ from p4fabric.base.config.fields import (
     as_pydantic,
 )
 from p4fabric.base.config.link_settings import MAX_RATE, LinkSettings
+from p4fabric.base.config.lossless_settings import LOSSLESS, Lossless
 from p4fabric.base.config.units import PACKETS, RATE, TIME, FieldError
 from p4fabric.base.flow import ControlName, Window
 from p4fabric.base.transports import AIMD, CONTROL_TEXT, CONTROLS, OWN_WINDOW, WINDOW_TEXT
@@ -58,6 +59,12 @@ class LinkException(LinkOptions):
 class Links(LinkSettings):
     """The settings of all links, and the exceptions."""
 
+    lossless: Annotated[Lossless, LOSSLESS] = Field(
+        default=None,
+        json_schema_extra={"default": "full queues drop packets"},
+        description="Links that lose nothing to full queues: `pfc`, `cbfc`, or a mapping; see"
+        " [fabric.md](fabric.md). Only with runtime virtual.",
+    )
     each: tuple[LinkException, ...] = Field(
         default=(),
         description="Exceptions: settings of particular links. If several places set a key, the"

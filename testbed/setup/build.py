@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+from p4fabric.base.config.lossless_settings import settings_of
 
 from testbed.costs.profile import Costs
 from testbed.experiment import Experiment
@@ -64,6 +65,7 @@ def platform_of(
         links_fail=any(fault.of_link for fault in experiment.faults),
         paths=experiment.paths,
         omits_zeros=_omits_zeros(experiment),
+        lossless=settings_of(experiment.links.lossless),
         algorithms=algorithms or {},
     )
     if not experiment.scale_windows:

@@ -30,6 +30,7 @@ from testbed.setup.communicator import Communicator
 from testbed.systems.registry import SYSTEMS
 
 if TYPE_CHECKING:
+    from p4fabric.base.config.lossless_settings import LosslessSettings
     from p4fabric.base.flow import Flow
     from p4fabric.base.topology import Topology
 
@@ -84,6 +85,7 @@ class Platform:
     paths: Paths | None  # the choice among equal paths, with its seed; None: the first
     transport: Transport  # of packets between hosts
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
+    lossless: LosslessSettings | None = None  # None: full queues drop packets
     algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, beside the system
     forest: Forest | None = None  # the trees of jobs, of a system with a manager
     # With `scale_windows`: the same as the file describes it, before it was scaled.

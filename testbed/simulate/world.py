@@ -18,6 +18,14 @@ import numpy as np
 from p4engine.backend.build import Compiled
 from p4engine.switch.library import Switch
 from p4fabric.base.hops import switch_of
+from p4fabric.base.lossless_buffers import (
+    BACKGROUND_CLASS,
+    GRADIENT_CLASS,
+    make_lossless,
+    plan_buffer,
+    ports_of,
+    queues_of,
+)
 from p4fabric.base.topology import host_ip, host_mac, switch_mac
 from p4fabric.simulate import event_queue, loop
 from p4fabric.simulate.frames import FrameMemory
@@ -45,6 +53,7 @@ from testbed.workload.machine_group import grouped
 BACKGROUND_STREAM = 0xB6F2
 BACKGROUND = "background"  # a role
 HOST_STREAM = 0x405F  # distinguishes hosts' random numbers from others of the same seed
+IP_TOS_CLASS = 5  # the first bit of a packet's class
 IP_TOS_ECT0 = 2  # able to be marked by ECN, as the sockets of host processes ask for
 
 
@@ -192,8 +201,11 @@ class Nodes:
         ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
         there = _mac(switch_mac(topology.number(gateway)))
         port = BACKGROUND_PORT if is_background else wire.PORT
+        classed = 0
+        if queues_of(self.setup.platform.lossless) > 1:
+            classed = (BACKGROUND_CLASS if is_background else GRADIENT_CLASS) << IP_TOS_CLASS
         headers = [
-            _header(there, ours, ip, peer, port, IP_TOS_ECT0 if able else 0)
+            _header(there, ours, ip, peer, port, classed | (IP_TOS_ECT0 if able else 0))
             for peer, able in zip(peers, marked or [True] * len(peers), strict=True)
         ]
         first = self._place_headers(number, headers)
@@ -284,11 +296,11 @@ def build(setup: Setup, compiled: Compiled) -> Nodes:
         for number, name in enumerate(topology.switches)
     }
     ends = len(background.hosts_of(setup.flows, topology))
-    longest = max((flow.keys.packet_bytes for flow in setup.flows), default=0)
-    memory = FrameMemory(max(platform.longest_frame_bytes, longest))
+    memory = FrameMemory(_longest_frame(setup))
     world = empty_world(platform.topology, hosts + ends, switches, batches, memory)
     nodes = Nodes(setup, [None] * hosts, switches, [Placed(world)], batches, memory)
     nodes.add_background(hosts)
+    world.state[0].controls = int(platform.lossless is not None)
     world.state[0].open = sum(job.workers for job in setup.listed)
     if platform.arrivals:
         world.state[0].report_finished = 1
@@ -343,6 +355,12 @@ def _sharing(machine: Machine, first: Machine) -> Machine:
     return machine._replace(scoreboard=machine.scoreboard._replace(**same))
 
 
+def _longest_frame(setup: Setup) -> int:
+    """Bytes of the longest frame of any host."""
+    flows = (flow.keys.packet_bytes for flow in setup.flows)
+    return max([setup.platform.longest_frame_bytes, *flows])
+
+
 def _switch(setup: Setup, name: str, compiled: Compiled, seed: int) -> Switch:
     platform = setup.platform
     ports = platform.topology.ports(name)
@@ -351,9 +369,16 @@ def _switch(setup: Setup, name: str, compiled: Compiled, seed: int) -> Switch:
         ports=sorted(ports),
         seed=seed,
         timestamp_unit_ns=platform.timestamp_unit_ns,
+        priority_queues=queues_of(platform.lossless),
     )
     assert platform.virtual is not None
     dataplane.shape_links(platform, name, switch, platform.virtual.switch_latency_ns)
+    if platform.lossless is not None:
+        longest = _longest_frame(setup)
+        latency_ns = platform.virtual.switch_latency_ns
+        ends = ports_of(platform.topology, name, platform.link)
+        plan = plan_buffer(platform.lossless, ends, longest, latency_ns)
+        make_lossless(plan, platform.topology, name, switch)
     dataplane.install(setup, name, switch)
     # A packet's arrival at the far end is known when its transmission begins, and arrivals of a
     # link come in order, unless some of them are held up on the way.

@@ -16,6 +16,19 @@ static void run_pending(tm_switch *tm) {
     }
 }
 
+/* A packet, or what a lossless link has to say, is there. */
+static inline void arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length, uint64_t mark) {
+    if (tm->lossless) {
+        if (tm_control_arrived(tm, number, data, length)) return;
+        tm->in_port = number;
+        tm->in_class = tm_class_of(tm, data, length);
+        tm->in_length = length;
+        tm->in_fresh = 1;
+        tm->priority = tm->queue_count > 1 ? tm->in_class : 0;
+    }
+    tm_arrive(tm, number, data, length, mark);
+}
+
 static void set_time(tm_switch *tm, uint64_t now_ns) {
     if (now_ns <= tm->now) return;
     tm->now = now_ns;
@@ -31,15 +44,18 @@ static void run_event(tm_switch *tm) {
     tm->passes = allowed;
     if (l->kind == DEQUEUES) {
         tm_dequeue(tm, p);
+    } else if (l->kind == CONTROLS) {
+        tm_control_event(tm, p);
     } else {
         frame *f = tm_list_pop(tm, l);
         if (l->kind == ARRIVALS)
-            tm_arrive(tm, l->port, f->data, f->length, f->mark);
+            arrive(tm, l->port, f->data, f->length, f->mark);
         else
             tm_emit_frame(tm, l->port, f->time, f);
         tm_frame_free(tm, f);
     }
     run_pending(tm);
+    if (tm->lossless) tm_arrival_end(tm);
     tm->instant -= allowed - (tm->passes > 0 ? tm->passes : 0);
 }
 
@@ -54,6 +70,10 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
     if (link->down) {
         link->counters.down_drops++;
         tm_tell(tm, TM_DOWN, number, TM_INGRESS, sent_ns, data, length, sent_ns);
+        return;
+    }
+    if (p->lossless && tm_has_nic(p)) {
+        tm_nic_send(tm, p, data, length, sent_ns);
         return;
     }
     tm_start_queue_expire(queue, sent_ns);
@@ -75,8 +95,9 @@ static void enter_link(tm_switch *tm, uint32_t number, port *p, const uint8_t *d
     }
     for (int i = 0; i < copies; i++) {
         if (arrivals[i] <= tm->now && !p->arrivals.first) {
-            tm_arrive(tm, number, data, length, sent_ns);
+            arrive(tm, number, data, length, sent_ns);
             run_pending(tm);
+            if (tm->lossless) tm_arrival_end(tm);
             continue;
         }
         frame *f = tm_frame_new(tm, length);
@@ -103,8 +124,9 @@ int tm_receive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t len
     if (p->again) tm_note_add(tm, number, TM_INGRESS, TM_AGAIN, data, length, tm->now);
     link->counters.packets++;
     link->counters.bytes += length;
-    tm_arrive(tm, number, data, length, tm->now);
+    arrive(tm, number, data, length, tm->now);
     if (tm->pending) run_pending(tm);
+    if (tm->lossless) tm_arrival_end(tm);
     return TM_OK;
 }
 

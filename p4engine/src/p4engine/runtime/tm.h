@@ -35,6 +35,7 @@
 #define TM_INSTANT 65536       /* that the events of one moment may cause */
 #define TM_QUEUES 256          /* egress queues of a port, at most */
 #define TM_ALL_QUEUES UINT32_MAX
+#define TM_CLASSES 8           /* of packets, for lossless links */
 
 typedef struct tm_switch tm_switch;
 
@@ -114,6 +115,45 @@ typedef struct tm_queue {
     uint64_t rate_pps;      /* 0: unlimited */
 } tm_queue;
 
+/* The buffer of a switch with lossless links. Each input, which is a class of packets from a port, has a reserve and a
+ * headroom of its own; all others bytes are shared. An input that uses more shared bytes than a threshold stops the far
+ * end of its link, and what still comes from there goes into the headroom. A class is the priority of a packet: the
+ * three high bits of IPv4's ToS, which programs find in `priority` of the standard metadata, and may change; or, where
+ * ports have one queue, the lowest of `classes`. Packets of other classes are dropped by full queues as ever. */
+enum tm_flow_control { TM_PFC = 1, TM_CREDITS = 2 };
+typedef struct tm_buffer {
+    uint64_t kind;    /* pause frames of IEEE 802.1Qbb, or credits */
+    uint64_t bytes;   /* in all */
+    uint64_t reserve; /* of each input */
+    uint64_t xoff;    /* the threshold in bytes; 0: what is left of shared memory, shifted right by `shift` */
+    uint64_t shift;
+    uint64_t resume;  /* an input goes on when it uses so many bytes less than the threshold */
+    uint64_t classes; /* lossless ones, a bit each */
+    uint64_t by_output; /* 1: an output with more bytes than the threshold stops all ports */
+    uint64_t longest; /* frame, in bytes */
+} tm_buffer;
+
+/* Of one input, and of the same class at the port's egress link. */
+typedef struct tm_flow {
+    uint64_t paused_ns, longest_ns, paused; /* how long, the longest time, and whether now, the far end stops us */
+    uint64_t frames_received;
+    uint64_t pausing_ns, pausing, frames_sent; /* the same of us and the far end */
+    uint64_t bytes, peak, peak_headroom;       /* in the buffer */
+    uint64_t headroom;                         /* its size */
+    uint64_t drops;                            /* since the headroom was full */
+    uint64_t waiting;                          /* packets of this class in the port's queue */
+    uint64_t host_paused_ns, host_paused, host_waiting; /* of the host at the far end */
+    uint64_t unknown, unknown_classes; /* of the port: frames of MAC control that mean nothing, and their classes */
+    uint64_t buffer_peak;              /* of the switch */
+} tm_flow;
+
+/* A pause of the far end of a port's link. cause: the output with a queue of packets from there that led to it. */
+typedef struct tm_pause {
+    uint64_t from_ns, until_ns; /* TM_NEVER: it has not ended */
+    uint32_t port;
+    uint16_t class, cause;
+} tm_pause;
+
 typedef struct tm_stats {
     uint64_t received;      /* packets that entered the ingress pipeline from a port */
     uint64_t sent;          /* packets given to the sink */
@@ -182,6 +222,17 @@ P4_EXPORT int64_t tm_port_queue(tm_switch *, uint32_t port, uint32_t direction);
 P4_EXPORT int tm_queue_depth(tm_switch *, uint32_t port, uint32_t priority, uint64_t packets);
 P4_EXPORT int tm_queue_rate(tm_switch *, uint32_t port, uint32_t priority, uint64_t rate_pps);
 P4_EXPORT int tm_queue_get(const tm_switch *, uint32_t port, uint32_t priority, tm_queue *);
+
+/* Makes all links lossless, once, before the first packet and after the last port. Each must have a rate. */
+P4_EXPORT int tm_buffer_set(tm_switch *, const tm_buffer *);
+/* The headroom of each input of a port; `host`: the far end is a host, whose network card the ingress link models. */
+P4_EXPORT int tm_headroom_set(tm_switch *, uint32_t port, uint64_t bytes, int host);
+P4_EXPORT int tm_flow_get(const tm_switch *, uint32_t port, uint32_t class, tm_flow *);
+P4_EXPORT uint64_t tm_pauses(const tm_switch *, const tm_pause **, uint64_t *missed);
+/* The first packet that waits in the egress queue of a class as it came in (host: in the host's); its length, 0: none. */
+P4_EXPORT uint32_t tm_waiting_get(const tm_switch *, uint32_t port, uint32_t class, int host, const uint8_t **data);
+/* 1: packets of a class that wait for an output came in by that port; so a pause of it waits for the output. */
+P4_EXPORT int tm_holds(const tm_switch *, uint32_t port, uint32_t class, uint32_t output);
 
 /* Notes of what was lost, of at most so many packets, from now on; 0: none. Counters of links count all that is lost. */
 P4_EXPORT int tm_notes_set(tm_switch *, const tm_subject *, uint64_t most);

@@ -81,6 +81,7 @@ static void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
             link->counters.packets++;
             link->counters.bytes += length;
         }
+        if (p->lossless) tm_gate_sent(tm, p, packet, length);
         emit(tm, number, arrivals[0], length, packet->mark);
         return;
     }
@@ -92,6 +93,7 @@ static void tm_transmit(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
     uint32_t length = tm_deparse(tm, packet, &f, &bytes);
     if (!bytes) return;
     f->mark = packet->mark;
+    if (p->lossless) tm_gate_sent(tm, p, packet, length);
     tm_link_send(link, length, tm->now, arrivals, &copies);
     if (copies != 1)
         tm_tell(tm, copies ? TM_DUPLICATED : TM_LOST, number, TM_EGRESS, tm->now, f->data, length, f->mark);

@@ -26,6 +26,7 @@ static queued_packet *take_first(priority_queue *q) {
 }
 
 static void drop(tm_switch *tm, port *p, queued_packet *q, uint32_t fate) {
+    if (p->lossless) tm_forget(tm, p, q);
     tm->calls->tell_packet(tm, p->dequeues.port, fate, &q->packet);
     tm_packet_free(tm, q);
 }
@@ -44,7 +45,7 @@ uint64_t tm_queues_empty(tm_switch *tm, port *p, uint32_t fate) {
         drop(tm, p, q, fate);
     }
     p->waiting = p->waiting_bytes = 0;
-    tm_event_remove(tm, &p->dequeues);
+    if (p->dequeues.place >= 0) tm_event_remove(tm, &p->dequeues);
     return waiting;
 }
 
@@ -70,6 +71,12 @@ static uint64_t free_at(const port *p) {
     return p->link[TM_EGRESS].limited ? p->link[TM_EGRESS].busy_until : 0;
 }
 
+/* The first moment from now on at which a packet may leave a queue. */
+static inline uint64_t may_leave(const tm_switch *tm, const port *p, const priority_queue *q, const p4_packet *packet) {
+    uint64_t at = q->next_ns > tm->now ? q->next_ns : tm->now;
+    return p->lossless ? tm_gate_open(tm, p, packet, at) : at;
+}
+
 /* Sets the port's event to the first moment at which a waiting packet may leave. */
 static void schedule(tm_switch *tm, port *p) {
     if (!p->waiting) {
@@ -79,7 +86,13 @@ static void schedule(tm_switch *tm, port *p) {
     uint64_t first = TM_NEVER;
     for (uint32_t i = 0; i < tm->queue_count; i++) {
         const priority_queue *q = &p->queues[i];
-        if (q->first && q->next_ns < first) first = q->next_ns;
+        if (!q->first) continue;
+        uint64_t at = may_leave(tm, p, q, &q->first->packet);
+        if (at < first) first = at;
+    }
+    if (first == TM_NEVER) {
+        if (p->dequeues.place >= 0) tm_event_remove(tm, &p->dequeues);
+        return;
     }
     uint64_t least = free_at(p) > tm->now ? free_at(p) : tm->now;
     if (first < least) first = least;
@@ -89,7 +102,8 @@ static void schedule(tm_switch *tm, port *p) {
 /* The highest queue whose rate lets a packet leave now; NULL: none. */
 static priority_queue *ready(const tm_switch *tm, const port *p) {
     for (uint32_t i = tm->queue_count; i-- > 0;)
-        if (p->queues[i].first && p->queues[i].next_ns <= tm->now) return &p->queues[i];
+        if (p->queues[i].first && may_leave(tm, p, &p->queues[i], &p->queues[i].first->packet) <= tm->now)
+            return &p->queues[i];
     return NULL;
 }
 
@@ -105,6 +119,15 @@ static void leave(tm_switch *tm, uint32_t number, port *p, priority_queue *q, p4
     tm->calls->egress(tm, number, p, packet, (uint32_t)(q - p->queues), q->seen.queue);
     q->seen.packets += link->packets - packets;
     q->seen.bytes += link->bytes - bytes;
+}
+
+/* A packet begins to wait, if the buffer of lossless links has room; 0: it is dropped. */
+static int admitted(tm_switch *tm, uint32_t number, queued_packet *q) {
+    if (tm_admit(tm, number, q)) return 1;
+    tm->ports[number]->link[TM_EGRESS].counters.queue_drops++;
+    tm->calls->tell_packet(tm, number, TM_QUEUE_FULL, &q->packet);
+    tm_packet_free(tm, q);
+    return 0;
 }
 
 /* A packet for which a queue has no room goes to the port for deflection instead, once; 0: it does not. */
@@ -126,7 +149,7 @@ static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
     priority_queue *q = &p->queues[packet->std.priority];
     packet->std.enq_qdepth = (uint32_t)q->seen.queue;
     /* Where a packet waits that may leave in this moment, its turn is first. */
-    if (!q->first && q->next_ns <= tm->now && free_at(p) <= tm->now && !(p->waiting && ready(tm, p))) {
+    if (!q->first && may_leave(tm, p, q, packet) <= tm->now && free_at(p) <= tm->now && !(p->waiting && ready(tm, p))) {
         if (keep) {
             p4_packet_copy(tm->program, tm->spare, packet);
             packet = tm->spare;
@@ -135,8 +158,9 @@ static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
         schedule(tm, p);
         return;
     }
-    if (q->seen.queue >= q->seen.queue_packets ||
-        q->waiting_bytes + packet->length > link->shape.queue_bytes) {
+    if (!(p->lossless && tm_kept_back(tm, packet)) &&
+        (q->seen.queue >= q->seen.queue_packets ||
+         q->waiting_bytes + packet->length > link->shape.queue_bytes)) {
         if (deflected(tm, number, packet, keep)) return;
         tm->calls->tell_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
@@ -146,6 +170,10 @@ static void to_priority(tm_switch *tm, uint32_t number, port *p, p4_packet *pack
     }
     queued_packet *kept = packet_keep(tm, packet);
     if (!kept) return;
+    if (p->lossless && !admitted(tm, number, kept)) {
+        q->seen.queue_drops++;
+        return;
+    }
     if (q->first)
         q->last->next = kept;
     else
@@ -163,6 +191,7 @@ static void dequeue_priority(tm_switch *tm, port *p) {
     if (q) {
         queued_packet *first = take_first(q);
         p->waiting--;
+        if (p->lossless) tm_release(tm, p, first);
         leave(tm, p->dequeues.port, p, q, &first->packet);
         tm_packet_free(tm, first);
     }
@@ -172,6 +201,23 @@ static void dequeue_priority(tm_switch *tm, port *p) {
 }
 
 /* ---- one queue, or several ---- */
+
+/* Sets the event of a port with one queue, in which packets wait. */
+static void schedule_first(tm_switch *tm, port *p) {
+    uint64_t at = free_at(p) > tm->now ? free_at(p) : tm->now;
+    if (p->lossless) at = tm_gate_open(tm, p, &p->first->packet, at);
+    if (at != TM_NEVER)
+        tm_event_set(tm, &p->dequeues, at, tm->now);
+    else if (p->dequeues.place >= 0)
+        tm_event_remove(tm, &p->dequeues);
+}
+
+void tm_schedule(tm_switch *tm, port *p) {
+    if (p->queues)
+        schedule(tm, p);
+    else if (p->waiting)
+        schedule_first(tm, p);
+}
 
 /* Into the egress queue, or through it where nothing waits. With `keep` the caller still needs the packet.
  * A port that does not exist has an egress pipeline too (programs recirculate through such), but no link. */
@@ -184,7 +230,8 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
     }
     packet->std.enq_qdepth = p ? (uint32_t)p->waiting : 0;
     tm_link *link = p ? &p->link[TM_EGRESS] : NULL;
-    if (!p || (!p->waiting && (!link->limited || link->busy_until <= tm->now))) {
+    if (!p || (!p->waiting && (!link->limited || link->busy_until <= tm->now) &&
+               !(p->lossless && tm_gate_open(tm, p, packet, tm->now) > tm->now))) {
         if (keep) {
             p4_packet_copy(tm->program, tm->spare, packet);
             packet = tm->spare;
@@ -192,8 +239,9 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
         tm->calls->egress(tm, number, p, packet, 0, 0);
         return;
     }
-    if (p->waiting >= link->shape.queue_packets ||
-        p->waiting_bytes + packet->length > link->shape.queue_bytes) {
+    if (!(p->lossless && tm_kept_back(tm, packet)) &&
+        (p->waiting >= link->shape.queue_packets ||
+         p->waiting_bytes + packet->length > link->shape.queue_bytes)) {
         if (deflected(tm, number, packet, keep)) return;
         tm->calls->tell_packet(tm, number, TM_QUEUE_FULL, packet);
         link->counters.queue_drops++;
@@ -201,12 +249,12 @@ void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep) {
         return;
     }
     queued_packet *q = packet_keep(tm, packet);
-    if (!q) return;
+    if (!q || (p->lossless && !admitted(tm, number, q))) return;
     if (p->waiting++)
         p->last->next = q;
     else {
         p->first = q;
-        tm_event_set(tm, &p->dequeues, link->busy_until, tm->now);
+        schedule_first(tm, p);
     }
     p->last = q;
     p->waiting_bytes += packet->length;
@@ -223,14 +271,13 @@ void tm_dequeue(tm_switch *tm, port *p) {
     p->first = q->next;
     p->waiting--;
     p->waiting_bytes -= q->packet.length;
+    if (p->lossless) tm_release(tm, p, q);
     tm->calls->egress(tm, p->dequeues.port, p, &q->packet, 0, p->waiting);
     tm_packet_free(tm, q);
-    if (p->waiting) {
-        uint64_t free_at = p->link[TM_EGRESS].limited ? p->link[TM_EGRESS].busy_until : tm->now;
-        tm_event_set(tm, &p->dequeues, free_at > tm->now ? free_at : tm->now, tm->now);
-    } else {
+    if (p->waiting)
+        schedule_first(tm, p);
+    else
         tm_event_remove(tm, &p->dequeues);
-    }
 }
 
 /* ---- settings ---- */

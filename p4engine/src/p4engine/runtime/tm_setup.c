@@ -51,6 +51,7 @@ static void free_queued(tm_switch *tm, queued_packet *q) {
 
 void tm_destroy(tm_switch *tm) {
     if (!tm) return;
+    if (tm->lossless) tm_lossless_free(tm);
     for (uint32_t i = 0; i < TM_PORTS; i++) {
         port *p = tm->ports[i];
         if (!p) continue;
@@ -116,14 +117,15 @@ int tm_program_set(tm_switch *tm, const p4_program *program, p4_instance *instan
 int tm_port_add(tm_switch *tm, uint32_t number) {
     if (number >= TM_PORTS) return TM_BAD_VALUE;
     if (tm->ports[number]) return TM_EXISTS;
+    if (tm->lossless) return TM_BAD_VALUE;
     port *p = calloc(1, sizeof *p);
-    event_list **heap = realloc(tm->heap, (size_t)(tm->heap_capacity + 3) * sizeof *heap);
+    event_list **heap = realloc(tm->heap, (size_t)(tm->heap_capacity + 4) * sizeof *heap);
     if (heap) tm->heap = heap;
     if (!p || !heap || !tm_queues_new(tm, p)) {
         free(p);
         return TM_NO_MEMORY;
     }
-    tm->heap_capacity += 3;
+    tm->heap_capacity += 4; /* its lists, and that of a lossless link */
     tm_link_init(&p->link[TM_INGRESS], tm->seed, number, TM_INGRESS);
     tm_link_init(&p->link[TM_EGRESS], tm->seed, number, TM_EGRESS);
     event_list *lists[] = {&p->arrivals, &p->departures, &p->dequeues};
@@ -185,6 +187,7 @@ int tm_port_up_set(tm_switch *tm, uint32_t number, int up) {
         out->counters.down_drops += tm_queues_empty(tm, p, TM_DOWN) + empty_link(tm, &p->departures);
         p->ingress_queue.count = 0;
         p->ingress_queue.bytes = 0;
+        if (p->lossless) tm_lossless_down(tm, p);
     }
     tm_link_up(in, up, tm->now);
     tm_link_up(out, up, tm->now);
@@ -216,6 +219,7 @@ int64_t tm_port_queue(tm_switch *tm, uint32_t number, uint32_t direction) {
     if (direction > TM_EGRESS) return TM_BAD_VALUE;
     port *p = tm->ports[number];
     if (direction == TM_EGRESS) return (int64_t)p->waiting;
+    if (p->lossless && tm_has_nic(p)) return tm_nic_waiting(p);
     tm_start_queue_expire(&p->ingress_queue, tm->now);
     return p->ingress_queue.count;
 }
@@ -289,6 +293,7 @@ void tm_stats_reset(tm_switch *tm) {
         if (!tm->ports[i]) continue;
         memset(&tm->ports[i]->link[TM_INGRESS].counters, 0, sizeof(tm_counters));
         memset(&tm->ports[i]->link[TM_EGRESS].counters, 0, sizeof(tm_counters));
+        if (tm->lossless) tm_lossless_reset(tm, tm->ports[i]);
         for (uint32_t k = 0; tm->ports[i]->queues && k < tm->queue_count; k++) {
             tm_queue *seen = &tm->ports[i]->queues[k].seen;
             seen->packets = seen->bytes = seen->queue_drops = seen->max_queue = 0;

@@ -1,7 +1,8 @@
 /* The traffic manager's insides, shared by its files. Each calls only those behind it in this list: tm_setup.c (makes
  * and frees a switch), tm.c (arrivals and events), with it passes.h of the architecture (tm_arrive and tm_pass: ingress;
  * tm_egress; and what these ask for) and tm_out.h (the way to the outside), tm_queues.c (egress queues), tm_link.c,
- * tm_notes.c, tm_store.c (the memory of packets, and their events). The queues know of the architecture only what a
+ * tm_notes.c, tm_store.c (the memory of packets, and their events); what is in tm_lossless.h calls, and is called by,
+ * the queues and tm.c. The queues know of the architecture only what a
  * switch has in `calls`. Nothing outside of these files includes this. */
 #ifndef TM_STATE_H
 #define TM_STATE_H
@@ -26,6 +27,7 @@ typedef struct frame {
 typedef struct queued_packet {
     struct queued_packet *next;
     frame *bytes; /* what packet.data points into, NULL if it belongs to someone else */
+    struct charge *charge; /* its bytes in the buffer of lossless links */
     uint32_t session;
     uint8_t kind; /* of the pass, as the architecture numbers them */
     p4_packet packet __attribute__((aligned(64)));
@@ -35,8 +37,9 @@ typedef struct queued_packet {
  * time is that at which the queue's first packet begins to leave. Of events with the same time, packets that leave
  * come first (the one that was certain earlier, then that of the smaller port), so that there is room for those that
  * arrive; then arrivals, in an order drawn from the switch's seed; then what leaves since this moment alone. So the
- * order does not depend on who called when. */
-enum { ARRIVALS, DEPARTURES, DEQUEUES };
+ * order does not depend on who called when. CONTROLS stands for what lossless links do by themselves, which is first of
+ * all. */
+enum { ARRIVALS, DEPARTURES, DEQUEUES, CONTROLS };
 #define ARRIVED (1ull << 62)
 #define CERTAIN_LATE (1ull << 63)
 typedef struct event_list {
@@ -75,6 +78,7 @@ typedef struct port {
     uint64_t entered_ns;             /* when a packet last got a place in a queue */
     priority_queue *queues; /* by priority, NULL: one queue */
     uint64_t rate_pps;      /* of all queues, as set last */
+    struct lossless_port *lossless;
 } port;
 
 /* A piece of memory that frames and queued packets are parts of. They are used again, so it is never given
@@ -126,6 +130,11 @@ struct tm_switch {
     int32_t deflection;      /* the port for packets for which a queue has no room, -1: none */
     uint32_t cpu_port;       /* for copies to the CPU, where the architecture has such */
     uint8_t loops[TM_PORTS]; /* 1: the port is in loopback mode */
+    struct lossless *lossless; /* NULL: links lose packets */
+    struct charge *charge;     /* of the packet that has arrived, or has left its queue, and of all that it causes */
+    uint32_t in_port, in_class, in_length; /* and where it came in, */
+    uint32_t in_fresh;                     /* 1: just now */
+    uint32_t priority;                     /* its class, as programs see it */
     tm_subject subject;
     tm_note *notes;
     uint64_t notes_most, note_count, note_capacity, notes_missed;
@@ -167,6 +176,28 @@ void tm_prefetch_next(const tm_switch *tm); /* what the next event will read fir
 void tm_start_queue_expire(start_queue *q, uint64_t now); /* forgets the packets that have started */
 int tm_start_queue_push(start_queue *q, uint64_t time, uint32_t length); /* 0: out of memory */
 
+void *tm_slab_alloc(tm_switch *tm, uint64_t bytes); /* NULL: out of memory, counted */
+
+/* ---- lossless links; only where tm->lossless or port.lossless are there ---- */
+
+void tm_lossless_free(tm_switch *tm);
+void tm_lossless_reset(tm_switch *tm, port *p);         /* counters */
+void tm_lossless_down(tm_switch *tm, port *p);          /* the link is down; nothing waits any more */
+int tm_admit(tm_switch *tm, uint32_t number, queued_packet *q); /* a packet begins to wait; 0: no room */
+int tm_kept_back(const tm_switch *tm, const p4_packet *packet); /* a full buffer, not a full queue, drops it */
+void tm_release(tm_switch *tm, port *p, queued_packet *q); /* it waits no more, and is what passes are of from now on */
+void tm_forget(tm_switch *tm, port *p, queued_packet *q);  /* it waits no more, and is dropped */
+void tm_arrival_end(tm_switch *tm); /* all that follows from an arrival or an event has happened */
+uint32_t tm_class_of(const tm_switch *tm, const uint8_t *data, uint32_t length);
+int tm_control_arrived(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length); /* 0: a packet */
+void tm_control_event(tm_switch *tm, port *p);
+/* The first moment from `at` on at which a packet may leave; TM_NEVER: the far end must allow it first. */
+uint64_t tm_gate_open(const tm_switch *tm, const port *p, const p4_packet *packet, uint64_t at);
+void tm_gate_sent(tm_switch *tm, port *p, const p4_packet *packet, uint32_t length);
+void tm_nic_send(tm_switch *tm, port *p, const uint8_t *data, uint32_t length, uint64_t sent_ns);
+int tm_has_nic(const port *p);
+int64_t tm_nic_waiting(const port *p);
+
 /* ---- tm_notes.c ---- */
 
 /* Notes what has become of a packet with these bytes, if notes are wanted and it is of interest. */
@@ -195,6 +226,7 @@ uint64_t tm_queues_empty(tm_switch *tm, port *p, uint32_t fate);
  * packet. */
 void tm_to_port(tm_switch *tm, uint32_t number, p4_packet *packet, int keep);
 void tm_dequeue(tm_switch *tm, port *p); /* the first packet of the egress queue leaves it */
+void tm_schedule(tm_switch *tm, port *p); /* a gate has moved: when the next packet leaves */
 /* Shapes the egress link, and with `depth` and `rate` sets the limit and the rate of all queues. */
 int tm_egress_shape(tm_switch *tm, port *p, const tm_shape *shape, int depth, int rate);
 tm_shape tm_egress_shape_get(const port *p);

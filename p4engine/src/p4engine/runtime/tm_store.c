@@ -12,7 +12,7 @@ static const uint32_t frame_bytes[FRAME_SIZES] = {512, 2048, 16384, 0};
 
 /* Memory for a frame or a queued packet. At high rates a switch has thousands of them, and each is read long after
  * it was written. So they lie together, in slabs that grow to the size of a large page. */
-static void *slab_alloc(tm_switch *tm, uint64_t bytes) {
+void *tm_slab_alloc(tm_switch *tm, uint64_t bytes) {
     bytes = (bytes + 63) / 64 * 64;
     slab *s = tm->slabs;
     if (!s || s->used + bytes > s->size) {
@@ -51,7 +51,7 @@ frame *tm_frame_new(tm_switch *tm, uint32_t length) {
         prefetch_frame(f->next, length, 1);
     } else {
         if (size < FRAME_SIZES - 1) {
-            f = slab_alloc(tm, sizeof *f + frame_bytes[size]);
+            f = tm_slab_alloc(tm, sizeof *f + frame_bytes[size]);
         } else {
             f = aligned_alloc(64, sizeof *f + ((size_t)length + 63) / 64 * 64);
             if (!f) tm->stats.no_memory++;
@@ -79,11 +79,12 @@ queued_packet *tm_packet_new(tm_switch *tm) {
     if (q) {
         tm->free_packets = q->next;
     } else {
-        q = slab_alloc(tm, offsetof(queued_packet, packet) + tm->packet_room);
+        q = tm_slab_alloc(tm, offsetof(queued_packet, packet) + tm->packet_room);
         if (!q) return NULL;
     }
     q->next = NULL;
     q->bytes = NULL;
+    q->charge = NULL;
     return q;
 }
 
@@ -180,8 +181,8 @@ static void heap_down(tm_switch *tm, event_list *l) {
 void tm_event_set(tm_switch *tm, event_list *l, uint64_t time, uint64_t since) {
     l->time = time;
     l->order = (uint64_t)l->port << 2 | l->kind;
-    if (l->kind != ARRIVALS) l->order |= since < time ? since << 11 : CERTAIN_LATE;
-    if (l->place < 0) l->place = tm->heap_count++; /* capacity: three lists per port */
+    if (l->kind == DEPARTURES || l->kind == DEQUEUES) l->order |= since < time ? since << 11 : CERTAIN_LATE;
+    if (l->place < 0) l->place = tm->heap_count++; /* capacity: for all lists of each port */
     heap_up(tm, l);
     heap_down(tm, l);
 }

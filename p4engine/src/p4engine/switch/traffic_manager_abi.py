@@ -77,6 +77,46 @@ class Queue(ctypes.Structure):
     ]
 
 
+class Buffer(ctypes.Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "kind",
+            "bytes",
+            "reserve",
+            "xoff",
+            "shift",
+            "resume",
+            "classes",
+            "by_output",
+            "longest",
+        )
+    ]
+
+
+class Flow(ctypes.Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            *("paused_ns", "longest_ns", "paused", "frames_received"),
+            *("pausing_ns", "pausing", "frames_sent"),
+            *("bytes", "peak", "peak_headroom", "headroom", "drops", "waiting"),
+            *("host_paused_ns", "host_paused", "host_waiting"),
+            *("unknown", "unknown_classes", "buffer_peak"),
+        )
+    ]
+
+
+class Pause(ctypes.Structure):
+    _fields_ = [
+        ("from_ns", c_uint64),
+        ("until_ns", c_uint64),
+        ("port", c_uint32),
+        ("priority", c_uint16),
+        ("cause", c_uint16),
+    ]
+
+
 class Subject(ctypes.Structure):
     _fields_ = [
         (name, c_uint32)
@@ -146,6 +186,15 @@ def declare(lib: ctypes.CDLL) -> None:
         "tm_queue_depth": (c_int, [c_void_p, c_uint32, c_uint32, c_uint64]),
         "tm_queue_rate": (c_int, [c_void_p, c_uint32, c_uint32, c_uint64]),
         "tm_queue_get": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(Queue)]),
+        "tm_buffer_set": (c_int, [c_void_p, POINTER(Buffer)]),
+        "tm_headroom_set": (c_int, [c_void_p, c_uint32, c_uint64, c_int]),
+        "tm_flow_get": (c_int, [c_void_p, c_uint32, c_uint32, POINTER(Flow)]),
+        "tm_pauses": (c_uint64, [c_void_p, POINTER(POINTER(Pause)), POINTER(c_uint64)]),
+        "tm_waiting_get": (
+            c_uint32,
+            [c_void_p, c_uint32, c_uint32, c_int, POINTER(c_void_p)],
+        ),
+        "tm_holds": (c_int, [c_void_p, c_uint32, c_uint32, c_uint32]),
         "tm_notes_set": (c_int, [c_void_p, POINTER(Subject), c_uint64]),
         "tm_note_again": (c_int, [c_void_p, c_uint32, c_int]),
         "tm_notes": (c_uint64, [c_void_p, POINTER(POINTER(c_uint64)), POINTER(c_uint64)]),

@@ -89,6 +89,12 @@ def _udp_port(frame):
 
 
 @njit(cache=True)
+def _is_control(frame):
+    """True for a frame of MAC control, which ends in a host's network card."""
+    return peek(frame + 12) & 0xFFFF == 0x0888  # little-endian
+
+
+@njit(cache=True)
 def _collect(world, switch):
     """Put what a switch has given out into inboxes. False, with nothing done, if there is no
     room."""
@@ -116,6 +122,8 @@ def _collect(world, switch):
             continue
         if length > world.frame.size:
             state.oversized += 1
+            continue
+        if state.controls == 1 and inbox < hosts and _is_control(start):
             continue
         if inbox < hosts:
             when = _handling_ns(world.hosts[inbox], when)

@@ -37,6 +37,7 @@ STATE = record(
     "pauses",  # of World.pauses that have begun
     "report_finished",  # 1: the loop returns when one of these has finished
     "background",  # 1: some hosts have a second machine, told apart by its UDP port
+    "controls",  # 1: switches tell hosts' network cards to pause, which hosts do not see
     "finished_host",  # that of which it has finished since the last such return, -1: none
     "closed_ns",  # time at which one of these finished last
     "goes_on",  # 1: the loop goes on when all of them have finished

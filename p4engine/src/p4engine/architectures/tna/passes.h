@@ -141,6 +141,7 @@ static void begin(tm_switch *tm, p4_packet *packet, uint32_t port, const uint8_t
     packet->payload = NULL;
     packet->payload_length = 0;
     packet->std.ingress_port = port;
+    packet->std.priority = (uint16_t)tm->priority;
     packet->std.ingress_time = time_ns(tm);
     packet->std.tm = tm;
     packet->now_ns = tm->now;

@@ -32,6 +32,7 @@ static void start_again(tm_switch *tm, p4_packet *to, const p4_packet *from, int
     memset(to, 0, sizeof *to);
     to->mark = from->mark;
     to->std.packet_length = length;
+    to->std.priority = (uint16_t)tm->priority;
     to->std.ingress_global_timestamp = tm_p4_time(tm, tm->now);
     to->now_ns = tm->now;
     to->data = data;
@@ -64,6 +65,7 @@ static void clone_from_egress(tm_switch *tm, const p4_packet *packet) {
         return;
     }
     memset(&clone->std, 0, sizeof clone->std);
+    clone->std.priority = (uint16_t)tm->priority;
     tm->program->reset_metadata(tm->instance, clone);
     tm->program->copy_fields(tm->instance, clone, packet, packet->req.clone_fields);
     clone->std.instance_type = P4_EGRESS_CLONE;
@@ -117,6 +119,7 @@ static void clone_to_egress(tm_switch *tm, const p4_packet *packet) {
     program->start(tm->instance, clone);
     program->parse(tm->instance, clone);
     memset(&clone->std, 0, sizeof clone->std);
+    clone->std.priority = (uint16_t)tm->priority;
     program->reset_metadata(tm->instance, clone);
     program->copy_fields(tm->instance, clone, packet, packet->req.clone_fields);
     clone->std.instance_type = P4_INGRESS_CLONE;
@@ -167,6 +170,7 @@ static void tm_arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint3
     memset(&packet->std, 0, sizeof packet->std);
     packet->std.ingress_port = number;
     packet->std.packet_length = length;
+    packet->std.priority = (uint16_t)tm->priority;
     packet->std.ingress_global_timestamp = tm_p4_time(tm, tm->now);
     packet->now_ns = tm->now;
     packet->mark = mark;

@@ -1,0 +1,124 @@
+/* Links that lose nothing to full queues: the far end of a link is stopped before the buffer behind it is full.
+ *
+ * tm_buffer.c: who has how much of a switch's buffer, by the input and the class of packets. tm_pfc.c: pause frames
+ * (IEEE 802.1Qbb). tm_credits.c: credits instead of them. tm_nic.c: the far end, where that is a host's network card.
+ * A switch without lossless links has none of this (tm->lossless is NULL).
+ *
+ * A *gate* is at the sending end of a link and says which class may send. Frames of MAC control from the other end
+ * close and open it. Such frames are real: they take their time on the link, before all packets that wait. */
+#ifndef TM_LOSSLESS_H
+#define TM_LOSSLESS_H
+
+#include "tm_state.h"
+
+#define CONTROL_BYTES 60 /* of a frame of MAC control, without its checksum */
+#define MOST_PAUSES (1u << 20) /* that are noted one by one */
+
+typedef struct gate {
+    uint64_t until[TM_CLASSES];          /* pause frames: closed before this time */
+    uint64_t since[TM_CLASSES];          /* closed since then; TM_NEVER: open */
+    uint64_t limit[TM_CLASSES];          /* credits: so many bytes may be sent in all, */
+    uint64_t sent[TM_CLASSES];           /* and so many have been */
+    uint64_t closed_ns[TM_CLASSES], longest_ns[TM_CLASSES], frames[TM_CLASSES];
+} gate;
+
+/* What a frame of MAC control says. */
+typedef struct control {
+    uint64_t time; /* when it is there */
+    uint32_t opcode, classes;
+    uint32_t values[TM_CLASSES]; /* quanta of a pause, or blocks of credits */
+} control;
+
+/* Packets of one class from one port, in the buffer. */
+typedef struct input {
+    uint64_t bytes, headroom;   /* in reserve and shared memory; in the headroom */
+    uint64_t freed, granted;    /* credits: bytes that have left the buffer; limit as last told */
+    uint64_t again_ns;          /* when a pause is sent again */
+    uint64_t since, note;       /* of the pause of the far end */
+    uint64_t paused_ns, frames; /* sent */
+    uint64_t peak, peak_headroom, drops;
+    uint16_t cause; /* the output for which the packet was that has led to the pause */
+    uint8_t pausing;
+} input;
+
+/* A host's network card at the far end of a port's link. What it decides for a time t is worked out when the switch's
+ * time is t + lag: by then all packets that the host has sent by t are known, and all that the switch has told it. */
+typedef struct nic {
+    frame *inbox, *inbox_last; /* sent by the host at frame.time, which may not have come */
+    frame *first[TM_CLASSES + 1], *last[TM_CLASSES + 1]; /* wait for the link; behind the classes: MAC control */
+    uint64_t waiting[TM_CLASSES + 1], bytes[TM_CLASSES + 1];
+    gate gate;
+    control *told; /* what comes from the switch, a ring */
+    uint32_t head, count, capacity;
+} nic;
+
+typedef struct lossless_port {
+    gate out;
+    input in[TM_CLASSES];
+    uint64_t headroom;                /* of each class */
+    uint64_t queued[TM_CLASSES];      /* bytes that wait for this port */
+    uint8_t full[TM_CLASSES];         /* and are too many: all inputs are paused */
+    uint64_t unknown, unknown_classes; /* frames of MAC control that mean nothing here, and their classes */
+    nic *nic;                         /* NULL: the far end is a switch */
+    event_list control;               /* the next event of all this */
+} lossless_port;
+
+/* Bytes of an arrival in the buffer, until the last of its packets has left. */
+typedef struct charge {
+    struct charge *next;
+    uint32_t bytes, packets;
+    uint16_t port;
+    uint8_t class;
+} charge;
+
+struct lossless {
+    tm_buffer set;
+    uint64_t pool, used; /* of shared memory: without reserves and headroom */
+    uint64_t peak;       /* of all bytes in the buffer */
+    uint64_t all;
+    uint32_t only;       /* the class of all packets, where ports have one queue */
+    uint32_t full[TM_CLASSES]; /* outputs */
+    charge *free_charges;
+    tm_pause *pauses;
+    uint64_t pause_count, pause_capacity, pauses_missed;
+};
+
+static inline int is_lossless(const struct lossless *l, uint32_t class) {
+    return class < TM_CLASSES && (l->set.classes >> class & 1);
+}
+
+/* ---- tm_buffer.c ---- */
+
+int tm_over_threshold(const struct lossless *l, const input *in);
+int tm_below_threshold(const struct lossless *l, const input *in);
+
+/* ---- tm_pfc.c and tm_credits.c: one end tells, the other one obeys ---- */
+
+/* What an input holds has become more or less: tell the far end, if that changes anything. `cause`: an output. */
+void tm_pfc_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cause);
+void tm_credits_changed(tm_switch *tm, uint32_t number, uint32_t class);
+void tm_pfc_again(tm_switch *tm, uint32_t number); /* pauses that would end too early */
+void tm_pfc_told(gate *g, uint32_t class, uint32_t quanta, uint64_t rate_bps, uint64_t time);
+void tm_credits_told(gate *g, uint32_t class, uint32_t blocks, uint64_t time);
+uint64_t tm_pfc_open(const gate *g, uint32_t class, uint64_t at);
+uint64_t tm_credits_open(const tm_switch *tm, gate *g, uint32_t class, uint64_t at);
+#define PFC_OPCODE 0x0101
+#define CREDITS_OPCODE 0x0102 /* of no standard: InfiniBand has packets of its own for that */
+#define NO_CAUSE 0xffff
+
+/* ---- tm_control.c: frames of MAC control, and the gates that they move ---- */
+
+void tm_control_send(tm_switch *tm, uint32_t number, const control *c);
+int tm_control_parse(const uint8_t *data, uint32_t length, control *c); /* 0: another frame */
+void tm_gate_told(tm_switch *tm, lossless_port *own, gate *g, const control *c, uint64_t rate_bps, uint64_t time);
+void tm_gate_end(gate *g, uint32_t class, uint64_t time); /* it is open from then on */
+void tm_control_event(tm_switch *tm, port *p);
+void tm_control_schedule(tm_switch *tm, port *p);
+
+/* ---- tm_nic.c ---- */
+
+void tm_nic_hear(tm_switch *tm, port *p, const control *c);
+void tm_nic_run(tm_switch *tm, port *p);
+uint64_t tm_nic_next(const tm_switch *tm, const port *p); /* its next decision, as switch's time */
+
+#endif

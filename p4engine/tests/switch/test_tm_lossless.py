@@ -1,0 +1,166 @@
+"""Lossless links: pause frames and credits, the buffer behind them, and hosts that obey."""
+
+from __future__ import annotations
+
+import struct
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from p4engine.switch.lossless_links import BufferSettings, flow, pauses, set_buffer
+from p4engine.switch.traffic_manager import SwitchError
+
+RATE = 512_000_000  # 64 bytes: 1000 ns
+SLOW = RATE // 4
+
+
+def pfc_frame(classes: int, quanta: int) -> bytes:
+    head = bytes.fromhex("0180c2000001") + bytes(6) + struct.pack("!HHH", 0x8808, 0x0101, classes)
+    return (head + struct.pack("!H", quanta) * 8).ljust(60, b"\0")
+
+
+def lossless(tm, size=100_000, headroom=1024, hosts=None, rates=None, **more) -> None:
+    hosts = tm.ports if hosts is None else hosts
+    for port in tm.ports:
+        rate = (rates or {}).get(port, RATE)
+        tm.port_shape(port, "egress", rate_bps=rate, queue_packets=2, delay_ns=500)
+        if port in hosts:
+            tm.port_shape(port, "ingress", rate_bps=rate, queue_packets=2, delay_ns=500)
+    settings = {"kind": "pfc", "longest": 64, "reserve": 0, "threshold": 640, "resume": 320}
+    buffer = BufferSettings(size=size, **(settings | more))
+    set_buffer(tm, buffer, dict.fromkeys(tm.ports, headroom), hosts)
+
+
+@pytest.mark.parametrize("kind", ["pfc", "cbfc"])
+def test_hosts_that_send_too_much_wait_and_nothing_is_lost(make, packet, kind):
+    tm = make(ports=[1, 2, 3])
+    lossless(tm, kind=kind, rates={2: SLOW})
+    for port in (1, 3):
+        for _ in range(100):
+            tm.receive(port, packet("U", 2), 0)
+    out = tm.run()
+    data = [frame for _, port, frame in out if frame[12:14] != b"\x88\x08"]
+    assert len(data) == 200 and not any(row["queue_drops"] for row in tm.port_stats())
+    told = [(port, frame) for _, port, frame in out if frame[12:14] == b"\x88\x08"]
+    assert {port for port, _ in told} >= {1, 3}
+    for port in (1, 3):
+        seen = flow(tm, port, 0)
+        assert seen["host_paused_ns"] > 500_000 and seen["frames_sent"] > 4
+        assert seen["peak"] <= 640 + 64 + 1024 and seen["bytes"] == 0
+        assert not seen["pausing"] and not seen["host_waiting"]
+    # The slow link is busy from the first packet to the last.
+    times = [time for time, port, frame in out if port == 2 and frame in data]
+    assert times[-1] - times[0] == 199 * 4000
+    if kind == "pfc":
+        rows, missed = pauses(tm)
+        assert {(row.port, row.cause) for row in rows} == {(1, 2), (3, 2)} and not missed
+        assert all(row.until_ns and row.until_ns > row.from_ns for row in rows)
+        mine = sum(row.until_ns - row.from_ns for row in rows if row.port == 1)
+        assert mine == flow(tm, 1, 0)["pausing_ns"]
+
+
+def test_a_paused_port_keeps_its_packets_until_the_pause_ends(make, packet):
+    tm = make(ports=[1, 2])
+    lossless(tm, hosts=(1,))
+    quanta = 20  # 20 x 512 bits: 20 us
+    tm.receive(2, pfc_frame(1, quanta), 0)
+    tm.receive(1, packet("U", 2), 0)
+    assert [time for time, port, _ in tm.run() if port == 2] == [20_000 + 1000 + 500]
+    tm.receive(2, pfc_frame(1, 65535), 100_000)
+    tm.receive(1, packet("U", 2), 100_000)
+    tm.receive(2, pfc_frame(1, 0), 150_000)
+    assert [time for time, port, _ in tm.run() if port == 2] == [150_000 + 1500]
+    seen = flow(tm, 2, 0)
+    assert (seen["paused_ns"], seen["longest_ns"], seen["paused"]) == (70_000, 50_000, 0)
+    assert seen["frames_received"] == 3
+
+
+def test_a_pause_is_told_again_before_it_ends(make, packet):
+    tm = make(ports=[1, 2])
+    lossless(tm, hosts=(1,), threshold=64)
+    tm.receive(2, pfc_frame(1, 65535), 0)
+    for _ in range(20):
+        tm.receive(1, packet("U", 2), 0)
+    for n in range(1, 9):  # the far end of port 2 goes on pausing for 4 x the longest pause
+        tm.receive(2, pfc_frame(1, 65535), n * 32_000_000)
+    out = tm.advance(8 * 32_000_000)
+    assert sum(port == 2 for _, port, _ in out) == 0
+    assert flow(tm, 1, 0)["frames_sent"] in (8, 9)  # every 32.8 ms
+    assert flow(tm, 1, 0)["host_paused"] and flow(tm, 1, 0)["host_waiting"] > 0
+    assert sum(port == 2 for _, port, _ in tm.run()) == 20
+
+
+def test_a_pause_of_an_unknown_class_is_counted_and_stops_nobody(make, packet):
+    tm = make(ports=[1, 2])
+    lossless(tm, hosts=(1,))
+    tm.receive(2, pfc_frame(0b100000, 65535), 0)
+    tm.receive(1, packet("U", 2), 0)
+    assert [time for time, port, _ in tm.run() if port == 2] == [3000]
+    seen = flow(tm, 2, 0)
+    assert (seen["unknown"], seen["unknown_classes"], seen["paused_ns"]) == (1, 32, 0)
+
+
+def test_too_little_headroom_drops_and_says_so(make, packet):
+    tm = make(ports=[1, 2])
+    lossless(tm, hosts=(1,), rates={2: SLOW}, headroom=64)
+    for _ in range(100):
+        tm.receive(1, packet("U", 2), 0)
+    tm.run()
+    drops = flow(tm, 1, 0)["drops"]
+    assert drops > 0
+    assert sum(row["queue_drops"] for row in tm.port_stats()) == drops
+
+
+def test_an_output_pauses_all_inputs(make, packet):
+    tm = make(ports=[1, 2, 3, 4])
+    lossless(tm, rates={2: SLOW}, by_output=True)
+    for _ in range(60):
+        tm.receive(1, packet("U", 2), 0)
+        tm.receive(3, packet("U", 4), 0)
+    tm.run()
+    assert flow(tm, 3, 0)["host_paused_ns"] > 0  # although its packets go elsewhere
+    rows, _ = pauses(tm)
+    assert {row.port for row in rows} == {1, 2, 3, 4} and {row.cause for row in rows} == {2}
+
+
+def test_lossless_links_need_rates(make):
+    tm = make(ports=[1, 2])
+    with pytest.raises(SwitchError, match="need a rate at every port"):
+        set_buffer(tm, BufferSettings("pfc", 1000, 64), {1: 64, 2: 64}, ())
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(0, 2**32), kind=st.sampled_from(["pfc", "cbfc"]), data=st.data())
+def test_nothing_is_lost_and_buffers_are_empty_in_the_end(make, packet, seed, kind, data):
+    """With any traffic, copies, recirculation and pauses: what the buffer holds is 0 again, the
+    peaks are within what was given, and hosts that are asked ahead of time or late see the same."""
+    dynamic = data.draw(st.booleans())
+    more = {"threshold": None, "shift": data.draw(st.integers(0, 4))} if dynamic else {}
+
+    def run(ahead: bool) -> list:
+        rng = Random(seed)
+        tm = make(ports=[1, 2, 3, 4])
+        lossless(tm, kind=kind, rates={2: SLOW}, headroom=2048, size=40_000, **more)
+        tm.multicast_group(1, [(2, 0), (4, 0)])
+        sent, now = [], 0
+        for _ in range(150):
+            now += rng.choice((0, 10, 1000, 8000))
+            op = rng.choice((("U", 2), ("U", 4), ("M", 1), ("X", 2), ("D", 0)))
+            sent.append((now, rng.choice((1, 3)), packet(*op, rng.randrange(3))))
+        for time, port, frame in sent:
+            if ahead:
+                tm.advance(max(time - 499, tm.stats()["now_ns"]) if rng.random() < 0.5 else 0)
+                tm.receive_ahead(port, frame, time)
+            else:
+                tm.receive(port, frame, time)
+        tm.run()
+        rows = [flow(tm, port, 0) for port in tm.ports]
+        for row in rows:
+            assert row["bytes"] == row["drops"] == row["waiting"] == row["host_waiting"] == 0
+            assert row["peak_headroom"] <= 2048
+        return rows
+
+    assert run(False) == run(True)
