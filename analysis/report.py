@@ -34,7 +34,7 @@ from testbed.analysis.data.run_summary import (
 )
 from testbed.analysis.style.plot_style import plot_styles
 from testbed.analysis.tables import report_tables as tables
-from testbed.analysis.tables import verdict_tables
+from testbed.analysis.tables import pause_tables, verdict_tables
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read, whole, write_whole
 
@@ -189,6 +189,8 @@ def run_tables(results: Results, frames: Frames, most: int | None = None) -> lis
         if len(tables.comparable(frames)):
             found.append(tables.communication(frames))
         found.append(tables.trunks(results))
+    if len(results.buffers):
+        found += [pause_tables.pauses(results), pause_tables.buffers(results)]
     if len(results.collectives):
         found.append(tables.collectives(results))
     if len(results.flows):

@@ -34,7 +34,7 @@ from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style
 from testbed.analysis.tables import report_tables as tables
-from testbed.analysis.tables import verdict_tables
+from testbed.analysis.tables import pause_tables, verdict_tables
 from testbed.results import SWEEP_FILE
 from testbed.systems import SYSTEMS
 
@@ -227,6 +227,8 @@ def _traffic(results: Results, frames: Frames) -> page.Section:
     )
     if len(tables.comparable(shown)):
         blocks.append(page.TableView(tables.communication(shown)))
+    if len(results.buffers):
+        blocks += map(page.TableView, (pause_tables.pauses(results), pause_tables.buffers(results)))
     return page.Section("traffic", "Traffic", blocks)
 
 

@@ -60,8 +60,7 @@ class Links(LinkSettings):
     """The settings of all links, and the exceptions."""
 
     lossless: Annotated[Lossless, LOSSLESS] = Field(
-        default=None,
-        json_schema_extra={"default": "full queues drop packets"},
+        default="none",
         description="Links that lose nothing to full queues: `pfc`, `cbfc`, or a mapping; see"
         " [fabric.md](fabric.md). Only with runtime virtual.",
     )

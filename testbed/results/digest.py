@@ -19,7 +19,7 @@ from testbed.results.reader import Results
 from testbed.results.schema import TABLES, Table
 
 OPTIONAL = {
-    *("flows", "measures", "collectives"),
+    *("flows", "measures", "collectives", "pauses", "buffers"),
     *("jobs.batch", "jobs.compute_ns", "jobs.fallback", "jobs.refused", "jobs.trees"),
     *("links.refused", "links.down_drops", "links.tie_drops"),
     *("faults.entries", "faults.rate_bps"),

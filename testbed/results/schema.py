@@ -575,6 +575,50 @@ _DECLARED = (
         key=("repetition", "switch", "port", "direction", "cause", "job"),
     ),
     Table(
+        "pauses",
+        "How long the far ends of a switch's links were paused, by port and by the output for whose"
+        " packets the buffer was full. A run whose links are not lossless, or that needed no pause,"
+        " has no rows. With credits, see paused_ns in table buffers.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _number("port", "its port, from 1"),
+            _name("neighbour", "who was paused: the node at the far end of the port's link"),
+            _name("cause", "the node behind the full output; null: not known", True),
+            Column("pauses", "int64", "count", "pauses", minimum=1),
+            _time("paused_ns", "how long they lasted together, from the switch's decisions"),
+            _time("longest_ns", "the longest one"),
+        ),
+        key=("repetition", "switch", "port", "cause"),
+        ordered=(("longest_ns", "paused_ns"),),
+    ),
+    Table(
+        "buffers",
+        "Use of the buffer by what came in at each port, and the pauses that the port has obeyed. A"
+        " run whose links are not lossless has no such table.",
+        (
+            _REPETITION,
+            _SWITCH,
+            _number("port", "its port, from 1"),
+            _name("neighbour", "node at the far end of its link"),
+            _count("peak_bytes", "most bytes in the buffer, headroom included", unit="bytes"),
+            _count("headroom_bytes", "headroom of the port", unit="bytes"),
+            _count("headroom_peak_bytes", "most bytes in it", unit="bytes"),
+            _count("drops", "packets that the full headroom has dropped; 0: nothing was lost"),
+            _count("frames_sent", "pause frames or credits sent to the far end"),
+            _count("frames_received", "pause frames or credits from there"),
+            _time("paused_ns", "how long the far end kept this port from sending"),
+            _time(
+                "host_paused_ns",
+                "how long the host at the far end was kept from sending; null: it is a switch",
+                True,
+            ),
+            _count("unknown", "frames from there that pause no class of this run"),
+        ),
+        key=("repetition", "switch", "port"),
+        ordered=(("headroom_peak_bytes", "peak_bytes"),),
+    ),
+    Table(
         "resent",
         "Retransmissions of each job by what they follow from, the last loss of a packet of the"
         " fragment before: a gradient, a sum, a result or a request; where hosts add up, the same"

@@ -54,6 +54,9 @@ T = TypeVar("T", bound="SystemOptions")
 # after it, by a reminder's delay. A worker waits for this many of the shortest such delays before
 # it takes a fragment for lost.
 REMINDERS_OF_PATIENCE = 5
+# Where links lose nothing, what is late waits behind a pause. The timeout is then that of network
+# cards for RDMA, 4.096 us x 2^14 (InfiniBand's local ACK timeout, the usual setting).
+LOSSLESS_TIMEOUT_NS = 4096 << 14
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,6 +117,15 @@ class Platform:
     def sum(self) -> NumberFormat:
         """The format of sums: option `sum`."""
         return format_of(self.options)
+
+    @property
+    def least_timeout_ns(self) -> int:
+        """What is unanswered for less time cannot be lost; 0: nobody knows."""
+        given = self.lossless
+        if given is None or given.classes == "background":
+            return 0
+        lossy = any(way.loss or way.duplicate for both in self.directions for way in both)
+        return 0 if lossy else LOSSLESS_TIMEOUT_NS
 
     @property
     def delivers(self) -> bool:
@@ -316,7 +328,10 @@ class Scheme:
             timeout_ns=options.timeout_ns or 0,
             min_timeout_ns=timers.min_timeout_ns,
             max_timeout_ns=timers.max_timeout_ns,
-            min_patience_ns=REMINDERS_OF_PATIENCE * timers.min_reminder_delay_ns,
+            min_patience_ns=max(
+                REMINDERS_OF_PATIENCE * timers.min_reminder_delay_ns,
+                job.platform.least_timeout_ns,
+            ),
         )
 
     # ---- switches ----

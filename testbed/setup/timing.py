@@ -159,6 +159,9 @@ def timers_of(platform: Platform, group: Communicator, program: bool) -> Bounds:
         bounds = _of_network(frame_ns, round_trip_ns(platform, group))
     if group.plan is not None:
         bounds = _of_plan(platform, group, bounds)
+    least_ns = max(bounds.min_timeout_ns, platform.least_timeout_ns)
+    most_ns = max(bounds.max_timeout_ns, least_ns)
+    bounds = replace(bounds, min_timeout_ns=least_ns, max_timeout_ns=most_ns)
     named = {
         name: value
         for name in Bounds.__dataclass_fields__

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from p4fabric.base import units
 from p4fabric.base.errors import RunError
+from p4fabric.base.lossless_buffers import CLASS_NUMBERS, buffer_use, pauses_by_cause
 from p4fabric.base.steps import step
 from p4fabric.simulate.captures import Captures
 from rich.console import Console
@@ -118,6 +119,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     links: list[Row] = []
     departures: list[Row] = []
     losses: list[Row] = []
+    pauses: list[Row] = []
+    buffers: list[Row] = []
     notes = []
     known = simulation.cluster.setups if simulation.cluster else setup.jobs
     setups = [*known.values(), *setup.groups.values()]
@@ -133,6 +136,12 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         notes.append(dataplane.read_notes(platform, switch))
         losses += collect.loss_rows(platform, name, own, notes[-1:])
         departures += collect.departure_rows(platform, name, left)
+        if platform.lossless is not None:
+            named, topology = {"switch": name}, platform.topology
+            priority = CLASS_NUMBERS[platform.lossless.classes]
+            found = pauses_by_cause(switch, topology.ports(name), simulation.now_ns)
+            pauses += (named | row for row in found)
+            buffers += (named | row for row in buffer_use(switch, topology, name, priority))
     reports = simulation.reports()
     traces = {number: job.trace() for number, job in enumerate(setup.listed)}
     times = [
@@ -149,6 +158,8 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
     more: dict[str, object] = {"flows": simulation.flows()} if setup.flows else {}
     if sums := collect.sum_rows(reports):
         more["sums"] = sums
+    if platform.lossless is not None:
+        more |= {"pauses": pauses, "buffers": buffers}
     return {
         **more,
         "switch_counters": counters,

@@ -46,9 +46,11 @@ def call(options: Namespace) -> int:
         if options.json:
             raise UserError("check --json is for experiments and sweeps")
         return check_network(options.file)
+    from p4fabric.base.lossless_buffers import described
     from p4fabric.base.steps import step
 
     from testbed.cli import tree_text
+    from testbed.experiment.lossless_checks import buffers_of
     from testbed.run_parts.program import prepare
     from testbed.schemes import set_up
     from testbed.setup import placement_check, regime_check, scale_check
@@ -70,6 +72,7 @@ def call(options: Namespace) -> int:
                 from testbed.sweeps.trials import plan_of
 
                 told = plan_of(experiment, setup)
+            told += described(buffers_of(experiment))
             if tried:  # a sweep is told of what differs between its points
                 return [*tree_text.refusals(setup), *told], warnings
             return [*placement_check.places(setup), *tree_text.facts(setup), *told], warnings

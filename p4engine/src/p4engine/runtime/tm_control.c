@@ -45,7 +45,11 @@ void tm_control_send(tm_switch *tm, uint32_t number, const control *c) {
     for (uint32_t i = 0; i < TM_CLASSES; i++) write_at(bytes + HEAD_BYTES + i * each, c->values[i], each);
     uint64_t arrivals[2];
     int copies;
-    tm_link_send(&p->link[TM_EGRESS], CONTROL_BYTES, tm->now, arrivals, &copies);
+    tm_link *link = &p->link[TM_EGRESS];
+    tm_counters counted = link->counters; /* of packets; these frames count by themselves */
+    tm_link_send(link, CONTROL_BYTES, tm->now, arrivals, &copies);
+    counted.busy_ns = link->counters.busy_ns;
+    link->counters = counted;
     for (int i = 0; i < copies; i++) {
         control there = *c;
         there.time = arrivals[i];
@@ -73,6 +77,10 @@ int tm_control_arrived(tm_switch *tm, uint32_t number, const uint8_t *data, uint
     control c;
     if (!tm_control_parse(data, length, &c)) return 0;
     port *p = tm->ports[number];
+    if (!p->lossless->nic) {
+        p->link[TM_INGRESS].counters.packets--;
+        p->link[TM_INGRESS].counters.bytes -= length;
+    }
     tm_gate_told(tm, p->lossless, &p->lossless->out, &c, p->link[TM_EGRESS].shape.rate_bps, tm->now);
     tm_schedule(tm, p);
     return 1;

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from p4engine.switch.library import Switch
-from p4engine.switch.lossless_links import CLASSES, BufferSettings, set_buffer
+from p4engine.switch.lossless_links import CLASSES, BufferSettings, flow, pauses, set_buffer
 
 from p4fabric.base.config.lossless_settings import CREDITS, LosslessSettings
 from p4fabric.base.topology import Topology
@@ -165,3 +165,71 @@ def make_lossless(plan: BufferPlan, topology: Topology, name: str, switch: Switc
     ports = topology.ports(name).items()
     hosts = [number for number, (neighbour, _, _) in ports if topology.is_host(neighbour)]
     set_buffer(switch, plan.buffer, plan.headroom, hosts)
+
+
+def described(plans: Mapping[str, BufferPlan]) -> list[str]:
+    """What the buffers are, as sentences, one for each kind of switch."""
+    alike: dict[str, list[str]] = {}
+    for name, plan in plans.items():
+        alike.setdefault(_one(plan), []).append(name)
+    return [f"lossless, {', '.join(names)}: {text}" for text, names in alike.items()]
+
+
+def _one(plan: BufferPlan) -> str:
+    buffer = plan.buffer
+    rooms = sorted({(plan.needed[port], plan.headroom[port]) for port in plan.needed})
+    kept = ", ".join(f"{room:,} B (needed: {need:,} B)" for need, room in rooms)
+    if buffer.kind == CREDITS:
+        slow = "; fewer than two round trips of a link: it will idle" if plan.is_slow else ""
+        return f"credits for {kept} at each port{slow}"
+    fixed = sum(plan.headroom.values()) + len(plan.headroom) * buffer.reserve
+    shared = buffer.size - fixed
+    if buffer.threshold is None:
+        when = f"above 1/{1 << buffer.shift} of what is left of {shared:,} B shared"
+    else:
+        which = "output queues" if buffer.by_output else "inputs"
+        when = f"{which} above {buffer.threshold:,} B of {shared:,} B shared"
+    return f"pauses {when}; buffer {buffer.size:,} B; headroom {kept}; reserve {buffer.reserve:,} B"
+
+
+Row = dict[str, object]  # of a table
+
+
+def pauses_by_cause(
+    switch: Switch, ports: Mapping[int, tuple[str, int, int]], end_ns: int
+) -> Iterator[Row]:
+    """Pauses of the far ends of a switch's links in a run that ended at `end_ns`, by port and by
+    the node behind the output for whose packets the buffer was full."""
+    found: dict[tuple[int, int], list[int]] = {}
+    for each in pauses(switch)[0]:
+        until_ns = end_ns if each.until_ns is None else min(each.until_ns, end_ns)
+        place = each.port, -1 if each.cause is None else each.cause
+        found.setdefault(place, []).append(max(until_ns - each.from_ns, 0))
+    for (port, cause), lasted in sorted(found.items()):
+        yield {
+            "port": port,
+            "neighbour": ports[port][0],
+            "cause": ports[cause][0] if cause in ports else None,
+            "pauses": len(lasted),
+            "paused_ns": sum(lasted),
+            "longest_ns": max(lasted),
+        }
+
+
+def buffer_use(switch: Switch, topology: Topology, name: str, priority: int) -> Iterator[Row]:
+    """Use of the buffer by what came in at each port of a switch, and the pauses of both ends."""
+    for port, (neighbour, _, _) in topology.ports(name).items():
+        seen = flow(switch, port, priority)
+        yield {
+            "port": port,
+            "neighbour": neighbour,
+            "peak_bytes": seen["peak"],
+            "headroom_bytes": seen["headroom"],
+            "headroom_peak_bytes": seen["peak_headroom"],
+            "drops": seen["drops"],
+            "frames_sent": seen["frames_sent"],
+            "frames_received": seen["frames_received"],
+            "paused_ns": seen["paused_ns"],
+            "host_paused_ns": seen["host_paused_ns"] if topology.is_host(neighbour) else None,
+            "unknown": seen["unknown"],
+        }

@@ -24,6 +24,7 @@ from p4fabric.base.config.fields import (
     Whole,
 )
 from p4fabric.base.config.link_settings import LinkSettings
+from p4fabric.base.config.lossless_settings import LOSSLESS, Lossless
 from p4fabric.base.config.units import FieldError, describe
 from p4fabric.netfile.virtual_schema import (
     MAC,
@@ -232,6 +233,11 @@ class Net(Section):
     hosts: dict[str, Host] = Field(description="Hosts by name.")
     switches: dict[str, SwitchSettings] = Field(description="Switches by name.")
     links: tuple[LinkEntry, ...] = Field(description="Links.")
+    lossless: Annotated[Lossless, LOSSLESS] = Field(
+        default="none",
+        description="In virtual time: links that lose nothing to full queues, `pfc`, `cbfc` or a"
+        " mapping, see docs/fabric.md. `classes` is `all` here.",
+    )
 
 
 class Check(VirtualChecks):

@@ -14,8 +14,11 @@ import numpy as np
 from p4engine.switch.library import Switch
 
 from p4fabric.base.config.link_settings import NOMINAL_RATE_BPS
+from p4fabric.base.config.lossless_settings import settings_of
+from p4fabric.base.errors import UserError
 from p4fabric.base.flow import Flow
 from p4fabric.base.hops import links_between
+from p4fabric.base.lossless_buffers import BufferPlan, make_lossless, plan_buffers
 from p4fabric.base.topology import Topology
 from p4fabric.netfile.flow_packets import acknowledgement, frames_of
 from p4fabric.netfile.host_routes import routes_of
@@ -74,7 +77,7 @@ class VirtualNetwork:
 
     Attributes: `plan`; `topology` (a NumberedTopology); `flows`; `nodes` (FrameNodes); `machines`,
     a Generator by host, which of a class only
-    counts; `classes`, a PythonHost by host; `receptions` (generator.Receptions)."""
+    counts; `buffers` (of lossless links, by switch); `classes`, a PythonHost by host; `receptions` (generator.Receptions)."""
 
     def __init__(self, plan: NetworkPlan, compiled: dict[Path, Any]) -> None:
         """`compiled`: each program, as `compile_all` gives it. Raises UserError."""
@@ -84,11 +87,13 @@ class VirtualNetwork:
         self._frames = {flow.number: frames_of(plan, flow) for flow in self.flows}
         self._early = not any(change.link for change in plan.file.changes)
         self._early = self._early and not any(link.reorder for link in plan.net.links)
+        self.buffers = self._plan_buffers()
         switches = {
             name: self._switch(name, compiled[plan.programs[name]], number)
             for number, name in enumerate(self.topology.switches)
         }
         self.nodes = FrameNodes(self.topology, switches, self._longest())
+        self.nodes.world.state[0].controls = int(bool(self.buffers))
         self.receptions = new_receptions(self._rows())
         self.machines: dict[str, Generator] = {}
         self.classes: dict[str, PythonHost] = {}
@@ -120,6 +125,21 @@ class VirtualNetwork:
 
     # -- switches and links
 
+    def _plan_buffers(self) -> dict[str, BufferPlan]:
+        """Buffers of lossless links by switch; empty: links lose packets. Raises UserError for what
+        cannot be lossless."""
+        given, links = settings_of(self.plan.net.lossless), self.plan.net.links
+        if given is None:
+            return {}
+        latency_ns = self.plan.file.virtual.switch_latency_ns
+        ends = (self.topology, lambda index: (links[index], links[index]))
+        plans = dict(plan_buffers(given, *ends, self._longest(), latency_ns))
+        for name, plan in plans.items():
+            if plan.too_small:
+                key = f"network.lossless.{plan.too_small_key}"
+                raise UserError(f"{self.plan.path}: {key}: {name}, {plan.too_small}")
+        return plans
+
     def link_at(self, switch: str, port: int) -> LinkEntry:
         """The link of a port."""
         return self.plan.net.links[self.topology.ports(switch)[port][1]]
@@ -140,6 +160,8 @@ class VirtualNetwork:
             if self.topology.is_host(neighbour):
                 made.port_shape(port, "ingress", *entry.shape())
         install(name, settings, made)
+        if self.buffers:
+            make_lossless(self.buffers[name], self.topology, name, made)
         made.output_early(self._early)
         return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
+from p4fabric.base.config.lossless_settings import CREDITS, settings_of
 from p4fabric.base.config.problems import Path as KeyPath
 from p4fabric.base.config.problems import Problem
 from p4fabric.base.errors import did_you_mean, sentence
@@ -103,6 +104,7 @@ class VirtualProblems:
                     "controllers need a real clock; take it out, and give entries, commands, or"
                     " `changes` at given times; or take `runtime: virtual` out",
                 )
+        yield from self._of_lossless_links()
         yield from self._of_flows()
         yield from self._of_switches()
         for place, check in enumerate(self.file.checks):
@@ -113,6 +115,8 @@ class VirtualProblems:
         for key in VIRTUAL_KEYS:
             if key in self.file.model_fields_set:
                 yield Problem((key,), alone)
+        if settings_of(self.net.lossless) is not None:
+            yield Problem(("network", "lossless"), alone)
         for name, host in self.net.hosts.items():
             for key, value in (("answer", host.answer), ("class", host.class_)):
                 if value is not None:
@@ -121,6 +125,24 @@ class VirtualProblems:
             for key in CONDITIONS:
                 if given(check, key):
                     yield Problem(("checks", place, key), alone)
+
+    def _of_lossless_links(self) -> Iterator[Problem]:
+        given, place = settings_of(self.net.lossless), ("network", "lossless")
+        if given is None:
+            return
+        if given.classes != "all":
+            yield Problem((*place, "classes"), "is for experiments; a network has one class: all")
+        for number, link in enumerate(self.net.links):
+            at = ("network", "links", number)
+            if link.bandwidth_bps is None:
+                yield Problem((*at, "bandwidth"), "is missing; pauses are counted in it")
+            if link.reorder or link.loss and given.control == CREDITS:
+                key = "reorder" if link.reorder else "loss"
+                yield Problem((*at, key), f"allowed: 0 with lossless links ({given.control})")
+        for name, switch in self.net.switches.items():
+            if switch.priority_queues > 1:
+                at = ("network", "switches", name, "priority_queues")
+                yield Problem(at, "allowed: 1 with lossless links, which have one class here")
 
     def _of_flows(self) -> Iterator[Problem]:
         hosts, sound = self.topology.hosts, True

@@ -18,6 +18,8 @@ from p4engine.control.commands import Commands
 from p4engine.values.numbers import ControlError
 
 from p4fabric.base.errors import RunError, UserError
+from p4fabric.base.lossless_buffers import CLASS_NUMBERS
+from p4fabric.base.pause_cycles import PauseWatch
 from p4fabric.base.ties import of_ties
 from p4fabric.netfile.virtual_network import Row, VirtualNetwork
 from p4fabric.netfile.virtual_schema import Change, Reading
@@ -55,6 +57,10 @@ class VirtualRun:
         self._targets = np.array(
             [hosts.index(flow.target) if flow.target else -1 for flow in network.flows], np.int64
         )
+        self.watch: PauseWatch | None = None  # of lossless links
+        if network.buffers:
+            switches = network.nodes.switches
+            self.watch = PauseWatch(network.topology, switches, CLASS_NUMBERS["all"])
         self._check_readings()
 
     def run(self, captures: Captures, tick: Callable[[int], None] = lambda now_ns: None) -> None:
@@ -65,7 +71,9 @@ class VirtualRun:
             for until_ns, action in self._stops():
                 self._advance(until_ns, captures, tick)
                 action()
+            self._look_for_deadlock()
             self._advance(duration_ns + self._virtual.drain_ns, captures, tick)
+            self._look_for_deadlock()
         self.drained = nodes.next_ns >= NEVER
         self.end_ns = max(nodes.now_ns, duration_ns)
         if nodes.oversized:
@@ -128,8 +136,13 @@ class VirtualRun:
                         depths = looks.queues.setdefault((name, port, direction), [])
                         depths.append(switch.port_queue(port, direction))
             looks.octets.append(self.octets())
+            self._look_for_deadlock()
 
         return look
+
+    def _look_for_deadlock(self) -> None:
+        if self.watch and (found := self.watch.deadlock()):
+            raise RunError(f"at {self.network.nodes.now_ns} ns: {found}")
 
     def _directions(self, switch: str, port: int) -> tuple[str, ...]:
         """Directions of a port that have a queue: of a host's link, both."""
@@ -246,6 +259,8 @@ def warn(run: VirtualRun) -> None:
     """Say what the numbers do not show."""
     for tied in ties(run):
         print(f"warning: {tied}", file=sys.stderr)
+    for what in run.watch.paused_by_hosts() if run.watch else ():
+        print(f"warning: {what}", file=sys.stderr)
     if not run.drained:
         print(
             f"warning: packets were still on their way {run.network.plan.file.virtual.drain_ns} ns"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from p4fabric.base.flow import Flow
+from p4fabric.base.lossless_buffers import CLASS_NUMBERS, buffer_use, pauses_by_cause
 from p4fabric.base.units import natural
 from p4fabric.netfile.virtual_network import Row, VirtualNetwork
 from p4fabric.netfile.virtual_run import VirtualRun
@@ -46,6 +47,8 @@ def tables(run: VirtualRun) -> dict[str, Rows]:
         "priorities": priority_rows(run.network),
         "queues": queue_rows(run),
         "throughput": throughput_rows(run),
+        "pauses": pause_rows(run),
+        "buffers": buffer_rows(run.network),
         "readings": run.readings,
         "changes": run.changes,
     }
@@ -191,6 +194,30 @@ def priority_rows(network: VirtualNetwork) -> Rows:
                 kept = ("port", "priority", "packets", "bytes", "queue_drops", "max_queue")
                 rows.append({"switch": name, **{key: row[key] for key in kept}})
     return rows
+
+
+# -- lossless links
+
+
+def pause_rows(run: VirtualRun) -> Rows:
+    """Pauses of the far ends of ports, by the output for whose packets the buffer was full."""
+    network = run.network
+    return [
+        {"switch": name, **row}
+        for name, switch in network.nodes.switches.items()
+        if network.buffers
+        for row in pauses_by_cause(switch, network.topology.ports(name), run.end_ns)
+    ]
+
+
+def buffer_rows(network: VirtualNetwork) -> Rows:
+    """Use of the buffer by what came in at each port of a switch with lossless links."""
+    return [
+        {"switch": name, **row}
+        for name, switch in network.nodes.switches.items()
+        if network.buffers
+        for row in buffer_use(switch, network.topology, name, CLASS_NUMBERS["all"])
+    ]
 
 
 # -- nodes

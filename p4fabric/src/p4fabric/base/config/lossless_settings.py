@@ -67,12 +67,12 @@ class LosslessSettings(Section):
     )
 
 
-Lossless: TypeAlias = LosslessSettings | Literal["pfc", "cbfc"] | None  # as it stands in a file
-LOSSLESS = WordOr(LosslessSettings, (PFC, CREDITS), "{control: pfc, threshold: 100 KB}")
+Lossless: TypeAlias = LosslessSettings | Literal["none", "pfc", "cbfc"]  # as it stands in a file
+LOSSLESS = WordOr(LosslessSettings, ("none", PFC, CREDITS), "{control: pfc, threshold: 100 KiB}")
 
 
 def settings_of(given: Lossless) -> LosslessSettings | None:
     """The settings that a word stands for; None: links lose packets."""
-    if given is None or isinstance(given, LosslessSettings):
+    if isinstance(given, LosslessSettings):
         return given
-    return LosslessSettings(control=given)
+    return None if given == "none" else LosslessSettings(control=given)
