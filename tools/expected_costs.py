@@ -10,7 +10,6 @@ times and bus bandwidths of `ina perf` over size, with the published points and 
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from p4fabric.base.steps import quiet_console
 from testbed.algorithms.bounds import busbw_factor
 from testbed.analysis.figures.collective_figure import Line, Published, draw
 from testbed.sweeps.collective_perf import Point, Setting, measure
+from tools.expected_rows import bounds_of, error_of, holds, shown, with_measured
 
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/costs.yaml"
 KIB, MIB = 1 << 10, 1 << 20
@@ -119,35 +119,6 @@ def value_of(points: Sequence[Point]) -> float:
     return more_bytes / more_ns * busbw_factor(last.collective, last.ranks)
 
 
-def bounds_of(row: dict) -> tuple[float, float]:
-    expected = row["expected"]
-    low, high = expected if isinstance(expected, list) else (expected, expected)
-    return float(low), float(high)
-
-
-def holds(row: dict, value: float) -> bool:
-    """True if a value is expected, within the tolerance."""
-    low, high = bounds_of(row)
-    return low - row["tolerance"] <= value <= high + row["tolerance"]
-
-
-def error_of(row: dict, value: float) -> str:
-    """Distance of a value from the expected range; 0 % in it."""
-    low, high = bounds_of(row)
-    nearest = min(max(value, low), high)
-    return f"{100 * (value - nearest) / nearest:+.0f} %"
-
-
-def with_measured(text: str, name: str, *values: float) -> str:
-    """The file's text with the measured value of a row, or several in a list."""
-    shown = ", ".join(f"{value:.4g}" for value in values)
-    shown = f"[{shown}]" if len(values) > 1 else shown
-    pattern = rf"(\{{name: {name}, .*measured: )[^}}]*\}}"
-    changed, count = re.subn(pattern, rf"\g<1>{shown}}}", text)
-    assert count == 1, name
-    return changed
-
-
 def draw_all(path: Path, rows: Sequence[dict]) -> None:
     """The curves of one machine of 8 ranks, with the published points of as many."""
     sizes = [FEW, 512, 4 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, MIB, 4 * MIB, 16 * MIB, *LARGE]
@@ -196,9 +167,7 @@ def main(words: Sequence[str] | None = None) -> int:
         value, point = value_of(points), points[-1]
         good = holds(row, value)
         failed += not good
-        low, high = bounds_of(row)
-        shown = f"{low:g}" if low == high else f"{low:g}-{high:g}"
-        said = f"{row['name']:16} {shown:>12} {value:9.4g} {error_of(row, value):>7}"
+        said = f"{row['name']:16} {shown(row):>12} {value:9.4g} {error_of(row, value):>7}"
         beside = f"{point.bound.model_ns / 1e3:.2f} {point.chosen}"
         print(f"{said}  {beside} {'' if good else 'FAILS'}".rstrip(), flush=True)
         if options.write:

@@ -31,7 +31,7 @@ from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.setup import Setup
 from testbed.simulate.virtual_run import run_repetition
-from tools.expected_costs import bounds_of, holds, with_measured
+from tools.expected_rows import bounds_of, holds, with_measured
 
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/numbers.yaml"
 RANKS = (2, 3, 8, 64)

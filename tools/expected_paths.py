@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 import testbed
-from tools.expected_costs import bounds_of, error_of, holds, with_measured
+from tools.expected_rows import bounds_of, error_of, holds, with_measured
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "experiments/expected/fabric.yaml"

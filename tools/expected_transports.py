@@ -23,7 +23,7 @@ from testbed.experiment import load_text
 from testbed.run_parts.program import prepare
 from testbed.schemes import set_up
 from testbed.simulate.virtual_run import run_repetition
-from tools.expected_costs import bounds_of, holds, with_measured
+from tools.expected_rows import bounds_of, holds, with_measured
 
 FILE = Path(__file__).resolve().parents[1] / "experiments/expected/fabric.yaml"
 SENDERS = 2, 4, 8, 16, 20

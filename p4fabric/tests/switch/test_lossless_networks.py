@@ -29,7 +29,7 @@ def test_an_incast_loses_nothing_where_links_are_lossless(tmp_path, settings):
         assert drops > 100 and not found["buffers"]
         return
     assert drops == 0 and run.drained
-    assert all(flow(found, f"f-{host}")["lost"] == 0 for host in ("h1", "h2", "h3"))
+    assert all(flow(found, f"f-{host}-h4")["lost"] == 0 for host in ("h1", "h2", "h3"))
     rows = {row["neighbour"]: row for row in found["buffers"]}
     assert all(rows[host]["host_paused_ns"] > 100_000 for host in ("h1", "h2", "h3"))
     assert rows["h4"]["host_paused_ns"] == 0
@@ -113,7 +113,7 @@ class Storm:
     def timer(self, now_ns):
         head = bytes.fromhex("0180c2000001") + bytes(6)
         frame = head + struct.pack("!HHH", 0x8808, 0x0101, 1 << CLASS) + bytes([255]) * 16
-        self.host.send(frame.ljust(60, b"\\\\0"))
+        self.host.send(frame.ljust(60, b"\\0"))
         self.host.set_timer(now_ns + 50_000)
 '''
 

@@ -52,6 +52,7 @@ static void run_event(tm_switch *tm) {
             arrive(tm, l->port, f->data, f->length, f->mark);
         else
             tm_emit_frame(tm, l->port, f->time, f);
+        if (l->kind == DEPARTURES && f->mark == CONTROL_MARK) tm->stats.sent--;
         tm_frame_free(tm, f);
     }
     run_pending(tm);

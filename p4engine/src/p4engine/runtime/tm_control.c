@@ -57,7 +57,7 @@ void tm_control_send(tm_switch *tm, uint32_t number, const control *c) {
         frame *f = tm_frame_new(tm, CONTROL_BYTES);
         if (!f) return;
         memcpy(f->data, bytes, CONTROL_BYTES);
-        f->mark = 0;
+        f->mark = CONTROL_MARK;
         if (tm->early) {
             uint8_t *room = tm->sink.room(tm->sink.context, CONTROL_BYTES);
             if (room) {

@@ -12,6 +12,7 @@
 #define GROUPS 65536
 #define SESSIONS 32768
 #define FRAME_SIZES 4
+#define CONTROL_MARK UINT64_MAX /* of frames of MAC control that leave; they are no packets that are sent */
 
 /* Bytes that belong to the switch: packets on a link, and the bytes of packets in a queue. */
 typedef struct frame {
