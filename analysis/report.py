@@ -33,8 +33,8 @@ from testbed.analysis.data.run_summary import (
     summary,
 )
 from testbed.analysis.style.plot_style import plot_styles
-from testbed.analysis.tables import report_tables as tables
 from testbed.analysis.tables import pause_tables, verdict_tables
+from testbed.analysis.tables import report_tables as tables
 from testbed.paths import command_line
 from testbed.results import Results, ResultsError, hand_over, read, whole, write_whole
 

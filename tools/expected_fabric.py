@@ -144,8 +144,7 @@ def victim_pause() -> float:
 
 def victim_output() -> float:
     means = [
-        _mean(goodputs(victim(each), "long"), INCAST_NS, INCAST_END_NS)
-        for each in (OUTPUT, INPUT)
+        _mean(goodputs(victim(each), "long"), INCAST_NS, INCAST_END_NS) for each in (OUTPUT, INPUT)
     ]
     return means[0] / means[1]
 
@@ -217,9 +216,10 @@ system: %(system)s
 memory: {aggregators: 512}
 values_per_packet: 64
 jobs:
-  - {model: resnet50, workers: 32, iterations: 1, scale: 0.005, compute_scale: 0, placement: {workers: [%(a)s]%(ps_a)s}}
-  - {model: resnet50, workers: 32, iterations: 1, scale: 0.005, compute_scale: 0, placement: {workers: [%(b)s]%(ps_b)s}}
+  - {%(job)s, placement: {workers: [%(a)s]%(ps_a)s}}
+  - {%(job)s, placement: {workers: [%(b)s]%(ps_b)s}}
 """
+JOB = "model: resnet50, workers: 32, iterations: 1, scale: 0.005, compute_scale: 0"
 SYSTEMS = {
     "esa": "{name: esa, window: 256}",
     "atp": "{name: atp, window: 256}",
@@ -240,6 +240,7 @@ def system_text(name: str, lossless: str) -> str:
         "lossless": lossless,
         "uplinks": ", ".join(up),
         "system": SYSTEMS[name],
+        "job": JOB,
         "a": ", ".join(a),
         "b": ", ".join(b),
         "ps_a": ", ps: h9" if served else "",

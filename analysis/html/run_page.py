@@ -33,8 +33,8 @@ from testbed.analysis.html import html_page as page
 from testbed.analysis.html import plotly_parts as parts
 from testbed.analysis.html.timeline_chart import timeline
 from testbed.analysis.style import plot_style
-from testbed.analysis.tables import report_tables as tables
 from testbed.analysis.tables import pause_tables, verdict_tables
+from testbed.analysis.tables import report_tables as tables
 from testbed.results import SWEEP_FILE
 from testbed.systems import SYSTEMS
 

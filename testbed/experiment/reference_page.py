@@ -12,6 +12,7 @@ from typing import Any
 from p4fabric.base.config.explain import section_model
 from p4fabric.base.config.fields import Kind, Quantity, kind_of
 from p4fabric.base.config.link_settings import LinkSettings
+from p4fabric.base.config.lossless_settings import LosslessSettings
 from pydantic.fields import FieldInfo
 
 from testbed import systems
@@ -363,6 +364,7 @@ def reference() -> str:
     parts += ["## topology\n", TOPOLOGY, *_topologies()]
     parts += ["## links\n", _table(Links), "### links.each[]\n", _text(LinkException)]
     parts += [_table(LinkException, leave_out=LinkSettings)]
+    parts += ["### links.lossless\n", _text(LosslessSettings), _table(LosslessSettings)]
     parts += ["## paths\n", _text(Paths), _table(Paths)]
     parts += ["## switches\n", _table(Switches), "### switches.each[]\n", _text(SwitchException)]
     parts += [_table(SwitchException, leave_out=SwitchSettings), "## system\n"]
@@ -437,6 +439,7 @@ def _allowed(name: str, info: FieldInfo) -> str:
         "timers": "see [timers](#timers)",
         "virtual": "see [virtual](#virtual)",
         "each": "a list; see below",
+        "lossless": "`none`, `pfc`, `cbfc`, or a mapping; see [below](#linkslossless)",
         "forward": "a mapping",
         "backward": "a mapping",
         "between": "two names",

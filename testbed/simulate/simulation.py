@@ -12,11 +12,14 @@ from collections.abc import Callable
 import numpy as np
 from p4engine.backend.build import Compiled
 from p4fabric.base.errors import RunError
+from p4fabric.base.lossless_buffers import CLASS_NUMBERS
+from p4fabric.base.pause_cycles import PauseWatch
 from p4fabric.simulate import loop
 from p4fabric.simulate.event_queue import NEVER
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes, title
+from testbed.protocols.sizes import FRAME_OVERHEAD
 from testbed.results.schema import Row
 from testbed.setup import Setup
 from testbed.setup.late_trees import late_jobs
@@ -33,6 +36,7 @@ FIRST_SAMPLE_STEP_NS = 1000
 MAX_SAMPLES = 1000
 MIN_SAMPLES = 100
 SAMPLED_JOBS = 2_000_000  # a sample looks at every job at every switch; so many looks, about
+PAUSES_NS = 1_000_000  # between two looks at pauses
 POOL_STEPS = 4  # of samples to one that looks at places in the pool
 
 
@@ -60,6 +64,11 @@ class Simulation:
         acts = platform.links_fail or late_jobs(setup)
         self.control = ControlPlane(self.nodes) if acts else None
         self.unfinished: dict[int, str] = {}
+        self._pauses: PauseWatch | None = None  # of lossless links
+        if platform.lossless is not None:
+            priority = CLASS_NUMBERS[platform.lossless.classes]
+            switches = self.nodes.switches
+            self._pauses = PauseWatch(platform.topology, switches, priority, self._packet)
         self._max_samples = most - most % 2  # every second one goes
         self._samples = 0
         self._step_ns = self._first_step_ns()
@@ -84,10 +93,11 @@ class Simulation:
         sampled = self.setup.platform.aggregators > 0
         sample_ns = 0 if sampled else NEVER
         check_ns = self.setup.timeout_ns
+        pauses_ns = PAUSES_NS if self._pauses else NEVER
         while True:
             submitted_ns = self.cluster.next_ns() if self.cluster else NEVER
             control_ns = self.control.next_ns() if self.control else NEVER
-            stop_ns = min(sample_ns, check_ns, submitted_ns, control_ns, NEVER - 1)
+            stop_ns = min(sample_ns, check_ns, submitted_ns, control_ns, pauses_ns, NEVER - 1)
             reason = self.parts.run(stop_ns, EVENTS_AT_ONCE)
             if reason == loop.NO_EVENTS and min(submitted_ns, control_ns) < NEVER:
                 reason = loop.TIME_REACHED  # nothing but the next job, or the control plane
@@ -111,6 +121,9 @@ class Simulation:
                 self.control.tick(stop_ns, self.finished())
             if reason == loop.NO_EVENTS:
                 self._fail(f"at {_seconds(self.now_ns)} nothing more can happen")
+            if reason == loop.TIME_REACHED and stop_ns == pauses_ns:
+                self._look_for_deadlock()
+                pauses_ns += PAUSES_NS
             if reason == loop.TIME_REACHED and stop_ns == sample_ns:
                 self._sample(sample_ns)
                 sample_ns += self._step_ns - sample_ns % self._step_ns
@@ -234,7 +247,22 @@ class Simulation:
                 going_on.add(job)
         return {job: end_ns for job, end_ns in ends.items() if job not in going_on}
 
+    def _look_for_deadlock(self) -> None:
+        if self._pauses and (found := self._pauses.deadlock()):
+            raise RunError(f"at {_seconds(self.now_ns)} {found}")
+
+    def _packet(self, frame: bytes) -> str:
+        """A packet that waits, in words."""
+        header = frame[FRAME_OVERHEAD:]
+        number, fragment = int.from_bytes(header[4:6], "big"), int.from_bytes(header[8:12], "big")
+        if number >= self.setup.platform.numbers:
+            return f"a packet of {len(frame)} B"
+        job = self.setup.listed[int(self.setup.platform.owners[number])].name
+        return f"fragment {fragment} of job {job}"
+
     def _fail(self, what: str) -> None:
+        if self._pauses and (hosts := self._pauses.paused_by_hosts()):
+            what = "; ".join([what, *hosts])
         raise RunError("\n".join([f"{what}. Who waits for what:", *waiting(self.nodes)]))
 
     # -- what has been counted

@@ -20,6 +20,7 @@ from testbed.simulate.simulation import Simulation
 from testbed.tracing.fragments import Fragment, summed_by_hosts
 from testbed.tracing.packets import fragment_in, packet_in
 from testbed.tracing.path import Path, Ports, path_of
+from testbed.tracing.paused import PauseLog
 from testbed.tracing.survey import Survey
 from testbed.tracing.watch import Seen, Watch
 
@@ -78,6 +79,7 @@ def paths(
         watch.stop()
     workers, by_hosts = workers_of(setup), summed_by_hosts(setup)
     everybody = tuple(setup.platform.topology.hosts)
+    log = PauseLog(setup.platform.topology, simulation.nodes.switches)
     found = {}
     for each in wanted:
         hosts = workers.get(each.job, everybody)
@@ -93,6 +95,7 @@ def paths(
             setup.platform.topology.switches,
             by_hosts=each.job in by_hosts,
         )
+        log.explain(found[each])
     return found, error
 
 

@@ -4,13 +4,14 @@ links drop."""
 from __future__ import annotations
 
 import pytest
-from p4engine.switch import lossless_links
 
-from testbed.run_parts.program import prepare
-from testbed.simulate.simulation import Simulation
-from tests.support.experiments import memory_line, setup_of
-from tests.support.virtual import run_virtual
 from testbed.experiment import load_text
+from testbed.run_parts.program import prepare
+from testbed.tracing import rerun
+from testbed.tracing.fragments import Fragment
+from tests.support.experiments import memory_line, setup_of
+from tests.support.experiments import message as refused
+from tests.support.virtual import run_virtual
 
 TEXT = """
 name: pauses
@@ -36,18 +37,21 @@ A = "placement: {workers: [h1, h2, h7, h8]%s}"
 B = "placement: {workers: [h4, h5, h9, h10]%s}"
 
 
-def spec_of(system: str, lossless: str, memory: int = 64):
+def as_text(system: str, lossless: str, memory: int) -> str:
     servers = ", ps: h11", ", ps: h6"
     if "switchml" in system or "tree" in system or "ring" in system:
         servers = "", ""
-    text = TEXT % {
+    return TEXT % {
         "lossless": lossless,
         "system": system,
         "memory": memory_line(system, memory),
         "a": A % servers[0],
         "b": B % servers[1],
     }
-    return load_text(text)
+
+
+def spec_of(system: str, lossless: str, memory: int = 64):
+    return load_text(as_text(system, lossless, memory))
 
 
 def drops_and_resent(tables) -> tuple[int, int]:
@@ -55,8 +59,69 @@ def drops_and_resent(tables) -> tuple[int, int]:
     return drops, sum(job["retransmissions"] for job in tables["jobs"])
 
 
-@pytest.mark.parametrize("system", ["{name: esa, window: 256}", "{name: switchml}"])
-def test_lossless_links_drop_and_resend_nothing(system):
-    lossy = drops_and_resent(run_virtual(spec_of(system, "none")))
+PFC = "{control: pfc, threshold: 10 KiB}"
+CREDITS = "{control: cbfc, headroom: 20 KiB}"
+
+
+@pytest.mark.parametrize("how", [PFC, CREDITS])
+@pytest.mark.parametrize("system", ["{name: esa, window: 256}", "{name: switchml, window: 512}"])
+def test_lossless_links_drop_and_resend_nothing(system, how):
+    """ESA in 64 aggregators; SwitchML with windows that are longer than the queues."""
+    memory = 2048 if "switchml" in system else 64
+    lossy = drops_and_resent(run_virtual(spec_of(system, "none", memory)))
     assert lossy[0] > 0 and lossy[1] > 0
-    assert drops_and_resent(run_virtual(spec_of(system, "pfc"))) == (0, 0)
+    tables = run_virtual(spec_of(system, how, memory))
+    assert drops_and_resent(tables) == (0, 0)
+    buffers = tables["buffers"]
+    assert sum(row["drops"] for row in buffers) == 0
+    assert sum(row["paused_ns"] + (row["host_paused_ns"] or 0) for row in buffers) > 0
+    assert all(row["headroom_peak_bytes"] <= row["headroom_bytes"] for row in buffers)
+    if how == PFC:
+        assert {row["neighbour"] for row in tables["pauses"]} & {"h1", "h2", "h7", "h8"}
+
+
+def test_gradients_can_be_lossless_beside_background_that_is_not():
+    """Both share the hosts' links: the background alone is dropped, and its class is not paused."""
+    how = "{control: pfc, classes: gradients, threshold: 10 KiB}"
+    text = as_text("{name: esa, window: 256}", how, 64)
+    text += "background: [{from: h3, to: h12, kind: cbr, rate: 9 Gbit/s, size: 1250 B}]\n"
+    tables = run_virtual(load_text(text))
+    assert sum(job["retransmissions"] for job in tables["jobs"]) == 0
+    lost = [row for row in tables["losses"] if row["cause"] == "queue_full"]
+    assert lost and {row["job"] for row in lost} == {None}
+    (flow,) = tables["flows"]
+    assert flow["lost"] > 0
+    rows = {row["neighbour"]: row for row in tables["buffers"] if row["switch"] == "s1"}
+    assert rows["h3"]["host_paused_ns"] == 0 and rows["h1"]["host_paused_ns"] > 0
+
+
+def test_a_trace_names_who_was_paused_by_whom():
+    setup = setup_of(as_text("{name: esa, window: 256}", PFC, 64))
+    wanted = [Fragment(0, number) for number in range(300, 400)]
+    found, error = rerun.paths(setup, prepare(setup).compiled, wanted)
+    said = {wait.what for path in found.values() for wait in path.waits}
+    assert not error
+    assert any("waited" in what and "was paused by s" in what for what in said), said
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ("{control: pfc, headroom: 1 KiB}", "B can come after a pause, and the headroom is 1024 B"),
+        ("{control: pfc, buffer: 10 KiB}", "headroom and reserve of 7 ports take"),
+        ("{control: cbfc, headroom: 300 B}", "has no room for two frames"),
+    ],
+)
+def test_what_cannot_be_lossless_is_refused_with_the_bytes_needed(links, message):
+    found = refused(as_text("{name: esa, window: 256}", links, 64))
+    assert message in found and "allowed: at least" in found
+
+
+def test_lossless_links_need_virtual_time_and_rates():
+    text = as_text("{name: esa, window: 256}", "pfc", 64)
+    assert "is for runtime virtual" in refused(text.replace("runtime: virtual", "runtime: mininet"))
+    on_bmv2 = text.replace("runtime: virtual", "runtime: mininet\nswitch: bmv2")
+    assert "BMv2 has no pause frames" in refused(on_bmv2)
+    assert "h1-s1 has no bandwidth" in refused(text.replace("  bandwidth: 10 Gbit/s\n", "", 1))
+    lossy = text.replace("delay: 1 us", "delay: 1 us\n  loss: 1 %").replace("pfc", "cbfc")
+    assert "allowed: 0 with cbfc" in refused(lossy)

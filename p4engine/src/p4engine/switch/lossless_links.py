@@ -115,9 +115,7 @@ def waiting(manager: Manager, port: int, priority: int, host: bool = False) -> b
     """The first packet of a class that waits for a port, as it came in; host: in the network card
     at the far end. None: no packet waits."""
     data = c_void_p()
-    length = manager.lib.tm_waiting_get(
-        manager.address, port, priority, int(host), byref(data)
-    )
+    length = manager.lib.tm_waiting_get(manager.address, port, priority, int(host), byref(data))
     return ctypes.string_at(data.value, length) if data.value and length else None
 
 

@@ -116,9 +116,10 @@ class PauseWatch:
                     continue
                 seen = flow(switch, port, self._priority)
                 if seen["paused"] and seen["waiting"]:
+                    time_us = seen["paused_ns"] / 1e3
                     what = (
-                        f"host {neighbour} has paused {name}-p{port} for {seen['paused_ns'] / 1e3:g}"
-                        f" us in all, where {seen['waiting']} packets wait"
+                        f"host {neighbour} has paused {name}-p{port} for {time_us:g} us in all,"
+                        f" where {seen['waiting']} packets wait"
                     )
                     found.append((-seen["paused_ns"], what))
                 if seen["unknown"]:

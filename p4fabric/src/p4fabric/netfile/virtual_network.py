@@ -76,8 +76,8 @@ class VirtualNetwork:
     """All nodes at time 0.
 
     Attributes: `plan`; `topology` (a NumberedTopology); `flows`; `nodes` (FrameNodes); `machines`,
-    a Generator by host, which of a class only
-    counts; `buffers` (of lossless links, by switch); `classes`, a PythonHost by host; `receptions` (generator.Receptions)."""
+    a Generator by host, which of a class only counts; `buffers` (of lossless links, by switch);
+    `classes`, a PythonHost by host; `receptions` (generator.Receptions)."""
 
     def __init__(self, plan: NetworkPlan, compiled: dict[Path, Any]) -> None:
         """`compiled`: each program, as `compile_all` gives it. Raises UserError."""
