@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from p4fabric.base.config.lossless_settings import CREDITS, settings_of
+from p4fabric.base.config.lossless_settings import CREDITS
 from p4fabric.base.config.problems import Path, Problem
 from p4fabric.base.lossless_buffers import BufferPlan, plan_buffers, without_rate
 from p4fabric.base.topology import Topology
@@ -27,7 +27,7 @@ from p4fabric.base.topology import Topology
 from testbed.experiment.printing import shown
 from testbed.experiment.rules import Found, Rule
 from testbed.experiment.schema import VirtualTime
-from testbed.experiment.schema_network import LinkOptions, Links
+from testbed.experiment.schema_network import LinkOptions, Links, lossless_of
 from testbed.protocols.sizes import frame_bytes, memory_part
 from testbed.routing.job_tree import job_tree, root_switch
 
@@ -71,8 +71,8 @@ def lossless_links(
     background: Sequence[Background] = (),
     virtual: VirtualTime | None = None,
 ) -> Found:
-    """Whether links can be lossless as the file has them."""
-    given = settings_of(sound_links.lossless)
+    """Links that cannot be lossless as the file has them."""
+    given = lossless_of(sound_links)
     if given is None:
         return
     place: Path = ("links", "lossless")
@@ -102,12 +102,12 @@ def lossless_links(
 
 
 def _is_mapping(links: Links) -> bool:
-    return not isinstance(links.lossless, str)
+    return not isinstance(links.lossless, str | None)
 
 
 def buffers_of(experiment: Experiment) -> dict[str, BufferPlan]:
     """The buffer of each switch, by name; empty where links lose packets."""
-    given = settings_of(experiment.links.lossless)
+    given = lossless_of(experiment.links)
     if given is None:
         return {}
     frame = frame_bytes(experiment.values_per_packet, experiment.bitmap_bits)
@@ -128,7 +128,7 @@ def short_queues(experiment: Experiment) -> list[Problem]:
     """Queues that could overflow where no packet may be lost; the worst of each place in the
     file."""
     why = experiment.system.lossless_reason
-    given = settings_of(experiment.links.lossless)
+    given = lossless_of(experiment.links)
     if not why or given is not None and given.classes != "background":
         return []
     topology = experiment.topology_object()

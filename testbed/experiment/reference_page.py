@@ -12,7 +12,6 @@ from typing import Any
 from p4fabric.base.config.explain import section_model
 from p4fabric.base.config.fields import Kind, Quantity, kind_of
 from p4fabric.base.config.link_settings import LinkSettings
-from p4fabric.base.config.lossless_settings import LosslessSettings
 from pydantic.fields import FieldInfo
 
 from testbed import systems
@@ -41,6 +40,7 @@ from testbed.experiment.schema_jobs import Fault, Job, JobShape, Parallel, Place
 from testbed.experiment.schema_network import (
     LinkException,
     Links,
+    Lossless,
     Paths,
     Switches,
     SwitchException,
@@ -364,7 +364,7 @@ def reference() -> str:
     parts += ["## topology\n", TOPOLOGY, *_topologies()]
     parts += ["## links\n", _table(Links), "### links.each[]\n", _text(LinkException)]
     parts += [_table(LinkException, leave_out=LinkSettings)]
-    parts += ["### links.lossless\n", _text(LosslessSettings), _table(LosslessSettings)]
+    parts += ["### links.lossless\n", _text(Lossless), _table(Lossless)]
     parts += ["## paths\n", _text(Paths), _table(Paths)]
     parts += ["## switches\n", _table(Switches), "### switches.each[]\n", _text(SwitchException)]
     parts += [_table(SwitchException, leave_out=SwitchSettings), "## system\n"]

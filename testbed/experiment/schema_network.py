@@ -13,10 +13,11 @@ from p4fabric.base.config.fields import (
     Quantity,
     Section,
     Whole,
+    WordOr,
     as_pydantic,
 )
 from p4fabric.base.config.link_settings import MAX_RATE, LinkSettings
-from p4fabric.base.config.lossless_settings import LOSSLESS, Lossless
+from p4fabric.base.config.lossless_settings import WORDS, LosslessSettings, Word, settings_of
 from p4fabric.base.config.units import PACKETS, RATE, TIME, FieldError
 from p4fabric.base.flow import ControlName, Window
 from p4fabric.base.transports import AIMD, CONTROL_TEXT, CONTROLS, OWN_WINDOW, WINDOW_TEXT
@@ -56,11 +57,39 @@ class LinkException(LinkOptions):
     )
 
 
+GRADIENT_CLASS, BACKGROUND_CLASS = 3, 0  # of packets, where there are two classes
+CLASS_NUMBERS = {"all": 3, "gradients": GRADIENT_CLASS, "background": BACKGROUND_CLASS}
+
+
+class Lossless(LosslessSettings):
+    """Links that lose nothing to full queues: a switch stops the far end of a link before its
+    buffer is full. An *input* is the packets of a class that have come in by one port."""
+
+    classes: Annotated[str, Choice(tuple(CLASS_NUMBERS))] = Field(
+        default="all",
+        description="Which packets are not lost. With `gradients` or `background`, ports have a"
+        " queue for each of the two, gradients first; the other class is dropped by full queues.",
+    )
+
+    @property
+    def priority(self) -> int:
+        """The class of packets that is not lost."""
+        return CLASS_NUMBERS[self.classes]
+
+    @property
+    def queues(self) -> int:
+        """Egress queues of each port."""
+        return 1 if self.classes == "all" else 8
+
+
 class Links(LinkSettings):
     """The settings of all links, and the exceptions."""
 
-    lossless: Annotated[Lossless, LOSSLESS] = Field(
-        default="none",
+    lossless: Annotated[
+        Lossless | Word | None, WordOr(Lossless, WORDS, "{control: pfc, threshold: 100 KiB}")
+    ] = Field(
+        default=None,
+        json_schema_extra={"default": "none: full queues drop packets"},
         description="Links that lose nothing to full queues: `pfc`, `cbfc`, or a mapping; see"
         " [fabric.md](fabric.md). Only with runtime virtual.",
     )
@@ -70,6 +99,14 @@ class Links(LinkSettings):
         " last of these applies: `links:`, the topology's class, `each`, its `forward` and"
         " `backward`.",
     )
+
+
+def lossless_of(links: Links) -> Lossless | None:
+    """The settings of lossless links; None: links lose packets."""
+    if isinstance(links.lossless, Lossless):
+        return links.lossless
+    given = settings_of(links.lossless)
+    return None if given is None else Lossless(control=given.control)
 
 
 class SwitchSettings(Section):

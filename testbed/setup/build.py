@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
-from p4fabric.base.config.lossless_settings import settings_of
 
 from testbed.costs.profile import Costs
 from testbed.experiment import Experiment
 from testbed.experiment.background_flows import flows_of
 from testbed.experiment.planned_faults import LinkChange, link_changes
 from testbed.experiment.schema_jobs import Job, Placement
-from testbed.experiment.schema_network import PER_ROOT, PINNED
+from testbed.experiment.schema_network import PER_ROOT, PINNED, lossless_of
 from testbed.number_formats import format_of
 from testbed.protocols.sizes import MAX_FRAGMENTS, Part, fragments_of, memory_part
 from testbed.routing.forest import Applicant, Forest, Terms, Tree, narrowed
@@ -65,7 +64,7 @@ def platform_of(
         links_fail=any(fault.of_link for fault in experiment.faults),
         paths=experiment.paths,
         omits_zeros=_omits_zeros(experiment),
-        lossless=settings_of(experiment.links.lossless),
+        lossless=lossless_of(experiment.links),
         algorithms=algorithms or {},
     )
     if not experiment.scale_windows:

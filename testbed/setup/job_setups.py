@@ -30,7 +30,6 @@ from testbed.setup.communicator import Communicator
 from testbed.systems.registry import SYSTEMS
 
 if TYPE_CHECKING:
-    from p4fabric.base.config.lossless_settings import LosslessSettings
     from p4fabric.base.flow import Flow
     from p4fabric.base.topology import Topology
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from testbed.experiment.schema_arrivals import Arrivals
     from testbed.experiment.schema_background import Background
     from testbed.experiment.schema_jobs import Fault, Job
-    from testbed.experiment.schema_network import Paths, Switches, Transport
+    from testbed.experiment.schema_network import Lossless, Paths, Switches, Transport
     from testbed.protocols.host_spec import HostSpec
     from testbed.systems.options import SystemOptions, WorkerOptions
     from testbed.systems.statistics import Statistics
@@ -88,7 +87,7 @@ class Platform:
     paths: Paths | None  # the choice among equal paths, with its seed; None: the first
     transport: Transport  # of packets between hosts
     omits_zeros: bool  # packets whose values are all 0 are sent without their values
-    lossless: LosslessSettings | None = None  # None: full queues drop packets
+    lossless: Lossless | None = None  # None: full queues drop packets
     algorithms: Mapping[str, Scheme] = field(default_factory=dict)  # of hosts, beside the system
     forest: Forest | None = None  # the trees of jobs, of a system with a manager
     # With `scale_windows`: the same as the file describes it, before it was scaled.

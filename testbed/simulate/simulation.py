@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 from p4engine.backend.build import Compiled
 from p4fabric.base.errors import RunError
-from p4fabric.base.lossless_buffers import CLASS_NUMBERS
 from p4fabric.base.pause_cycles import PauseWatch
 from p4fabric.simulate import loop
 from p4fabric.simulate.event_queue import NEVER
@@ -66,7 +65,7 @@ class Simulation:
         self.unfinished: dict[int, str] = {}
         self._pauses: PauseWatch | None = None  # of lossless links
         if platform.lossless is not None:
-            priority = CLASS_NUMBERS[platform.lossless.classes]
+            priority = platform.lossless.priority
             switches = self.nodes.switches
             self._pauses = PauseWatch(platform.topology, switches, priority, self._packet)
         self._max_samples = most - most % 2  # every second one goes

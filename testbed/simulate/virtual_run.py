@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from p4fabric.base import units
 from p4fabric.base.errors import RunError
-from p4fabric.base.lossless_buffers import CLASS_NUMBERS, buffer_use, pauses_by_cause
+from p4fabric.base.lossless_buffers import buffer_use, pauses_by_cause
 from p4fabric.base.steps import step
 from p4fabric.simulate.captures import Captures
 from rich.console import Console
@@ -138,7 +138,7 @@ def _tables(simulation: Simulation) -> dict[str, Any]:
         departures += collect.departure_rows(platform, name, left)
         if platform.lossless is not None:
             named, topology = {"switch": name}, platform.topology
-            priority = CLASS_NUMBERS[platform.lossless.classes]
+            priority = platform.lossless.priority
             found = pauses_by_cause(switch, topology.ports(name), simulation.now_ns)
             pauses += (named | row for row in found)
             buffers += (named | row for row in buffer_use(switch, topology, name, priority))

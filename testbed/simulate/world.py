@@ -18,14 +18,7 @@ import numpy as np
 from p4engine.backend.build import Compiled
 from p4engine.switch.library import Switch
 from p4fabric.base.hops import switch_of
-from p4fabric.base.lossless_buffers import (
-    BACKGROUND_CLASS,
-    GRADIENT_CLASS,
-    make_lossless,
-    plan_buffer,
-    ports_of,
-    queues_of,
-)
+from p4fabric.base.lossless_buffers import make_lossless, plan_buffer, ports_of
 from p4fabric.base.topology import host_ip, host_mac, switch_mac
 from p4fabric.simulate import event_queue, loop
 from p4fabric.simulate.frames import FrameMemory
@@ -40,6 +33,7 @@ from p4fabric.simulate.wiring import ROWS_IN, ROWS_OUT, empty_world
 
 from testbed import dataplane
 from testbed.experiment.planned_faults import affected_nodes
+from testbed.experiment.schema_network import BACKGROUND_CLASS, GRADIENT_CLASS
 from testbed.protocols import send_scoreboard, sizes, wire
 from testbed.protocols.host_spec import HostSpec
 from testbed.schemes import new_machine
@@ -201,8 +195,8 @@ class Nodes:
         ours, ip = _mac(host_mac(host)), socket.inet_aton(host_ip(host))
         there = _mac(switch_mac(topology.number(gateway)))
         port = BACKGROUND_PORT if is_background else wire.PORT
-        classed = 0
-        if queues_of(self.setup.platform.lossless) > 1:
+        lossless, classed = self.setup.platform.lossless, 0
+        if lossless is not None and lossless.queues > 1:
             classed = (BACKGROUND_CLASS if is_background else GRADIENT_CLASS) << IP_TOS_CLASS
         headers = [
             _header(there, ours, ip, peer, port, classed | (IP_TOS_ECT0 if able else 0))
@@ -369,7 +363,7 @@ def _switch(setup: Setup, name: str, compiled: Compiled, seed: int) -> Switch:
         ports=sorted(ports),
         seed=seed,
         timestamp_unit_ns=platform.timestamp_unit_ns,
-        priority_queues=queues_of(platform.lossless),
+        priority_queues=platform.lossless.queues if platform.lossless else 1,
     )
     assert platform.virtual is not None
     dataplane.shape_links(platform, name, switch, platform.virtual.switch_latency_ns)
@@ -377,7 +371,8 @@ def _switch(setup: Setup, name: str, compiled: Compiled, seed: int) -> Switch:
         longest = _longest_frame(setup)
         latency_ns = platform.virtual.switch_latency_ns
         ends = ports_of(platform.topology, name, platform.link)
-        plan = plan_buffer(platform.lossless, ends, longest, latency_ns)
+        given = platform.lossless
+        plan = plan_buffer(given, ends, longest, latency_ns, given.priority)
         make_lossless(plan, platform.topology, name, switch)
     dataplane.install(setup, name, switch)
     # A packet's arrival at the far end is known when its transmission begins, and arrivals of a

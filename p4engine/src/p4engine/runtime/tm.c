@@ -1,6 +1,7 @@
 /* See tm.h for what this is. A packet comes in here: arrivals and events. The architecture (its passes.h) takes it
  * through the program's ingress and to a port's queue; tm_out.h has the way from there to the outside. */
 #include "passes.h"
+#include "tm_lossless.h"
 
 const tm_calls tm_architecture = {tm_egress, tm_copy_bytes, tm_tell_packet};
 
@@ -16,10 +17,30 @@ static void run_pending(tm_switch *tm) {
     }
 }
 
+/* What the far end of a lossless link has to say; 0: a packet. */
+static int control_arrived(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length) {
+    control c;
+    if (!tm_control_parse(data, length, &c)) return 0;
+    port *p = tm->ports[number];
+    if (!p->lossless->nic) {
+        p->link[TM_INGRESS].counters.packets--;
+        p->link[TM_INGRESS].counters.bytes -= length;
+    }
+    tm_gate_told(tm, p->lossless, &p->lossless->out, &c, p->link[TM_EGRESS].shape.rate_bps, tm->now);
+    tm_schedule(tm, p);
+    return 1;
+}
+
+static void control_event(tm_switch *tm, port *p) {
+    if (p->lossless->nic) tm_nic_run(tm, p);
+    tm_pfc_again(tm, p->lossless->control.port);
+    tm_control_schedule(tm, p);
+}
+
 /* A packet, or what a lossless link has to say, is there. */
 static inline void arrive(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length, uint64_t mark) {
     if (tm->lossless) {
-        if (tm_control_arrived(tm, number, data, length)) return;
+        if (control_arrived(tm, number, data, length)) return;
         tm->in_port = number;
         tm->in_class = tm_class_of(tm, data, length);
         tm->in_length = length;
@@ -45,7 +66,7 @@ static void run_event(tm_switch *tm) {
     if (l->kind == DEQUEUES) {
         tm_dequeue(tm, p);
     } else if (l->kind == CONTROLS) {
-        tm_control_event(tm, p);
+        control_event(tm, p);
     } else {
         frame *f = tm_list_pop(tm, l);
         if (l->kind == ARRIVALS)

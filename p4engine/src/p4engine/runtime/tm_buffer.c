@@ -124,29 +124,10 @@ static void changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cau
         tm_credits_changed(tm, number, class);
 }
 
-static uint64_t shared(const struct lossless *l, const input *in) {
-    return in->bytes > l->set.reserve ? in->bytes - l->set.reserve : 0;
-}
-
-/* What an input may use of shared memory. */
-static uint64_t threshold(const struct lossless *l) {
-    uint64_t left = l->pool > l->used ? l->pool - l->used : 0;
-    if (l->set.by_output) return TM_NEVER;
-    return l->set.xoff ? l->set.xoff : left >> l->set.shift;
-}
-
-int tm_over_threshold(const struct lossless *l, const input *in) {
-    return in->headroom || shared(l, in) >= threshold(l);
-}
-
-int tm_below_threshold(const struct lossless *l, const input *in) {
-    return !in->headroom && (!shared(l, in) || shared(l, in) + l->set.resume <= threshold(l));
-}
-
 static int take(struct lossless *l, const lossless_port *own, input *in, uint64_t bytes) {
     uint64_t more = in->bytes + bytes > l->set.reserve ? in->bytes + bytes - l->set.reserve : 0;
     uint64_t new_shared = more < bytes ? more : bytes;
-    int fits = !more || (more <= threshold(l) && l->used + new_shared <= l->pool);
+    int fits = !more || (more <= threshold_of(l) && l->used + new_shared <= l->pool);
     if (l->set.kind == TM_CREDITS) fits = in->bytes + bytes <= own->headroom;
     if (!fits && (l->set.kind == TM_CREDITS || in->headroom + bytes > own->headroom)) {
         in->drops++;
@@ -169,7 +150,7 @@ static void give_back(tm_switch *tm, const charge *c) {
     struct lossless *l = tm->lossless;
     input *in = &tm->ports[c->port]->lossless->in[c->class];
     uint64_t from_headroom = in->headroom < c->bytes ? in->headroom : c->bytes;
-    uint64_t left = c->bytes - from_headroom, own_shared = shared(l, in);
+    uint64_t left = c->bytes - from_headroom, own_shared = shared_of(l, in);
     if (l->set.kind == TM_PFC) l->used -= own_shared < left ? own_shared : left;
     in->headroom -= from_headroom;
     in->bytes -= left;

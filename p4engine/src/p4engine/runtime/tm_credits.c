@@ -6,8 +6,6 @@
  * what a link carries. A buffer of at least two frames therefore never leaves a sender without. */
 #include "tm_lossless.h"
 
-#define BLOCK_BYTES 64
-
 void tm_credits_changed(tm_switch *tm, uint32_t number, uint32_t class) {
     lossless_port *own = tm->ports[number]->lossless;
     input *in = &own->in[class];
@@ -18,17 +16,4 @@ void tm_credits_changed(tm_switch *tm, uint32_t number, uint32_t class) {
     in->granted = limit;
     in->frames++;
     tm_control_send(tm, number, &c);
-}
-
-void tm_credits_told(gate *g, uint32_t class, uint32_t blocks, uint64_t time) {
-    uint32_t more = blocks - (uint32_t)(g->limit[class] / BLOCK_BYTES); /* modulo 2^32 */
-    if (more >> 31) return;
-    g->limit[class] += (uint64_t)more * BLOCK_BYTES;
-    tm_gate_end(g, class, time);
-}
-
-uint64_t tm_credits_open(const tm_switch *tm, gate *g, uint32_t class, uint64_t at) {
-    if (g->sent[class] + tm->lossless->set.longest <= g->limit[class]) return at;
-    if (g->since[class] == TM_NEVER) g->since[class] = at;
-    return TM_NEVER;
 }

@@ -1,7 +1,8 @@
 /* Links that lose nothing to full queues: the far end of a link is stopped before the buffer behind it is full.
  *
  * tm_buffer.c: who has how much of a switch's buffer, by the input and the class of packets. tm_pfc.c: pause frames
- * (IEEE 802.1Qbb). tm_credits.c: credits instead of them. tm_nic.c: the far end, where that is a host's network card.
+ * (IEEE 802.1Qbb). tm_credits.c: credits instead of them. tm_control.c: the frames. tm_nic.c: the far end, where that is
+ * a host's network card. tm_gate.c: what may be sent.
  * A switch without lossless links has none of this (tm->lossless is NULL).
  *
  * A *gate* is at the sending end of a link and says which class may send. Frames of MAC control from the other end
@@ -87,38 +88,55 @@ static inline int is_lossless(const struct lossless *l, uint32_t class) {
     return class < TM_CLASSES && (l->set.classes >> class & 1);
 }
 
-/* ---- tm_buffer.c ---- */
+/* What an input uses of shared memory, and what it may use. */
+static inline uint64_t shared_of(const struct lossless *l, const input *in) {
+    return in->bytes > l->set.reserve ? in->bytes - l->set.reserve : 0;
+}
 
-int tm_over_threshold(const struct lossless *l, const input *in);
-int tm_below_threshold(const struct lossless *l, const input *in);
+static inline uint64_t threshold_of(const struct lossless *l) {
+    uint64_t left = l->pool > l->used ? l->pool - l->used : 0;
+    if (l->set.by_output) return TM_NEVER;
+    return l->set.xoff ? l->set.xoff : left >> l->set.shift;
+}
 
-/* ---- tm_pfc.c and tm_credits.c: one end tells, the other one obeys ---- */
+/* Each of these files calls only those behind it: tm_buffer.c, then these. */
 
-/* What an input holds has become more or less: tell the far end, if that changes anything. `cause`: an output. */
-void tm_pfc_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cause);
-void tm_credits_changed(tm_switch *tm, uint32_t number, uint32_t class);
-void tm_pfc_again(tm_switch *tm, uint32_t number); /* pauses that would end too early */
-void tm_pfc_told(gate *g, uint32_t class, uint32_t quanta, uint64_t rate_bps, uint64_t time);
-void tm_credits_told(gate *g, uint32_t class, uint32_t blocks, uint64_t time);
-uint64_t tm_pfc_open(const gate *g, uint32_t class, uint64_t at);
-uint64_t tm_credits_open(const tm_switch *tm, gate *g, uint32_t class, uint64_t at);
+/* ---- tm_pfc.c and tm_credits.c: what an input holds has become more or less ---- */
+
 #define PFC_OPCODE 0x0101
 #define CREDITS_OPCODE 0x0102 /* of no standard: InfiniBand has packets of its own for that */
 #define NO_CAUSE 0xffff
+#define QUANTUM_BITS 512
+#define BLOCK_BYTES 64
+#define CONTROL_HEAD 18 /* addresses, ethertype, opcode, classes */
 
-/* ---- tm_control.c: frames of MAC control, and the gates that they move ---- */
+static inline uint64_t quanta_ns(uint32_t quanta, uint64_t rate_bps) {
+    return (uint64_t)((unsigned __int128)quanta * QUANTUM_BITS * 1000000000ull / rate_bps);
+}
+
+static inline uint32_t control_value_bytes(uint32_t opcode) { return opcode == PFC_OPCODE ? 2 : 4; }
+
+/* They tell the far end, if that changes anything. `cause`: an output. */
+void tm_pfc_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cause);
+void tm_credits_changed(tm_switch *tm, uint32_t number, uint32_t class);
+void tm_pfc_again(tm_switch *tm, uint32_t number); /* pauses that would end too early */
+
+/* ---- tm_control.c ---- */
 
 void tm_control_send(tm_switch *tm, uint32_t number, const control *c);
-int tm_control_parse(const uint8_t *data, uint32_t length, control *c); /* 0: another frame */
-void tm_gate_told(tm_switch *tm, lossless_port *own, gate *g, const control *c, uint64_t rate_bps, uint64_t time);
-void tm_gate_end(gate *g, uint32_t class, uint64_t time); /* it is open from then on */
-void tm_control_event(tm_switch *tm, port *p);
-void tm_control_schedule(tm_switch *tm, port *p);
 
 /* ---- tm_nic.c ---- */
 
 void tm_nic_hear(tm_switch *tm, port *p, const control *c);
 void tm_nic_run(tm_switch *tm, port *p);
-uint64_t tm_nic_next(const tm_switch *tm, const port *p); /* its next decision, as switch's time */
+void tm_control_schedule(tm_switch *tm, port *p); /* the next event of a port's lossless link */
+
+/* ---- tm_gate.c ---- */
+
+int tm_control_parse(const uint8_t *data, uint32_t length, control *c); /* 0: another frame */
+void tm_gate_told(tm_switch *tm, lossless_port *own, gate *g, const control *c, uint64_t rate_bps, uint64_t time);
+/* The first moment from `at` on at which a class may be sent; TM_NEVER: the far end must allow it first. */
+uint64_t tm_gate_opens(const tm_switch *tm, gate *g, uint32_t class, uint64_t at);
+void tm_gate_reset(gate *g, uint64_t time);
 
 #endif

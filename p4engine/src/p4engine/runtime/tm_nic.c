@@ -26,6 +26,57 @@ static uint32_t class_in(const tm_switch *tm, const frame *f) {
     return tm_class_of(tm, f->data, f->length);
 }
 
+/* ---- what it decides ---- */
+
+enum { NOTHING, HEARS, SENDS, TAKES };
+
+/* The next decision: its time, what it is, and of which class. Of what happens at one time, what the switch has told
+ * comes first, then a packet leaves, then one comes. */
+static uint64_t next(const tm_switch *tm, const port *p, int *what, uint32_t *class) {
+    nic *n = p->lossless->nic;
+    uint64_t best = TM_NEVER, busy = p->link[TM_INGRESS].busy_until;
+    *what = NOTHING;
+    for (uint32_t c = TM_CLASSES + 1; c-- > 0;) {
+        if (!n->first[c]) continue;
+        uint64_t at = n->first[c]->time > busy ? n->first[c]->time : busy;
+        if (c < TM_CLASSES && is_lossless(tm->lossless, c))
+            at = tm_gate_opens(tm, &n->gate, c, at);
+        if (at >= best) continue;
+        best = at;
+        *what = SENDS;
+        *class = c;
+    }
+    if (n->count && n->told[n->head].time <= best) {
+        best = n->told[n->head].time;
+        *what = HEARS;
+    }
+    if (n->inbox && n->inbox->time < best) {
+        best = n->inbox->time;
+        *what = TAKES;
+    }
+    return best;
+}
+
+static uint64_t nic_next(const tm_switch *tm, const port *p) {
+    int what;
+    uint32_t class;
+    uint64_t at = next(tm, p, &what, &class);
+    return what == NOTHING ? TM_NEVER : at + lag_of(p);
+}
+
+void tm_control_schedule(tm_switch *tm, port *p) {
+    lossless_port *own = p->lossless;
+    uint64_t next = own->nic ? nic_next(tm, p) : TM_NEVER;
+    for (uint32_t class = 0; class < TM_CLASSES; class++)
+        if (own->in[class].pausing && own->in[class].again_ns < next) next = own->in[class].again_ns;
+    if (next == TM_NEVER) {
+        if (own->control.place >= 0) tm_event_remove(tm, &own->control);
+        return;
+    }
+    if (next < tm->now) next = tm->now;
+    if (own->control.place < 0 || own->control.time != next) tm_event_set(tm, &own->control, next, 0);
+}
+
 /* ---- what the host and the switch give it ---- */
 
 void tm_nic_send(tm_switch *tm, port *p, const uint8_t *data, uint32_t length, uint64_t sent_ns) {
@@ -61,43 +112,7 @@ void tm_nic_hear(tm_switch *tm, port *p, const control *c) {
     tm_control_schedule(tm, p);
 }
 
-/* ---- what it decides ---- */
-
-enum { NOTHING, HEARS, SENDS, TAKES };
-
-/* The next decision: its time, what it is, and of which class. Of what happens at one time, what the switch has told
- * comes first, then a packet leaves, then one comes. */
-static uint64_t next(const tm_switch *tm, const port *p, int *what, uint32_t *class) {
-    nic *n = p->lossless->nic;
-    uint64_t best = TM_NEVER, busy = p->link[TM_INGRESS].busy_until;
-    *what = NOTHING;
-    for (uint32_t c = TM_CLASSES + 1; c-- > 0;) {
-        if (!n->first[c]) continue;
-        uint64_t at = n->first[c]->time > busy ? n->first[c]->time : busy;
-        if (c < TM_CLASSES && is_lossless(tm->lossless, c))
-            at = tm->lossless->set.kind == TM_PFC ? tm_pfc_open(&n->gate, c, at) : tm_credits_open(tm, &n->gate, c, at);
-        if (at >= best) continue;
-        best = at;
-        *what = SENDS;
-        *class = c;
-    }
-    if (n->count && n->told[n->head].time <= best) {
-        best = n->told[n->head].time;
-        *what = HEARS;
-    }
-    if (n->inbox && n->inbox->time < best) {
-        best = n->inbox->time;
-        *what = TAKES;
-    }
-    return best;
-}
-
-uint64_t tm_nic_next(const tm_switch *tm, const port *p) {
-    int what;
-    uint32_t class;
-    uint64_t at = next(tm, p, &what, &class);
-    return what == NOTHING ? TM_NEVER : at + lag_of(p);
-}
+/* ---- what it does ---- */
 
 static void send_first(tm_switch *tm, port *p, uint32_t class, uint64_t at) {
     nic *n = p->lossless->nic;
@@ -177,11 +192,8 @@ void tm_nic_run(tm_switch *tm, port *p) {
 void tm_lossless_down(tm_switch *tm, port *p) {
     lossless_port *own = p->lossless;
     nic *n = own->nic;
-    for (uint32_t class = 0; class < TM_CLASSES; class++) {
-        tm_gate_end(&own->out, class, tm->now);
-        own->out.until[class] = 0;
-        own->in[class].again_ns = TM_NEVER;
-    }
+    tm_gate_reset(&own->out, tm->now);
+    for (uint32_t class = 0; class < TM_CLASSES; class++) own->in[class].again_ns = TM_NEVER;
     if (n) {
         frame **lists[TM_CLASSES + 2] = {&n->inbox};
         for (int c = 0; c <= TM_CLASSES; c++) lists[c + 1] = &n->first[c];
@@ -196,10 +208,7 @@ void tm_lossless_down(tm_switch *tm, port *p) {
         memset(n->waiting, 0, sizeof n->waiting);
         memset(n->bytes, 0, sizeof n->bytes);
         n->count = 0;
-        for (uint32_t class = 0; class < TM_CLASSES; class++) {
-            tm_gate_end(&n->gate, class, tm->now);
-            n->gate.until[class] = 0;
-        }
+        tm_gate_reset(&n->gate, tm->now);
     }
     tm_control_schedule(tm, p);
 }

@@ -5,10 +5,13 @@
 #include "tm_lossless.h"
 
 #define MOST_QUANTA 65535
-#define QUANTUM_BITS 512
 
-static uint64_t quanta_ns(uint32_t quanta, uint64_t rate_bps) {
-    return (uint64_t)((unsigned __int128)quanta * QUANTUM_BITS * 1000000000ull / rate_bps);
+static int over_threshold(const struct lossless *l, const input *in) {
+    return in->headroom || shared_of(l, in) >= threshold_of(l);
+}
+
+static int below_threshold(const struct lossless *l, const input *in) {
+    return !in->headroom && (!shared_of(l, in) || shared_of(l, in) + l->set.resume <= threshold_of(l));
 }
 
 static void tell(tm_switch *tm, uint32_t number, uint32_t class, uint32_t quanta) {
@@ -47,11 +50,11 @@ void tm_pfc_changed(tm_switch *tm, uint32_t number, uint32_t class, uint32_t cau
     struct lossless *l = tm->lossless;
     input *in = &tm->ports[number]->lossless->in[class];
     int full = l->full[class] != 0;
-    if (!in->pausing && (full || tm_over_threshold(l, in))) {
+    if (!in->pausing && (full || over_threshold(l, in))) {
         if (tm->ports[number]->link[TM_EGRESS].down) return;
         begin(tm, number, class, cause);
         tell(tm, number, class, MOST_QUANTA);
-    } else if (in->pausing && !full && tm_below_threshold(l, in)) {
+    } else if (in->pausing && !full && below_threshold(l, in)) {
         in->pausing = 0;
         in->paused_ns += tm->now - in->since;
         if (in->note != TM_NEVER) l->pauses[in->note].until_ns = tm->now;
@@ -64,14 +67,4 @@ void tm_pfc_again(tm_switch *tm, uint32_t number) {
         const input *in = &tm->ports[number]->lossless->in[class];
         if (in->pausing && in->again_ns <= tm->now) tell(tm, number, class, MOST_QUANTA);
     }
-}
-
-void tm_pfc_told(gate *g, uint32_t class, uint32_t quanta, uint64_t rate_bps, uint64_t time) {
-    tm_gate_end(g, class, g->until[class] < time ? g->until[class] : quanta ? TM_NEVER : time);
-    g->until[class] = time + quanta_ns(quanta, rate_bps);
-    if (quanta && g->since[class] == TM_NEVER) g->since[class] = time;
-}
-
-uint64_t tm_pfc_open(const gate *g, uint32_t class, uint64_t at) {
-    return g->until[class] > at ? g->until[class] : at;
 }

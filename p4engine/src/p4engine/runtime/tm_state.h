@@ -190,8 +190,6 @@ void tm_release(tm_switch *tm, port *p, queued_packet *q); /* it waits no more, 
 void tm_forget(tm_switch *tm, port *p, queued_packet *q);  /* it waits no more, and is dropped */
 void tm_arrival_end(tm_switch *tm); /* all that follows from an arrival or an event has happened */
 uint32_t tm_class_of(const tm_switch *tm, const uint8_t *data, uint32_t length);
-int tm_control_arrived(tm_switch *tm, uint32_t number, const uint8_t *data, uint32_t length); /* 0: a packet */
-void tm_control_event(tm_switch *tm, port *p);
 /* The first moment from `at` on at which a packet may leave; TM_NEVER: the far end must allow it first. */
 uint64_t tm_gate_open(const tm_switch *tm, const port *p, const p4_packet *packet, uint64_t at);
 void tm_gate_sent(tm_switch *tm, port *p, const p4_packet *packet, uint32_t length);

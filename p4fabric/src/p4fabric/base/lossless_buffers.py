@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from p4engine.switch.library import Switch
-from p4engine.switch.lossless_links import CLASSES, BufferSettings, flow, pauses, set_buffer
+from p4engine.switch.lossless_links import BufferSettings, flow, pauses, set_buffer
 
 from p4fabric.base.config.lossless_settings import CREDITS, LosslessSettings
 from p4fabric.base.topology import Topology
+
+if TYPE_CHECKING:
+    from p4engine.switch.library import Switch
 
 PAUSE_BYTES = 60  # of a pause frame
 SECOND = 10**9
 USUAL_BUFFER, USUAL_RATE = 16_000_000, 50 * 10**9
 FEWEST_FRAMES = 2  # that an input with credits has room for
-GRADIENT_CLASS, BACKGROUND_CLASS = 3, 0  # of packets, where there are two classes
-CLASS_NUMBERS = {"all": 3, "gradients": GRADIENT_CLASS, "background": BACKGROUND_CLASS}
+PRIORITY = 3  # of lossless packets, as usual with RDMA
 
 
 class Direction(Protocol):
@@ -70,13 +71,12 @@ def needed_headroom(port: Port, longest: int, latency_ns: int) -> int:
     return on_wire + begun_bytes + 2 * longest
 
 
-def queues_of(given: LosslessSettings | None) -> int:
-    """Egress queues of each port."""
-    return 1 if given is None or given.classes == "all" else CLASSES
-
-
 def plan_buffer(
-    given: LosslessSettings, ports: Mapping[int, Port], longest: int, latency_ns: int
+    given: LosslessSettings,
+    ports: Mapping[int, Port],
+    longest: int,
+    latency_ns: int,
+    priority: int = PRIORITY,
 ) -> BufferPlan:
     """The buffer of a switch with these ports, all of which must have a rate."""
     credits = given.control == CREDITS
@@ -124,7 +124,7 @@ def plan_buffer(
         threshold=threshold,
         shift=given.shift,
         resume=min(given.resume_bytes, (threshold or given.resume_bytes) // 2),
-        classes=(CLASS_NUMBERS[given.classes],),
+        classes=(priority,),
         by_output=output,
     )
     slow = credits and any(headroom[n] < 2 * needed[n] for n in ports)

@@ -234,9 +234,9 @@ class Net(Section):
     switches: dict[str, SwitchSettings] = Field(description="Switches by name.")
     links: tuple[LinkEntry, ...] = Field(description="Links.")
     lossless: Annotated[Lossless, LOSSLESS] = Field(
-        default="none",
+        default=None,
         description="In virtual time: links that lose nothing to full queues, `pfc`, `cbfc` or a"
-        " mapping, see docs/fabric.md. `classes` is `all` here.",
+        " mapping, see docs/fabric.md.",
     )
 
 

@@ -127,11 +127,9 @@ class VirtualProblems:
                     yield Problem(("checks", place, key), alone)
 
     def _of_lossless_links(self) -> Iterator[Problem]:
-        given, place = settings_of(self.net.lossless), ("network", "lossless")
+        given = settings_of(self.net.lossless)
         if given is None:
             return
-        if given.classes != "all":
-            yield Problem((*place, "classes"), "is for experiments; a network has one class: all")
         for number, link in enumerate(self.net.links):
             at = ("network", "links", number)
             if link.bandwidth_bps is None:

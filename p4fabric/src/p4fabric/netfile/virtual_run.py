@@ -18,7 +18,7 @@ from p4engine.control.commands import Commands
 from p4engine.values.numbers import ControlError
 
 from p4fabric.base.errors import RunError, UserError
-from p4fabric.base.lossless_buffers import CLASS_NUMBERS
+from p4fabric.base.lossless_buffers import PRIORITY
 from p4fabric.base.pause_cycles import PauseWatch
 from p4fabric.base.ties import of_ties
 from p4fabric.netfile.virtual_network import Row, VirtualNetwork
@@ -60,7 +60,7 @@ class VirtualRun:
         self.watch: PauseWatch | None = None  # of lossless links
         if network.buffers:
             switches = network.nodes.switches
-            self.watch = PauseWatch(network.topology, switches, CLASS_NUMBERS["all"])
+            self.watch = PauseWatch(network.topology, switches, PRIORITY)
         self._check_readings()
 
     def run(self, captures: Captures, tick: Callable[[int], None] = lambda now_ns: None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from p4fabric.base.flow import Flow
-from p4fabric.base.lossless_buffers import CLASS_NUMBERS, buffer_use, pauses_by_cause
+from p4fabric.base.lossless_buffers import PRIORITY, buffer_use, pauses_by_cause
 from p4fabric.base.units import natural
 from p4fabric.netfile.virtual_network import Row, VirtualNetwork
 from p4fabric.netfile.virtual_run import VirtualRun
@@ -216,7 +216,7 @@ def buffer_rows(network: VirtualNetwork) -> Rows:
         {"switch": name, **row}
         for name, switch in network.nodes.switches.items()
         if network.buffers
-        for row in buffer_use(switch, network.topology, name, CLASS_NUMBERS["all"])
+        for row in buffer_use(switch, network.topology, name, PRIORITY)
     ]
 
 

@@ -60,19 +60,16 @@ class LosslessSettings(Section):
         description="`input`: the inputs that fill the buffer are paused (virtual input queues);"
         " `output`: an output queue above the threshold pauses all ports of its switch.",
     )
-    classes: Annotated[str, Choice(("all", "gradients", "background"))] = Field(
-        default="all",
-        description="Which packets are not lost. With `gradients` or `background`, ports have a"
-        " queue for each of the two, gradients first; the other class is dropped by full queues.",
-    )
 
 
-Lossless: TypeAlias = LosslessSettings | Literal["none", "pfc", "cbfc"]  # as it stands in a file
-LOSSLESS = WordOr(LosslessSettings, ("none", PFC, CREDITS), "{control: pfc, threshold: 100 KiB}")
+WORDS = ("none", PFC, CREDITS)
+Word: TypeAlias = Literal["none", "pfc", "cbfc"]
+Lossless: TypeAlias = LosslessSettings | Word | None  # as it stands in a file
+LOSSLESS = WordOr(LosslessSettings, WORDS, "{control: pfc, threshold: 100 KiB}")
 
 
 def settings_of(given: Lossless) -> LosslessSettings | None:
     """The settings that a word stands for; None: links lose packets."""
     if isinstance(given, LosslessSettings):
         return given
-    return None if given == "none" else LosslessSettings(control=given)
+    return None if given in (None, "none") else LosslessSettings(control=given)
