@@ -14,14 +14,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 from p4fabric.netfile.install_entries import compile_all
 from p4fabric.netfile.load_network import load_network
 from p4fabric.netfile.virtual_network import VirtualNetwork
 from p4fabric.netfile.virtual_run import VirtualRun
-from p4fabric.netfile.virtual_tables import tables
+from p4fabric.netfile.virtual_tables import Rows, tables
 from p4fabric.simulate.captures import Captures
 
 from testbed.experiment import load_text
@@ -34,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "experiments/expected/fabric.yaml"
 PROGRAM = ROOT / "examples/incast/marking.p4"
 
-Found = dict[str, list[dict[str, Any]]]  # rows of tables, by name
+Found = dict[str, Rows]  # tables, by name
 
 # ---- networks of plain hosts ----
 
@@ -133,7 +132,8 @@ def _mean(values: dict[int, float], begin_ns: int, end_ns: int) -> float:
     return sum(chosen) / len(chosen)
 
 
-INPUT, OUTPUT = "{control: pfc}", "{control: pfc, pause_by: output, threshold: 100 KiB}"
+INPUT = "{control: pfc, threshold: 100 KiB}"
+OUTPUT = "{control: pfc, threshold: 100 KiB, pause_by: output}"
 
 
 def victim_pause() -> float:
