@@ -7,11 +7,7 @@
 
 #include "tm_lossless.h"
 
-uint32_t tm_class_of(const tm_switch *tm, const uint8_t *data, uint32_t length) {
-    if (tm->queue_count == 1) return tm->lossless->only;
-    if (length < 16 || data[12] != 0x08 || data[13] != 0x00) return 0;
-    return data[15] >> 5;
-}
+static int has_port(const tm_switch *tm, uint32_t number) { return number < TM_PORTS && tm->ports[number]; }
 
 /* ---- setting it up ---- */
 
@@ -51,7 +47,7 @@ static uint64_t class_count(const struct lossless *l) {
 }
 
 int tm_headroom_set(tm_switch *tm, uint32_t number, uint64_t bytes, int host) {
-    if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
+    if (!has_port(tm, number)) return TM_NO_SUCH_PORT;
     struct lossless *l = tm->lossless;
     lossless_port *own = tm->ports[number]->lossless;
     if (!l || bytes >> 48 || (host && !tm->ports[number]->link[TM_INGRESS].shape.rate_bps)) return TM_BAD_VALUE;
@@ -270,7 +266,7 @@ static uint64_t open_pause(const tm_switch *tm, const gate *g, uint32_t class) {
 }
 
 int tm_flow_get(const tm_switch *tm, uint32_t number, uint32_t class, tm_flow *flow) {
-    if (!tm_port_exists(tm, number)) return TM_NO_SUCH_PORT;
+    if (!has_port(tm, number)) return TM_NO_SUCH_PORT;
     if (!tm->lossless || class >= TM_CLASSES) return TM_BAD_VALUE;
     const port *p = tm->ports[number];
     const lossless_port *own = p->lossless;
@@ -312,7 +308,7 @@ uint64_t tm_pauses(const tm_switch *tm, const tm_pause **pauses, uint64_t *misse
 }
 
 uint32_t tm_waiting_get(const tm_switch *tm, uint32_t number, uint32_t class, int host, const uint8_t **data) {
-    if (!tm_port_exists(tm, number) || !tm->lossless || class >= TM_CLASSES) return 0;
+    if (!has_port(tm, number) || !tm->lossless || class >= TM_CLASSES) return 0;
     const port *p = tm->ports[number];
     if (host) {
         const frame *f = p->lossless->nic ? p->lossless->nic->first[class] : NULL;
@@ -325,7 +321,7 @@ uint32_t tm_waiting_get(const tm_switch *tm, uint32_t number, uint32_t class, in
 }
 
 int tm_holds(const tm_switch *tm, uint32_t number, uint32_t class, uint32_t output) {
-    if (!tm_port_exists(tm, number) || !tm_port_exists(tm, output) || !tm->lossless) return 0;
+    if (!has_port(tm, number) || !has_port(tm, output) || !tm->lossless) return 0;
     const port *p = tm->ports[output];
     for (uint32_t i = 0; i < (p->queues ? tm->queue_count : 1); i++)
         for (const queued_packet *q = p->queues ? p->queues[i].first : p->first; q; q = q->next)

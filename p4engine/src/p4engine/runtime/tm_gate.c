@@ -18,6 +18,12 @@ int tm_control_parse(const uint8_t *data, uint32_t length, control *c) {
     return 1;
 }
 
+uint32_t tm_class_of(const tm_switch *tm, const uint8_t *data, uint32_t length) {
+    if (tm->queue_count == 1) return tm->lossless->only;
+    if (length < 16 || data[12] != 0x08 || data[13] != 0x00) return 0;
+    return data[15] >> 5;
+}
+
 /* ---- gates ---- */
 
 /* It is open from then on. */
