@@ -119,7 +119,7 @@ class Platform:
 
     @property
     def least_timeout_ns(self) -> int:
-        """What is unanswered for less time cannot be lost; 0: nobody knows."""
+        """A packet that is unanswered for less time cannot be lost; 0: nobody knows."""
         given = self.lossless
         if given is None or given.classes == "background":
             return 0

@@ -22,7 +22,7 @@ NO_CAUSE = 0xFFFF
 
 @dataclass(frozen=True)
 class BufferSettings:
-    """How a switch shares its buffer among its inputs: the classes of packets from each port.
+    """Shares of a switch's buffer for its inputs: the classes of packets from each port.
 
     kind: `pfc` (pause frames) or `cbfc` (credits; an input's buffer is its headroom). Sizes are in
     bytes. threshold: of an input's shared memory; None: what is left of that, shifted right by

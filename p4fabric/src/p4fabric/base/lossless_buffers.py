@@ -168,7 +168,7 @@ def make_lossless(plan: BufferPlan, topology: Topology, name: str, switch: Switc
 
 
 def described(plans: Mapping[str, BufferPlan]) -> list[str]:
-    """What the buffers are, as sentences, one for each kind of switch."""
+    """The buffers as sentences, one for each kind of switch."""
     alike: dict[str, list[str]] = {}
     for name, plan in plans.items():
         alike.setdefault(_one(plan), []).append(name)

@@ -1,4 +1,4 @@
-"""Who waits for whom where links pause: the paused ports that hold packets, and cycles of them.
+"""Ports that wait for each other where links pause: those that hold packets, and cycles of them.
 
 A port waits for the switch behind it, whose input is full of packets that wait for other ports. If
 those are paused, too, and so on in a circle, nothing will ever move again: a deadlock. A port that
