@@ -405,7 +405,8 @@ def _of_all(c: Columns, length: np.ndarray) -> Iterator[tuple[str, Any]]:
     from_host, to_host = _switch_at(from_ip) < 0, _switch_at(to_ip) < 0
     yield "ethernet", two[:, 0] << 16 | words[:, 2] == to_mac
     yield "ethernet", (two[:, 3] << 16 | words[:, 5] == from_mac) & (words[:, 6] == 0x0800)
-    yield "ip", (words[:, 7] & 0xFFFE == 0x4502) & (words[:, 10] == 0x4000)
+    yield "ip", (words[:, 7] & 0xFF9E == 0x4502) & (words[:, 10] == 0x4000)
+    yield "ip", np.isin(words[:, 7] & 0x60, (0, 0x60))  # class 0, or 3 beside another one
     total = words[:, 7:17].sum(axis=1)
     total = (total & 0xFFFF) + (total >> 16)
     yield "ip", (total & 0xFFFF) + (total >> 16) == 0xFFFF
